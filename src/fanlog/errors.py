@@ -1,0 +1,153 @@
+"""Every error a caller can meet: one tree, each class with a stable code.
+
+The gRPC and HTTP hints are names and numbers, not library objects: `fanlog.wire` is the only place
+that turns an error into a status. Codes are part of the public contract and never change meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+class FanlogError(Exception):
+    """Base of all errors raised for the world's mistakes (ours are assertions)."""
+
+    code: ClassVar[str] = "INTERNAL"
+    #: Name of the gRPC status code.
+    grpc_status: ClassVar[str] = "INTERNAL"
+    http_status: ClassVar[int] = 500
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InvalidArgument(FanlogError):
+    """A value is malformed, missing or out of range; the sentence names it and its limit."""
+
+    code = "INVALID_ARGUMENT"
+    grpc_status = "INVALID_ARGUMENT"
+    http_status = 400
+
+
+class OutOfRange(FanlogError):
+    """A number lies outside what the service accepts where Google answers OUT_OF_RANGE."""
+
+    code = "OUT_OF_RANGE"
+    grpc_status = "OUT_OF_RANGE"
+    http_status = 400
+
+
+class Unimplemented(FanlogError):
+    """The request needs something this version does not do; the field is named. Leave it unset."""
+
+    code = "UNIMPLEMENTED"
+    grpc_status = "UNIMPLEMENTED"
+    http_status = 501
+
+
+class NotFound(FanlogError):
+    """The named resource does not exist. Create it first, or check the project in the name."""
+
+    code = "NOT_FOUND"
+    grpc_status = "NOT_FOUND"
+    http_status = 404
+
+
+class TopicNotFound(NotFound):
+    """No topic of that name exists."""
+
+    code = "TOPIC_NOT_FOUND"
+
+
+class SubscriptionNotFound(NotFound):
+    """No subscription of that name exists."""
+
+    code = "SUBSCRIPTION_NOT_FOUND"
+
+
+class SnapshotNotFound(NotFound):
+    """No snapshot of that name exists, or it has expired."""
+
+    code = "SNAPSHOT_NOT_FOUND"
+
+
+class AlreadyExists(FanlogError):
+    """A resource of that name exists already. Choose another name or use the one there is."""
+
+    code = "ALREADY_EXISTS"
+    grpc_status = "ALREADY_EXISTS"
+    http_status = 409
+
+
+class FailedPrecondition(FanlogError):
+    """The resource is not in a state that allows this; the sentence says which state it is in."""
+
+    code = "FAILED_PRECONDITION"
+    grpc_status = "FAILED_PRECONDITION"
+    http_status = 400
+
+
+class ResourceExhausted(FanlogError):
+    """A limit of the service itself is reached; try again later or make room."""
+
+    code = "RESOURCE_EXHAUSTED"
+    grpc_status = "RESOURCE_EXHAUSTED"
+    http_status = 429
+
+
+class DiskFull(ResourceExhausted):
+    """The disk has only the reserve left. Publishing resumes by itself when there is room."""
+
+    code = "DISK_FULL"
+
+
+class Unavailable(FanlogError):
+    """The broker is draining, starting or recovering. Nothing is lost; try again."""
+
+    code = "UNAVAILABLE"
+    grpc_status = "UNAVAILABLE"
+    http_status = 503
+
+
+class CommitFailed(Unavailable):
+    """The log refused a commit; the request changed nothing. Try again; see the broker's log."""
+
+    code = "COMMIT_FAILED"
+
+
+class DataLoss(FanlogError):
+    """Stored bytes fail their checksum; `fanlog doctor` names what is damaged."""
+
+    code = "DATA_LOSS"
+    grpc_status = "DATA_LOSS"
+    http_status = 500
+
+
+class DataFolderInUse(FanlogError):
+    """Another broker holds the data folder. Stop it, or choose another folder."""
+
+    code = "DATA_FOLDER_IN_USE"
+
+
+class ConfigError(FanlogError):
+    """A flag, variable or file setting is wrong; the sentence names it."""
+
+    code = "CONFIG"
+
+
+class AckIdsRefused(FanlogError):
+    """Exactly-once: some ack ids were refused, so nothing of the request was applied.
+
+    `failures` maps each ack id of the request to the reason official clients understand:
+    `PERMANENT_FAILURE_INVALID_ACK_ID`, or `TRANSIENT_FAILURE_…` for those worth sending again.
+    """
+
+    code = "ACK_IDS_REFUSED"
+    grpc_status = "FAILED_PRECONDITION"
+    http_status = 400
+
+    def __init__(self, message: str, failures: Mapping[str, str]) -> None:
+        super().__init__(message)
+        self.failures = dict(failures)

@@ -1,0 +1,106 @@
+"""Every bound and default, with its reason. Relations are asserted at the bottom.
+
+Numbers marked (Google) are those of the Pub/Sub API, so that a program that fits there fits here.
+"""
+
+from __future__ import annotations
+
+MINUTE_S = 60.0
+HOUR_S = 3600.0
+DAY_S = 86400.0
+
+# Names (Google).
+NAME_LENGTH_MIN = 3
+NAME_LENGTH_MAX = 255
+
+# Publish (Google).
+PUBLISH_MESSAGES_MAX = 1_000
+PUBLISH_BYTES_MAX = 10_000_000
+ATTRIBUTES_MAX = 100
+ATTRIBUTE_KEY_BYTES_MAX = 256
+ATTRIBUTE_VALUE_BYTES_MAX = 1_024
+ORDERING_KEY_BYTES_MAX = 1_024
+
+# Labels (Google): keys and values of 63 characters, 64 labels.
+LABELS_MAX = 64
+LABEL_LENGTH_MAX = 63
+
+# Leases (Google).
+ACK_DEADLINE_S_MIN = 10
+ACK_DEADLINE_S_MAX = 600
+ACK_DEADLINE_S_DEFAULT = 10
+
+# Retention (Google).
+RETENTION_S_MIN = 10 * MINUTE_S
+RETENTION_S_MAX = 31 * DAY_S
+RETENTION_S_DEFAULT = 7 * DAY_S
+EXPIRATION_TTL_S_MIN = DAY_S
+EXPIRATION_TTL_S_DEFAULT = 31 * DAY_S
+SNAPSHOT_LIFE_S = 7 * DAY_S
+#: A snapshot that would live shorter than this is refused (Google).
+SNAPSHOT_LIFE_S_MIN = HOUR_S
+
+# Retry and dead letters. Google allows 5 to 100 attempts; fewer is what its users ask for.
+RETRY_BACKOFF_S_MAX = 600.0
+RETRY_MINIMUM_BACKOFF_S_DEFAULT = 10.0
+RETRY_MAXIMUM_BACKOFF_S_DEFAULT = 600.0
+DELIVERY_ATTEMPTS_MIN = 1
+DELIVERY_ATTEMPTS_MAX = 100
+DELIVERY_ATTEMPTS_DEFAULT = 5
+#: How long a message whose dead letter topic is missing waits before it is tried again.
+DEAD_LETTER_RETRY_S = 10.0
+
+# Pull.
+#: Most messages in one unary answer (Google).
+PULL_MESSAGES_MAX = 1_000
+#: Official clients in emulator mode keep gRPC's 4 MiB default: a larger answer would loop.
+ANSWER_BYTES_MAX = 3_500 * 1024
+#: One streamed answer: large enough to pay per batch, small enough to be smooth.
+STREAM_ANSWER_BYTES_MAX = 1024 * 1024
+STREAM_ANSWER_MESSAGES_MAX = 1_000
+#: A long poll without a caller's deadline answers empty after this.
+PULL_WAIT_S = 30.0
+#: How much before the caller's deadline an empty answer is sent.
+PULL_MARGIN_S = 0.25
+#: Most ack ids in one request: beyond this the request is larger than any client sends.
+ACK_IDS_MAX = 100_000
+
+# Lists.
+PAGE_SIZE_DEFAULT = 100
+PAGE_SIZE_MAX = 1_000
+
+# The log.
+#: Values above this are cut at message boundaries, so that freed LMDB pages are found again.
+BATCH_BYTES_MAX = 256 * 1024
+#: A group commit stops gathering here: bounds memory and the time one sync takes.
+COMMIT_BYTES_MAX = 16 * 1024 * 1024
+#: Publish bytes that may wait for the writer before publishers are pushed back.
+WRITER_BACKLOG_BYTES_MAX = 128 * 1024 * 1024
+#: Offsets in one cursor chunk: one roaring container.
+CURSOR_CHUNK_OFFSETS = 65_536
+#: Offsets in one chunk of attempt counts.
+ATTEMPTS_CHUNK_OFFSETS = 1_024
+#: Publishing stops when the disk has less than this left; acks and deletes may use it.
+DISK_RESERVE_BYTES = 256 * 1024 * 1024
+#: Bytes read from the log for one answer at most, and the size of the shared read cache.
+READ_BYTES_MAX = 4 * 1024 * 1024
+READ_CACHE_BYTES_MAX = 16 * 1024 * 1024
+
+# Ordering.
+#: Offsets a blocked key remembers; beyond this its slots are scanned again when it is free.
+KEY_WAITING_MAX = 1_024
+#: Offsets all blocked keys of a share remember together.
+WAITING_MAX = 65_536
+
+# The gRPC server: above PUBLISH_BYTES_MAX, so that the refusal is ours and names the limit.
+GRPC_RECEIVE_BYTES_MAX = 24 * 1024 * 1024
+
+#: How long SIGTERM waits for open work.
+DRAIN_S = 8.0
+
+assert PUBLISH_BYTES_MAX < GRPC_RECEIVE_BYTES_MAX
+assert STREAM_ANSWER_BYTES_MAX <= ANSWER_BYTES_MAX < 4 * 1024 * 1024
+assert BATCH_BYTES_MAX < COMMIT_BYTES_MAX < WRITER_BACKLOG_BYTES_MAX
+assert RETENTION_S_MIN < RETENTION_S_DEFAULT < RETENTION_S_MAX
+assert ACK_DEADLINE_S_MIN <= ACK_DEADLINE_S_DEFAULT <= ACK_DEADLINE_S_MAX
+assert KEY_WAITING_MAX <= WAITING_MAX

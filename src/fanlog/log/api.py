@@ -1,0 +1,169 @@
+"""The log as the broker sees it: partitions of batches, and keyed hard state beside them.
+
+A `Log` stores two things and changes both only in `commit`: batches of messages, appended to
+partitions, and *state*, a map from short keys to small values. A commit is atomic and durable when
+`commit` returns, and has a sequence number one higher than the last. The log knows bytes and
+offsets, nothing of topics or subscriptions. What it stores of a message is the publisher's own
+bytes; see `fanlog.log.batch`.
+
+Invariants every engine keeps (and `fanlog.testing.conformance` checks):
+
+1. Offsets of a partition are dense: each append starts where the last one ended.
+2. A reader sees whole commits only, and only those whose `commit` returned.
+3. A failed commit changes nothing.
+4. Publish times never run backwards within the log.
+5. A damaged batch is reported as `Damaged`, never as data, and its neighbours are still served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fanlog.log.batch import Batch, Body
+from fanlog.model import Offset, PartitionId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What an engine can do beyond the protocol; declared, so that tests and the broker can ask."""
+
+    #: Survives the process and the power.
+    durable: bool
+    #: Has one commit sequence over all partitions (Kafka has vectors instead).
+    total_order: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """Add these bodies to a partition, in this order, from `base_offset` on (its present end)."""
+
+    topic: int
+    partition: PartitionId
+    base_offset: Offset
+    bodies: Sequence[Body]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trim:
+    """Let go of everything below `before`; a partition that is `dropped` is forgotten whole."""
+
+    partition: PartitionId
+    before: Offset
+    dropped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One atomic change. Engines apply it whole or not at all."""
+
+    sequence: int
+    publish_time_ns: int
+    appends: Sequence[Append] = ()
+    #: Key to value; None removes the key.
+    state: Mapping[bytes, bytes | None] = field(default_factory=dict)
+    trims: Sequence[Trim] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Readable offsets of a partition: `start <= offset < end`."""
+
+    start: Offset
+    end: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damaged:
+    """Offsets whose bytes fail their checksum: quarantined, named, never served."""
+
+    partition: PartitionId
+    base_offset: Offset
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPosition:
+    """Where one batch of a commit stands."""
+
+    sequence: int
+    partition: PartitionId
+    base_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogStats:
+    """Sizes for metrics and watermarks."""
+
+    #: Bytes of the store on disk (0 in memory).
+    file_bytes: int
+    #: Bytes inside the file that are free to be used again.
+    free_bytes: int
+    #: Bytes that can still be written: disk space left plus `free_bytes`.
+    room_bytes: int
+
+
+class Log(Protocol):
+    """One broker's log. One writer: `commit` is called by one thread at a time, never by two.
+
+    All other methods are called on the broker's loop thread, also while a commit is running.
+    """
+
+    features: Features
+
+    @property
+    def identity(self) -> bytes:
+        """Sixteen random bytes chosen when the log was made; they never change."""
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last commit; 0 for a new log."""
+
+    @property
+    def last_publish_time_ns(self) -> int:
+        """Publish time of the last commit; 0 for a new log."""
+
+    def commit(self, commit: Commit) -> None:
+        """Apply `commit`; durable and visible when this returns.
+
+        Called by the writer thread. May block.
+
+        Raises:
+            DiskFull: No room; nothing changed.
+            CommitFailed: Anything else; nothing changed.
+        """
+
+    async def read(
+        self, partition: PartitionId, offset: Offset, *, max_bytes: int
+    ) -> list[Batch | Damaged]:
+        """Batches from the one that holds `offset` on, in order, up to about `max_bytes`.
+
+        At least one batch when `offset` is readable, none at the end. A trimmed `offset` gives the
+        batches from the start on. Checksums are verified; the bytes are copies.
+        """
+
+    def bounds(self, partition: PartitionId) -> Bounds:
+        """Readable offsets; `Bounds(0, 0)` for a partition never appended to."""
+
+    def partitions(self) -> Mapping[PartitionId, Bounds]:
+        """All partitions that were ever appended to and not dropped."""
+
+    async def offset_for_time(self, partition: PartitionId, time_ns: int) -> Offset:
+        """First readable offset whose publish time is at or after `time_ns`; the end if none."""
+
+    def state(self) -> Iterator[tuple[bytes, bytes]]:
+        """All hard state, in key order. Called when the broker starts or recovers.
+
+        Raises:
+            DataLoss: A value fails its checksum; the sentence names the key.
+        """
+
+    def positions(self, after: int, *, limit: int) -> list[LogPosition]:
+        """Batches of the commits after sequence `after`, in commit order, at most `limit`."""
+
+    def stats(self) -> LogStats: ...
+
+    def close(self) -> None:
+        """Release everything. Idempotent; the writer thread must have ended."""

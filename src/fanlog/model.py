@@ -1,0 +1,99 @@
+"""The frozen values users know: topics, subscriptions, snapshots and their policies.
+
+Names are the full resource names (`projects/p/topics/t`). Ids are the broker's own numbers: they
+are never used twice, so a topic deleted and made again is another topic. Durations are seconds,
+times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NewType
+
+from fanlog import limits
+
+TopicId = NewType("TopicId", int)
+SubscriptionId = NewType("SubscriptionId", int)
+SnapshotId = NewType("SnapshotId", int)
+#: One partition of one topic. Unique in the broker and never used twice.
+PartitionId = NewType("PartitionId", int)
+Offset = int
+
+#: What a subscription shows once its topic is gone (Google's spelling).
+DELETED_TOPIC = "_deleted-topic_"
+
+#: `none`: as it comes. `key`: runs of a key, in order. `strict`: one of a key at a time.
+Ordering = Literal["none", "key", "strict"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    id: TopicId
+    name: str
+    partitions: tuple[PartitionId, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    #: Messages are kept this long whatever the subscriptions do; None keeps nothing for itself.
+    message_retention_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    minimum_backoff_s: float = limits.RETRY_MINIMUM_BACKOFF_S_DEFAULT
+    maximum_backoff_s: float = limits.RETRY_MAXIMUM_BACKOFF_S_DEFAULT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterPolicy:
+    #: Full name of the topic that takes what failed too often.
+    dead_letter_topic: str
+    max_delivery_attempts: int = limits.DELIVERY_ATTEMPTS_DEFAULT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    id: SubscriptionId
+    name: str
+    #: Full topic name as it was at creation; see `topic_id` for whether it is still that topic.
+    topic: str
+    #: None once the topic was deleted.
+    topic_id: TopicId | None
+    partitions: tuple[PartitionId, ...]
+    ack_deadline_s: int = limits.ACK_DEADLINE_S_DEFAULT
+    retain_acked: bool = False
+    message_retention_s: float = limits.RETENTION_S_DEFAULT
+    labels: Mapping[str, str] = field(default_factory=dict)
+    enable_message_ordering: bool = False
+    enable_exactly_once: bool = False
+    #: None never expires.
+    expiration_ttl_s: float | None = limits.EXPIRATION_TTL_S_DEFAULT
+    dead_letter: DeadLetterPolicy | None = None
+    retry: RetryPolicy | None = None
+    detached: bool = False
+    created_s: float = 0.0
+
+    @property
+    def topic_shown(self) -> str:
+        return DELETED_TOPIC if self.topic_id is None else self.topic
+
+    @property
+    def ordering(self) -> Ordering:
+        if not self.enable_message_ordering:
+            return "none"
+        return "strict" if self.labels.get("fanlog-ordering") == "strict" else "key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    id: SnapshotId
+    name: str
+    topic: str
+    #: None once the topic was deleted.
+    topic_id: TopicId | None
+    partitions: tuple[PartitionId, ...]
+    expire_s: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def topic_shown(self) -> str:
+        return DELETED_TOPIC if self.topic_id is None else self.topic
