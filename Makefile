@@ -1,0 +1,48 @@
+# One recipe each. `make run` and `make test` work on a fresh machine with Python 3.11 or newer.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+DATA   ?= ./data
+
+.PHONY: setup run test check bench lock clean
+
+setup: $(STAMP)
+
+# Reinstalls when the lock file or the project's own metadata changed, and not otherwise.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Fanlog needs Python 3.11 or newer; set PYTHON=... to one." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: setup
+	exec $(BIN)/fanlog serve --data-dir $(DATA)
+
+# The whole suite. Two workers: what the smallest machine we care about has.
+test: setup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 2 -q -m "not slow" tests/test_tidy.py $(wildcard tests/unit tests/traces tests/property)
+
+bench: setup
+	$(BIN)/python bench/run.py $(BENCH_ARGS)
+
+# Resolves again and rewrites the lock file: names, versions and hashes, for every Python and system
+# we support.
+lock:
+	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv; }
+	build/lock/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
+	  --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+	  --upgrade --quiet --output-file requirements.lock
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
