@@ -1,0 +1,241 @@
+"""The settings of one server, resolved once, before anything starts.
+
+Each setting comes from the first of these that names it: a flag, a `FANLOG_*` variable, the TOML
+file, its default. Nothing is accepted and ignored: an unknown key or variable, a value of the wrong
+type or out of range, and settings that contradict each other are refused with a sentence that names
+the setting and where it stood.
+
+`memory` and `data_dir` are one choice between two engines. The first source that names either
+decides; one source that names both is refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import math
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from fanlog import limits
+from fanlog.errors import ConfigError
+
+ENV_PREFIX = "FANLOG_"
+#: Names the TOML file; a flag `config` does the same and comes first.
+ENV_FILE = "FANLOG_CONFIG"
+
+PROJECT_DEFAULT = "fanlog"
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Everything `serve` needs to know. Raises ConfigError when the settings contradict."""
+
+    #: Address both ports listen on. Anything but loopback needs `insecure`.
+    host: str = "127.0.0.1"
+    #: gRPC; 0 takes a free port.
+    port: int = 8085
+    #: Health, readiness and metrics; 0 takes a free port.
+    http_port: int = 8086
+    #: Folder of the log; not used when `memory` is set.
+    data_dir: Path = Path("data")
+    #: Keep everything in memory: nothing survives the process.
+    memory: bool = False
+    #: Serve without authentication on an address others can reach.
+    insecure: bool = False
+    #: Project of names given without one.
+    project: str = PROJECT_DEFAULT
+    #: TOML or YAML file of topics and subscriptions to create at start.
+    resources: Path | None = None
+    #: Publishing stops when the disk has less than this left.
+    disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES
+    #: How long SIGTERM waits for open work, in seconds.
+    drain_s: float = limits.DRAIN_S
+    #: One of LOG_LEVELS.
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        if not self.insecure and not _is_loopback(self.host):
+            raise ConfigError(
+                f"host {self.host!r} can be reached by others and this version does not"
+                " authenticate them; use 127.0.0.1, or say --insecure to serve it anyway"
+            )
+
+
+def resolve(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
+    """Resolve the settings from flags, the environment and the file they may name.
+
+    Args:
+        flags: Values by setting name, `config` for the file; None means not given.
+        environ: The process environment.
+
+    Raises:
+        ConfigError: A setting is unknown, of the wrong type, out of range or contradictory.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    file_name = given.pop("config", None) or environ.get(ENV_FILE) or None
+    sources = [_from_flags(given), _from_environ(environ)]
+    if file_name is not None:
+        sources.append(_from_file(Path(str(file_name))))
+
+    resolved: dict[str, Any] = {}
+    for values in sources:
+        if not resolved.keys().isdisjoint(_ENGINE_CHOICE):
+            values = {name: value for name, value in values.items() if name not in _ENGINE_CHOICE}
+        resolved = values | resolved
+    return Config(**resolved)
+
+
+def _from_flags(given: Mapping[str, object]) -> dict[str, Any]:
+    return _checked(given, lambda name: f"--{name.replace('_', '-')}")
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+    # An empty variable is an unset one, as compose files and service units write it.
+    texts = {
+        name.removeprefix(ENV_PREFIX): text
+        for name, text in environ.items()
+        if name.startswith(ENV_PREFIX) and name != ENV_FILE and text
+    }
+    known = {name.upper(): name for name in _CHECKS}
+    values: dict[str, object] = {}
+    for upper, text in texts.items():
+        if upper not in known:
+            raise ConfigError(_unknown(f"variable {ENV_PREFIX}{upper}", upper, known))
+        values[known[upper]] = _parsed(known[upper], text)
+    return _checked(values, lambda name: f"{ENV_PREFIX}{name.upper()}")
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read the file {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not a TOML file: {error}") from error
+    values = _checked(table, lambda name: f"{name!r} in {path}")
+    # Paths in the file are relative to it, so that the server may start from anywhere.
+    return {
+        name: path.parent / value if isinstance(value, Path) else value
+        for name, value in values.items()
+    }
+
+
+def _checked(values: Mapping[str, object], say: Callable[[str], str]) -> dict[str, Any]:
+    checked: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in _CHECKS:
+            raise ConfigError(_unknown(f"setting {say(name)}", name, _CHECKS))
+        try:
+            checked[name] = _CHECKS[name](value)
+        except ValueError as error:
+            raise ConfigError(f"{say(name)} {error}, not {value!r}") from error
+    if checked.get("memory") and "data_dir" in checked:
+        raise ConfigError(
+            f"{say('memory')} and {say('data_dir')} exclude each other; choose one of them"
+        )
+    return checked
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"; did you mean {close[0]}?" if close else f"; known are {', '.join(sorted(known))}"
+    return f"unknown {what}{hint}"
+
+
+def _parsed(name: str, text: str) -> object:
+    """Read a variable's text as what its setting is; what cannot be read stays text."""
+    if _CHECKS[name] is _flag:
+        return _FLAG_WORDS.get(text.lower(), text)
+    if _CHECKS[name] in _NUMBERS:
+        try:
+            return float(text) if "." in text else int(text)
+        except ValueError:
+            return text
+    return text
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("must be a text")
+    return value
+
+
+def _project(value: object) -> str:
+    if not isinstance(value, str) or not value or "/" in value:
+        raise ValueError("must be a project id without slashes")
+    return value
+
+
+def _path(value: object) -> Path:
+    if not isinstance(value, str | Path) or not str(value):
+        raise ValueError("must be a path")
+    return Path(value)
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
+def _port(value: object) -> int:
+    if not _is_integer(value) or not 0 <= value <= 65_535:
+        raise ValueError("must be a whole number from 0 to 65535")
+    return value
+
+
+def _size_bytes(value: object) -> int:
+    if not _is_integer(value) or value < 0:
+        raise ValueError("must be a whole number of bytes, 0 or more")
+    return value
+
+
+def _seconds(value: object) -> float:
+    if (not _is_integer(value) and not isinstance(value, float)) or not 0 <= value < math.inf:
+        raise ValueError("must be a number of seconds, 0 or more")
+    return float(value)
+
+
+def _level(value: object) -> str:
+    if value not in LOG_LEVELS:
+        raise ValueError(f"must be one of {', '.join(LOG_LEVELS)}")
+    return str(value)
+
+
+def _is_integer(value: object) -> TypeGuard[int]:
+    # A bool is an int to Python and a mistake here.
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_CHECKS: dict[str, Callable[[object], Any]] = {
+    "host": _text,
+    "port": _port,
+    "http_port": _port,
+    "data_dir": _path,
+    "memory": _flag,
+    "insecure": _flag,
+    "project": _project,
+    "resources": _path,
+    "disk_reserve_bytes": _size_bytes,
+    "drain_s": _seconds,
+    "log_level": _level,
+}
+_FLAG_WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
+    ("false", "no", "off", "0"), False
+)
+_NUMBERS = (_port, _size_bytes, _seconds)
+_ENGINE_CHOICE = frozenset({"memory", "data_dir"})
+
+assert _CHECKS.keys() == {field.name for field in fields(Config)}

@@ -1,0 +1,215 @@
+"""Where settings come from, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fanlog import limits
+from fanlog.config import Config, resolve
+from fanlog.errors import ConfigError
+
+
+@pytest.fixture
+def toml(tmp_path: Path):
+    def write(text: str) -> Path:
+        path = tmp_path / "fanlog.toml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def refused(flags: dict[str, object], environ: dict[str, str] | None = None) -> str:
+    with pytest.raises(ConfigError) as caught:
+        resolve(flags, environ or {})
+    return caught.value.message
+
+
+def test_defaults():
+    config = resolve({}, {})
+    assert config == Config()
+    assert (config.host, config.port, config.http_port) == ("127.0.0.1", 8085, 8086)
+    assert config.data_dir == Path("data")
+    assert not config.memory
+    assert config.project == "fanlog"
+    assert config.disk_reserve_bytes == limits.DISK_RESERVE_BYTES
+    assert config.drain_s == limits.DRAIN_S
+
+
+def test_flag_beats_variable_beats_file(toml):
+    path = toml("port = 1\nhttp_port = 2\ndrain_s = 3")
+    config = resolve(
+        {"config": path, "port": 11, "http_port": None},
+        {"FANLOG_PORT": "21", "FANLOG_HTTP_PORT": "22"},
+    )
+    assert (config.port, config.http_port, config.drain_s) == (11, 22, 3.0)
+
+
+def test_file_named_by_variable(toml):
+    assert resolve({}, {"FANLOG_CONFIG": str(toml("port = 7"))}).port == 7
+
+
+def test_file_named_by_flag_comes_first(toml, tmp_path):
+    missing = tmp_path / "missing.toml"
+    assert resolve({"config": toml("port = 7")}, {"FANLOG_CONFIG": str(missing)}).port == 7
+
+
+def test_every_setting_from_variables():
+    config = resolve(
+        {},
+        {
+            "FANLOG_HOST": "0.0.0.0",
+            "FANLOG_PORT": "0",
+            "FANLOG_HTTP_PORT": "0",
+            "FANLOG_MEMORY": "yes",
+            "FANLOG_INSECURE": "TRUE",
+            "FANLOG_PROJECT": "shop",
+            "FANLOG_RESOURCES": "shop.yaml",
+            "FANLOG_DISK_RESERVE_BYTES": "1000",
+            "FANLOG_DRAIN_S": "0.5",
+            "FANLOG_LOG_LEVEL": "debug",
+            "UNRELATED": "x",
+        },
+    )
+    assert config == Config(
+        host="0.0.0.0",
+        port=0,
+        http_port=0,
+        memory=True,
+        insecure=True,
+        project="shop",
+        resources=Path("shop.yaml"),
+        disk_reserve_bytes=1000,
+        drain_s=0.5,
+        log_level="debug",
+    )
+
+
+def test_paths_in_the_file_are_relative_to_it(toml):
+    path = toml('data_dir = "messages"\nresources = "/etc/shop.toml"')
+    config = resolve({"config": path}, {})
+    assert config.data_dir == path.parent / "messages"
+    assert config.resources == Path("/etc/shop.toml")
+
+
+def test_empty_variable_is_unset():
+    assert resolve({}, {"FANLOG_PORT": "", "FANLOG_CONFIG": ""}) == Config()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_loopback_needs_nothing(host):
+    assert resolve({"host": host}, {}).host == host
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "broker.example"])
+def test_other_hosts_need_insecure(host):
+    message = refused({"host": host})
+    assert host in message
+    assert "--insecure" in message
+    assert resolve({"host": host, "insecure": True}, {}).host == host
+
+
+class TestEngineChoice:
+    def test_both_as_flags(self):
+        message = refused({"memory": True, "data_dir": "d"})
+        assert "--memory" in message
+        assert "--data-dir" in message
+
+    def test_both_as_variables(self):
+        message = refused({}, {"FANLOG_MEMORY": "1", "FANLOG_DATA_DIR": "d"})
+        assert "FANLOG_MEMORY" in message
+        assert "FANLOG_DATA_DIR" in message
+
+    def test_both_in_the_file(self, toml):
+        assert "memory" in refused({"config": toml('memory = true\ndata_dir = "d"')})
+
+    def test_memory_false_is_no_contradiction(self):
+        config = resolve({"data_dir": "d"}, {"FANLOG_MEMORY": "false"})
+        assert (config.memory, config.data_dir) == (False, Path("d"))
+
+    def test_flag_memory_beats_data_dir_of_variable_and_file(self, toml):
+        config = resolve(
+            {"memory": True, "config": toml('data_dir = "d"')}, {"FANLOG_DATA_DIR": "e"}
+        )
+        assert config.memory
+
+    def test_flag_data_dir_beats_memory_of_file(self, toml):
+        config = resolve({"data_dir": "d", "config": toml("memory = true")}, {})
+        assert (config.memory, config.data_dir) == (False, Path("d"))
+
+    def test_variable_beats_file(self, toml):
+        config = resolve({"config": toml('data_dir = "d"')}, {"FANLOG_MEMORY": "on"})
+        assert config.memory
+
+
+class TestRefusals:
+    def test_unknown_key_with_hint(self, toml):
+        message = refused({"config": toml("prot = 1")})
+        assert "'prot'" in message
+        assert "did you mean port?" in message
+
+    def test_unknown_key_without_hint_lists_all(self, toml):
+        assert "http_port" in refused({"config": toml("zzz = 1")})
+
+    def test_table_is_unknown(self, toml):
+        assert "'server'" in refused({"config": toml("[server]\nport = 1")})
+
+    def test_unknown_variable(self):
+        message = refused({}, {"FANLOG_PROT": "1"})
+        assert "FANLOG_PROT" in message
+        assert "PORT" in message
+
+    def test_unknown_flag(self):
+        assert "--colour" in refused({"colour": 1})
+
+    @pytest.mark.parametrize(
+        ("line", "words"),
+        [
+            ('port = "8085"', "whole number from 0 to 65535"),
+            ("port = true", "whole number"),
+            ("port = 65536", "65535"),
+            ("port = -1", "from 0"),
+            ("http_port = 1.5", "whole number"),
+            ("host = 1", "text"),
+            ('host = ""', "text"),
+            ("data_dir = 1", "path"),
+            ('data_dir = ""', "path"),
+            ("memory = 1", "true or false"),
+            ('insecure = "yes"', "true or false"),
+            ('project = "a/b"', "without slashes"),
+            ("resources = []", "path"),
+            ("disk_reserve_bytes = -1", "0 or more"),
+            ("drain_s = -0.1", "seconds"),
+            ("drain_s = inf", "seconds"),
+            ("drain_s = nan", "seconds"),
+            ('log_level = "loud"', "debug, info"),
+        ],
+    )
+    def test_wrong_value_in_the_file(self, toml, line, words):
+        message = refused({"config": toml(line)})
+        assert words in message
+        assert f"{line.split(' ')[0]!r}" in message
+        assert "fanlog.toml" in message
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("FANLOG_PORT", "x"),
+            ("FANLOG_PORT", "8085.0"),
+            ("FANLOG_MEMORY", "maybe"),
+            ("FANLOG_DRAIN_S", "1s"),
+            ("FANLOG_LOG_LEVEL", "loud"),
+        ],
+    )
+    def test_wrong_value_in_a_variable(self, name, text):
+        message = refused({}, {name: text})
+        assert name in message
+        assert repr(text) in message or text in message
+
+    def test_missing_file(self, tmp_path):
+        assert "No such file" in refused({"config": tmp_path / "none.toml"})
+
+    def test_broken_file(self, toml):
+        assert "not a TOML file" in refused({"config": toml("port =")})
