@@ -12,6 +12,8 @@ DAY_S = 86400.0
 # Names (Google).
 NAME_LENGTH_MIN = 3
 NAME_LENGTH_MAX = 255
+#: Ours: Google's projects are shorter, but emulator users invent theirs.
+PROJECT_LENGTH_MAX = 255
 
 # Publish (Google).
 PUBLISH_MESSAGES_MAX = 1_000

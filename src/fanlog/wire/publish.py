@@ -1,0 +1,363 @@
+"""Publish: the request's bytes checked and made a `Body`; the ids of the answer.
+
+**The body is the publisher's own bytes.** A request is validated where it lies; only one that is
+not *canonical* is written again. Canonical means that the topic comes first and that nothing is in
+the bytes besides what the fields we keep (`data`, `attributes`, `ordering_key`) need: no unknown
+field, nothing singular twice, no number longer than it must be, no explicit default, and no
+`message_id` or `publish_time`, which are not the sender's to say. All of those make a request
+longer, never shorter, than the one the same values encode to; so a request is canonical exactly
+when its length is that of the encoding, which the validation adds up on its way. (The one thing a
+sender may lawfully leave out is an attribute's empty value; a request that has one is written
+again, so that nothing hides in the two bytes saved.)
+
+Two roads lead to a body. Most requests carry nothing but data; these are recognised by their
+headers alone, without a protobuf object, all messages at once when they are of one size. Everything
+else goes through protobuf, which also refuses what is malformed or not UTF-8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from fanlog import limits, names
+from fanlog.errors import InvalidArgument
+from fanlog.log.batch import Body
+from fanlog.wire import types
+from fanlog.wire.encode import message_field, varint, varint_size
+
+#: Attribute keys with this prefix are Google's, and refused from a publisher…
+RESERVED_PREFIX = "goog"
+#: …but for these, which official clients set themselves (trace context, compression).
+CLIENT_PREFIX = "googclient_"
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """A valid publish request."""
+
+    topic: str
+    body: Body
+
+
+def parse_publish(raw: bytes) -> Publish:
+    """Validate a serialised PublishRequest, all or nothing.
+
+    The limit on the request counts its serialised bytes as they came: topic name, every message
+    and the framing between them.
+
+    Raises:
+        InvalidArgument: Malformed, or a limit is passed; the sentence names the message by its
+            index in the request, the value and the limit.
+    """
+    if len(raw) > limits.PUBLISH_BYTES_MAX:
+        raise InvalidArgument(
+            f"the publish request has {len(raw)} bytes; "
+            f"at most {limits.PUBLISH_BYTES_MAX} are allowed"
+        )
+    found = _data_only(raw)
+    if found is not None:
+        return found
+    return _parse_any(raw)
+
+
+def build_body(messages: Iterable[tuple[bytes, Mapping[str, str], str]]) -> Body:
+    """Build a body from (data, attributes, ordering key) each; for forwards and jobs.
+
+    No limit is applied: what is forwarded was accepted once, and has grown by our own attributes.
+    """
+    fields: list[bytes] = []
+    keys: list[str] = []
+    for data, attributes, ordering_key in messages:
+        fields.append(message_field(data, attributes, ordering_key))
+        keys.append(ordering_key)
+    return Body(
+        content=b"".join(fields),
+        starts=_starts(map(len, fields)),
+        key_hashes=_key_hashes(keys) if any(keys) else None,
+    )
+
+
+def key_hash(ordering_key: str) -> int:
+    """Hash an ordering key to 64 bits, never 0; 0 stands for no key at all."""
+    if not ordering_key:
+        return 0
+    digest = blake2b(ordering_key.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") or 1
+
+
+# --- The short road: data and nothing else ------------------------------------------------------
+
+# Header bytes of a message that is one `data` field and nothing else, to the size of the whole
+# `messages` field. The four bytes of a short one (12 size 0a size-2) are all listed; the six of
+# a middling one are learnt as they are met, one entry a size, so that the table is bounded.
+_SHORT: dict[bytes, int] = {
+    bytes((0x12, size, 0x0A, size - 2)): size + 2 for size in range(3, 0x80)
+}
+_MIDDLING: dict[bytes, int] = {}
+
+
+def _data_only(raw: bytes) -> Publish | None:
+    """Recognise a canonical request of data alone; None leaves it to protobuf to judge."""
+    try:
+        if raw[0] != 0x0A:
+            return None
+        size, begin = _read_varint(raw, 1)
+        messages_begin = begin + size
+        topic = raw[begin:messages_begin].decode()
+        header = _data_header(raw, messages_begin)
+    except (IndexError, UnicodeDecodeError):
+        return None
+    if header is None or not size:
+        return None
+    content = raw[messages_begin:]
+    starts = _same_size(content, header) or _varying_size(content)
+    if starts is None:
+        return None
+    names.parse_topic(topic)
+    return Publish(topic, Body(content=content, starts=starts))
+
+
+def _read_varint(raw: bytes, position: int) -> tuple[int, int]:
+    """Read a number written in the fewest bytes; a longer one comes back as IndexError."""
+    value = shift = 0
+    while True:
+        byte = raw[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift > 28:
+            raise IndexError
+    if byte == 0 and shift:
+        raise IndexError
+    return value, position
+
+
+def _data_header(raw: bytes, position: int) -> tuple[bytes, int] | None:
+    """Give the header of the data-only message at `position` and the size of its whole field."""
+    if raw[position] != 0x12:
+        return None
+    size, begin = _read_varint(raw, position + 1)
+    if raw[begin] != 0x0A:
+        return None
+    data_size, data_begin = _read_varint(raw, begin + 1)
+    if not data_size or data_begin + data_size != begin + size:
+        return None
+    return raw[position:data_begin], data_begin + data_size - position
+
+
+def _same_size(content: bytes, header: tuple[bytes, int]) -> Sequence[int] | None:
+    """Recognise messages that are all of the first one's size.
+
+    Every header byte is compared over the whole request at once, by a slice whose step is the size.
+    """
+    head, stride = header
+    count, rest = divmod(len(content), stride)
+    if rest or not 0 < count <= limits.PUBLISH_MESSAGES_MAX:
+        return None
+    for index, byte in enumerate(head):
+        if content[index::stride] != bytes((byte,)) * count:
+            return None
+    return range(0, len(content) + 1, stride)
+
+
+def _varying_size(content: bytes) -> Sequence[int] | None:
+    starts = [0]
+    append = starts.append
+    short, middling = _SHORT, _MIDDLING
+    position, end = 0, len(content)
+    try:
+        while position < end:
+            if content[position + 1] < 0x80:
+                size = short.get(content[position : position + 4])
+            else:
+                size = middling.get(content[position : position + 6])
+            if size is None:
+                header = _data_header(content, position)
+                if header is None:
+                    return None
+                head, size = header
+                if len(head) == 6:
+                    middling[head] = size
+            position += size
+            append(position)
+            if len(starts) > limits.PUBLISH_MESSAGES_MAX + 1:
+                return None
+    except IndexError:
+        return None
+    return starts if position == end else None
+
+
+# --- The long road: through protobuf ------------------------------------------------------------
+
+
+def _parse_any(raw: bytes) -> Publish:
+    try:
+        request = types.PublishRequest.FromString(raw)
+    except DecodeError as error:
+        raise InvalidArgument(
+            "the request is not a valid PublishRequest: malformed protobuf, or a topic, attribute "
+            "or ordering key that is not UTF-8"
+        ) from error
+    names.parse_topic(request.topic)
+    count = len(request.messages)
+    if not 1 <= count <= limits.PUBLISH_MESSAGES_MAX:
+        raise InvalidArgument(
+            f"messages: the publish request has {count}; "
+            f"1 to {limits.PUBLISH_MESSAGES_MAX} are allowed"
+        )
+    sizes, keys, is_plain = _check_messages(request.messages)
+    starts = _starts(sizes)
+    topic_size = len(request.topic.encode())
+    begin = 1 + varint_size(topic_size) + topic_size
+    if is_plain and raw[0] == 0x0A and len(raw) == begin + starts[-1]:
+        hashes = _key_hashes(keys) if any(keys) else None
+        return Publish(request.topic, Body(content=raw[begin:], starts=starts, key_hashes=hashes))
+    body = build_body((m.data, dict(m.attributes), m.ordering_key) for m in request.messages)
+    return Publish(request.topic, body)
+
+
+def _check_messages(messages: Iterable[Any]) -> tuple[list[int], list[str], bool]:
+    """Check every message; give the size of each field when canonical, and the ordering keys.
+
+    The third answer is False when an attribute has an empty value (see the module's docstring).
+    """
+    sizes: list[int] = []
+    keys: list[str] = []
+    is_plain = True
+    for index, message in enumerate(messages):
+        size = data_size = len(message.data)
+        if size:
+            size += 2 if size < 0x80 else 1 + varint_size(size)
+        attributes = message.attributes
+        attributes_count = len(attributes)
+        if attributes_count:
+            if attributes_count > limits.ATTRIBUTES_MAX:
+                raise InvalidArgument(
+                    f"messages[{index}].attributes: {attributes_count} attributes; "
+                    f"at most {limits.ATTRIBUTES_MAX} are allowed"
+                )
+            for key in attributes:
+                value = attributes[key]
+                key_size = len(key) if key.isascii() else len(key.encode())
+                value_size = len(value) if value.isascii() else len(value.encode())
+                if (
+                    not 0 < key_size <= limits.ATTRIBUTE_KEY_BYTES_MAX
+                    or value_size > limits.ATTRIBUTE_VALUE_BYTES_MAX
+                    or key.startswith(RESERVED_PREFIX)
+                ):
+                    _check_attribute(index, key, key_size, value_size)
+                if not value_size:
+                    is_plain = False
+                entry_size = key_size + value_size
+                if entry_size <= 0x7F - 4:
+                    size += entry_size + 6
+                else:
+                    entry_size += 2 + varint_size(key_size) + varint_size(value_size)
+                    size += entry_size + 1 + varint_size(entry_size)
+        elif not data_size:
+            raise InvalidArgument(
+                f"messages[{index}]: a message needs data or at least one attribute; it has neither"
+            )
+        ordering_key = message.ordering_key
+        if ordering_key:
+            key_size = len(ordering_key.encode())
+            if key_size > limits.ORDERING_KEY_BYTES_MAX:
+                raise InvalidArgument(
+                    f"messages[{index}].ordering_key: {names.shown(ordering_key)} has {key_size} "
+                    f"bytes; at most {limits.ORDERING_KEY_BYTES_MAX} are allowed"
+                )
+            size += key_size + 1 + varint_size(key_size)
+        keys.append(ordering_key)
+        sizes.append(size + 2 if size < 0x80 else size + 1 + varint_size(size))
+    return sizes, keys, is_plain
+
+
+def _check_attribute(index: int, key: str, key_size: int, value_size: int) -> None:
+    """Say what is wrong with an attribute, if anything is."""
+    where = f"messages[{index}].attributes"
+    if not key_size:
+        raise InvalidArgument(f"{where}: an attribute key is empty; 1 byte is the least")
+    if key_size > limits.ATTRIBUTE_KEY_BYTES_MAX:
+        raise InvalidArgument(
+            f"{where}: the key {names.shown(key)} has {key_size} bytes; "
+            f"at most {limits.ATTRIBUTE_KEY_BYTES_MAX} are allowed"
+        )
+    if key.startswith(RESERVED_PREFIX) and not key.startswith(CLIENT_PREFIX):
+        raise InvalidArgument(
+            f"{where}: the key {names.shown(key)} begins with {RESERVED_PREFIX!r}, which is "
+            f"reserved (only {CLIENT_PREFIX!r} may follow it)"
+        )
+    if value_size > limits.ATTRIBUTE_VALUE_BYTES_MAX:
+        raise InvalidArgument(
+            f"{where}: the value of {names.shown(key)} has {value_size} bytes; "
+            f"at most {limits.ATTRIBUTE_VALUE_BYTES_MAX} are allowed"
+        )
+
+
+def _starts(sizes: Iterable[int]) -> list[int]:
+    starts = [0]
+    position = 0
+    for size in sizes:
+        position += size
+        starts.append(position)
+    return starts
+
+
+def _key_hashes(keys: Sequence[str]) -> list[int]:
+    hashes = {key: key_hash(key) for key in set(keys)}
+    return [hashes[key] for key in keys]
+
+
+# --- The answer ---------------------------------------------------------------------------------
+
+#: Digits of the offset in a message id; the partition's number stands before them.
+OFFSET_DIGITS = 12
+_OFFSET_MAX = 10**OFFSET_DIGITS
+_DIGITS = tuple(b"%03d" % number for number in range(1_000))
+
+
+def message_id(partition: int, offset: int) -> str:
+    """Give the id of a message: a decimal number, as clients expect of one."""
+    assert partition >= 1
+    assert 0 <= offset < _OFFSET_MAX
+    return f"{partition}{offset:0{OFFSET_DIGITS}d}"
+
+
+def parse_message_id(text: str) -> tuple[int, int]:
+    """Give the partition and offset of a message id.
+
+    Raises:
+        InvalidArgument: Not an id this service gives.
+    """
+    head, tail = text[:-OFFSET_DIGITS], text[-OFFSET_DIGITS:]
+    if not (head.isascii() and head.isdigit() and tail.isascii() and tail.isdigit()):
+        raise InvalidArgument(f"message id: {names.shown(text)} is not an id of this service")
+    if head[0] == "0":
+        raise InvalidArgument(f"message id: {names.shown(text)} is not an id of this service")
+    return int(head), int(tail)
+
+
+def publish_response(partition: int, base_offset: int, count: int) -> bytes:
+    """Serialise the PublishResponse for `count` messages from `base_offset` on.
+
+    Ids of one thousand share all but their last three digits, so a thousand costs one join.
+    """
+    assert partition >= 1
+    assert 0 <= base_offset <= base_offset + count <= _OFFSET_MAX
+    parts: list[bytes] = []
+    offset, end = base_offset, base_offset + count
+    while offset < end:
+        thousand, first = divmod(offset, 1_000)
+        last = min(first + end - offset, 1_000)
+        digits = b"%d%0*d" % (partition, OFFSET_DIGITS - 3, thousand)
+        head = b"\x0a" + varint(len(digits) + 3) + digits
+        parts.append(head + head.join(_DIGITS[first:last]))
+        offset += last - first
+    return b"".join(parts)
