@@ -1,0 +1,76 @@
+"""Ack ids: which lease of which message, in a form that cannot be guessed.
+
+    8 hex subscription · 8 hex partition · 16 hex generation · 8 hex tag · 12 hex offset
+
+Everything before the offset is the same for all messages of a lease: it is made once per lease and
+checked once per request. The tag is keyed with the log's own secret, so an id of another broker,
+or one made up, is refused as malformed rather than taken for somebody's message.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fanlog.model import Offset, PartitionId
+
+PREFIX_LENGTH = 40
+LENGTH = PREFIX_LENGTH + 12
+
+
+@dataclass(slots=True)
+class ParsedAckIds:
+    """Ack ids of one request, sorted by what they speak of."""
+
+    #: By partition and generation.
+    offsets: dict[PartitionId, dict[int, list[Offset]]] = field(default_factory=dict)
+    #: Ids of another subscription, or of an earlier one of that name.
+    foreign: list[str] = field(default_factory=list)
+    #: Not ids of this broker at all.
+    malformed: list[str] = field(default_factory=list)
+
+
+class AckIds:
+    """Makes and reads ack ids with one secret."""
+
+    __slots__ = ("_secret",)
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def prefix(self, subscription: int, partition: int, generation: int) -> str:
+        """What all ack ids of one lease begin with."""
+        text = f"{subscription:08x}{partition:08x}{generation:016x}"
+        return text + self._tag(text)
+
+    def parse(self, subscription: int, ack_ids: Iterable[str]) -> ParsedAckIds:
+        """Sort the ids of a request to `subscription`."""
+        parsed = ParsedAckIds()
+        by_prefix: defaultdict[str, list[str]] = defaultdict(list)
+        for ack_id in ack_ids:
+            by_prefix[ack_id[:PREFIX_LENGTH]].append(ack_id)
+        for prefix, ids in by_prefix.items():
+            if not self._is_ours(prefix):
+                parsed.malformed.extend(ids)
+                continue
+            if int(prefix[:8], 16) != subscription:
+                parsed.foreign.extend(ids)
+                continue
+            try:
+                offsets = [int(ack_id[PREFIX_LENGTH:], 16) for ack_id in ids]
+            except ValueError:
+                parsed.malformed.extend(ids)
+                continue
+            partition, generation = PartitionId(int(prefix[8:16], 16)), int(prefix[16:32], 16)
+            parsed.offsets.setdefault(partition, {})[generation] = offsets
+        return parsed
+
+    def _is_ours(self, prefix: str) -> bool:
+        if len(prefix) != PREFIX_LENGTH or not prefix.isascii():
+            return False
+        return self._tag(prefix[:32]) == prefix[32:]
+
+    def _tag(self, text: str) -> str:
+        return hashlib.blake2b(text.encode(), key=self._secret, digest_size=4).hexdigest()

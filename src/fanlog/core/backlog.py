@@ -1,0 +1,164 @@
+"""What one share could deliver next, when order does not matter. Soft state.
+
+Offsets are in the backlog while they are unacknowledged and neither leased nor delayed. Most of a
+backlog is simply everything from `next_offset` on: only what was handed out and came back is kept
+as a set. `fanlog.core.ordering` has the backlog that keeps keys in order; both have these methods.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Protocol
+
+from pyroaring import BitMap64
+
+from fanlog.core.cursor import Cursor, Range, runs
+from fanlog.core.flow import Budget, Credit
+from fanlog.core.lease import Run
+from fanlog.model import Offset
+
+
+class Slots(Protocol):
+    """What the core sees of a batch: where messages start and whose keys they have."""
+
+    @property
+    def base_offset(self) -> Offset: ...
+    @property
+    def end_offset(self) -> Offset: ...
+    @property
+    def starts(self) -> Sequence[int]: ...
+    @property
+    def key_hashes(self) -> Sequence[int] | None: ...
+
+
+class Packer:
+    """Fills one answer up to its budget."""
+
+    __slots__ = ("_budget", "count", "runs", "size_bytes")
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.runs: list[Run] = []
+        self.count = 0
+        self.size_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self.count >= self._budget.messages
+
+    def add(self, slots: Slots, start: Offset, end: Offset) -> Offset:
+        """Take offsets from `start` on, at most to `end`; return where the budget ended."""
+        starts, base = slots.starts, slots.base_offset
+        first = start - base
+        count = min(end - start, self._budget.messages - self.count)
+        last_byte = starts[first] + self._budget.size_bytes - self.size_bytes
+        fitting = bisect_right(starts, last_byte, first, first + count + 1) - 1 - first
+        if fitting <= 0 and count > 0 and self.count == 0 and self._budget.at_least_one:
+            fitting = 1
+        if fitting <= 0:
+            return start
+        run = Run(start, start + fitting, base, starts)
+        previous = self.runs[-1] if self.runs else None
+        if previous is not None and previous.end == start and previous.starts is starts:
+            run = Run(previous.start, run.end, base, starts)
+            self.size_bytes -= previous.size_bytes
+            self.runs.pop()
+        self.runs.append(run)
+        self.count += fitting
+        self.size_bytes += run.size_bytes
+        return start + fitting
+
+
+class Backlog:
+    """The unordered backlog."""
+
+    __slots__ = ("_held", "_ready", "next_offset")
+
+    def __init__(self, floor: Offset, held: BitMap64) -> None:
+        #: First offset never handed out since the start or the last seek.
+        self.next_offset = floor
+        self._ready = BitMap64()
+        # Leases that outlived a restart: ahead of `next_offset`, yet not to be handed out.
+        self._held = held.copy()
+
+    @property
+    def progress(self) -> int:
+        """Grows whenever messages were met, whether or not they were handed out."""
+        return self.next_offset
+
+    def has_some(self, cursor: Cursor, end: Offset) -> bool:
+        return bool(self._ready) or next(self._fresh(cursor, end), None) is not None
+
+    def plan(self, cursor: Cursor, end: Offset, limit: int, _consumer: Credit) -> list[Range]:
+        """Ranges worth reading for the next answer, ascending, about `limit` offsets."""
+        ranges = list(runs(islice(self._ready, limit))) if self._ready else []
+        limit -= sum(stop - start for start, stop in ranges)
+        for start, stop in self._fresh(cursor, end):
+            if limit <= 0:
+                break
+            ranges.append((start, min(stop, start + limit)))
+            limit -= stop - start
+        return ranges
+
+    def take(
+        self,
+        cursor: Cursor,
+        end: Offset,
+        views: Sequence[Slots],
+        packer: Packer,
+        limit: int,
+        consumer: Credit,
+    ) -> None:
+        """Move what fits the answer from the backlog into `packer`."""
+        for start, stop in self.plan(cursor, end, limit, consumer):
+            for slots in views:
+                if not slots.base_offset <= start < slots.end_offset:
+                    continue
+                part_end = min(stop, slots.end_offset)
+                reached = packer.add(slots, start, part_end)
+                self._taken(start, reached)
+                if reached < part_end:
+                    return
+                start = reached
+                if start == stop:
+                    break
+            if start < stop:
+                return
+
+    def release(self, offsets: BitMap64) -> None:
+        """Offsets that are free again: nacked, expired, or their back-off is over."""
+        self._held -= offsets
+        self._ready |= offsets
+        if self._ready and self._ready.max() >= self.next_offset:
+            # Never handed out in this life: `next_offset` will come by.
+            self._ready.remove_range(self.next_offset, self._ready.max() + 1)
+
+    def discard(self, offsets: BitMap64) -> None:
+        """Offsets that are acknowledged or gone, whoever held them."""
+        self._ready -= offsets
+        self._held -= offsets
+
+    def skip(self, start: Offset, end: Offset) -> None:
+        """Offsets that cannot be read: leave them out until the next start."""
+        self._ready.remove_range(start, end)
+        if start <= self.next_offset < end:
+            self.next_offset = end
+
+    def _fresh(self, cursor: Cursor, end: Offset) -> Iterator[Range]:
+        ranges = cursor.unacked_ranges(self.next_offset, end)
+        if not self._held:
+            return ranges
+        return _without(ranges, self._held)
+
+    def _taken(self, start: Offset, end: Offset) -> None:
+        if end > self.next_offset:
+            self.next_offset = end
+        elif end > start:
+            self._ready.remove_range(start, end)
+
+
+def _without(ranges: Iterator[Range], held: BitMap64) -> Iterator[Range]:
+    for start, stop in ranges:
+        yield from runs(offset for offset in range(start, stop) if offset not in held)

@@ -1,0 +1,60 @@
+"""Credit: how much one consumer may hold unacknowledged. Soft state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one answer may hold. The first message always fits when `at_least_one`."""
+
+    messages: int
+    size_bytes: int
+    at_least_one: bool = True
+
+
+class Credit:
+    """One consumer's window. A pull has its own, a stream keeps one for its life.
+
+    `max_messages` and `max_bytes` of 0 mean no limit. A message larger than `max_bytes` goes out
+    alone, when nothing else is outstanding: otherwise it never could.
+    """
+
+    __slots__ = ("max_bytes", "max_messages", "messages", "size_bytes")
+
+    def __init__(self, max_messages: int = 0, max_bytes: int = 0) -> None:
+        self.max_messages = max_messages
+        self.max_bytes = max_bytes
+        #: Outstanding now.
+        self.messages = 0
+        self.size_bytes = 0
+
+    @property
+    def has_room(self) -> bool:
+        if self.messages == 0:
+            return True
+        return (self.max_messages == 0 or self.messages < self.max_messages) and (
+            self.max_bytes == 0 or self.size_bytes < self.max_bytes
+        )
+
+    def budget(self, max_messages: int, max_bytes: int) -> Budget:
+        """What the next answer may hold, within the answer's own bounds."""
+        if self.max_messages:
+            max_messages = min(max_messages, self.max_messages - self.messages)
+        free_bytes = max_bytes
+        if self.max_bytes:
+            free_bytes = min(max_bytes, self.max_bytes - self.size_bytes)
+        alone = self.messages == 0 or free_bytes == max_bytes
+        return Budget(max(0, max_messages), max(0, free_bytes), at_least_one=alone)
+
+    def take(self, messages: int, size_bytes: int) -> None:
+        self.messages += messages
+        # Without a byte limit nobody asks, and settling need not weigh every message.
+        self.size_bytes += size_bytes if self.max_bytes else 0
+
+    def give(self, messages: int, size_bytes: int) -> None:
+        self.messages -= messages
+        self.size_bytes -= size_bytes
+        assert self.messages >= 0
+        assert self.size_bytes >= 0

@@ -1,0 +1,163 @@
+"""Leases: who holds which offsets until when.
+
+One lease is what one answer handed out: one generation, runs of offsets, one deadline. Messages of
+a lease are settled one by one (`open` shrinks); a deadline changed for some of them splits the
+lease in parts of the same generation. Soft state; under exactly-once the share writes each change
+down as a `LeaseHeld` record before it counts.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pyroaring import BitMap64
+
+from fanlog.core.flow import Credit
+from fanlog.model import Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive offsets of one batch: `starts[offset - base]` is where a message begins."""
+
+    start: Offset
+    end: Offset
+    base: Offset
+    starts: Sequence[int]
+
+    @property
+    def size_bytes(self) -> int:
+        return self.starts[self.end - self.base] - self.starts[self.start - self.base]
+
+
+class Lease:
+    """One lease, or a part of one. `open` holds what is neither settled nor expired."""
+
+    __slots__ = ("credit", "deadline_s", "generation", "open", "part", "runs")
+
+    def __init__(
+        self,
+        generation: int,
+        part: int,
+        deadline_s: float,
+        open_offsets: BitMap64,
+        runs: Sequence[Run],
+        credit: Credit | None,
+    ) -> None:
+        self.generation = generation
+        self.part = part
+        self.deadline_s = deadline_s
+        self.open = open_offsets
+        self.runs = runs
+        #: Whose window it counts against; None when that consumer is gone with a restart.
+        self.credit = credit
+
+    def settle(self, offsets: BitMap64) -> None:
+        """Take `offsets` out and give their credit back."""
+        if self.credit is not None:
+            size_bytes = self._size_of(offsets) if self.credit.max_bytes else 0
+            self.credit.give(len(offsets), size_bytes)
+        self.open = self.open - offsets
+
+    def _size_of(self, offsets: BitMap64) -> int:
+        size = 0
+        for run in self.runs:
+            if offsets.contains_range(run.start, run.end):
+                size += run.size_bytes
+                continue
+            for offset in offsets & BitMap64(range(run.start, run.end)):
+                index = offset - run.base
+                size += run.starts[index + 1] - run.starts[index]
+        return size
+
+
+class LeaseTable:
+    """All leases of one share, by generation and by deadline."""
+
+    __slots__ = ("_by_generation", "_heap", "changed")
+
+    def __init__(self) -> None:
+        self._by_generation: dict[int, list[Lease]] = {}
+        self._heap: list[tuple[float, int, int]] = []
+        #: Leases that became other since the last time somebody looked; the share clears it.
+        self.changed: set[tuple[int, int]] = set()
+
+    def __iter__(self) -> Iterator[Lease]:
+        for parts in self._by_generation.values():
+            yield from parts
+
+    def __len__(self) -> int:
+        return sum(len(parts) for parts in self._by_generation.values())
+
+    @property
+    def outstanding(self) -> int:
+        return sum(len(lease.open) for lease in self)
+
+    def parts(self, generation: int) -> Sequence[Lease]:
+        return self._by_generation.get(generation, ())
+
+    def part(self, generation: int, part: int) -> Lease | None:
+        return next((p for p in self.parts(generation) if p.part == part), None)
+
+    def add(self, lease: Lease) -> None:
+        self._by_generation.setdefault(lease.generation, []).append(lease)
+        self._push(lease)
+        self.changed.add((lease.generation, lease.part))
+
+    def settle(self, lease: Lease, offsets: BitMap64) -> None:
+        """`offsets` of `lease` are acknowledged or released; an empty lease is over."""
+        lease.settle(offsets)
+        self.changed.add((lease.generation, lease.part))
+        if not lease.open:
+            parts = self._by_generation[lease.generation]
+            parts.remove(lease)
+            if not parts:
+                del self._by_generation[lease.generation]
+
+    def extend(self, lease: Lease, offsets: BitMap64, deadline_s: float) -> None:
+        """Give `offsets` of `lease` a new deadline; the rest of it keeps its own."""
+        if len(offsets) == len(lease.open):
+            lease.deadline_s = deadline_s
+            self.changed.add((lease.generation, lease.part))
+            self._push(lease)
+            return
+        lease.open = lease.open - offsets
+        self.changed.add((lease.generation, lease.part))
+        part = 1 + max(p.part for p in self.parts(lease.generation))
+        split = Lease(lease.generation, part, deadline_s, offsets, lease.runs, lease.credit)
+        self.add(split)
+
+    def find(self, offset: Offset) -> Lease | None:
+        """The lease that holds `offset` now. Linear in leases: for the rare paths only."""
+        return next((lease for lease in self if offset in lease.open), None)
+
+    def due(self, now: float) -> list[Lease]:
+        """Leases whose deadline has passed. They stay in the table until settled."""
+        due: list[Lease] = []
+        while self._heap and self._heap[0][0] <= now:
+            _, generation, number = heapq.heappop(self._heap)
+            lease = self.part(generation, number)
+            # An extended lease left its old deadline in the heap.
+            if lease is not None and lease.deadline_s <= now and lease not in due:
+                due.append(lease)
+        return due
+
+    def next_deadline(self) -> float | None:
+        while self._heap:
+            deadline_s, generation, number = self._heap[0]
+            lease = self.part(generation, number)
+            if lease is not None and lease.deadline_s <= deadline_s:
+                return deadline_s
+            heapq.heappop(self._heap)
+        return None
+
+    def clear(self) -> None:
+        """Drop every lease and give all credit back."""
+        for lease in list(self):
+            self.settle(lease, lease.open)
+        self._heap.clear()
+
+    def _push(self, lease: Lease) -> None:
+        heapq.heappush(self._heap, (lease.deadline_s, lease.generation, lease.part))

@@ -1,0 +1,271 @@
+"""Hard-state records and their versioned bytes.
+
+A record is one keyed value of hard state: writing a key again replaces its value, and a record
+without a value removes it. The log stores the pairs; the broker's whole hard state is what the
+records, applied in any order of keys, rebuild.
+
+Keys are short and ordered: a kind byte, then big-endian numbers. Values begin with a version byte.
+`docs/internals/data_files.md` has the table.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+from pyroaring import BitMap64
+
+from fanlog.model import (
+    DeadLetterPolicy,
+    Offset,
+    PartitionId,
+    RetryPolicy,
+    Snapshot,
+    SnapshotId,
+    Subscription,
+    SubscriptionId,
+    Topic,
+    TopicId,
+)
+
+VERSION = 1
+_VERSION_BYTE = bytes([VERSION])
+
+_ID = struct.Struct(">Q")
+_OWNER = struct.Struct(">QI")
+_CHUNK = struct.Struct(">QIQ")
+_LEASE = struct.Struct(">QIQI")
+_HEAD_VALUE = struct.Struct("<QQ")
+_LEASE_VALUE = struct.Struct("<d")
+_TIME_VALUE = struct.Struct("<d")
+_COUNT = struct.Struct("<HB")
+
+
+class UnknownRecord(ValueError):
+    """A key or version this build does not know: the data was written by a newer one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """The broker's own counters: ids never used twice, and how often it was started."""
+
+    KIND: ClassVar[bytes] = b"I"
+    next_id: int
+    boots: int
+
+    def key(self) -> bytes:
+        return self.KIND
+
+    def value(self) -> bytes | None:
+        return _VERSION_BYTE + _HEAD_VALUE.pack(self.next_id, self.boots)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    KIND: ClassVar[bytes] = b"T"
+    id: TopicId
+    topic: Topic | None
+
+    def key(self) -> bytes:
+        return self.KIND + _ID.pack(self.id)
+
+    def value(self) -> bytes | None:
+        return None if self.topic is None else _to_json(asdict(self.topic))
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionRecord:
+    KIND: ClassVar[bytes] = b"S"
+    id: SubscriptionId
+    subscription: Subscription | None
+
+    def key(self) -> bytes:
+        return self.KIND + _ID.pack(self.id)
+
+    def value(self) -> bytes | None:
+        return None if self.subscription is None else _to_json(asdict(self.subscription))
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRecord:
+    KIND: ClassVar[bytes] = b"N"
+    id: SnapshotId
+    snapshot: Snapshot | None
+
+    def key(self) -> bytes:
+        return self.KIND + _ID.pack(self.id)
+
+    def value(self) -> bytes | None:
+        return None if self.snapshot is None else _to_json(asdict(self.snapshot))
+
+
+@dataclass(frozen=True, slots=True)
+class CursorHead:
+    """Where a cursor stands in a partition; `owner` is a subscription's or a snapshot's id."""
+
+    KIND: ClassVar[bytes] = b"H"
+    owner: int
+    partition: PartitionId
+    #: Lowest offset not acknowledged; None removes the cursor.
+    floor: Offset | None
+    #: Ack ids of generations below this are void: a seek came between.
+    fence: int = 0
+
+    def key(self) -> bytes:
+        return self.KIND + _OWNER.pack(self.owner, self.partition)
+
+    def value(self) -> bytes | None:
+        if self.floor is None:
+            return None
+        return _VERSION_BYTE + _HEAD_VALUE.pack(self.floor, self.fence)
+
+
+@dataclass(frozen=True, slots=True)
+class CursorChunk:
+    """Acknowledged offsets above the floor within one chunk; `bits` is never changed in place."""
+
+    KIND: ClassVar[bytes] = b"C"
+    owner: int
+    partition: PartitionId
+    chunk: int
+    bits: BitMap64 | None
+
+    def key(self) -> bytes:
+        return self.KIND + _CHUNK.pack(self.owner, self.partition, self.chunk)
+
+    def value(self) -> bytes | None:
+        return None if self.bits is None else _VERSION_BYTE + _bitmap_bytes(self.bits)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptsChunk:
+    """Failed deliveries of one chunk: index within the chunk and count, only those above zero."""
+
+    KIND: ClassVar[bytes] = b"A"
+    owner: int
+    partition: PartitionId
+    chunk: int
+    counts: tuple[tuple[int, int], ...] | None
+
+    def key(self) -> bytes:
+        return self.KIND + _CHUNK.pack(self.owner, self.partition, self.chunk)
+
+    def value(self) -> bytes | None:
+        if self.counts is None:
+            return None
+        return _VERSION_BYTE + b"".join(_COUNT.pack(index, count) for index, count in self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseHeld:
+    """A lease under exactly-once: it outlives the process, so that nothing is delivered twice."""
+
+    KIND: ClassVar[bytes] = b"L"
+    owner: int
+    partition: PartitionId
+    generation: int
+    #: A lease whose messages got different deadlines is held in parts.
+    part: int
+    deadline_s: float
+    #: Offsets leased and not settled; None when the lease is over.
+    offsets: BitMap64 | None
+
+    def key(self) -> bytes:
+        return self.KIND + _LEASE.pack(self.owner, self.partition, self.generation, self.part)
+
+    def value(self) -> bytes | None:
+        if self.offsets is None:
+            return None
+        deadline = _LEASE_VALUE.pack(self.deadline_s)
+        return _VERSION_BYTE + deadline + _bitmap_bytes(self.offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """When a subscription was last used, coarsely: idle ones expire."""
+
+    KIND: ClassVar[bytes] = b"U"
+    owner: int
+    last_active_s: float | None
+
+    def key(self) -> bytes:
+        return self.KIND + _ID.pack(self.owner)
+
+    def value(self) -> bytes | None:
+        if self.last_active_s is None:
+            return None
+        return _VERSION_BYTE + _TIME_VALUE.pack(self.last_active_s)
+
+
+CatalogRecord = Counters | TopicRecord | SubscriptionRecord | SnapshotRecord
+ShareRecord = CursorHead | CursorChunk | AttemptsChunk | LeaseHeld
+Record = CatalogRecord | ShareRecord | Activity
+
+
+def decode(key: bytes, value: bytes) -> Record:
+    """The record that `key` and `value` were made from.
+
+    Raises:
+        UnknownRecord: The kind or the version is not known here.
+    """
+    if not value or value[0] != VERSION:
+        raise UnknownRecord(
+            f"state record {key!r} has version {value[:1]!r}; this build reads version {VERSION}"
+        )
+    kind, rest, body = key[:1], key[1:], value[1:]
+    match kind:
+        case Counters.KIND:
+            return Counters(*_HEAD_VALUE.unpack(body))
+        case TopicRecord.KIND:
+            return TopicRecord(TopicId(_ID.unpack(rest)[0]), _topic(json.loads(body)))
+        case SubscriptionRecord.KIND:
+            return SubscriptionRecord(
+                SubscriptionId(_ID.unpack(rest)[0]), _subscription(json.loads(body))
+            )
+        case SnapshotRecord.KIND:
+            return SnapshotRecord(SnapshotId(_ID.unpack(rest)[0]), _snapshot(json.loads(body)))
+        case CursorHead.KIND:
+            return CursorHead(*_OWNER.unpack(rest), *_HEAD_VALUE.unpack(body))
+        case CursorChunk.KIND:
+            return CursorChunk(*_CHUNK.unpack(rest), BitMap64.deserialize(body))
+        case AttemptsChunk.KIND:
+            return AttemptsChunk(*_CHUNK.unpack(rest), tuple(_COUNT.iter_unpack(body)))
+        case LeaseHeld.KIND:
+            deadline_s = _LEASE_VALUE.unpack_from(body)[0]
+            offsets = BitMap64.deserialize(body[_LEASE_VALUE.size :])
+            return LeaseHeld(*_LEASE.unpack(rest), deadline_s, offsets)
+        case Activity.KIND:
+            return Activity(_ID.unpack(rest)[0], _TIME_VALUE.unpack(body)[0])
+    raise UnknownRecord(f"state record {key!r} is of a kind this build does not know")
+
+
+def _bitmap_bytes(bits: BitMap64) -> bytes:
+    compact = bits.copy()
+    compact.run_optimize()
+    return compact.serialize()
+
+
+def _to_json(fields: dict[str, Any]) -> bytes:
+    return _VERSION_BYTE + json.dumps(fields, separators=(",", ":")).encode()
+
+
+def _topic(fields: dict[str, Any]) -> Topic:
+    return Topic(**fields | {"partitions": tuple(fields["partitions"])})
+
+
+def _snapshot(fields: dict[str, Any]) -> Snapshot:
+    return Snapshot(**fields | {"partitions": tuple(fields["partitions"])})
+
+
+def _subscription(fields: dict[str, Any]) -> Subscription:
+    dead_letter, retry = fields["dead_letter"], fields["retry"]
+    return Subscription(
+        **fields
+        | {
+            "partitions": tuple(fields["partitions"]),
+            "dead_letter": DeadLetterPolicy(**dead_letter) if dead_letter else None,
+            "retry": RetryPolicy(**retry) if retry else None,
+        }
+    )

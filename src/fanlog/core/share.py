@@ -1,0 +1,615 @@
+"""The delivery machine: one subscription's share in one partition.
+
+States of a message on a share, and what moves it:
+
+| From                        | Event                                      | To            |
+|-----------------------------|--------------------------------------------|---------------|
+| BACKLOG                     | leased                                     | OUTSTANDING   |
+| OUTSTANDING                 | acknowledged                               | ACKED         |
+| OUTSTANDING                 | nacked or expired, attempts left, back-off | DELAYED       |
+| OUTSTANDING                 | nacked or expired, attempts left, none     | BACKLOG       |
+| OUTSTANDING                 | nacked or expired, no attempts left        | FORWARDING    |
+| DELAYED                     | back-off over                              | BACKLOG       |
+| FORWARDING                  | forward committed                          | ACKED         |
+| FORWARDING                  | no dead letter topic                       | DELAYED       |
+| BACKLOG, DELAYED            | acknowledged late (at-least-once)          | ACKED         |
+| any but ACKED               | seek past it, or its retention ends        | ACKED         |
+| ACKED                       | seek before it, still retained             | BACKLOG       |
+
+With ordering, a message that leaves OUTSTANDING other than by an ack takes those after it of its
+key along, and ACKED is reached only when all earlier ones of the key have.
+
+Hard state: the cursor, the fence, the attempt counts (under a dead letter policy) and the held
+leases (under exactly-once). Soft state: leases, back-offs, the backlog's position.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyroaring import BitMap64
+
+from fanlog import limits
+from fanlog.core.attempts import Attempts
+from fanlog.core.backlog import Backlog, Packer, Slots
+from fanlog.core.cursor import Cursor, CursorChange, Range
+from fanlog.core.flow import Budget, Credit
+from fanlog.core.lease import Lease, LeaseTable, Run
+from fanlog.core.ordering import OrderedBacklog
+from fanlog.core.records import (
+    AttemptsChunk,
+    CursorChunk,
+    CursorHead,
+    LeaseHeld,
+    ShareRecord,
+)
+from fanlog.core.redelivery import Delayed, backoff_s
+from fanlog.model import Offset, PartitionId, Subscription
+
+#: Offsets of one request, by the generation their ack ids name.
+ByGeneration = Mapping[int, Sequence[Offset]]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What one answer hands out: one lease."""
+
+    generation: int
+    runs: Sequence[Run]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message without attempts left: forward it, then call `forwarded` in the same commit."""
+
+    offset: Offset
+    attempts: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Decision:
+    """What a verb decided: apply the records at once, commit them, then let the rest happen."""
+
+    records: list[ShareRecord] = field(default_factory=list)
+    grant: Grant | None = None
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    #: Messages acknowledged, nacked, extended or expired by it.
+    count: int = 0
+    #: Exactly-once: ack ids that are not live (generation, offset).
+    invalid: list[tuple[int, Offset]] = field(default_factory=list)
+    #: Exactly-once with ordering: acks ahead of an earlier message of the key.
+    early: list[tuple[int, Offset]] = field(default_factory=list)
+    #: The backlog moved on without handing anything out: ask again.
+    has_progressed: bool = False
+
+    @property
+    def is_refused(self) -> bool:
+        return bool(self.invalid or self.early)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareStats:
+    floor: Offset
+    #: Unacknowledged messages, whatever their state.
+    backlog: int
+    outstanding: int
+    delayed: int
+    forwarding: int
+
+
+class Share:
+    """One subscription's share in one partition. Not safe to share between threads."""
+
+    def __init__(self, settings: Subscription, partition: PartitionId, floor: Offset = 0) -> None:
+        self.settings = settings
+        self.partition = partition
+        # Hard state.
+        self.cursor = Cursor(floor)
+        self._fence = 0
+        self._attempts = Attempts()
+        self._held: dict[tuple[int, int], LeaseHeld] = {}
+        # Soft state.
+        self._leases = LeaseTable()
+        self._backlog: Backlog | OrderedBacklog
+        self._forget_soft_state()
+
+    def start(self) -> None:
+        """Make the soft state anew from the hard state: after recovery, before the first verb."""
+        self._leases = LeaseTable()
+        for held in self._held.values():
+            assert held.offsets is not None
+            offsets = BitMap64(o for o in held.offsets if o not in self.cursor)
+            if offsets:
+                lease = Lease(held.generation, held.part, held.deadline_s, offsets, (), None)
+                self._leases.add(lease)
+        self._leases.changed.clear()
+        self._forget_soft_state()
+
+    def apply(self, record: ShareRecord) -> None:
+        """Change hard state. The only method that does."""
+        match record:
+            case CursorHead(floor=floor, fence=fence):
+                if floor is not None:
+                    self.cursor.apply_head(floor)
+                    if fence != self._fence:
+                        # A seek: what was handed out is void, the backlog begins at the floor.
+                        self._fence = fence
+                        self._forget_soft_state()
+            case CursorChunk(chunk=chunk, bits=bits):
+                self.cursor.apply_chunk(chunk, bits)
+            case AttemptsChunk(chunk=chunk, counts=counts):
+                self._attempts.apply(chunk, counts)
+            case LeaseHeld(generation=generation, part=part, offsets=offsets):
+                if offsets is None:
+                    self._held.pop((generation, part), None)
+                else:
+                    self._held[generation, part] = record
+
+    # Settings.
+
+    def created(self) -> Decision:
+        """The records of a new share."""
+        return Decision([CursorHead(self.settings.id, self.partition, self.cursor.floor, 0)])
+
+    def configure(self, settings: Subscription) -> Decision:
+        """Take other settings; leases become hard, or stop being hard, with exactly-once."""
+        before, self.settings = self.settings, settings
+        decision = Decision()
+        if settings.enable_exactly_once and not before.enable_exactly_once:
+            self._leases.changed.update((lease.generation, lease.part) for lease in self._leases)
+        elif before.enable_exactly_once and not settings.enable_exactly_once:
+            decision.records += [self._lease_over(*key) for key in self._held]
+        if settings.ordering != before.ordering:
+            self._leases.clear()
+            self._forget_soft_state()
+        return self._finish(decision)
+
+    def removed(self) -> list[ShareRecord]:
+        """The records that remove everything of this share."""
+        owner, partition = self.settings.id, self.partition
+        records: list[ShareRecord] = [CursorHead(owner, partition, None)]
+        records += [CursorChunk(owner, partition, n, None) for n in self.cursor.chunks]
+        records += [AttemptsChunk(owner, partition, n, None) for n in self._attempts.numbers()]
+        records += [self._lease_over(*key) for key in self._held]
+        self._leases.clear()
+        return records
+
+    # Delivery.
+
+    def has_some(self, end: Offset) -> bool:
+        """Whether there may be something to lease below `end`."""
+        return self._backlog.has_some(self.cursor, end)
+
+    def plan(self, consumer: Credit, end: Offset, limit: int) -> list[Range]:
+        """Offsets to read for the next `lease`, ascending."""
+        return self._backlog.plan(self.cursor, end, limit, consumer)
+
+    def lease(
+        self,
+        consumer: Credit,
+        end: Offset,
+        views: Sequence[Slots],
+        budget: Budget,
+        *,
+        generation: int,
+        deadline_s: float,
+    ) -> Decision:
+        """Hand out what is free and fits `budget`, of what `views` show.
+
+        Everything handed out is one lease of `generation`, which is new. Under exactly-once its
+        record must be committed before the messages are delivered.
+        """
+        decision = Decision()
+        before = self._backlog.progress
+        packer = Packer(budget)
+        self._backlog.take(self.cursor, end, views, packer, budget.messages, consumer)
+        runs = self._without_exhausted(packer.runs)
+        if runs:
+            offsets = BitMap64()
+            for run in runs:
+                offsets.add_range(run.start, run.end)
+            self._leases.add(Lease(generation, 0, deadline_s, offsets, runs, consumer))
+            consumer.take(len(offsets), sum(run.size_bytes for run in runs))
+            decision.grant = Grant(generation, runs, len(offsets))
+        decision.has_progressed = not runs and self._backlog.progress != before
+        return self._finish(decision)
+
+    def attempts_of(self, offset: Offset) -> int:
+        """Failed deliveries of a message so far, as far as they are counted."""
+        return self._attempts[offset]
+
+    @property
+    def has_attempts(self) -> bool:
+        return bool(self._attempts)
+
+    @property
+    def unplaced(self) -> BitMap64:
+        """Leases restored after a restart whose keys must be scanned before they can be acked."""
+        return self._backlog.unplaced if isinstance(self._backlog, OrderedBacklog) else BitMap64()
+
+    @property
+    def next_offset(self) -> Offset:
+        """First offset not yet met."""
+        return self._backlog.next_offset
+
+    def scan(self, end: Offset, views: Sequence[Slots]) -> None:
+        """Meet messages without delivering them, so that restored leases find their keys."""
+        assert isinstance(self._backlog, OrderedBacklog)
+        self._backlog.scan(self.cursor, end, views)
+
+    def skip(self, start: Offset, end: Offset) -> None:
+        """These offsets cannot be read: serve what is around them."""
+        self._backlog.skip(start, end)
+
+    # Settling.
+
+    def acknowledge(
+        self, now: float, by_generation: ByGeneration, *, partial: bool = False
+    ) -> Decision:
+        """Acknowledge messages by the leases their ack ids name.
+
+        At least once, stale ids still count while their message is not acknowledged, unless a
+        seek came between. Exactly once, only live leases count; if any id is refused nothing of
+        the request is done, or, with `partial`, the rest is.
+        """
+        if self.settings.enable_exactly_once:
+            decision, live = self._live(now, by_generation)
+            self._find_early(decision, live)
+            if decision.is_refused and not partial:
+                return decision
+            late = BitMap64()
+        else:
+            decision = Decision()
+            live, late = self._live_or_late(by_generation)
+            self._backlog.discard(late)
+            self._delayed.discard(late)
+        acked = BitMap64()
+        for lease, offsets in live:
+            self._leases.settle(lease, offsets)
+            acked |= offsets
+        decision.count = len(acked) + len(late)
+        if isinstance(self._backlog, OrderedBacklog):
+            acked = self._backlog.acknowledge(acked)
+        decision.records += self._acked_records(acked | late)
+        return self._finish(decision)
+
+    def modify_ack_deadline(
+        self,
+        now: float,
+        by_generation: ByGeneration,
+        seconds: float,
+        *,
+        jitter: float,
+        partial: bool = False,
+    ) -> Decision:
+        """Give leases `seconds` from now; zero is a nack. Stale ids change nothing."""
+        decision, live = self._live(now, by_generation)
+        if not self.settings.enable_exactly_once:
+            decision.invalid.clear()
+        elif decision.is_refused and not partial:
+            return decision
+        decision.count = sum(len(offsets) for _, offsets in live)
+        if seconds > 0:
+            for lease, offsets in live:
+                self._leases.extend(lease, offsets, now + seconds)
+        else:
+            self._fail(decision, now, live, "nacked", jitter)
+        return self._finish(decision)
+
+    def expire(self, now: float, *, jitter: float) -> Decision:
+        """Release leases whose deadline passed and messages whose back-off is over."""
+        decision = Decision()
+        due = [(lease, lease.open) for lease in self._leases.due(now)]
+        decision.count = sum(len(offsets) for _, offsets in due)
+        self._fail(decision, now, due, "expired", jitter)
+        waited = self._delayed.due(now)
+        if waited:
+            self._backlog.release(waited)
+        return self._finish(decision)
+
+    def abandon(self, consumer: Credit) -> None:
+        """A consumer is gone: its leases run on to their deadlines, its window is nobody's."""
+        for lease in self._leases:
+            if lease.credit is consumer:
+                lease.credit = None
+
+    # Dead letters.
+
+    def forwarded(self, offsets: BitMap64) -> Decision:
+        """Dead letters were appended to their topic; commit the records with that append."""
+        offsets = offsets & self._forwarding
+        self._forwarding -= offsets
+        decision = Decision(count=len(offsets))
+        acked = offsets
+        if isinstance(self._backlog, OrderedBacklog):
+            acked = self._backlog.acknowledge(offsets)
+        decision.records += self._acked_records(acked)
+        return self._finish(decision)
+
+    def forward_failed(self, now: float, offsets: BitMap64) -> Decision:
+        """There is nowhere to forward to: keep the messages and deliver them again, later."""
+        offsets = offsets & self._forwarding
+        self._forwarding -= offsets
+        self._spared |= offsets
+        self._put_back(now, offsets, lambda _: limits.DEAD_LETTER_RETRY_S)
+        return self._finish(Decision())
+
+    # Seek, snapshots, retention.
+
+    def seek(self, target: Offset, retained_from: Offset, *, generation: int) -> Decision:
+        """Acknowledge all below `target`, reopen what is retained from there on."""
+        return self._moved(self.cursor.seek(target, retained_from), generation)
+
+    def restore(self, other: Cursor, at_least: Offset, *, generation: int) -> Decision:
+        """Take over a snapshot's cursor; what is no longer in the log stays closed."""
+        return self._moved(self.cursor.copied_from(other, at_least=at_least), generation)
+
+    def advance(self, floor: Offset) -> Decision:
+        """Close everything below `floor`: its retention has ended, or it was trimmed."""
+        if floor <= self.cursor.floor:
+            return Decision()
+        gone = BitMap64(range(self.cursor.floor, floor))
+        self._backlog.discard(gone)
+        self._delayed.discard(gone)
+        return self._finish(Decision(self._cursor_records(self.cursor.advance(floor))))
+
+    def next_deadline(self) -> float | None:
+        """When `expire` has something to do next."""
+        deadlines = (self._leases.next_deadline(), self._delayed.next_deadline())
+        return min((d for d in deadlines if d is not None), default=None)
+
+    def stats(self, end: Offset) -> ShareStats:
+        return ShareStats(
+            floor=self.cursor.floor,
+            backlog=max(0, end - self.cursor.floor - self.cursor.acked_above_floor),
+            outstanding=self._leases.outstanding,
+            delayed=len(self._delayed.offsets),
+            forwarding=len(self._forwarding),
+        )
+
+    # Private: leases.
+
+    def _live(
+        self, now: float, by_generation: ByGeneration
+    ) -> tuple[Decision, list[tuple[Lease, BitMap64]]]:
+        """What the ids name of live leases, by lease; the rest is `invalid`."""
+        decision = Decision()
+        live: list[tuple[Lease, BitMap64]] = []
+        for generation, offsets in by_generation.items():
+            wanted = BitMap64(offsets)
+            for lease in self._leases.parts(generation):
+                hit = wanted & lease.open
+                if hit and (lease.deadline_s > now or not self.settings.enable_exactly_once):
+                    live.append((lease, hit))
+                    wanted -= hit
+            decision.invalid += [(generation, offset) for offset in wanted]
+        return decision, live
+
+    def _live_or_late(
+        self, by_generation: ByGeneration
+    ) -> tuple[list[tuple[Lease, BitMap64]], BitMap64]:
+        """At least once: what is leased under any generation, and what was and came back."""
+        live: list[tuple[Lease, BitMap64]] = []
+        late = BitMap64()
+        for generation, offsets in by_generation.items():
+            if generation < self._fence:
+                continue
+            wanted = BitMap64(offsets)
+            for lease in self._leases.parts(generation):
+                hit = wanted & lease.open
+                if hit:
+                    live.append((lease, hit))
+                    wanted -= hit
+            for offset in wanted:
+                if offset in self.cursor or offset >= self._backlog.next_offset:
+                    continue
+                lease_now = self._leases.find(offset)
+                if lease_now is not None:
+                    live.append((lease_now, BitMap64([offset])))
+                elif not isinstance(self._backlog, OrderedBacklog):
+                    # In order, what came back is due again together with all after it.
+                    late.add(offset)
+        return live, late - self._forwarding
+
+    def _find_early(self, decision: Decision, live: list[tuple[Lease, BitMap64]]) -> None:
+        """Take acks that are ahead of their key out of `live`."""
+        if not isinstance(self._backlog, OrderedBacklog):
+            return
+        wanted = BitMap64()
+        for _, offsets in live:
+            wanted |= offsets
+        early = self._backlog.would_be_early(wanted)
+        if early:
+            for index, (lease, offsets) in enumerate(live):
+                decision.early += [(lease.generation, offset) for offset in offsets & early]
+                live[index] = (lease, offsets - early)
+
+    def _without_exhausted(self, runs: Sequence[Run]) -> Sequence[Run]:
+        """Leave out unordered messages that used up their attempts before a restart."""
+        if self.settings.dead_letter is None or not self._attempts:
+            return runs
+        if isinstance(self._backlog, OrderedBacklog):
+            return runs
+        kept: list[Run] = []
+        for run in runs:
+            start = run.start
+            for offset in range(run.start, run.end):
+                if self._is_exhausted(offset):
+                    self._to_forward.append(offset)
+                    if offset > start:
+                        kept.append(Run(start, offset, run.base, run.starts))
+                    start = offset + 1
+            if run.end > start:
+                kept.append(Run(start, run.end, run.base, run.starts))
+        return kept
+
+    # Private: failures.
+
+    def _fail(
+        self,
+        decision: Decision,
+        now: float,
+        failed: Sequence[tuple[Lease, BitMap64]],
+        reason: str,
+        jitter: float,
+    ) -> None:
+        """Leased messages came back: count, then wait, deliver again or forward."""
+        offsets = BitMap64()
+        for lease, some in failed:
+            self._leases.settle(lease, some)
+            offsets |= some
+        if not offsets:
+            return
+        self._failure = reason
+        self._spared -= offsets
+        self._count_failures(decision, offsets)
+        retry = self.settings.retry
+        self._put_back(
+            now, offsets, lambda offset: backoff_s(retry, self._failures_of(offset), jitter)
+        )
+
+    def _put_back(self, now: float, offsets: BitMap64, wait_of: Callable[[Offset], float]) -> None:
+        """Nobody holds `offsets` any more: wait, deliver again or forward."""
+        if isinstance(self._backlog, OrderedBacklog):
+            recall = self._backlog.recall(offsets)
+            for lease in list(self._leases):
+                held = lease.open & recall.offsets
+                if held:
+                    self._leases.settle(lease, held)
+            for number, offset in recall.heads.items():
+                wait_s = 0.0 if self._is_exhausted(offset) else wait_of(offset)
+                if wait_s > 0:
+                    self._backlog.block(number, offset)
+                    self._delayed.add(now + wait_s, BitMap64([offset]))
+                self._backlog.settle(number)
+            offsets = recall.keyless
+        if self.settings.dead_letter is None and self.settings.retry is None:
+            self._backlog.release(offsets)
+            return
+        by_wait: defaultdict[float, BitMap64] = defaultdict(BitMap64)
+        for offset in offsets:
+            if self._is_exhausted(offset):
+                self._to_forward.append(offset)
+            else:
+                by_wait[wait_of(offset)].add(offset)
+        for wait_s, some in by_wait.items():
+            if wait_s > 0:
+                self._delayed.add(now + wait_s, some)
+            else:
+                self._backlog.release(some)
+
+    def _count_failures(self, decision: Decision, offsets: BitMap64) -> None:
+        """Count one failure each, if anybody wants to know."""
+        if self.settings.dead_letter is None and self.settings.retry is None:
+            return
+        chunks = self._attempts.increased(offsets)
+        self._failing = {offset: self._attempts[offset] + 1 for offset in offsets}
+        for number, counts in chunks.items():
+            self._keep_attempts(decision.records, number, counts)
+
+    def _keep_attempts(
+        self,
+        records: list[ShareRecord],
+        number: int,
+        counts: tuple[tuple[int, int], ...] | None,
+    ) -> None:
+        """Hard under a dead letter policy, soft under a retry policy alone."""
+        if self.settings.dead_letter is not None:
+            records.append(AttemptsChunk(self.settings.id, self.partition, number, counts))
+        else:
+            self._attempts.apply(number, counts)
+
+    def _failures_of(self, offset: Offset) -> int:
+        return self._failing.get(offset) or self._attempts[offset]
+
+    def _is_exhausted(self, offset: Offset) -> bool:
+        policy = self.settings.dead_letter
+        if policy is None or offset in self._spared:
+            return False
+        return self._failures_of(offset) >= policy.max_delivery_attempts
+
+    def _dead_letter(self, offset: Offset) -> DeadLetter:
+        assert self.settings.dead_letter is not None
+        attempts = self._failures_of(offset)
+        reason = (
+            f"{attempts} of {self.settings.dead_letter.max_delivery_attempts} delivery attempts"
+        )
+        if offset in self._failing:
+            reason += f", the last one {self._failure}"
+        return DeadLetter(offset, attempts, reason)
+
+    # Private: records.
+
+    def _finish(self, decision: Decision) -> Decision:
+        """Gather what the parts noted while the verb ran."""
+        if isinstance(self._backlog, OrderedBacklog):
+            self._to_forward += self._backlog.to_forward
+            self._backlog.to_forward.clear()
+        if self._to_forward:
+            decision.dead_letters += [self._dead_letter(offset) for offset in self._to_forward]
+            self._forwarding.update(self._to_forward)
+            self._to_forward.clear()
+        if self.settings.enable_exactly_once:
+            decision.records += [self._lease_record(*key) for key in sorted(self._leases.changed)]
+        self._leases.changed.clear()
+        self._failing = {}
+        return decision
+
+    def _lease_record(self, generation: int, part: int) -> LeaseHeld:
+        lease = self._leases.part(generation, part)
+        if lease is None:
+            return self._lease_over(generation, part)
+        owner = self.settings.id
+        return LeaseHeld(owner, self.partition, generation, part, lease.deadline_s, lease.open)
+
+    def _lease_over(self, generation: int, part: int) -> LeaseHeld:
+        return LeaseHeld(self.settings.id, self.partition, generation, part, 0.0, None)
+
+    def _acked_records(self, offsets: BitMap64) -> list[ShareRecord]:
+        return self._cursor_records(self.cursor.acknowledge(offsets)) if offsets else []
+
+    def _cursor_records(self, change: CursorChange, fence: int | None = None) -> list[ShareRecord]:
+        owner, partition = self.settings.id, self.partition
+        records: list[ShareRecord] = []
+        if change.floor != self.cursor.floor or fence is not None:
+            head = CursorHead(
+                owner, partition, change.floor, self._fence if fence is None else fence
+            )
+            records.append(head)
+        records += [CursorChunk(owner, partition, n, bits) for n, bits in change.chunks.items()]
+        for number in self._attempts.passed(change.floor):
+            self._keep_attempts(records, number, None)
+        return records
+
+    def _moved(self, change: CursorChange, generation: int) -> Decision:
+        """The cursor jumps: everything handed out before is void, every count starts anew."""
+        decision = Decision(self._cursor_records(change, fence=generation))
+        for number in self._attempts.numbers():
+            self._keep_attempts(decision.records, number, None)
+        self._leases.clear()
+        return self._finish(decision)
+
+    def _new_backlog(self) -> Backlog | OrderedBacklog:
+        held = BitMap64()
+        for lease in self._leases:
+            held |= lease.open
+        floor, ordering = self.cursor.floor, self.settings.ordering
+        if ordering == "none":
+            return Backlog(floor, held)
+        return OrderedBacklog(
+            floor, held, strict=ordering == "strict", exhausted=self._is_exhausted
+        )
+
+    def _forget_soft_state(self) -> None:
+        self._delayed = Delayed()
+        self._forwarding = BitMap64()
+        self._spared = BitMap64()
+        self._to_forward: list[Offset] = []
+        #: Counts of the running verb, before they are applied; and how the messages failed.
+        self._failing: dict[Offset, int] = {}
+        self._failure = ""
+        self._backlog = self._new_backlog()
