@@ -1,0 +1,5 @@
+"""Fanlog's own client."""
+
+from fanlog.client.client import CallFailed, Client
+
+__all__ = ["CallFailed", "Client"]

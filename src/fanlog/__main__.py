@@ -1,0 +1,5 @@
+"""`python -m fanlog` is the `fanlog` command."""
+
+from fanlog.cli.main import main
+
+main()

@@ -1,0 +1,69 @@
+"""The `fanlog` command: its parts put together, and what happens when one of them fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from fanlog.cli import messages, serve, subscriptions, topics
+from fanlog.cli.output import note
+from fanlog.errors import FanlogError
+
+
+class _Commands(TyperGroup):
+    """Says what the world did wrong in one sentence, and exits with 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except FanlogError as error:
+            note(f"fanlog: {error.message}")
+            raise typer.Exit(1) from error
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A durable publish/subscribe service that speaks the Google Cloud Pub/Sub API.",
+)
+app.command()(serve.serve)
+app.add_typer(topics.app, name="topic")
+app.add_typer(subscriptions.app, name="sub")
+app.command()(messages.publish)
+app.command()(messages.pull)
+
+
+def _say_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"fanlog {version('fanlog')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_say_version, help="Say the version and stop."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; the entry point of the `fanlog` script."""
+    try:
+        app()
+    except BrokenPipeError:
+        # The reader of our output has gone, as in `fanlog pull … | head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None

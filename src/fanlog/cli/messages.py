@@ -1,0 +1,224 @@
+"""`fanlog publish` and `fanlog pull`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from io import BufferedIOBase
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+from rich.text import Text
+
+from fanlog import limits
+from fanlog.cli import options
+from fanlog.cli.output import Output, note, printable, received, shown
+from fanlog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fanlog.client import Client
+
+#: A tenth of the request is left for what is not messages: the topic's name, tags and lengths.
+_REQUEST_BYTES_MAX = limits.PUBLISH_BYTES_MAX * 9 // 10
+_READ_BYTES = 1024 * 1024
+#: How long one poll of `--follow` waits.
+_FOLLOW_WAIT_S = 25.0
+#: Pause before a server that went away is asked again.
+_RECONNECT_S = 1.0
+
+
+def publish(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic: short or full name.")],
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA|-",
+            help="The message, or - for standard input: one message per line, empty lines skipped.",
+        ),
+    ] = None,
+    attr: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An attribute; may be given many times."),
+    ] = None,
+    key: Annotated[str, typer.Option(help="The ordering key.")] = "",
+    file: Annotated[
+        Path | None, typer.Option(help="Publish the content of a file as one message.")
+    ] = None,
+    project: options.Project = options.PROJECT,
+    endpoint: options.Endpoint = None,
+    json: options.Json = False,
+) -> None:
+    """Publish messages. When the command returns they are durable."""
+    from fanlog.wire import types
+
+    name = options.topic(topic, project)
+    attributes = options.pairs(attr, "--attr")
+    chunks = _chunks(data, file, is_empty_allowed=bool(attributes))
+    output = Output(is_json=json)
+    count = 0
+    with options.connect(endpoint) as client:
+        for chunk in chunks:
+            messages = [
+                types.PubsubMessage(data=item, attributes=attributes, ordering_key=key)
+                for item in chunk
+            ]
+            for request in _requests(messages):
+                message_ids = client.publish(name, request)
+                count += len(message_ids)
+                _report(output, message_ids, is_streamed=data == "-")
+    if data == "-" and not json:
+        output.text(f"published {count} messages")
+
+
+def pull(
+    subscription: Annotated[
+        str, typer.Argument(metavar="SUB", help="A subscription: short or full name.")
+    ],
+    max_messages: Annotated[
+        int | None,
+        typer.Option("--max", min=1, help="Stop after this many; 10 when not following."),
+    ] = None,
+    ack: Annotated[bool, typer.Option("--ack", help="Acknowledge what was shown.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with messages as they come.")
+    ] = False,
+    wait: Annotated[
+        str | None, typer.Option(help="Wait this long for the first message, such as 10s.")
+    ] = None,
+    project: options.Project = options.PROJECT,
+    endpoint: options.Endpoint = None,
+    json: options.Json = False,
+) -> None:
+    """Pull messages and show them."""
+    name = options.subscription(subscription, project)
+    wait_s = options.duration_s(wait, "--wait") if wait is not None else 0.0
+    output = Output(is_json=json)
+    count = 0
+    with options.connect(endpoint) as client:
+        if follow:
+            answers = _followed(client, name, max_messages)
+        else:
+            answers = _pulled(client, name, max_messages or 10, wait_s)
+        for messages in answers:
+            for message in messages:
+                _show(output, message)
+            if ack:
+                # Only now: what was not shown is not acknowledged.
+                client.acknowledge(name, [message.ack_id for message in messages])
+            count += len(messages)
+    if count == 0:
+        note("no messages")
+    elif not ack and not json:
+        note("not acknowledged: they come again after the ack deadline; --ack acknowledges them")
+
+
+def _chunks(
+    data: str | None, file: Path | None, *, is_empty_allowed: bool
+) -> Iterator[list[bytes]]:
+    if data is not None and file is not None:
+        raise InvalidArgument("give DATA or --file, not both")
+    if file is not None:
+        try:
+            return iter([[file.read_bytes()]])
+        except OSError as error:
+            raise InvalidArgument(f"cannot read {file}: {error.strerror}") from error
+    if data == "-":
+        return _lines()
+    if not data and not is_empty_allowed:
+        raise InvalidArgument("a message needs data or attributes: give DATA, - or --attr")
+    return iter([[(data or "").encode("utf-8", "surrogateescape")]])
+
+
+def _lines() -> Iterator[list[bytes]]:
+    """Yield the lines there are, as they come: a pipe that trickles is published as it trickles."""
+    source = cast(BufferedIOBase, sys.stdin.buffer)
+    rest = b""
+    while chunk := source.read1(_READ_BYTES):
+        *lines, rest = (rest + chunk).split(b"\n")
+        if found := [line for line in lines if line]:
+            yield found
+    if rest:
+        yield [rest]
+
+
+def _requests(messages: list[Any]) -> Iterator[list[Any]]:
+    """Cut messages into requests that the API's limits allow."""
+    request: list[Any] = []
+    size_bytes = 0
+    for message in messages:
+        message_bytes = message.ByteSize()
+        is_full = len(request) == limits.PUBLISH_MESSAGES_MAX
+        if request and (is_full or size_bytes + message_bytes > _REQUEST_BYTES_MAX):
+            yield request
+            request, size_bytes = [], 0
+        request.append(message)
+        size_bytes += message_bytes
+    if request:
+        yield request
+
+
+def _report(output: Output, message_ids: Iterable[str], *, is_streamed: bool) -> None:
+    for message_id in message_ids:
+        if output.is_json:
+            output.line({"message_id": message_id})
+        elif not is_streamed:
+            output.text(f"published message {message_id}")
+
+
+def _pulled(client: Client, name: str, count: int, wait_s: float) -> Iterator[list[Any]]:
+    while count > 0:
+        asked = min(count, limits.PULL_MESSAGES_MAX)
+        messages = client.pull(name, max_messages=asked, wait_s=wait_s)
+        if not messages:
+            return
+        yield messages
+        count -= len(messages)
+        wait_s = 0.0
+
+
+def _followed(client: Client, name: str, count: int | None) -> Iterator[list[Any]]:
+    """Poll until `count` messages came, or for ever; outlive a server that is started again."""
+    from fanlog.client import CallFailed
+
+    has_answered = False
+    while count is None or count > 0:
+        asked = min(count or limits.PULL_MESSAGES_MAX, limits.PULL_MESSAGES_MAX)
+        try:
+            messages = client.pull(name, max_messages=asked, wait_s=_FOLLOW_WAIT_S)
+        except CallFailed as failure:
+            if failure.status != "UNAVAILABLE" or not has_answered:
+                raise
+            note(f"{failure.message}; trying again")
+            time.sleep(_RECONNECT_S)
+            continue
+        has_answered = True
+        if messages:
+            yield messages
+        if count is not None:
+            count -= len(messages)
+
+
+def _show(output: Output, message: Any) -> None:
+    fields = received(message)
+    if output.is_json:
+        output.line(fields)
+        return
+    parts: list[str | Text] = [
+        Text(fields["publish_time"], style="dim"),
+        Text(fields["message_id"], style="dim"),
+    ]
+    if fields.get("delivery_attempt", 1) > 1:
+        parts.append(f"attempt={fields['delivery_attempt']}")
+    if "ordering_key" in fields:
+        parts.append(f"key={printable(fields['ordering_key'])}")
+    if fields["attributes"]:
+        parts.append(shown(fields["attributes"]))
+    data = fields.get("data")
+    parts.append(
+        Text(printable(data), style="bold")
+        if data is not None
+        else f"({len(message.message.data)} bytes: {fields['data_base64']})"
+    )
+    output.text(*parts)

@@ -1,0 +1,118 @@
+"""What commands share: options, and the readers of names, durations, times and pairs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fanlog import names
+from fanlog.config import PROJECT_DEFAULT
+from fanlog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fanlog.client import Client
+
+Endpoint = Annotated[
+    str | None,
+    typer.Option(
+        "--endpoint",
+        envvar="PUBSUB_EMULATOR_HOST",
+        metavar="HOST:PORT",
+        help="The server to talk to; 127.0.0.1:8085 when not given.",
+    ),
+]
+Project = Annotated[
+    str,
+    typer.Option("--project", envvar="FANLOG_PROJECT", help="The project of short names."),
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="One JSON object per line, for machines to read.")
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="KEY=VALUE", help="A label; may be given many times."),
+]
+DataDir = Annotated[
+    Path,
+    typer.Option("--data-dir", envvar="FANLOG_DATA_DIR", help="The data folder of the broker."),
+]
+
+PROJECT = PROJECT_DEFAULT
+DATA_DIR = Path("data")
+
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def connect(endpoint: str | None) -> Client:
+    """Make a client. Imported here and not above: `fanlog --help` need not wait for gRPC."""
+    from fanlog.client import Client
+
+    return Client(endpoint)
+
+
+def topic(name: str, project: str) -> str:
+    """Give the full name of a topic that may be given short."""
+    full = name if "/" in name else names.topic_name(project, name)
+    return str(names.parse_topic(full))
+
+
+def subscription(name: str, project: str) -> str:
+    """Give the full name of a subscription that may be given short."""
+    full = name if "/" in name else names.subscription_name(project, name)
+    return str(names.parse_subscription(full))
+
+
+def snapshot(name: str, project: str) -> str:
+    """Give the full name of a snapshot that may be given short."""
+    full = name if "/" in name else names.snapshot_name(project, name)
+    return str(names.parse_snapshot(full))
+
+
+def pairs(texts: Iterable[str] | None, option: str) -> dict[str, str]:
+    """Read `key=value` texts; a key given twice is refused."""
+    read: dict[str, str] = {}
+    for text in texts or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InvalidArgument(f"{option} {text!r} is not of the form KEY=VALUE")
+        if key in read:
+            raise InvalidArgument(f"{option} names {key!r} twice")
+        read[key] = value
+    return read
+
+
+def duration_s(text: str, option: str) -> float:
+    """Read `90`, `90s`, `1m30s`, `12h` or `7d` as seconds."""
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    if not re.fullmatch(f"({_DURATION.pattern})+", text):
+        raise InvalidArgument(
+            f"{option} {text!r} is not a duration; write 90s, 10m, 12h, 7d or seconds as a number"
+        )
+    return sum(float(count) * _UNITS_S[unit] for count, unit in _DURATION.findall(text))
+
+
+def moment(text: str, option: str) -> datetime:
+    """Read an RFC 3339 time, or a duration as that long ago."""
+    if text[:1].isdigit() and _DURATION.match(text):
+        return datetime.now(UTC) - timedelta(seconds=duration_s(text, option))
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidArgument(
+            f"{option} {text!r} is not a time; write 2025-01-31T12:00:00Z,"
+            " or 10m for ten minutes ago"
+        ) from error
+    if read.tzinfo is None:
+        raise InvalidArgument(f"{option} {text!r} has no time zone; end it with Z for UTC")
+    return read.astimezone(UTC)
+
+
+def rfc3339(when: datetime) -> str:
+    return when.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,80 @@
+"""`fanlog serve`: the server in the foreground."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fanlog import config
+
+
+def serve(
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; 127.0.0.1 when not given.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="gRPC port; 8085 when not given, 0 for a free one.")
+    ] = None,
+    http_port: Annotated[
+        int | None,
+        typer.Option(help="Port of health and metrics; 8086 when not given, 0 for a free one."),
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the messages; ./data when not given.")
+    ] = None,
+    memory: Annotated[
+        bool | None,
+        typer.Option("--memory", help="Keep everything in memory; nothing survives the process."),
+    ] = None,
+    insecure: Annotated[
+        bool | None,
+        typer.Option("--insecure", help="Allow an address that others can reach."),
+    ] = None,
+    resources: Annotated[
+        Path | None,
+        typer.Option(help="TOML or YAML file of topics and subscriptions to create at start."),
+    ] = None,
+    project: Annotated[
+        str | None, typer.Option(help="Project of short names; fanlog when not given.")
+    ] = None,
+    drain_s: Annotated[
+        float | None, typer.Option(help="Seconds that SIGTERM waits for open work.")
+    ] = None,
+    disk_reserve_bytes: Annotated[
+        int | None, typer.Option(help="Publishing stops when the disk has less left.")
+    ] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    config_file: Annotated[
+        Path | None,
+        typer.Option("--config", help="TOML file of these settings; also FANLOG_CONFIG."),
+    ] = None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Every setting can also be given as a FANLOG_ variable (FANLOG_HTTP_PORT) or in a TOML file
+    (http_port = 8086); flags come first, then variables, then the file.
+    """
+    settings = config.resolve(
+        {
+            "host": host,
+            "port": port,
+            "http_port": http_port,
+            "data_dir": data_dir,
+            "memory": memory,
+            "insecure": insecure,
+            "resources": resources,
+            "project": project,
+            "drain_s": drain_s,
+            "disk_reserve_bytes": disk_reserve_bytes,
+            "log_level": log_level,
+            "config": config_file,
+        },
+        os.environ,
+    )
+    # Imported here: no other command needs the server, and it is slow to import.
+    from fanlog.server.app import serve as serve_until_stopped
+
+    raise typer.Exit(serve_until_stopped(settings))

@@ -1,0 +1,230 @@
+"""`fanlog sub`: create, list, describe, delete, seek."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from fanlog import names
+from fanlog.cli import options
+from fanlog.cli.output import Output, resource
+from fanlog.errors import InvalidArgument
+
+app = typer.Typer(no_args_is_help=True, help="Create, list, describe, delete, seek subscriptions.")
+
+Subscription = Annotated[
+    str, typer.Argument(metavar="SUB", help="A subscription: short or full name.")
+]
+
+#: Later than any message: a seek there acknowledges all. (Protobuf's last whole second.)
+_END_S = 253_402_300_799
+
+
+@app.command()
+def create(
+    subscription: Subscription,
+    topic: Annotated[str, typer.Option(help="The topic to subscribe to: short or full name.")],
+    ack_deadline: Annotated[
+        str | None, typer.Option(help="Time to acknowledge a message: 10s to 600s.")
+    ] = None,
+    retention: Annotated[
+        str | None, typer.Option(help="Keep unacknowledged messages this long: 10m to 31d.")
+    ] = None,
+    retain_acked: Annotated[
+        bool, typer.Option("--retain-acked", help="Keep acknowledged messages too, to seek back.")
+    ] = False,
+    ordering: Annotated[
+        bool, typer.Option("--ordering", help="Deliver messages of one ordering key in order.")
+    ] = False,
+    strict_order: Annotated[
+        bool,
+        typer.Option("--strict-order", help="In order, and one message of a key at a time."),
+    ] = False,
+    exactly_once: Annotated[
+        bool, typer.Option("--exactly-once", help="Confirmed acks, no second delivery.")
+    ] = False,
+    dead_letter: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPIC|auto",
+            help="Where messages go that failed too often; auto makes a topic and subscription.",
+        ),
+    ] = None,
+    max_attempts: Annotated[
+        int | None, typer.Option(help="Deliveries before a message is dead-lettered: 1 to 100.")
+    ] = None,
+    min_backoff: Annotated[
+        str | None, typer.Option(help="Wait before the first redelivery: 0s to 600s.")
+    ] = None,
+    max_backoff: Annotated[
+        str | None, typer.Option(help="Longest wait before a redelivery: 0s to 600s.")
+    ] = None,
+    expiration: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME|never", help="Delete the subscription when idle this long: 1d or more."
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            metavar="earliest|now|TIME",
+            help="First message: all there are, those to come (default), or from a time"
+            " (2025-01-31T12:00:00Z, or 10m for ten minutes ago).",
+        ),
+    ] = None,
+    label: options.Labels = None,
+    project: options.Project = options.PROJECT,
+    endpoint: options.Endpoint = None,
+    json: options.Json = False,
+) -> None:
+    """Create a subscription."""
+    from fanlog.wire import types
+
+    request = types.Subscription(
+        name=options.subscription(subscription, project),
+        topic=options.topic(topic, project),
+        retain_acked_messages=retain_acked,
+        enable_message_ordering=ordering or strict_order,
+        enable_exactly_once_delivery=exactly_once,
+        labels=options.pairs(label, "--label"),
+    )
+    if ack_deadline is not None:
+        request.ack_deadline_seconds = _whole_s(ack_deadline, "--ack-deadline")
+    if retention is not None:
+        _set(request.message_retention_duration, retention, "--retention")
+    if strict_order:
+        request.labels["fanlog-ordering"] = "strict"
+    if start is not None:
+        request.labels["fanlog-start"] = _start(start)
+    if min_backoff is not None:
+        _set(request.retry_policy.minimum_backoff, min_backoff, "--min-backoff")
+    if max_backoff is not None:
+        _set(request.retry_policy.maximum_backoff, max_backoff, "--max-backoff")
+    if expiration is not None:
+        # A policy without a time to live says never; no policy at all says the default.
+        request.expiration_policy.SetInParent()
+        if expiration != "never":
+            _set(request.expiration_policy.ttl, expiration, "--expiration")
+    _set_dead_letter(request, dead_letter, max_attempts, project)
+
+    with options.connect(endpoint) as client:
+        created = client.create_subscription(request)
+    Output(is_json=json).done(
+        f"created subscription {created.name} on {created.topic}", resource(created)
+    )
+
+
+@app.command("list")
+def list_(
+    topic: Annotated[str | None, typer.Option(help="Only the subscriptions of this topic.")] = None,
+    project: options.Project = options.PROJECT,
+    endpoint: options.Endpoint = None,
+    json: options.Json = False,
+) -> None:
+    """List the subscriptions of a project, or of one topic."""
+    output = Output(is_json=json)
+    with options.connect(endpoint) as client:
+        if topic is not None:
+            found = client.list_topic_subscriptions(options.topic(topic, project))
+            output.rows(["name"], ({"name": name} for name in found))
+        else:
+            listed = map(resource, client.list_subscriptions(names.project_name(project)))
+            output.rows(["name", "topic", "ack_deadline_seconds", "labels"], listed)
+
+
+@app.command()
+def describe(
+    subscription: Subscription,
+    project: options.Project = options.PROJECT,
+    endpoint: options.Endpoint = None,
+    json: options.Json = False,
+) -> None:
+    """Show everything about a subscription."""
+    with options.connect(endpoint) as client:
+        found = client.get_subscription(options.subscription(subscription, project))
+    Output(is_json=json).fields(resource(found))
+
+
+@app.command()
+def delete(
+    subscription: Subscription,
+    project: options.Project = options.PROJECT,
+    endpoint: options.Endpoint = None,
+    json: options.Json = False,
+) -> None:
+    """Delete a subscription and its backlog."""
+    name = options.subscription(subscription, project)
+    with options.connect(endpoint) as client:
+        client.delete_subscription(name)
+    Output(is_json=json).done(f"deleted subscription {name}", {"name": name, "deleted": True})
+
+
+@app.command()
+def seek(
+    subscription: Subscription,
+    time: Annotated[
+        str | None,
+        typer.Option(help="To a time: 2025-01-31T12:00:00Z, or 10m for ten minutes ago."),
+    ] = None,
+    snapshot: Annotated[str | None, typer.Option(help="To a snapshot: short or full name.")] = None,
+    begin: Annotated[bool, typer.Option("--begin", help="To the oldest message kept.")] = False,
+    end: Annotated[
+        bool, typer.Option("--end", help="Past the newest message: acknowledges the backlog.")
+    ] = False,
+    project: options.Project = options.PROJECT,
+    endpoint: options.Endpoint = None,
+    json: options.Json = False,
+) -> None:
+    """Move a subscription: messages before the place are acknowledged, those after are not."""
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+    if sum([time is not None, snapshot is not None, begin, end]) != 1:
+        raise InvalidArgument("say where to: one of --time, --snapshot, --begin and --end")
+    name = options.subscription(subscription, project)
+    with options.connect(endpoint) as client:
+        if snapshot is not None:
+            place = options.snapshot(snapshot, project)
+            client.seek_to_snapshot(name, place)
+        elif time is not None:
+            stamp = Timestamp()
+            stamp.FromDatetime(options.moment(time, "--time"))
+            place = stamp.ToJsonString()
+            client.seek_to_time(name, stamp)
+        else:
+            place = "the beginning" if begin else "the end"
+            client.seek_to_time(name, Timestamp(seconds=0 if begin else _END_S))
+    Output(is_json=json).done(f"moved {name} to {place}", {"name": name, "place": place})
+
+
+def _set(duration: Any, text: str, option: str) -> None:
+    duration.FromMicroseconds(round(options.duration_s(text, option) * 1e6))
+
+
+def _whole_s(text: str, option: str) -> int:
+    seconds = options.duration_s(text, option)
+    if not seconds.is_integer():
+        raise InvalidArgument(f"{option} {text!r} must be whole seconds")
+    return int(seconds)
+
+
+def _start(text: str) -> str:
+    if text in ("earliest", "now"):
+        return text
+    return options.rfc3339(options.moment(text, "--start"))
+
+
+def _set_dead_letter(
+    request: Any, dead_letter: str | None, max_attempts: int | None, project: str
+) -> None:
+    if dead_letter is None:
+        if max_attempts is not None:
+            raise InvalidArgument("--max-attempts needs --dead-letter, to say where messages go")
+        return
+    if dead_letter == "auto":
+        request.labels["fanlog-dead-letter"] = "auto"
+    else:
+        request.dead_letter_policy.dead_letter_topic = options.topic(dead_letter, project)
+    if max_attempts is not None:
+        request.dead_letter_policy.max_delivery_attempts = max_attempts

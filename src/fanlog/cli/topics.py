@@ -1,0 +1,83 @@
+"""`fanlog topic`: create, list, describe, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fanlog import names
+from fanlog.cli import options
+from fanlog.cli.output import Output, resource
+
+app = typer.Typer(no_args_is_help=True, help="Create, list, describe and delete topics.")
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A topic: short or full name.")]
+
+
+@app.command()
+def create(
+    topic: Topic,
+    retention: Annotated[
+        str | None,
+        typer.Option(help="Keep messages this long, acknowledged or not: 10m to 31d."),
+    ] = None,
+    label: options.Labels = None,
+    project: options.Project = options.PROJECT,
+    endpoint: options.Endpoint = None,
+    json: options.Json = False,
+) -> None:
+    """Create a topic."""
+    from fanlog.wire import types
+
+    request = types.Topic(
+        name=options.topic(topic, project), labels=options.pairs(label, "--label")
+    )
+    if retention is not None:
+        seconds = options.duration_s(retention, "--retention")
+        request.message_retention_duration.FromMicroseconds(round(seconds * 1e6))
+    with options.connect(endpoint) as client:
+        created = client.create_topic(request)
+    Output(is_json=json).done(f"created topic {created.name}", resource(created))
+
+
+@app.command("list")
+def list_(
+    project: options.Project = options.PROJECT,
+    endpoint: options.Endpoint = None,
+    json: options.Json = False,
+) -> None:
+    """List the topics of a project."""
+    with options.connect(endpoint) as client:
+        topics = map(resource, client.list_topics(names.project_name(project)))
+        Output(is_json=json).rows(["name", "message_retention_duration", "labels"], topics)
+
+
+@app.command()
+def describe(
+    topic: Topic,
+    project: options.Project = options.PROJECT,
+    endpoint: options.Endpoint = None,
+    json: options.Json = False,
+) -> None:
+    """Show a topic and its subscriptions."""
+    name = options.topic(topic, project)
+    with options.connect(endpoint) as client:
+        fields = resource(client.get_topic(name))
+        subscriptions = list(client.list_topic_subscriptions(name))
+    output = Output(is_json=json)
+    output.fields(fields | {"subscriptions": subscriptions if json else " ".join(subscriptions)})
+
+
+@app.command()
+def delete(
+    topic: Topic,
+    project: options.Project = options.PROJECT,
+    endpoint: options.Endpoint = None,
+    json: options.Json = False,
+) -> None:
+    """Delete a topic. Its subscriptions go on serving what they have."""
+    name = options.topic(topic, project)
+    with options.connect(endpoint) as client:
+        client.delete_topic(name)
+    Output(is_json=json).done(f"deleted topic {name}", {"name": name, "deleted": True})

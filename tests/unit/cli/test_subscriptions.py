@@ -1,0 +1,148 @@
+"""`fanlog sub` against a server of a few lines."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from fanlog.wire import types
+
+
+@pytest.fixture
+def orders(shell):
+    shell.run("topic", "create", "orders")
+    return "orders"
+
+
+def test_create_says_only_what_was_said(shell, server, orders):
+    output = shell.run("sub", "create", "billing", "--topic", orders)
+    assert output.startswith("created subscription projects/fanlog/subscriptions/billing")
+    assert server.last(types.Subscription) == types.Subscription(
+        name="projects/fanlog/subscriptions/billing", topic="projects/fanlog/topics/orders"
+    )
+
+
+def test_create_with_everything(shell, server, orders):
+    shell.run(
+        "sub", "create", "billing", "--topic", orders,
+        "--ack-deadline", "1m",
+        "--retention", "2d",
+        "--retain-acked",
+        "--ordering",
+        "--exactly-once",
+        "--dead-letter", "failed",
+        "--max-attempts", "7",
+        "--min-backoff", "1.5s",
+        "--max-backoff", "600",
+        "--expiration", "30d",
+        "--label", "team=shop",
+        "--start", "earliest",
+    )  # fmt: skip
+    sent = server.last(types.Subscription)
+    assert sent.ack_deadline_seconds == 60
+    assert sent.message_retention_duration.seconds == 172_800
+    assert sent.retain_acked_messages
+    assert sent.enable_message_ordering
+    assert sent.enable_exactly_once_delivery
+    assert sent.dead_letter_policy.dead_letter_topic == "projects/fanlog/topics/failed"
+    assert sent.dead_letter_policy.max_delivery_attempts == 7
+    assert sent.retry_policy.minimum_backoff.ToMilliseconds() == 1500
+    assert sent.retry_policy.maximum_backoff.seconds == 600
+    assert sent.expiration_policy.ttl.seconds == 30 * 86_400
+    assert dict(sent.labels) == {"team": "shop", "fanlog-start": "earliest"}
+
+
+def test_strict_order_is_order_and_a_label(shell, server, orders):
+    shell.run("sub", "create", "billing", "--topic", orders, "--strict-order")
+    sent = server.last(types.Subscription)
+    assert sent.enable_message_ordering
+    assert dict(sent.labels) == {"fanlog-ordering": "strict"}
+
+
+def test_dead_letter_auto_is_a_label(shell, server, orders):
+    shell.run("sub", "create", "billing", "--topic", orders, "--dead-letter", "auto")
+    sent = server.last(types.Subscription)
+    assert dict(sent.labels) == {"fanlog-dead-letter": "auto"}
+    assert not sent.HasField("dead_letter_policy")
+
+
+def test_never_expires(shell, server, orders):
+    shell.run("sub", "create", "billing", "--topic", orders, "--expiration", "never")
+    sent = server.last(types.Subscription)
+    assert sent.HasField("expiration_policy")
+    assert not sent.expiration_policy.HasField("ttl")
+
+
+def test_start_at_a_time_is_rfc_3339_in_utc(shell, server, orders):
+    shell.run("sub", "create", "aaa", "--topic", orders, "--start", "2025-01-31T13:00:00+01:00")
+    assert server.last(types.Subscription).labels["fanlog-start"] == "2025-01-31T12:00:00.000000Z"
+
+
+def test_start_some_time_ago(shell, server, orders):
+    shell.run("sub", "create", "aaa", "--topic", orders, "--start", "1h")
+    start = datetime.fromisoformat(server.last(types.Subscription).labels["fanlog-start"])
+    assert 3590 < (datetime.now(UTC) - start).total_seconds() < 3720
+
+
+def test_list_and_describe(shell, orders):
+    shell.run("sub", "create", "billing", "--topic", orders)
+    name = "projects/fanlog/subscriptions/billing"
+    assert [line["name"] for line in shell.lines("sub", "list")] == [name]
+    assert shell.lines("sub", "list", "--topic", orders) == [{"name": name}]
+    assert shell.lines("sub", "list", "--topic", "other") == []
+    assert name in shell.run("sub", "list")
+    assert shell.lines("sub", "describe", "billing")[0]["topic"] == "projects/fanlog/topics/orders"
+    assert "projects/fanlog/topics/orders" in shell.run("sub", "describe", "billing")
+
+
+def test_delete(shell, server):
+    shell.run("sub", "delete", "billing")
+    request = server.last(types.DeleteSubscriptionRequest)
+    assert request.subscription == "projects/fanlog/subscriptions/billing"
+
+
+class TestSeek:
+    def test_time(self, shell, server):
+        shell.run("sub", "seek", "billing", "--time", "2025-01-31T12:00:00Z")
+        request = server.last(types.SeekRequest)
+        assert request.time.ToJsonString() == "2025-01-31T12:00:00Z"
+
+    def test_snapshot(self, shell, server):
+        shell.run("sub", "seek", "billing", "--snapshot", "before")
+        assert server.last(types.SeekRequest).snapshot == "projects/fanlog/snapshots/before"
+
+    def test_begin_is_a_time_even_though_it_is_zero(self, shell, server):
+        shell.run("sub", "seek", "billing", "--begin")
+        request = server.last(types.SeekRequest)
+        assert request.WhichOneof("target") == "time"
+        assert request.time.seconds == 0
+
+    def test_end_is_later_than_any_message(self, shell, server):
+        shell.run("sub", "seek", "billing", "--end")
+        assert server.last(types.SeekRequest).time.ToJsonString() == "9999-12-31T23:59:59Z"
+
+    @pytest.mark.parametrize("places", [[], ["--begin", "--end"], ["--end", "--time", "1h"]])
+    def test_one_place_exactly(self, shell, server, places):
+        assert "one of --time" in shell.refusal("sub", "seek", "billing", *places)
+        assert server.requests == []
+
+    @pytest.mark.parametrize("time", ["yesterday", "2025-01-31T12:00:00", "12:00"])
+    def test_bad_time(self, shell, time):
+        assert "--time" in shell.refusal("sub", "seek", "billing", "--time", time)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--max-attempts", "5"], "--dead-letter"),
+        (["--ack-deadline", "1.5s"], "whole seconds"),
+        (["--ack-deadline", "soon"], "not a duration"),
+        (["--expiration", "always"], "--expiration"),
+        (["--start", "later"], "--start"),
+        (["--dead-letter", "a/b"], "projects/{project}/topics/{id}"),
+    ],
+)
+def test_create_refuses(shell, server, options, words):
+    assert words in shell.refusal("sub", "create", "billing", "--topic", "orders", *options)
+    assert server.requests == []

@@ -1,0 +1,101 @@
+"""`fanlog topic` against a server of a few lines."""
+
+from __future__ import annotations
+
+from fanlog.wire import types
+
+
+def test_create_expands_short_names(shell, server):
+    assert "created topic projects/fanlog/topics/orders" in shell.run("topic", "create", "orders")
+    assert "projects/fanlog/topics/orders" in server.topics
+
+
+def test_create_with_everything(shell, server):
+    [created] = shell.lines(
+        "topic", "create", "orders", "--retention", "1d12h", "--label", "team=shop", "--label", "a="
+    )
+    sent = server.last(types.Topic)
+    assert sent.message_retention_duration.seconds == 36 * 3600
+    assert dict(sent.labels) == {"team": "shop", "a": ""}
+    assert created == {
+        "name": "projects/fanlog/topics/orders",
+        "labels": {"team": "shop", "a": ""},
+        "message_retention_duration": "129600s",
+    }
+
+
+def test_project_by_option_and_full_name(shell, server):
+    shell.run("topic", "create", "orders", "--project", "shop")
+    shell.run("topic", "create", "projects/other/topics/orders")
+    assert set(server.topics) == {"projects/shop/topics/orders", "projects/other/topics/orders"}
+
+
+def test_project_by_variable(shell, server):
+    shell.environ["FANLOG_PROJECT"] = "shop"
+    shell.run("topic", "create", "orders")
+    assert set(server.topics) == {"projects/shop/topics/orders"}
+
+
+def test_list_reads_every_page(shell, server):
+    for name in ("aaa", "bbb", "ccc", "ddd", "eee"):
+        shell.run("topic", "create", name)
+    shell.run("topic", "create", "fff", "--project", "other")
+    listed = [line["name"].rsplit("/", 1)[1] for line in shell.lines("topic", "list")]
+    assert listed == ["aaa", "bbb", "ccc", "ddd", "eee"]
+    readable = shell.run("topic", "list").splitlines()
+    assert readable[0].split() == ["name", "message", "retention", "duration", "labels"]
+    assert readable[1].rstrip() == "projects/fanlog/topics/aaa"
+
+
+def test_list_of_nothing(shell):
+    assert shell.run("topic", "list") == ""
+    assert shell.stderr == "none\n"
+    assert shell.lines("topic", "list") == []
+
+
+def test_long_names_are_not_cut(shell):
+    name = "n" * 255
+    shell.run("topic", "create", name)
+    assert f"projects/fanlog/topics/{name}" in shell.run("topic", "list")
+
+
+def test_describe_names_the_subscriptions(shell):
+    shell.run("topic", "create", "orders")
+    shell.run("sub", "create", "billing", "--topic", "orders")
+    [described] = shell.lines("topic", "describe", "orders")
+    assert described["subscriptions"] == ["projects/fanlog/subscriptions/billing"]
+    assert "projects/fanlog/subscriptions/billing" in shell.run("topic", "describe", "orders")
+
+
+def test_delete(shell, server):
+    shell.run("topic", "create", "orders")
+    assert "deleted" in shell.run("topic", "delete", "orders")
+    assert server.topics == {}
+
+
+class TestRefusals:
+    def test_not_found(self, shell):
+        assert "topics/orders does not exist" in shell.refusal("topic", "describe", "orders")
+
+    def test_exists_already(self, shell):
+        shell.run("topic", "create", "orders")
+        assert "exists already" in shell.refusal("topic", "create", "orders")
+
+    def test_bad_name_never_reaches_the_server(self, shell, server):
+        assert "'1x'" in shell.refusal("topic", "create", "1x")
+        assert "projects/{project}/topics/{id}" in shell.refusal("topic", "create", "a/b")
+        assert server.requests == []
+
+    def test_bad_label(self, shell):
+        assert "KEY=VALUE" in shell.refusal("topic", "create", "orders", "--label", "team")
+        assert "twice" in shell.refusal(
+            "topic", "create", "orders", "--label", "a=1", "--label", "a=2"
+        )
+
+    def test_bad_duration(self, shell):
+        assert "--retention" in shell.refusal("topic", "create", "orders", "--retention", "long")
+
+    def test_no_server(self, shell):
+        message = shell.refusal("topic", "list", "--endpoint", "127.0.0.1:1")
+        assert "no server answers at 127.0.0.1:1" in message
+        assert "fanlog serve" in message
