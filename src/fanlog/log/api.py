@@ -56,7 +56,7 @@ class Trim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One atomic change. Engines apply it whole or not at all."""
+    """One atomic change. Engines apply it whole or not at all: appends, then state, then trims."""
 
     sequence: int
     publish_time_ns: int
@@ -76,7 +76,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damaged:
-    """Offsets whose bytes fail their checksum: quarantined, named, never served."""
+    """Offsets whose bytes fail their checksum or are gone: quarantined, named, never served."""
 
     partition: PartitionId
     base_offset: Offset
@@ -161,9 +161,31 @@ class Log(Protocol):
         """
 
     def positions(self, after: int, *, limit: int) -> list[LogPosition]:
-        """Batches of the commits after sequence `after`, in commit order, at most `limit`."""
+        """Readable batches of the commits after sequence `after`, in commit order.
+
+        Whole commits only, so that the last sequence is where to go on: at most `limit` batches,
+        unless the first commit alone has more.
+        """
+
+    @property
+    def has_garbage(self) -> bool:
+        """Whether trimmed bytes wait to be freed. Each commit frees some, an empty one too."""
 
     def stats(self) -> LogStats: ...
 
     def close(self) -> None:
         """Release everything. Idempotent; the writer thread must have ended."""
+
+
+def check_commit(log: Log, commit: Commit) -> None:
+    """Assert what the writer owes every engine. Engines call it before they change anything."""
+    assert commit.sequence == log.last_sequence + 1, "commit sequences are dense"
+    assert commit.publish_time_ns >= log.last_publish_time_ns, "publish time ran backwards"
+    ends: dict[PartitionId, Offset] = {}
+    for append in commit.appends:
+        assert append.bodies, "an append without messages"
+        end = ends.get(append.partition)
+        if end is None:
+            end = log.bounds(append.partition).end
+        assert append.base_offset == end, "offsets are dense"
+        ends[append.partition] = end + sum(body.count for body in append.bodies)

@@ -1,14 +1,62 @@
-"""The batch: the unit of everything the log stores. Values here; the bytes are in this file too.
+"""The batch: the unit of everything the log stores. Its values, and its bytes.
 
-(Layout and codec: to be written here, see docs/internals/data_files.md.)
+A stored batch is one value that describes itself: where it stands in the log, when it was
+published, where each of its messages starts, and checksums over all of it. Nothing outside the
+value is needed to read it, so that a batch found by a raw scan of a broken file can be used.
+
+    header (64 bytes) | slot table | attributes | body
+
+All numbers are little-endian. `docs/internals/data_files.md` draws the layout; a change to it bumps
+`FORMAT_VERSION` and adds a golden file.
+
+Invariants:
+
+1. The header's checksum covers the rest of the header; the payload's checksum, which stands in the
+   header, covers everything after it. So every bit of a value is covered.
+2. The slot table has one entry more than there are messages: the first is 0, the last is the
+   length of the body, and none is smaller than the one before it.
+3. A value is at most `limits.BATCH_BYTES_MAX` long unless it holds a single message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import struct
+import sys
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from crc32c import crc32c
+
+from fanlog import limits
 from fanlog.model import Offset, PartitionId
+
+MAGIC = b"\xfaFLB"
+FORMAT_VERSION = 1
+
+# magic, format version, flags, count, attributes length, commit sequence, topic, partition,
+# body length, base offset, publish time, payload checksum; then the checksum of these 60 bytes.
+_FIELDS = struct.Struct("<4sHHIIQQIIQQI")
+_CHECKSUM = struct.Struct("<I")
+HEADER_BYTES = _FIELDS.size + _CHECKSUM.size
+
+#: The slot table is followed by one key hash a message.
+_HAS_KEY_HASHES = 1
+
+_START_BYTES = 4
+_KEY_HASH_BYTES = 8
+_ATTRIBUTE_LENGTHS = struct.Struct("<HH")
+_SWAP = sys.byteorder == "big"
+
+assert HEADER_BYTES == 64
+assert array("I").itemsize == _START_BYTES
+assert array("Q").itemsize == _KEY_HASH_BYTES
+
+
+class BatchDamaged(ValueError):
+    """The bytes are not a batch this build can read; the sentence says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,3 +104,282 @@ class Batch:
     @property
     def end_offset(self) -> Offset:
         return self.base_offset + len(self.starts) - 1
+
+
+class Header(NamedTuple):
+    """What a batch says of itself before its slot table. Its own checksum has been verified."""
+
+    magic: bytes
+    version: int
+    flags: int
+    message_count: int
+    attributes_bytes: int
+    sequence: int
+    topic: int
+    partition: PartitionId
+    body_bytes: int
+    base_offset: Offset
+    publish_time_ns: int
+    payload_crc: int
+
+    @property
+    def end_offset(self) -> Offset:
+        return self.base_offset + self.message_count
+
+    @property
+    def has_key_hashes(self) -> bool:
+        return bool(self.flags & _HAS_KEY_HASHES)
+
+    @property
+    def value_bytes(self) -> int:
+        """Length of the whole value, header included."""
+        keyed = self.flags & _HAS_KEY_HASHES
+        return _value_bytes(self.body_bytes, self.message_count, keyed, self.attributes_bytes)
+
+
+def encode(
+    bodies: Sequence[Body],
+    *,
+    sequence: int,
+    topic: int,
+    partition: PartitionId,
+    base_offset: Offset,
+    publish_time_ns: int,
+) -> Iterator[tuple[Offset, bytes]]:
+    """Turn the bodies of one append into the values to store, each with its base offset.
+
+    Bodies are cut at message boundaries where a value would pass `limits.BATCH_BYTES_MAX`, and
+    neighbours with equal attributes share a value while they fit, so that many small publishes of
+    one commit are one batch. Read back and joined, the values give the bodies' messages in order.
+    One value is made at a time: memory that is used again at once costs half as much.
+    """
+    for run in _gather(bodies):
+        header = (sequence, topic, partition, base_offset, publish_time_ns)
+        yield base_offset, _encode_run(run, *header)
+        base_offset += run.count
+
+
+def decode_header(value: bytes | memoryview) -> Header:
+    """Read and verify the header of a stored batch; the payload is not looked at.
+
+    Raises:
+        BatchDamaged: Not a batch, another format version, or the header's checksum is wrong.
+    """
+    if len(value) < HEADER_BYTES:
+        raise BatchDamaged(f"cut short: {len(value)} bytes, a header has {HEADER_BYTES}")
+    header = Header._make(_FIELDS.unpack_from(value))
+    if header.magic != MAGIC:
+        raise BatchDamaged("not a batch: it does not start with the batch magic")
+    (stored,) = _CHECKSUM.unpack_from(value, _FIELDS.size)
+    if crc32c(value[: _FIELDS.size]) != stored:
+        raise BatchDamaged("the header fails its checksum")
+    if header.version != FORMAT_VERSION or header.flags & ~_HAS_KEY_HASHES:
+        raise BatchDamaged(
+            f"format version {header.version} with flags {header.flags:#x}: "
+            f"this build reads version {FORMAT_VERSION}"
+        )
+    return header
+
+
+def decode(value: bytes | memoryview) -> Batch:
+    """Read a stored batch back, verifying both checksums. Copies: `value` may be a view of a map.
+
+    Raises:
+        BatchDamaged: The sentence says what is wrong.
+    """
+    header = decode_header(value)
+    if len(value) != header.value_bytes:
+        raise BatchDamaged(f"{len(value)} bytes, the header says {header.value_bytes}")
+    view = memoryview(value)
+    if crc32c(view[HEADER_BYTES:]) != header.payload_crc:
+        raise BatchDamaged("the payload fails its checksum")
+    position = HEADER_BYTES + _START_BYTES * (header.message_count + 1)
+    starts = _array("I", view[HEADER_BYTES:position])
+    key_hashes = None
+    if header.flags & _HAS_KEY_HASHES:
+        key_hashes = _array("Q", view[position : position + _KEY_HASH_BYTES * header.message_count])
+        position += _KEY_HASH_BYTES * header.message_count
+    body_start = position + header.attributes_bytes
+    # What has passed its checksum is what `encode` wrote.
+    assert header.message_count > 0
+    assert starts[0] == 0
+    assert starts[-1] == header.body_bytes
+    return Batch(
+        topic=header.topic,
+        partition=header.partition,
+        base_offset=header.base_offset,
+        sequence=header.sequence,
+        publish_time_ns=header.publish_time_ns,
+        starts=starts,
+        key_hashes=key_hashes,
+        attributes=_decode_attributes(view[position:body_start]),
+        content=bytes(view[body_start:]),
+    )
+
+
+class _Run:
+    """Pieces of bodies, in order, that become one value."""
+
+    __slots__ = ("attributes", "attributes_bytes", "body_bytes", "count", "keyed", "pieces")
+
+    def __init__(self, attributes: Mapping[str, str], attributes_bytes: bytes) -> None:
+        self.attributes = attributes
+        self.attributes_bytes = attributes_bytes
+        #: Body, first message, message after the last one.
+        self.pieces: list[tuple[Body, int, int]] = []
+        self.count = 0
+        self.body_bytes = 0
+        self.keyed = False
+
+    def takes(self, body: Body) -> bool:
+        if body.attributes != self.attributes:
+            return False
+        size = self.body_bytes + body.starts[-1]
+        keyed = self.keyed or body.key_hashes is not None
+        count = self.count + body.count
+        total = _value_bytes(size, count, keyed, len(self.attributes_bytes))
+        return total <= limits.BATCH_BYTES_MAX
+
+    def add(self, body: Body, first: int, end: int) -> None:
+        self.pieces.append((body, first, end))
+        self.count += end - first
+        self.body_bytes += body.starts[end] - body.starts[first]
+        self.keyed = self.keyed or body.key_hashes is not None
+
+
+def _value_bytes(body_bytes: int, count: int, keyed: int, attributes_bytes: int) -> int:
+    slot_bytes = _START_BYTES + _KEY_HASH_BYTES if keyed else _START_BYTES
+    return HEADER_BYTES + _START_BYTES + slot_bytes * count + attributes_bytes + body_bytes
+
+
+def _gather(bodies: Sequence[Body]) -> Iterator[_Run]:
+    run: _Run | None = None
+    for body in bodies:
+        assert body.count > 0
+        assert body.starts[0] == 0
+        assert body.starts[-1] == len(body.content)
+        assert body.key_hashes is None or len(body.key_hashes) == body.count
+        if run is not None and run.takes(body):
+            run.add(body, 0, body.count)
+            continue
+        if run is not None:
+            yield run
+        run = None
+        attributes_bytes = _encode_attributes(body.attributes)
+        for first, end in _cuts(body, len(attributes_bytes)):
+            if run is not None:
+                yield run
+            run = _Run(body.attributes, attributes_bytes)
+            run.add(body, first, end)
+    if run is not None:
+        yield run
+
+
+def _cuts(body: Body, attributes_bytes: int) -> Iterator[tuple[int, int]]:
+    """Where to cut a body: each cut takes as many messages as fit, and at least one."""
+    starts, count = body.starts, body.count
+    slot_bytes = _START_BYTES if body.key_hashes is None else _START_BYTES + _KEY_HASH_BYTES
+    room = limits.BATCH_BYTES_MAX - HEADER_BYTES - _START_BYTES - attributes_bytes
+    first = 0
+    while first < count:
+        most = room + starts[first] + slot_bytes * first
+        if starts[count] + slot_bytes * count <= most:
+            end = count
+        else:
+            ends = range(first + 1, count + 1)
+            fitting = bisect_right(ends, most, key=lambda end: starts[end] + slot_bytes * end)
+            end = first + max(1, fitting)
+        yield first, end
+        first = end
+
+
+def _encode_run(
+    run: _Run,
+    sequence: int,
+    topic: int,
+    partition: PartitionId,
+    base_offset: Offset,
+    publish_time_ns: int,
+) -> bytes:
+    starts: array[int] = array("I")
+    contents: list[bytes | memoryview] = []
+    position = 0
+    for body, first, end in run.pieces:
+        begin, stop = body.starts[first], body.starts[end]
+        entries = body.starts[first:end]
+        shift = position - begin
+        starts += array("I", map(shift.__add__, entries) if shift else entries)
+        whole = begin == 0 and stop == len(body.content)
+        contents.append(body.content if whole else memoryview(body.content)[begin:stop])
+        position += stop - begin
+    starts.append(position)
+    assert position == run.body_bytes
+    assert len(starts) == run.count + 1
+    slots = _bytes(starts) + (_key_hashes(run) if run.keyed else b"")
+    parts = [slots, run.attributes_bytes, *contents]
+    payload_crc = 0
+    for part in parts:
+        payload_crc = crc32c(part, payload_crc)
+    fields = _FIELDS.pack(
+        MAGIC,
+        FORMAT_VERSION,
+        _HAS_KEY_HASHES if run.keyed else 0,
+        run.count,
+        len(run.attributes_bytes),
+        sequence,
+        topic,
+        partition,
+        run.body_bytes,
+        base_offset,
+        publish_time_ns,
+        payload_crc,
+    )
+    value = b"".join((fields, _CHECKSUM.pack(crc32c(fields)), *parts))
+    assert len(value) <= limits.BATCH_BYTES_MAX or run.count == 1
+    return value
+
+
+def _key_hashes(run: _Run) -> bytes:
+    hashes: array[int] = array("Q")
+    for body, first, end in run.pieces:
+        if body.key_hashes is None:
+            hashes.frombytes(bytes(_KEY_HASH_BYTES * (end - first)))
+        else:
+            hashes += array("Q", body.key_hashes[first:end])
+    return _bytes(hashes)
+
+
+def _encode_attributes(attributes: Mapping[str, str]) -> bytes:
+    parts = []
+    for key, text in attributes.items():
+        key_bytes, text_bytes = key.encode(), text.encode()
+        parts.append(_ATTRIBUTE_LENGTHS.pack(len(key_bytes), len(text_bytes)))
+        parts.append(key_bytes)
+        parts.append(text_bytes)
+    return b"".join(parts)
+
+
+def _decode_attributes(block: memoryview) -> Mapping[str, str]:
+    attributes = {}
+    position = 0
+    while position < len(block):
+        key_bytes, text_bytes = _ATTRIBUTE_LENGTHS.unpack_from(block, position)
+        middle = position + _ATTRIBUTE_LENGTHS.size + key_bytes
+        key = str(block[middle - key_bytes : middle], "utf-8")
+        position = middle + text_bytes
+        attributes[key] = str(block[middle:position], "utf-8")
+    return attributes
+
+
+def _bytes(numbers: array[int]) -> bytes:
+    if _SWAP:  # pragma: no cover - a machine of the other byte order
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
+def _array(typecode: str, block: memoryview) -> array[int]:
+    numbers: array[int] = array(typecode)
+    numbers.frombytes(block)
+    if _SWAP:  # pragma: no cover - a machine of the other byte order
+        numbers.byteswap()
+    return numbers

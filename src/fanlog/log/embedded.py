@@ -1,0 +1,438 @@
+"""The default engine: one LMDB environment in a data folder.
+
+One write transaction a commit, over batches, their index and hard state, synced before `commit`
+returns: LMDB gives atomicity and recovery, and there is none of ours to get wrong. What LMDB needs
+from us: small values (`fanlog.log.batch` cuts), numeric keys, short read transactions, and
+deletion in small portions. The layout is in `fanlog.log.folder`.
+
+Readers never see more than was answered: bounds and the last sequence are published after LMDB's
+commit, and what a read transaction holds beyond them is not looked at. Freed batches may be gone
+from a transaction that began after the bounds were looked up; then, and only then, the row inside
+the transaction is asked.
+
+Hard state: all of it in LMDB. Soft state: the bounds (a copy of the partition rows), which
+partitions have garbage, and the cache of decoded batches.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+
+import lmdb
+
+from fanlog import limits
+from fanlog.errors import CommitFailed, DiskFull
+from fanlog.log import batch as codec
+from fanlog.log import envelope, folder, stored
+from fanlog.log.api import (
+    Append,
+    Bounds,
+    Commit,
+    Damaged,
+    Features,
+    LogPosition,
+    LogStats,
+    Trim,
+    check_commit,
+)
+from fanlog.log.batch import Batch
+from fanlog.log.cache import BatchCache
+from fanlog.log.envelope import EnvelopeDamaged, Kind
+from fanlog.log.folder import Facts, PartitionRow
+from fanlog.model import Offset, PartitionId
+
+#: Batches freed by one commit at most: bounds what a trim adds to the time of a commit.
+FREED_BATCHES_MAX = 64
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class EmbeddedLog:
+    """A `Log` in a data folder, which it makes if need be and holds until `close`.
+
+    Raises:
+        DataFolderInUse: Another process holds the folder.
+        DataLoss: LMDB's pages or the log's own records are damaged.
+        ConfigError: The folder was written by a build with another format.
+    """
+
+    features = Features(durable=True, total_order=True)
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._is_closed = False
+        is_new = not (data_dir / folder.DATA_NAME).exists()
+        data_dir.mkdir(parents=True, exist_ok=True)
+        self._lock = folder.take_lock(data_dir)
+        try:
+            self._store = folder.open_store(data_dir)
+        except BaseException:
+            os.close(self._lock)
+            raise
+        try:
+            self._env = self._store.env
+            # Readers that were killed would keep freed pages from being used again.
+            self._env.reader_check()
+            self._cache = BatchCache(limits.READ_CACHE_BYTES_MAX)
+            self._load()
+            if is_new:
+                folder.sync_folder(data_dir)
+                folder.sync_folder(data_dir.parent)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def identity(self) -> bytes:
+        return self._identity
+
+    @property
+    def last_sequence(self) -> int:
+        return self._last_sequence
+
+    @property
+    def last_publish_time_ns(self) -> int:
+        return self._last_publish_time_ns
+
+    @property
+    def has_garbage(self) -> bool:
+        return bool(self._garbage)
+
+    def commit(self, commit: Commit) -> None:
+        check_commit(self, commit)
+        try:
+            with self._env.begin(write=True, buffers=True) as txn:
+                changes = self._write(txn, commit)
+        except lmdb.Error as error:
+            raise _commit_error(error) from error
+        self._publish(commit, changes)
+
+    async def read(
+        self, partition: PartitionId, offset: Offset, *, max_bytes: int
+    ) -> list[Batch | Damaged]:
+        found: list[Batch | Damaged] = []
+        bounds = self._bounds.get(partition)
+        if bounds is None or offset >= bounds.end:
+            return found
+        offset = max(offset, bounds.start)
+        size_bytes = 0
+        # Many subscriptions read the same new batch: serve what is cached without a transaction.
+        while (cached := self._cache.get(partition, offset)) is not None:
+            size_bytes += len(cached.content)
+            if found and size_bytes > max_bytes:
+                return found
+            found.append(cached)
+            offset = cached.end_offset
+            if offset >= bounds.end:
+                return found
+        if size_bytes < max_bytes:
+            with self._reading(self._store.batches) as at:
+                self._read_stored(at, partition, Bounds(offset, bounds.end), max_bytes, found)
+        return found
+
+    def bounds(self, partition: PartitionId) -> Bounds:
+        return self._bounds.get(partition) or Bounds(0, 0)
+
+    def partitions(self) -> Mapping[PartitionId, Bounds]:
+        return dict(self._bounds)
+
+    async def offset_for_time(self, partition: PartitionId, time_ns: int) -> Offset:
+        bounds = self._bounds.get(partition)
+        if bounds is None:
+            return 0
+        # Publish times never decrease, so the offsets can be bisected. Everything below `low` is
+        # too early, everything from `high` on is late enough.
+        low, high = bounds.start, bounds.end
+        with self._reading(self._store.batches) as at:
+            while low < high:
+                middle = (low + high) // 2
+                base, after, published_ns = stored.probe(at, partition, middle, bounds.end)
+                if published_ns < time_ns:
+                    low = after
+                else:
+                    high = base
+        return max(low, bounds.start)
+
+    def state(self) -> Iterator[tuple[bytes, bytes]]:
+        with self._reading(self._store.state) as at:
+            for key, value in at:
+                try:
+                    yield bytes(key), folder.open_envelope(Kind.STATE, key, value)
+                except EnvelopeDamaged as error:
+                    reason = f"state under the key {bytes(key).hex()}: {error}"
+                    raise folder.damaged(self._data_dir, reason) from error
+
+    def positions(self, after: int, *, limit: int) -> list[LogPosition]:
+        found: list[LogPosition] = []
+        with self._reading(self._store.commits) as at:
+            for _, group in groupby(self._walk_commits(at, after), key=attrgetter("sequence")):
+                commit_positions = list(group)
+                if found and len(found) + len(commit_positions) > limit:
+                    break
+                found += commit_positions
+        return found
+
+    def stats(self) -> LogStats:
+        self._env.reader_check()
+        store = self._store
+        with self._env.begin() as txn:
+            databases = [store.batches, store.commits, store.state, store.partitions, store.meta]
+            trees = [self._env.stat(), *(txn.stat(database) for database in databases)]
+        page_bytes = trees[0]["psize"]
+        # Two meta pages; the free list's own pages are not counted by LMDB and pass for free.
+        used_pages = 2 + sum(
+            tree["branch_pages"] + tree["leaf_pages"] + tree["overflow_pages"] for tree in trees
+        )
+        free_bytes = max(0, self._env.info()["last_pgno"] + 1 - used_pages) * page_bytes
+        disk = os.statvfs(self._data_dir)
+        return LogStats(
+            file_bytes=(self._data_dir / folder.DATA_NAME).stat().st_size,
+            free_bytes=free_bytes,
+            room_bytes=disk.f_bavail * disk.f_frsize + free_bytes,
+        )
+
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._store.close()
+            os.close(self._lock)
+
+    # Opening.
+
+    def _load(self) -> None:
+        try:
+            with self._env.begin(write=True, buffers=True) as txn:
+                facts = folder.read_facts(self._store, txn)
+                if facts is None:
+                    facts = Facts(os.urandom(16), 0, 0, is_salvaged=False)
+                    folder.write_facts(self._store, txn, facts)
+                rows = self._load_rows(txn)
+                self._garbage = {
+                    partition: row
+                    for partition, row in rows.items()
+                    if row.is_dropped or self._has_garbage(txn, partition, row)
+                }
+        except EnvelopeDamaged as error:
+            raise folder.damaged(self._data_dir, str(error)) from error
+        self._identity = facts.identity
+        self._last_sequence = facts.last_sequence
+        self._last_publish_time_ns = facts.last_publish_time_ns
+        self._bounds = {
+            partition: Bounds(row.start, row.end)
+            for partition, row in rows.items()
+            if not row.is_dropped
+        }
+
+    def _load_rows(self, txn: stored.Transaction) -> dict[PartitionId, PartitionRow]:
+        rows = {}
+        with txn.cursor(self._store.partitions) as at:
+            for key, value in at:
+                payload = folder.open_envelope(Kind.PARTITION, key, value)
+                rows[folder.parse_partition_key(key)] = folder.parse_row(payload)
+        return rows
+
+    def _has_garbage(
+        self, txn: stored.Transaction, partition: PartitionId, row: PartitionRow
+    ) -> bool:
+        with txn.cursor(self._store.batches) as at:
+            first = stored.seek(at, partition, 0)
+            return first is not None and stored.next_base(at, partition, row.end) <= row.start
+
+    # Committing.
+
+    def _write(self, txn: stored.Transaction, commit: Commit) -> _Changes:
+        changes = _Changes(self._bounds, self._garbage)
+        for append in commit.appends:
+            self._append(txn, commit, append)
+            end = append.base_offset + sum(body.count for body in append.bodies)
+            changes.grow(append.partition, end)
+        self._put_state(txn, commit)
+        for trim in commit.trims:
+            changes.trim(trim)
+        for partition, row in changes.rows.items():
+            key = folder.partition_key(partition)
+            value = _wrap(commit, Kind.PARTITION, key, folder.pack_row(row))
+            txn.put(key, value, db=self._store.partitions)
+        folder.write_last(self._store, txn, commit.sequence, commit.publish_time_ns)
+        self._free(txn, changes)
+        return changes
+
+    def _append(self, txn: stored.Transaction, commit: Commit, append: Append) -> None:
+        batches, commits, partition = self._store.batches, self._store.commits, append.partition
+        values = codec.encode(
+            append.bodies,
+            sequence=commit.sequence,
+            topic=append.topic,
+            partition=partition,
+            base_offset=append.base_offset,
+            publish_time_ns=commit.publish_time_ns,
+        )
+        for base_offset, value in values:
+            key = folder.batch_key(partition, base_offset)
+            is_stored = txn.put(key, value, overwrite=False, db=batches)
+            assert is_stored, "a batch stands where the partition ends"
+            txn.put(folder.commit_key(commit.sequence, partition, base_offset), b"", db=commits)
+
+    def _put_state(self, txn: stored.Transaction, commit: Commit) -> None:
+        state = self._store.state
+        for key, payload in commit.state.items():
+            if payload is None:
+                txn.delete(key, db=state)
+            else:
+                txn.put(key, _wrap(commit, Kind.STATE, key, payload), db=state)
+
+    def _free(self, txn: stored.Transaction, changes: _Changes) -> None:
+        """Delete some of the batches that lie below their partition's start."""
+        budget = FREED_BATCHES_MAX
+        for partition, row in list(changes.garbage.items()):
+            freed, is_done = stored.free(self._store, txn, partition, row, budget)
+            budget -= freed
+            if not is_done:
+                return
+            del changes.garbage[partition]
+            if row.is_dropped:
+                txn.delete(folder.partition_key(partition), db=self._store.partitions)
+
+    def _publish(self, commit: Commit, changes: _Changes) -> None:
+        """Let readers see the commit. Each assignment is one step for readers on other threads."""
+        dropped = [partition for partition, row in changes.rows.items() if row.is_dropped]
+        bounds = dict(self._bounds) if dropped else self._bounds
+        bounds.update(
+            {partition: Bounds(row.start, row.end) for partition, row in changes.rows.items()}
+        )
+        for partition in dropped:
+            del bounds[partition]
+        self._bounds = bounds
+        self._garbage = changes.garbage
+        self._last_publish_time_ns = commit.publish_time_ns
+        self._last_sequence = commit.sequence
+
+    # Reading.
+
+    @contextmanager
+    def _reading(self, database: lmdb._Database) -> Iterator[stored.Cursor]:
+        try:
+            with self._env.begin(buffers=True) as txn, txn.cursor(database) as at:
+                yield at
+        except lmdb.Error as error:
+            raise folder.damaged(self._data_dir, str(error)) from error
+
+    def _read_stored(
+        self,
+        at: stored.Cursor,
+        partition: PartitionId,
+        bounds: Bounds,
+        max_bytes: int,
+        found: list[Batch | Damaged],
+    ) -> None:
+        """Add to `found` what lies in `bounds`, the batch that holds its start included."""
+        position, size_bytes = bounds.start, 0
+        for base, after, value in stored.walk(at, partition, bounds.start, bounds.end):
+            if base > position:
+                found += self._lost(at, partition, position, base)
+            size_bytes += len(value)
+            if found and size_bytes > max_bytes:
+                return
+            batch = self._cached_or_loaded(partition, base, after, value)
+            end = batch.base_offset + batch.count
+            if end > position:
+                found.append(batch)
+                position = end
+        if position < bounds.end:
+            found += self._lost(at, partition, position, bounds.end)
+
+    def _cached_or_loaded(
+        self, partition: PartitionId, base: Offset, after: Offset, value: memoryview
+    ) -> Batch | Damaged:
+        batch = self._cache.get(partition, base)
+        if batch is not None:
+            return batch
+        loaded = stored.load(partition, base, after, value)
+        if isinstance(loaded, Batch):
+            self._cache.add(loaded)
+        return loaded
+
+    def _lost(
+        self, at: stored.Cursor, partition: PartitionId, position: Offset, end: Offset
+    ) -> list[Damaged]:
+        """Offsets where no batch stands, unless they were freed since bounds were looked up."""
+        key = folder.partition_key(partition)
+        value = at.txn.get(key, db=self._store.partitions)
+        if value is None:
+            return []
+        row = folder.parse_row(folder.open_envelope(Kind.PARTITION, key, value))
+        position = max(position, row.start)
+        if position >= end:
+            return []
+        return [stored.damaged(partition, position, end, "the batch is missing")]
+
+    def _walk_commits(self, at: stored.Cursor, after: int) -> Iterator[LogPosition]:
+        last_sequence = self._last_sequence
+        batches = at.txn.cursor(self._store.batches)
+        more = at.set_range(folder.commit_key(after + 1, PartitionId(0), 0))
+        while more:
+            sequence, partition, base_offset = folder.parse_commit_key(at.key())
+            if sequence > last_sequence:
+                return
+            if self._is_readable(batches, partition, base_offset):
+                yield LogPosition(sequence=sequence, partition=partition, base_offset=base_offset)
+            more = at.next()
+
+    def _is_readable(self, at: stored.Cursor, partition: PartitionId, base: Offset) -> bool:
+        bounds = self._bounds.get(partition)
+        if bounds is None or base >= bounds.end:
+            return False
+        if base >= bounds.start:
+            return True
+        # Trimmed, in part or whole: it may still hold the start.
+        return (
+            stored.seek(at, partition, base) == base
+            and stored.next_base(at, partition, bounds.end) > bounds.start
+        )
+
+
+class _Changes:
+    """What a commit will have changed once LMDB has it: rows, and garbage left to free."""
+
+    def __init__(
+        self, bounds: Mapping[PartitionId, Bounds], garbage: Mapping[PartitionId, PartitionRow]
+    ) -> None:
+        self._bounds = bounds
+        self.rows: dict[PartitionId, PartitionRow] = {}
+        self.garbage = dict(garbage)
+
+    def grow(self, partition: PartitionId, end: Offset) -> None:
+        row = self._row(partition) or PartitionRow(0, 0, is_dropped=False)
+        self.rows[partition] = row._replace(end=end)
+
+    def trim(self, trim: Trim) -> None:
+        row = self._row(trim.partition)
+        if row is None or (not trim.dropped and trim.before <= row.start):
+            return
+        start = row.end if trim.dropped else min(trim.before, row.end)
+        row = PartitionRow(start, row.end, is_dropped=trim.dropped)
+        self.rows[trim.partition] = self.garbage[trim.partition] = row
+
+    def _row(self, partition: PartitionId) -> PartitionRow | None:
+        row = self.rows.get(partition)
+        if row is None and (bounds := self._bounds.get(partition)) is not None:
+            row = PartitionRow(bounds.start, bounds.end, is_dropped=False)
+        return row
+
+
+def _wrap(commit: Commit, kind: Kind, key: bytes, payload: bytes) -> bytes:
+    return envelope.encode(
+        kind, key, payload, sequence=commit.sequence, publish_time_ns=commit.publish_time_ns
+    )
+
+
+def _commit_error(error: lmdb.Error) -> DiskFull | CommitFailed:
+    if isinstance(error, lmdb.MapFullError) or getattr(error, "code", None) in _NO_ROOM:
+        return DiskFull(f"the disk has no room for a commit: {error}")
+    return CommitFailed(f"the log refused a commit: {error}")

@@ -1,0 +1,274 @@
+"""The data folder: its files, who may write to it, and how LMDB's environment in it is laid out.
+
+    fanlog.lock   held by the one process that writes; its content is that process's number
+    data.mdb      the LMDB file
+    lock.mdb      LMDB's table of readers; made again whenever it is missing
+
+Databases inside `data.mdb`, keys big-endian so that they sort by number:
+
+    batches       partition, base offset            -> batch (`fanlog.log.batch`)
+    commits       sequence, partition, base offset  -> nothing
+    state         the broker's key                  -> envelope (`fanlog.log.envelope`)
+    partitions    partition                         -> envelope of `PartitionRow`
+    meta          `format`, `identity`, `last`      -> envelope
+
+Everything but `commits` describes itself, and `commits` can be made again from the batches.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import lmdb
+
+from fanlog.errors import ConfigError, DataFolderInUse, DataLoss
+from fanlog.log import envelope
+from fanlog.log.envelope import EnvelopeDamaged, Kind
+from fanlog.model import Offset, PartitionId
+
+#: Version of the folder as a whole: databases, keys and what they mean.
+FORMAT_VERSION = 1
+
+LOCK_NAME = "fanlog.lock"
+DATA_NAME = "data.mdb"
+READERS_NAME = "lock.mdb"
+
+#: Address space, not disk: the map is made once and never resized while in use.
+MAP_BYTES = 1 << 40
+
+DATABASES = (b"batches", b"commits", b"state", b"partitions", b"meta")
+
+META_FORMAT = b"format"
+META_IDENTITY = b"identity"
+META_LAST = b"last"
+#: Present in a folder that `fanlog doctor --salvage` made: offsets may be missing.
+META_SALVAGED = b"salvaged"
+
+_BATCH_KEY = struct.Struct(">IQ")
+_COMMIT_KEY = struct.Struct(">QIQ")
+_PARTITION_KEY = struct.Struct(">I")
+_PARTITION_ROW = struct.Struct("<QQB")
+_META_FORMAT = struct.Struct("<I")
+_META_LAST = struct.Struct("<QQ")
+
+_SALVAGE_HINT = "Stop the broker and run `fanlog doctor --salvage`, or restore a backup."
+
+
+class PartitionRow(NamedTuple):
+    """What is stored of a partition beside its batches."""
+
+    start: Offset
+    end: Offset
+    #: Forgotten by the broker; its batches are still being freed.
+    is_dropped: bool
+
+
+class Facts(NamedTuple):
+    """What `meta` says of the log."""
+
+    identity: bytes
+    last_sequence: int
+    last_publish_time_ns: int
+    is_salvaged: bool
+
+
+class Store:
+    """An open environment and its databases. One per process and folder (LMDB's own rule)."""
+
+    def __init__(self, env: lmdb.Environment, *, create: bool) -> None:
+        self.env = env
+        handles = [env.open_db(name, create=create) for name in DATABASES]
+        self.batches, self.commits, self.state, self.partitions, self.meta = handles
+
+    def close(self) -> None:
+        self.env.close()
+
+
+def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
+    """Open the environment in `data_dir`, making it if there is none and `readonly` is not set.
+
+    Raises:
+        DataLoss: LMDB finds its own pages damaged, or the file is cut short.
+    """
+    try:
+        env = lmdb.open(
+            str(data_dir),
+            map_size=MAP_BYTES,
+            max_dbs=len(DATABASES),
+            max_spare_txns=1,
+            readonly=readonly,
+            create=not readonly,
+        )
+        try:
+            _check_length(env, data_dir)
+            return Store(env, create=not readonly)
+        except BaseException:
+            env.close()
+            raise
+    except (lmdb.CorruptedError, lmdb.InvalidError, lmdb.VersionMismatchError) as error:
+        raise damaged(data_dir, str(error)) from error
+    except lmdb.PageNotFoundError as error:
+        raise damaged(data_dir, str(error)) from error
+
+
+def damaged(data_dir: Path, reason: str) -> DataLoss:
+    """The error for a folder whose trees or own records cannot be trusted."""
+    return DataLoss(f"the data folder {data_dir} is damaged: {reason}. {_SALVAGE_HINT}")
+
+
+def _check_length(env: lmdb.Environment, data_dir: Path) -> None:
+    # A page beyond the end of the file would kill the process when it is touched.
+    size_bytes = (data_dir / DATA_NAME).stat().st_size
+    expected_bytes = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    if size_bytes < expected_bytes:
+        reason = f"{DATA_NAME} has {size_bytes} bytes and should have {expected_bytes}"
+        raise damaged(data_dir, reason)
+
+
+@contextmanager
+def hold(data_dir: Path) -> Iterator[None]:
+    """Hold the folder's lock for the length of a `with` block; see `take_lock`."""
+    descriptor = take_lock(data_dir)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def take_lock(data_dir: Path) -> int:
+    """Take the folder for this process; the lock goes when the returned descriptor is closed.
+
+    Raises:
+        DataFolderInUse: Another process, or this one, holds it already.
+    """
+    descriptor = os.open(data_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = os.read(descriptor, 32).decode(errors="replace").strip()
+        os.close(descriptor)
+        by = f"process {holder}" if holder.isdigit() else "another process"
+        raise DataFolderInUse(
+            f"the data folder {data_dir} is in use by {by}: stop it, or choose another folder"
+        ) from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, after files were made or renamed in it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def batch_key(partition: PartitionId, base_offset: Offset) -> bytes:
+    return _BATCH_KEY.pack(partition, base_offset)
+
+
+def parse_batch_key(key: bytes | memoryview) -> tuple[PartitionId, Offset]:
+    partition, base_offset = _BATCH_KEY.unpack(key)
+    return PartitionId(partition), base_offset
+
+
+def commit_key(sequence: int, partition: PartitionId, base_offset: Offset) -> bytes:
+    return _COMMIT_KEY.pack(sequence, partition, base_offset)
+
+
+def parse_commit_key(key: bytes | memoryview) -> tuple[int, PartitionId, Offset]:
+    sequence, partition, base_offset = _COMMIT_KEY.unpack(key)
+    return sequence, PartitionId(partition), base_offset
+
+
+def partition_key(partition: PartitionId) -> bytes:
+    return _PARTITION_KEY.pack(partition)
+
+
+def parse_partition_key(key: bytes | memoryview) -> PartitionId:
+    return PartitionId(_PARTITION_KEY.unpack(key)[0])
+
+
+def pack_row(row: PartitionRow) -> bytes:
+    return _PARTITION_ROW.pack(*row)
+
+
+def parse_row(payload: bytes) -> PartitionRow:
+    start, end, flags = _PARTITION_ROW.unpack(payload)
+    return PartitionRow(start, end, bool(flags))
+
+
+def open_envelope(kind: Kind, key: bytes | memoryview, value: bytes | memoryview) -> bytes:
+    """The payload of a record that stands under `key`.
+
+    Raises:
+        EnvelopeDamaged: It is not that record, whole and unchanged.
+    """
+    record = envelope.decode(value)
+    if record.kind is not kind or record.key != key or record.value_bytes != len(value):
+        raise EnvelopeDamaged("it is the record of another key")
+    return record.payload
+
+
+def read_facts(store: Store, txn: lmdb.Transaction[memoryview]) -> Facts | None:
+    """What `meta` says, or None when the folder is new.
+
+    Raises:
+        EnvelopeDamaged: A fact is missing or unreadable, or the format is another build's.
+    """
+    version_bytes = _get_meta(store, txn, META_FORMAT)
+    if version_bytes is None:
+        return None
+    (version,) = _META_FORMAT.unpack(version_bytes)
+    if version != FORMAT_VERSION:
+        raise ConfigError(
+            f"the data folder has format version {version}; "
+            f"this build of Fanlog reads version {FORMAT_VERSION}"
+        )
+    identity, last = _get_meta(store, txn, META_IDENTITY), _get_meta(store, txn, META_LAST)
+    if identity is None or last is None:
+        raise EnvelopeDamaged("the log's identity or its last sequence is missing")
+    sequence, publish_time_ns = _META_LAST.unpack(last)
+    is_salvaged = _get_meta(store, txn, META_SALVAGED) is not None
+    return Facts(identity, sequence, publish_time_ns, is_salvaged)
+
+
+def write_facts(store: Store, txn: lmdb.Transaction[memoryview], facts: Facts) -> None:
+    """Write all of `meta`: for a new folder."""
+    write_last(store, txn, facts.last_sequence, facts.last_publish_time_ns)
+    entries = [(META_FORMAT, _META_FORMAT.pack(FORMAT_VERSION)), (META_IDENTITY, facts.identity)]
+    if facts.is_salvaged:
+        entries.append((META_SALVAGED, b""))
+    for key, payload in entries:
+        value = envelope.encode(
+            Kind.META,
+            key,
+            payload,
+            sequence=facts.last_sequence,
+            publish_time_ns=facts.last_publish_time_ns,
+        )
+        txn.put(key, value, db=store.meta)
+
+
+def write_last(
+    store: Store, txn: lmdb.Transaction[memoryview], sequence: int, publish_time_ns: int
+) -> None:
+    """Note the commit that `txn` is."""
+    payload = _META_LAST.pack(sequence, publish_time_ns)
+    value = envelope.encode(
+        Kind.META, META_LAST, payload, sequence=sequence, publish_time_ns=publish_time_ns
+    )
+    txn.put(META_LAST, value, db=store.meta)
+
+
+def _get_meta(store: Store, txn: lmdb.Transaction[memoryview], key: bytes) -> bytes | None:
+    value = txn.get(key, db=store.meta)
+    return None if value is None else open_envelope(Kind.META, key, value)

@@ -1,0 +1,223 @@
+"""The reference engine: a log in memory, for tests, demonstrations and `fanlog serve --memory`.
+
+It has the semantics of every other engine and the simplest code that gives them. Batches go through
+the same bytes as on disk, so that what is read back has been encoded, cut, merged and verified.
+Nothing survives the process: `features.durable` is False.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
+
+from fanlog.log import batch as codec
+from fanlog.log.api import (
+    Append,
+    Bounds,
+    Commit,
+    Damaged,
+    Features,
+    LogPosition,
+    LogStats,
+    Trim,
+    check_commit,
+)
+from fanlog.log.batch import Batch, BatchDamaged
+from fanlog.model import Offset, PartitionId
+
+#: What `stats` calls room: memory has no watermark of its own.
+_ROOM_BYTES = 1 << 40
+
+
+class MemoryLog:
+    """A `Log` that lives as long as its object."""
+
+    features = Features(durable=False, total_order=True)
+
+    def __init__(self) -> None:
+        #: Held while a commit is applied and while something is read, so that readers on another
+        #: thread see whole commits.
+        self._lock = threading.Lock()
+        self._identity = os.urandom(16)
+        self._last_sequence = 0
+        self._last_publish_time_ns = 0
+        self._partitions: dict[PartitionId, _Partition] = {}
+        self._state: dict[bytes, bytes] = {}
+        #: One entry a batch, in commit order; those of trimmed batches go when they are half.
+        self._positions: list[LogPosition] = []
+        self._stale_positions = 0
+
+    @property
+    def identity(self) -> bytes:
+        return self._identity
+
+    @property
+    def last_sequence(self) -> int:
+        return self._last_sequence
+
+    @property
+    def last_publish_time_ns(self) -> int:
+        return self._last_publish_time_ns
+
+    @property
+    def has_garbage(self) -> bool:
+        return False
+
+    def commit(self, commit: Commit) -> None:
+        check_commit(self, commit)
+        encoded = [(append, _encode(commit, append)) for append in commit.appends]
+        with self._lock:
+            for append, values in encoded:
+                self._append(commit.sequence, append, values)
+            for key, value in commit.state.items():
+                if value is None:
+                    self._state.pop(key, None)
+                else:
+                    self._state[key] = value
+            for trim in commit.trims:
+                self._trim(trim)
+            self._last_publish_time_ns = commit.publish_time_ns
+            self._last_sequence = commit.sequence
+
+    async def read(
+        self, partition: PartitionId, offset: Offset, *, max_bytes: int
+    ) -> list[Batch | Damaged]:
+        found: list[Batch | Damaged] = []
+        with self._lock:
+            held = self._partitions.get(partition)
+            if held is None or offset >= held.end:
+                return found
+            size_bytes = 0
+            for base_offset in held.bases[held.index_of(max(offset, held.start)) :]:
+                value = held.values[base_offset]
+                size_bytes += len(value)
+                if found and size_bytes > max_bytes:
+                    break
+                found.append(_decode(partition, base_offset, held.end_of(base_offset), value))
+        return found
+
+    def bounds(self, partition: PartitionId) -> Bounds:
+        with self._lock:
+            held = self._partitions.get(partition)
+            return Bounds(0, 0) if held is None else held.bounds
+
+    def partitions(self) -> Mapping[PartitionId, Bounds]:
+        with self._lock:
+            return {partition: held.bounds for partition, held in self._partitions.items()}
+
+    async def offset_for_time(self, partition: PartitionId, time_ns: int) -> Offset:
+        with self._lock:
+            held = self._partitions.get(partition)
+            if held is None:
+                return 0
+            for base_offset in held.bases:
+                if codec.decode_header(held.values[base_offset]).publish_time_ns >= time_ns:
+                    return max(base_offset, held.start)
+            return held.end
+
+    def state(self) -> Iterator[tuple[bytes, bytes]]:
+        with self._lock:
+            items = sorted(self._state.items())
+        yield from items
+
+    def positions(self, after: int, *, limit: int) -> list[LogPosition]:
+        found: list[LogPosition] = []
+        with self._lock:
+            first = bisect_right(self._positions, after, key=attrgetter("sequence"))
+            live = filter(self._is_live, self._positions[first:])
+            for _, group in groupby(live, key=attrgetter("sequence")):
+                commit_positions = list(group)
+                if found and len(found) + len(commit_positions) > limit:
+                    break
+                found += commit_positions
+        return found
+
+    def stats(self) -> LogStats:
+        return LogStats(file_bytes=0, free_bytes=0, room_bytes=_ROOM_BYTES)
+
+    def close(self) -> None:
+        pass
+
+    def _append(
+        self, sequence: int, append: Append, values: Iterable[tuple[Offset, bytes]]
+    ) -> None:
+        partition = append.partition
+        held = self._partitions.setdefault(partition, _Partition())
+        for base_offset, value in values:
+            held.bases.append(base_offset)
+            held.values[base_offset] = value
+            self._positions.append(
+                LogPosition(sequence=sequence, partition=partition, base_offset=base_offset)
+            )
+        held.end += sum(body.count for body in append.bodies)
+
+    def _trim(self, trim: Trim) -> None:
+        held = self._partitions.get(trim.partition)
+        if held is None:
+            return
+        held.start = held.end if trim.dropped else max(held.start, min(trim.before, held.end))
+        self._stale_positions += held.free()
+        if trim.dropped:
+            del self._partitions[trim.partition]
+        if self._stale_positions * 2 > len(self._positions):
+            self._positions = list(filter(self._is_live, self._positions))
+            self._stale_positions = 0
+
+    def _is_live(self, position: LogPosition) -> bool:
+        held = self._partitions.get(position.partition)
+        return held is not None and position.base_offset in held.values
+
+
+class _Partition:
+    """One partition's batches, by base offset."""
+
+    def __init__(self) -> None:
+        self.start: Offset = 0
+        self.end: Offset = 0
+        self.bases: list[Offset] = []
+        self.values: dict[Offset, bytes] = {}
+
+    @property
+    def bounds(self) -> Bounds:
+        return Bounds(self.start, self.end)
+
+    def index_of(self, offset: Offset) -> int:
+        return bisect_right(self.bases, offset) - 1
+
+    def end_of(self, base_offset: Offset) -> Offset:
+        after = bisect_right(self.bases, base_offset)
+        return self.bases[after] if after < len(self.bases) else self.end
+
+    def free(self) -> int:
+        """Forget the batches that lie below the start; returns how many."""
+        kept = len(self.bases) if self.start == self.end else self.index_of(self.start)
+        for base_offset in self.bases[:kept]:
+            del self.values[base_offset]
+        del self.bases[:kept]
+        return kept
+
+
+def _encode(commit: Commit, append: Append) -> list[tuple[Offset, bytes]]:
+    values = codec.encode(
+        append.bodies,
+        sequence=commit.sequence,
+        topic=append.topic,
+        partition=append.partition,
+        base_offset=append.base_offset,
+        publish_time_ns=commit.publish_time_ns,
+    )
+    return list(values)
+
+
+def _decode(
+    partition: PartitionId, base_offset: Offset, end_offset: Offset, value: bytes
+) -> Batch | Damaged:
+    try:
+        return codec.decode(value)
+    except BatchDamaged as error:
+        count = end_offset - base_offset
+        return Damaged(partition=partition, base_offset=base_offset, count=count, reason=str(error))

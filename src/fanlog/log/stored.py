@@ -1,0 +1,139 @@
+"""Stored batches of one partition, through an LMDB cursor: find, walk, probe, free.
+
+Functions over an open transaction and a cursor on `batches`; which offsets a caller may see is for
+the caller to say. A batch ends where the next one begins, or at the partition's end: so that its
+extent is known even when its own header is not readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import lmdb
+
+from fanlog.log import batch as codec
+from fanlog.log import folder
+from fanlog.log.api import Damaged
+from fanlog.log.batch import Batch, BatchDamaged
+from fanlog.log.folder import PartitionRow, Store
+from fanlog.model import Offset, PartitionId
+
+Transaction: TypeAlias = "lmdb.Transaction[memoryview]"
+Cursor: TypeAlias = "lmdb.Cursor[memoryview]"
+
+#: Later than any publish time.
+NEVER_NS = 1 << 64
+
+
+def seek(at: Cursor, partition: PartitionId, offset: Offset) -> Offset | None:
+    """Go to the last batch that begins at or below `offset`, or else to the partition's first.
+
+    Returns its base offset, or None when the partition has no batch.
+    """
+    key = folder.batch_key(partition, offset)
+    if at.set_range(key):
+        if at.key() == key:
+            return offset
+        if not at.prev():
+            at.first()
+    elif not at.last():
+        return None
+    if (base := _base(at, partition)) is not None:
+        return base
+    # It was the partition before; what follows is ours or belongs to the partition after.
+    return _base(at, partition) if at.next() else None
+
+
+def next_base(at: Cursor, partition: PartitionId, end: Offset) -> Offset:
+    """Go on to the next batch; returns where it begins, or `end` when there is none."""
+    base = _base(at, partition) if at.next() else None
+    return end if base is None else min(base, end)
+
+
+def walk(
+    at: Cursor, partition: PartitionId, offset: Offset, end: Offset
+) -> Iterator[tuple[Offset, Offset, memoryview]]:
+    """Batches from `seek(offset)` up to `end`: base offset, where the next begins, and the value.
+
+    Values are views of the map, to be used before the transaction ends.
+    """
+    base = seek(at, partition, offset)
+    while base is not None and base < end:
+        value = at.value()
+        after = next_base(at, partition, end)
+        yield base, after, value
+        base = after
+
+
+def load(
+    partition: PartitionId, base_offset: Offset, after: Offset, value: memoryview
+) -> Batch | Damaged:
+    """Decode what stands at `base_offset`; anything but that very batch is `Damaged`."""
+    try:
+        batch = codec.decode(value)
+    except BatchDamaged as error:
+        return damaged(partition, base_offset, after, str(error))
+    if (batch.partition, batch.base_offset) != (partition, base_offset):
+        return damaged(partition, base_offset, after, "it is the batch of another place")
+    return batch
+
+
+def damaged(partition: PartitionId, base_offset: Offset, end: Offset, reason: str) -> Damaged:
+    count = end - base_offset
+    return Damaged(partition=partition, base_offset=base_offset, count=count, reason=reason)
+
+
+def probe(
+    at: Cursor, partition: PartitionId, offset: Offset, end: Offset
+) -> tuple[Offset, Offset, int]:
+    """Publish time around `offset`: base of the batch there, where the next begins, its time.
+
+    A batch whose header is not readable is taken to be as late as the readable one after it.
+    """
+    first = None
+    for base, after, value in walk(at, partition, offset, end):
+        first = base if first is None else first
+        try:
+            return min(first, offset), after, codec.decode_header(value).publish_time_ns
+        except BatchDamaged:
+            continue
+    return offset if first is None else min(first, offset), end, NEVER_NS
+
+
+def free(
+    store: Store, txn: Transaction, partition: PartitionId, row: PartitionRow, limit: int
+) -> tuple[int, bool]:
+    """Delete at most `limit` batches that lie wholly below the row's start, lowest first.
+
+    Returns how many, and whether none is left. The index entry of a batch whose header is not
+    readable cannot be found and stays; readers pass over it, for it lies below the start.
+    """
+    freed = 0
+    with txn.cursor(store.batches) as at:
+        base = seek(at, partition, 0)
+        while base is not None and base < row.start:
+            sequence = _sequence(at.value())
+            after = next_base(at, partition, row.end)
+            if after > row.start:
+                break
+            if freed == limit:
+                return freed, False
+            txn.delete(folder.batch_key(partition, base), db=store.batches)
+            if sequence is not None:
+                txn.delete(folder.commit_key(sequence, partition, base), db=store.commits)
+            freed += 1
+            base = seek(at, partition, 0)
+    return freed, True
+
+
+def _base(at: Cursor, partition: PartitionId) -> Offset | None:
+    found, base = folder.parse_batch_key(at.key())
+    return base if found == partition else None
+
+
+def _sequence(value: memoryview) -> int | None:
+    try:
+        return codec.decode_header(value).sequence
+    except BatchDamaged:
+        return None
