@@ -51,7 +51,7 @@ def publish(
     json: options.Json = False,
 ) -> None:
     """Publish messages. When the command returns they are durable."""
-    from fanlog.wire import types
+    from fanlog.client import types
 
     name = options.topic(topic, project)
     attributes = options.pairs(attr, "--attr")

@@ -80,7 +80,7 @@ def create(
     json: options.Json = False,
 ) -> None:
     """Create a subscription."""
-    from fanlog.wire import types
+    from fanlog.client import types
 
     request = types.Subscription(
         name=options.subscription(subscription, project),

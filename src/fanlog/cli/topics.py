@@ -28,7 +28,7 @@ def create(
     json: options.Json = False,
 ) -> None:
     """Create a topic."""
-    from fanlog.wire import types
+    from fanlog.client import types
 
     request = types.Topic(
         name=options.topic(topic, project), labels=options.pairs(label, "--label")
