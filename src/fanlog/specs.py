@@ -1,0 +1,355 @@
+"""What a caller asks for: topics, subscriptions and snapshots before the broker gives them ids.
+
+A spec that exists is valid: each checks itself when it is made, so that every surface (gRPC, files,
+command line) refuses the same things with the same sentences. Sentences name fields as the API
+spells them. An update is a set of changes that is checked against the present value when applied.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any, Literal
+
+from fanlog import limits, names
+from fanlog.errors import InvalidArgument, OutOfRange
+from fanlog.model import DeadLetterPolicy, RetryPolicy, Snapshot, Subscription, Topic
+
+#: Where a new subscription begins: at what comes next, at the oldest there is, or at a time in
+#: seconds since the epoch.
+Start = Literal["now", "earliest"] | float
+
+#: Labels with this prefix say something to the service; one it does not know is refused.
+LABEL_PREFIX = "fanlog-"
+LABEL_START = "fanlog-start"
+LABEL_ORDERING = "fanlog-ordering"
+LABEL_DEAD_LETTER = "fanlog-dead-letter"
+
+TOPIC_LABELS: frozenset[str] = frozenset()
+SUBSCRIPTION_LABELS = frozenset({LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER})
+SNAPSHOT_LABELS: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """A valid topic to be made; fields as in `model.Topic`."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    message_retention_s: float | None = None
+
+    def __post_init__(self) -> None:
+        names.parse_topic(self.name, field="name")
+        check_labels(self.labels, TOPIC_LABELS, "a topic")
+        if self.message_retention_s is not None:
+            _check_retention(self.message_retention_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionSpec:
+    """A valid subscription to be made; fields as in `model.Subscription`."""
+
+    name: str
+    topic: str
+    ack_deadline_s: int = limits.ACK_DEADLINE_S_DEFAULT
+    retain_acked: bool = False
+    message_retention_s: float = limits.RETENTION_S_DEFAULT
+    labels: Mapping[str, str] = field(default_factory=dict)
+    enable_message_ordering: bool = False
+    enable_exactly_once: bool = False
+    expiration_ttl_s: float | None = limits.EXPIRATION_TTL_S_DEFAULT
+    dead_letter: DeadLetterPolicy | None = None
+    retry: RetryPolicy | None = None
+
+    def __post_init__(self) -> None:
+        names.parse_subscription(self.name, field="name")
+        names.parse_topic(self.topic)
+        check_ack_deadline(self.ack_deadline_s)
+        _check_retention(self.message_retention_s)
+        check_labels(self.labels, SUBSCRIPTION_LABELS, "a subscription")
+        _check_expiration(self.expiration_ttl_s, self.message_retention_s)
+        if self.retry is not None:
+            _check_retry(self.retry)
+        if self.dead_letter is not None:
+            _check_dead_letter(self.dead_letter, self.topic)
+        self._check_own_labels()
+
+    @property
+    def start(self) -> Start:
+        """Where the subscription begins, as the label `fanlog-start` says."""
+        return parse_start(self.labels.get(LABEL_START, "now"))
+
+    @property
+    def makes_dead_letter_topic(self) -> bool:
+        """Whether the broker is to make `dead_letter`'s topic, and a subscription on it."""
+        return self.labels.get(LABEL_DEAD_LETTER) == "auto"
+
+    def _check_own_labels(self) -> None:
+        _ = self.start
+        ordering = self.labels.get(LABEL_ORDERING)
+        if ordering is not None:
+            if ordering not in ("strict", "key"):
+                raise InvalidArgument(
+                    f"label {LABEL_ORDERING}: {names.shown(ordering)} is not 'strict' or 'key'"
+                )
+            if not self.enable_message_ordering:
+                raise InvalidArgument(
+                    f"label {LABEL_ORDERING}: needs enable_message_ordering, which is not set"
+                )
+        dead_letter = self.labels.get(LABEL_DEAD_LETTER)
+        if dead_letter is not None:
+            self._check_auto_dead_letter(dead_letter)
+
+    def _check_auto_dead_letter(self, value: str) -> None:
+        if value != "auto":
+            raise InvalidArgument(f"label {LABEL_DEAD_LETTER}: {names.shown(value)} is not 'auto'")
+        own = names.dead_letter_topic_of(self.name)
+        if self.dead_letter is None or self.dead_letter.dead_letter_topic != own:
+            raise InvalidArgument(
+                f"label {LABEL_DEAD_LETTER}: 'auto' makes the topic {names.shown(own)}; a "
+                "dead_letter_policy beside it may name that topic or none, not another"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotSpec:
+    """A valid snapshot to be made of a subscription as it stands."""
+
+    name: str
+    subscription: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names.parse_snapshot(self.name, field="name")
+        names.parse_subscription(self.subscription)
+        check_labels(self.labels, SNAPSHOT_LABELS, "a snapshot")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicUpdate:
+    """Changes to a topic: `model.Topic`'s field to its new value."""
+
+    name: str
+    changes: Mapping[str, Any]
+
+    def applied_to(self, topic: Topic) -> Topic:
+        """Give the topic as changed; raises InvalidArgument as `TopicSpec` does."""
+        changed = replace(topic, **self.changes)
+        TopicSpec(
+            name=changed.name,
+            labels=changed.labels,
+            message_retention_s=changed.message_retention_s,
+        )
+        return changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionUpdate:
+    """Changes to a subscription: `model.Subscription`'s field to its new value.
+
+    A field of a policy is named `retry.minimum_backoff_s`; the rest of the policy stays.
+    """
+
+    name: str
+    changes: Mapping[str, Any]
+
+    def applied_to(self, subscription: Subscription) -> Subscription:
+        """Give the subscription as changed; raises InvalidArgument as `SubscriptionSpec` does."""
+        whole = {name: value for name, value in self.changes.items() if "." not in name}
+        changed = replace(subscription, **whole)
+        for path, value in self.changes.items():
+            policy, _, part = path.partition(".")
+            if part:
+                merged: Any = _merged(getattr(changed, policy), policy, part, value)
+                changed = replace(changed, **{policy: merged})
+        _check_fixed_labels(subscription.labels, changed.labels)
+        subscription_spec_of(changed)
+        return changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotUpdate:
+    """Changes to a snapshot: `model.Snapshot`'s field to its new value.
+
+    Whether an expiry time lies in reach is the broker's to say, which knows the time.
+    """
+
+    name: str
+    changes: Mapping[str, Any]
+
+    def applied_to(self, snapshot: Snapshot) -> Snapshot:
+        """Give the snapshot as changed; raises InvalidArgument for bad labels."""
+        changed = replace(snapshot, **self.changes)
+        check_labels(changed.labels, SNAPSHOT_LABELS, "a snapshot")
+        return changed
+
+
+def subscription_spec_of(subscription: Subscription) -> SubscriptionSpec:
+    """Give the spec that would make this subscription."""
+    return SubscriptionSpec(
+        **{part.name: getattr(subscription, part.name) for part in fields(SubscriptionSpec)}
+    )
+
+
+def check_ack_deadline(seconds: int, *, field: str = "ack_deadline_seconds") -> None:
+    if not limits.ACK_DEADLINE_S_MIN <= seconds <= limits.ACK_DEADLINE_S_MAX:
+        raise InvalidArgument(
+            f"{field}: {seconds} is out of range; "
+            f"{limits.ACK_DEADLINE_S_MIN} to {limits.ACK_DEADLINE_S_MAX} seconds are allowed"
+        )
+
+
+def check_labels(labels: Mapping[str, str], known: frozenset[str], what: str) -> None:
+    """Check labels by Google's rules; `fanlog-` labels by name, their values being ours to read.
+
+    Raises:
+        InvalidArgument: Names the label and the rule.
+    """
+    if len(labels) > limits.LABELS_MAX:
+        raise InvalidArgument(
+            f"labels: {len(labels)} labels; at most {limits.LABELS_MAX} are allowed"
+        )
+    for key, value in labels.items():
+        if key.startswith(LABEL_PREFIX) and key not in known:
+            meant = f"; it knows {', '.join(sorted(known))}" if known else ""
+            raise InvalidArgument(
+                f"labels: {names.shown(key)} is not a label this service knows on {what}{meant}"
+            )
+        if not _is_label(key) or not key or unicodedata.category(key[0]) not in ("Ll", "Lo"):
+            raise InvalidArgument(f"labels: the key {names.shown(key)} is not allowed; {_KEY_RULE}")
+        if len(value) > limits.LABEL_LENGTH_MAX or not (
+            key.startswith(LABEL_PREFIX) or _is_label(value)
+        ):
+            raise InvalidArgument(
+                f"labels: the value {names.shown(value)} of {names.shown(key)} is not allowed; "
+                f"{_VALUE_RULE}"
+            )
+
+
+def parse_start(text: str) -> Start:
+    """Read the value of the label `fanlog-start`.
+
+    Raises:
+        InvalidArgument: Neither a word it knows nor an RFC 3339 time.
+    """
+    if text == "now":
+        return "now"
+    if text == "earliest":
+        return "earliest"
+    if _RFC3339.fullmatch(text):
+        try:
+            return datetime.fromisoformat(text.upper()).timestamp()
+        except (ValueError, OverflowError):
+            pass
+    raise InvalidArgument(
+        f"label {LABEL_START}: {names.shown(text)} is not 'now', 'earliest' or an RFC 3339 time "
+        "such as '2026-01-31T12:00:00Z'"
+    )
+
+
+_KEY_RULE = (
+    f"a key has 1 to {limits.LABEL_LENGTH_MAX} lower-case letters, digits, '-' and '_', "
+    "a letter first"
+)
+_VALUE_RULE = f"a value has up to {limits.LABEL_LENGTH_MAX} lower-case letters, digits, '-' and '_'"
+_RFC3339 = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+def _is_label(text: str) -> bool:
+    # International letters are welcome as long as they have no upper case (Google's rule).
+    return len(text) <= limits.LABEL_LENGTH_MAX and all(
+        character in "-_" or unicodedata.category(character) in ("Ll", "Lo", "Nd", "Nl", "No")
+        for character in text
+    )
+
+
+def _check_retention(seconds: float) -> None:
+    if not limits.RETENTION_S_MIN <= seconds <= limits.RETENTION_S_MAX:
+        raise InvalidArgument(
+            f"message_retention_duration: {seconds:.15g} s is out of range; "
+            f"{limits.RETENTION_S_MIN:.0f} s (10 minutes) to "
+            f"{limits.RETENTION_S_MAX:.0f} s (31 days) are allowed"
+        )
+
+
+def _check_expiration(ttl_s: float | None, retention_s: float) -> None:
+    if ttl_s is None:
+        return
+    if ttl_s < limits.EXPIRATION_TTL_S_MIN:
+        raise InvalidArgument(
+            f"expiration_policy.ttl: {ttl_s:.15g} s is out of range; "
+            f"at least {limits.EXPIRATION_TTL_S_MIN:.0f} s (1 day) is allowed"
+        )
+    if ttl_s < retention_s:
+        raise InvalidArgument(
+            f"expiration_policy.ttl: {ttl_s:.15g} s is shorter than message_retention_duration "
+            f"({retention_s:.15g} s); it must be at least as long"
+        )
+
+
+def _check_retry(retry: RetryPolicy) -> None:
+    for name, seconds in (
+        ("minimum_backoff", retry.minimum_backoff_s),
+        ("maximum_backoff", retry.maximum_backoff_s),
+    ):
+        if not 0 <= seconds <= limits.RETRY_BACKOFF_S_MAX:
+            raise InvalidArgument(
+                f"retry_policy.{name}: {seconds:.15g} s is out of range; "
+                f"0 to {limits.RETRY_BACKOFF_S_MAX:.0f} s are allowed"
+            )
+    if retry.minimum_backoff_s > retry.maximum_backoff_s:
+        raise InvalidArgument(
+            f"retry_policy: minimum_backoff ({retry.minimum_backoff_s:.15g} s) is longer than "
+            f"maximum_backoff ({retry.maximum_backoff_s:.15g} s)"
+        )
+
+
+def _check_dead_letter(policy: DeadLetterPolicy, topic: str) -> None:
+    names.parse_topic(policy.dead_letter_topic, field="dead_letter_policy.dead_letter_topic")
+    if policy.dead_letter_topic == topic:
+        raise InvalidArgument(
+            f"dead_letter_policy.dead_letter_topic: {names.shown(topic)} is the topic the "
+            "subscription itself reads; its dead letters would come back to it"
+        )
+    attempts = policy.max_delivery_attempts
+    if not limits.DELIVERY_ATTEMPTS_MIN <= attempts <= limits.DELIVERY_ATTEMPTS_MAX:
+        # Google answers OUT_OF_RANGE here, not INVALID_ARGUMENT.
+        raise OutOfRange(
+            f"dead_letter_policy.max_delivery_attempts: {attempts} is out of range; "
+            f"{limits.DELIVERY_ATTEMPTS_MIN} to {limits.DELIVERY_ATTEMPTS_MAX} are allowed"
+        )
+
+
+def _merged(
+    present: RetryPolicy | DeadLetterPolicy | None, policy: str, part: str, value: Any
+) -> RetryPolicy | DeadLetterPolicy:
+    if present is not None:
+        return replace(present, **{part: value})
+    if policy == "retry":
+        return RetryPolicy(**{part: value})
+    if part == "dead_letter_topic":
+        return DeadLetterPolicy(dead_letter_topic=value)
+    raise InvalidArgument(
+        f"update_mask: dead_letter_policy.{part} cannot be changed; the subscription has no dead "
+        "letter policy. Update dead_letter_policy as a whole"
+    )
+
+
+def _check_fixed_labels(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Refuse a change of labels that are read once, when a subscription is made.
+
+    Removing one is fine where nothing depends on it any more; `fanlog-ordering: strict` goes on
+    meaning something, so it stays.
+    """
+    for key in sorted(SUBSCRIPTION_LABELS):
+        is_removed = key not in after and before.get(key) != "strict"
+        if not is_removed and before.get(key) != after.get(key):
+            raise InvalidArgument(
+                f"labels: {key} is read when a subscription is made and cannot be changed later "
+                f"(it is {names.shown(before[key]) if key in before else 'not set'})"
+            )

@@ -1,0 +1,203 @@
+"""Fields of requests: nothing unknown passes, durations and times, update masks.
+
+**Never accept and ignore.** A field that this version does not honour is refused by name, and a
+field it has never heard of by number. The tables of what is honoured live with each resource; what
+is not in them is refused, so that a field a later API adds cannot slip through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.timestamp_pb2 import Timestamp
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from fanlog import names
+from fanlog.errors import InvalidArgument, Unimplemented
+
+_NANOS = 1_000_000_000
+#: Bounds of protobuf's own types: about ten thousand years.
+_DURATION_S_MAX = 315_576_000_000
+_TIMESTAMP_S_MIN = -62_135_596_800
+_TIMESTAMP_S_MAX = 253_402_300_799
+
+#: Comes with a later version of Fanlog.
+_LATER = {
+    "filter": "filters are",
+    "push_config": "push delivery is",
+    "message_transforms": "message transforms are",
+    "bigquery_config": "export to BigQuery is",
+    "cloud_storage_config": "export to Cloud Storage is",
+    "bigtable_config": "export to Bigtable is",
+    "schema_settings": "schemas are",
+}
+#: Settings of Google's cloud.
+_MEANINGLESS = frozenset(
+    {
+        "kms_key_name",
+        "message_storage_policy",
+        "ingestion_data_source_settings",
+        "analytics_hub_subscription_info",
+        "tags",
+    }
+)
+
+
+def parse(message_class: Any, raw: bytes) -> Any:
+    """Parse a request and refuse what it says beyond the fields we know.
+
+    Raises:
+        InvalidArgument: Malformed, or text that is not UTF-8.
+        Unimplemented: It has a field that this version's API does not know.
+    """
+    try:
+        message = message_class.FromString(raw)
+    except DecodeError as error:
+        raise InvalidArgument(
+            f"the request is not a valid {message_class.DESCRIPTOR.name}: malformed protobuf, or "
+            "text that is not UTF-8"
+        ) from error
+    refuse_unknown(message)
+    return message
+
+
+def refuse_unknown(message: Message, where: str = "") -> None:
+    """Refuse fields known only by number, at any depth.
+
+    Raises:
+        Unimplemented: Names the message and the number.
+    """
+    unknown = UnknownFieldSet(message)
+    if len(unknown):
+        number = unknown[0].field_number
+        raise Unimplemented(
+            f"{where or message.DESCRIPTOR.name}: field number {number} is not known to this "
+            "version; leave it unset"
+        )
+    for descriptor, value in message.ListFields():
+        if descriptor.message_type is None or descriptor.message_type.GetOptions().map_entry:
+            continue
+        path = f"{where}.{descriptor.name}" if where else descriptor.name
+        for part in [value] if isinstance(value, Message) else value:
+            refuse_unknown(part, path)
+
+
+def refuse_unsupported(message: Message, honoured: Collection[str]) -> None:
+    """Refuse, by name, any field that is set and not in `honoured`.
+
+    Raises:
+        Unimplemented: Names the first such field.
+    """
+    for descriptor, _ in message.ListFields():
+        if descriptor.name not in honoured:
+            raise unsupported(descriptor.name)
+
+
+def unsupported(path: str) -> Unimplemented:
+    """Make the refusal of a field that is not honoured."""
+    name = path.partition(".")[0]
+    if name in _LATER:
+        return Unimplemented(
+            f"{path}: {_LATER[name]} not supported by this version; leave it unset"
+        )
+    if name in _MEANINGLESS:
+        return Unimplemented(
+            f"{path}: a setting of Google's cloud that has no meaning here; leave it unset"
+        )
+    return Unimplemented(f"{path}: not supported by this version; leave it unset")
+
+
+def refuse_push(push_config: Message) -> None:
+    """Accept the empty PushConfig, which means pull, and refuse any other.
+
+    Raises:
+        Unimplemented: Names the field that is set.
+    """
+    for descriptor, _ in push_config.ListFields():
+        raise unsupported(f"push_config.{descriptor.name}")
+
+
+def mask_paths(
+    mask: Any, updatable: Collection[str], immutable: Mapping[str, str], resource: Message
+) -> list[str]:
+    """Check an update mask; give its paths, those of whole fields before those inside them.
+
+    Args:
+        updatable: Paths that can be updated.
+        immutable: Paths that cannot, each with the reason.
+        resource: A message of the kind updated, to tell an unsupported field from an unknown one.
+
+    Raises:
+        InvalidArgument: Empty; a path that cannot be updated or does not exist.
+        Unimplemented: A path that exists and is not supported.
+    """
+    if not mask.paths:
+        raise InvalidArgument(
+            "update_mask: empty; name the fields to update, of "
+            f"{', '.join(sorted(path for path in updatable if '.' not in path))}"
+        )
+    for path in mask.paths:
+        if path not in updatable:
+            raise _not_updatable(path, updatable, immutable, resource)
+    return sorted(dict.fromkeys(mask.paths), key=lambda path: "." in path)
+
+
+def _not_updatable(
+    path: str, updatable: Collection[str], immutable: Mapping[str, str], resource: Message
+) -> InvalidArgument | Unimplemented:
+    name, _, inside = path.partition(".")
+    if name in immutable:
+        return InvalidArgument(f"update_mask: {names.shown(path)} {immutable[name]}")
+    if name == "labels" and inside:
+        return InvalidArgument(
+            f"update_mask: {names.shown(path)} names a single label; labels are updated as a whole"
+        )
+    descriptor = resource.DESCRIPTOR
+    if name in _LATER or (name in descriptor.fields_by_name and name not in updatable):
+        return unsupported(path)
+    return InvalidArgument(f"update_mask: {names.shown(path)} is not a field of {descriptor.name}")
+
+
+def seconds_of(duration: Any, field: str) -> float:
+    """Read a Duration.
+
+    Raises:
+        InvalidArgument: Outside of what a Duration may hold.
+    """
+    seconds, nanos = duration.seconds, duration.nanos
+    has_one_sign = not (seconds < 0 < nanos or nanos < 0 < seconds)
+    if abs(seconds) > _DURATION_S_MAX or abs(nanos) >= _NANOS or not has_one_sign:
+        raise InvalidArgument(
+            f"{field}: seconds={seconds} nanos={nanos} is not a valid duration; nanos lies within "
+            f"±{_NANOS - 1} with the sign of seconds, which lies within ±{_DURATION_S_MAX}"
+        )
+    return float(seconds + nanos / _NANOS)
+
+
+def time_ns_of(timestamp: Any, field: str) -> int:
+    """Read a Timestamp, as nanoseconds since the epoch.
+
+    Raises:
+        InvalidArgument: Outside of what a Timestamp may hold.
+    """
+    seconds, nanos = timestamp.seconds, timestamp.nanos
+    if not (_TIMESTAMP_S_MIN <= seconds <= _TIMESTAMP_S_MAX and 0 <= nanos < _NANOS):
+        raise InvalidArgument(
+            f"{field}: seconds={seconds} nanos={nanos} is not a valid time; nanos lies within 0 "
+            f"and {_NANOS - 1}, seconds within the years 1 and 9999"
+        )
+    return int(seconds * _NANOS + nanos)
+
+
+def duration(seconds: float) -> Duration:
+    whole, nanos = divmod(round(seconds * _NANOS), _NANOS)
+    return Duration(seconds=whole, nanos=nanos)
+
+
+def timestamp(time_s: float) -> Timestamp:
+    # Via microseconds: the nanoseconds of a float of today's size are noise.
+    whole, micros = divmod(round(time_s * 1_000_000), 1_000_000)
+    return Timestamp(seconds=whole, nanos=micros * 1_000)

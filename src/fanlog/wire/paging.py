@@ -1,0 +1,79 @@
+"""Lists in pages: tokens that stay good while entries come and go.
+
+A token says after which name the next page begins, not at which place: an entry made or deleted
+between two pages neither repeats nor hides another. It also says of which list it is; a token of
+another list is refused rather than guessed at.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fanlog import limits, names
+from fanlog.errors import InvalidArgument
+
+_VERSION = "1"
+_SEPARATOR = "\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Which part of a list is wanted."""
+
+    #: What is listed of what, such as `topics of projects/p`.
+    scope: str
+    size: int
+    #: Names up to and including this one were given already.
+    after: str = ""
+
+    def take(self, ordered: Sequence[str]) -> tuple[Sequence[str], str]:
+        """Cut this page out of all names, in ascending order; give it and the next page's token.
+
+        The token is empty when this page is the last.
+        """
+        begin = bisect.bisect_right(ordered, self.after) if self.after else 0
+        page = ordered[begin : begin + self.size]
+        is_last = begin + self.size >= len(ordered)
+        return page, "" if is_last else _token(self.scope, page[-1])
+
+
+def parse_page(scope: str, page_size: int, page_token: str) -> Page:
+    """Read the paging fields of a list request; `scope` names the list.
+
+    Raises:
+        InvalidArgument: A negative size, a token we did not give or one of another list.
+    """
+    if page_size < 0:
+        raise InvalidArgument(
+            f"page_size: {page_size} is negative; 0 means {limits.PAGE_SIZE_DEFAULT}, and above "
+            f"{limits.PAGE_SIZE_MAX} pages have {limits.PAGE_SIZE_MAX} entries"
+        )
+    size = min(page_size or limits.PAGE_SIZE_DEFAULT, limits.PAGE_SIZE_MAX)
+    return Page(scope=scope, size=size, after=_after(scope, page_token) if page_token else "")
+
+
+def _token(scope: str, last: str) -> str:
+    text = _SEPARATOR.join((_VERSION, scope, last))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _after(scope: str, token: str) -> str:
+    try:
+        padded = token.encode("ascii") + b"=" * (-len(token) % 4)
+        version, of, last = (
+            base64.b64decode(padded, b"-_", validate=True).decode().split(_SEPARATOR)
+        )
+    except (ValueError, binascii.Error):
+        version = of = last = ""
+    if version != _VERSION or not last:
+        raise InvalidArgument(f"page_token: {names.shown(token)} is not a token of this service")
+    if of != scope:
+        raise InvalidArgument(
+            f"page_token: the token is of another list ({names.shown(of)}); this one is of "
+            f"{names.shown(scope)}"
+        )
+    return last
