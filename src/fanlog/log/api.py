@@ -24,6 +24,9 @@ from typing import Protocol
 from fanlog.log.batch import Batch, Body
 from fanlog.model import Offset, PartitionId
 
+#: Keys of state are short: LMDB's own limit, kept by every engine.
+KEY_BYTES_MAX = 511
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
@@ -189,3 +192,4 @@ def check_commit(log: Log, commit: Commit) -> None:
             end = log.bounds(append.partition).end
         assert append.base_offset == end, "offsets are dense"
         ends[append.partition] = end + sum(body.count for body in append.bodies)
+    assert all(0 < len(key) <= KEY_BYTES_MAX for key in commit.state), "a key of a wrong length"

@@ -121,19 +121,18 @@ class EmbeddedLog:
         if bounds is None or offset >= bounds.end:
             return found
         offset = max(offset, bounds.start)
-        size_bytes = 0
+        room_bytes = max_bytes
         # Many subscriptions read the same new batch: serve what is cached without a transaction.
         while (cached := self._cache.get(partition, offset)) is not None:
-            size_bytes += len(cached.content)
-            if found and size_bytes > max_bytes:
+            if found and len(cached.content) > room_bytes:
                 return found
             found.append(cached)
             offset = cached.end_offset
-            if offset >= bounds.end:
+            room_bytes -= len(cached.content)
+            if offset >= bounds.end or room_bytes <= 0:
                 return found
-        if size_bytes < max_bytes:
-            with self._reading(self._store.batches) as at:
-                self._read_stored(at, partition, Bounds(offset, bounds.end), max_bytes, found)
+        with self._reading(self._store.batches) as (txn, at):
+            self._read_stored(txn, at, partition, Bounds(offset, bounds.end), room_bytes, found)
         return found
 
     def bounds(self, partition: PartitionId) -> Bounds:
@@ -149,7 +148,7 @@ class EmbeddedLog:
         # Publish times never decrease, so the offsets can be bisected. Everything below `low` is
         # too early, everything from `high` on is late enough.
         low, high = bounds.start, bounds.end
-        with self._reading(self._store.batches) as at:
+        with self._reading(self._store.batches) as (_, at):
             while low < high:
                 middle = (low + high) // 2
                 base, after, published_ns = stored.probe(at, partition, middle, bounds.end)
@@ -160,7 +159,7 @@ class EmbeddedLog:
         return max(low, bounds.start)
 
     def state(self) -> Iterator[tuple[bytes, bytes]]:
-        with self._reading(self._store.state) as at:
+        with self._reading(self._store.state) as (_, at):
             for key, value in at:
                 try:
                     yield bytes(key), folder.open_envelope(Kind.STATE, key, value)
@@ -170,8 +169,8 @@ class EmbeddedLog:
 
     def positions(self, after: int, *, limit: int) -> list[LogPosition]:
         found: list[LogPosition] = []
-        with self._reading(self._store.commits) as at:
-            for _, group in groupby(self._walk_commits(at, after), key=attrgetter("sequence")):
+        with self._reading(self._store.commits) as (txn, at):
+            for _, group in groupby(self._walk_commits(txn, at, after), key=attrgetter("sequence")):
                 commit_positions = list(group)
                 if found and len(found) + len(commit_positions) > limit:
                     break
@@ -316,36 +315,42 @@ class EmbeddedLog:
     # Reading.
 
     @contextmanager
-    def _reading(self, database: lmdb._Database) -> Iterator[stored.Cursor]:
+    def _reading(
+        self, database: lmdb._Database
+    ) -> Iterator[tuple[stored.Transaction, stored.Cursor]]:
         try:
             with self._env.begin(buffers=True) as txn, txn.cursor(database) as at:
-                yield at
+                yield txn, at
         except lmdb.Error as error:
             raise folder.damaged(self._data_dir, str(error)) from error
 
     def _read_stored(
         self,
+        txn: stored.Transaction,
         at: stored.Cursor,
         partition: PartitionId,
         bounds: Bounds,
-        max_bytes: int,
+        room_bytes: int,
         found: list[Batch | Damaged],
     ) -> None:
         """Add to `found` what lies in `bounds`, the batch that holds its start included."""
-        position, size_bytes = bounds.start, 0
+        position = bounds.start
         for base, after, value in stored.walk(at, partition, bounds.start, bounds.end):
             if base > position:
-                found += self._lost(at, partition, position, base)
-            size_bytes += len(value)
-            if found and size_bytes > max_bytes:
+                found += self._lost(txn, partition, position, base)
+            if found and len(value) > room_bytes:
                 return
             batch = self._cached_or_loaded(partition, base, after, value)
             end = batch.base_offset + batch.count
-            if end > position:
-                found.append(batch)
-                position = end
+            if end <= position:
+                continue
+            found.append(batch)
+            position = end
+            room_bytes -= len(value)
+            if room_bytes <= 0:
+                return
         if position < bounds.end:
-            found += self._lost(at, partition, position, bounds.end)
+            found += self._lost(txn, partition, position, bounds.end)
 
     def _cached_or_loaded(
         self, partition: PartitionId, base: Offset, after: Offset, value: memoryview
@@ -359,11 +364,11 @@ class EmbeddedLog:
         return loaded
 
     def _lost(
-        self, at: stored.Cursor, partition: PartitionId, position: Offset, end: Offset
+        self, txn: stored.Transaction, partition: PartitionId, position: Offset, end: Offset
     ) -> list[Damaged]:
         """Offsets where no batch stands, unless they were freed since bounds were looked up."""
         key = folder.partition_key(partition)
-        value = at.txn.get(key, db=self._store.partitions)
+        value = txn.get(key, db=self._store.partitions)
         if value is None:
             return []
         row = folder.parse_row(folder.open_envelope(Kind.PARTITION, key, value))
@@ -372,9 +377,11 @@ class EmbeddedLog:
             return []
         return [stored.damaged(partition, position, end, "the batch is missing")]
 
-    def _walk_commits(self, at: stored.Cursor, after: int) -> Iterator[LogPosition]:
+    def _walk_commits(
+        self, txn: stored.Transaction, at: stored.Cursor, after: int
+    ) -> Iterator[LogPosition]:
         last_sequence = self._last_sequence
-        batches = at.txn.cursor(self._store.batches)
+        batches = txn.cursor(self._store.batches)
         more = at.set_range(folder.commit_key(after + 1, PartitionId(0), 0))
         while more:
             sequence, partition, base_offset = folder.parse_commit_key(at.key())

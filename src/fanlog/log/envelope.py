@@ -26,9 +26,6 @@ _HEAD = struct.Struct("<4sBBHIQQ")
 _CHECKSUM = struct.Struct("<I")
 HEAD_BYTES = _HEAD.size + _CHECKSUM.size
 
-#: LMDB's own limit on keys, kept by every engine.
-KEY_BYTES_MAX = 511
-
 assert HEAD_BYTES == 32
 
 
@@ -64,7 +61,7 @@ class Record(NamedTuple):
 
 def encode(kind: Kind, key: bytes, payload: bytes, *, sequence: int, publish_time_ns: int) -> bytes:
     """The value to store for one record."""
-    assert 0 < len(key) <= KEY_BYTES_MAX
+    assert key
     lengths = (len(key), len(payload))
     head = _HEAD.pack(MAGIC, FORMAT_VERSION, kind, *lengths, sequence, publish_time_ns)
     crc = crc32c(payload, crc32c(key, crc32c(head)))

@@ -70,10 +70,11 @@ class MemoryLog:
     def commit(self, commit: Commit) -> None:
         check_commit(self, commit)
         encoded = [(append, _encode(commit, append)) for append in commit.appends]
+        state = list(commit.state.items())
         with self._lock:
             for append, values in encoded:
                 self._append(commit.sequence, append, values)
-            for key, value in commit.state.items():
+            for key, value in state:
                 if value is None:
                     self._state.pop(key, None)
                 else:
