@@ -23,6 +23,7 @@ from hashlib import blake2b
 from typing import Any
 
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from fanlog import limits, names
 from fanlog.errors import InvalidArgument
@@ -34,6 +35,8 @@ from fanlog.wire.encode import message_field, varint, varint_size
 RESERVED_PREFIX = "goog"
 #: …but for these, which official clients set themselves (trace context, compression).
 CLIENT_PREFIX = "googclient_"
+
+_ATTRIBUTES_NUMBER = types.PubsubMessage.DESCRIPTOR.fields_by_name["attributes"].number
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +222,19 @@ def _parse_any(raw: bytes) -> Publish:
     if is_plain and raw[0] == 0x0A and len(raw) == begin + starts[-1]:
         hashes = _key_hashes(keys) if any(keys) else None
         return Publish(request.topic, Body(content=raw[begin:], starts=starts, key_hashes=hashes))
+    for index, message in enumerate(request.messages):
+        _check_entries(index, message)
     body = build_body((m.data, dict(m.attributes), m.ordering_key) for m in request.messages)
     return Publish(request.topic, body)
+
+
+def _check_entries(index: int, message: Any) -> None:
+    # Protobuf sets an attribute that has more than a key and a value aside as unknown; dropping
+    # unknown fields must not drop a whole attribute with them.
+    if any(part.field_number == _ATTRIBUTES_NUMBER for part in UnknownFieldSet(message)):
+        raise InvalidArgument(
+            f"messages[{index}].attributes: an attribute has more than a key and a value"
+        )
 
 
 def _check_messages(messages: Iterable[Any]) -> tuple[list[int], list[str], bool]:

@@ -1,0 +1,768 @@
+"""Topics, subscriptions and snapshots: what is read, refused and shown."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from fanlog import limits
+from fanlog.errors import FanlogError, InvalidArgument, OutOfRange, Unimplemented
+from fanlog.model import (
+    DeadLetterPolicy,
+    PartitionId,
+    RetryPolicy,
+    Snapshot,
+    SnapshotId,
+    Subscription,
+    SubscriptionId,
+    Topic,
+    TopicId,
+)
+from fanlog.specs import SubscriptionSpec, TopicSpec, subscription_spec_of
+from fanlog.wire import types
+from fanlog.wire.resources import (
+    snapshot_pb,
+    snapshot_spec,
+    snapshot_update,
+    subscription_pb,
+    subscription_spec,
+    subscription_update,
+    topic_pb,
+    topic_spec,
+    topic_update,
+)
+
+TOPIC = "projects/p/topics/orders"
+SUBSCRIPTION = "projects/p/subscriptions/billing"
+SNAPSHOT = "projects/p/snapshots/before"
+DEAD = "projects/q/topics/dead"
+
+
+def read_topic(**given: Any) -> TopicSpec:
+    return topic_spec(types.Topic(**{"name": TOPIC, **given}))
+
+
+def read_subscription(**given: Any) -> SubscriptionSpec:
+    return subscription_spec(types.Subscription(**{"name": SUBSCRIPTION, "topic": TOPIC, **given}))
+
+
+def subscription(**given: Any) -> Subscription:
+    return Subscription(
+        id=SubscriptionId(1),
+        name=SUBSCRIPTION,
+        topic=TOPIC,
+        topic_id=TopicId(1),
+        partitions=(PartitionId(1),),
+        **given,
+    )
+
+
+def topic(**given: Any) -> Topic:
+    return Topic(id=TopicId(1), name=TOPIC, partitions=(PartitionId(1),), **given)
+
+
+def updated(paths: str, present: Subscription | None = None, **given: Any) -> Subscription:
+    request = types.UpdateSubscriptionRequest(
+        subscription={"name": SUBSCRIPTION, **given}, update_mask=FieldMask(paths=paths.split())
+    )
+    return subscription_update(request).applied_to(present or subscription())
+
+
+# --- Topics -------------------------------------------------------------------------------------
+
+
+def test_topic() -> None:
+    assert read_topic() == TopicSpec(name=TOPIC)
+    made = read_topic(labels={"env": "prod"}, message_retention_duration={"seconds": 600})
+    assert made == TopicSpec(name=TOPIC, labels={"env": "prod"}, message_retention_s=600.0)
+
+
+def test_output_only_fields_of_a_topic_are_ignored() -> None:
+    assert read_topic(state="ACTIVE", satisfies_pzs=True) == TopicSpec(name=TOPIC)
+
+
+def test_topic_shown_and_read_again() -> None:
+    shown = topic_pb(topic(labels={"env": "prod"}, message_retention_s=3_600.5))
+    assert shown == types.Topic(
+        name=TOPIC,
+        labels={"env": "prod"},
+        message_retention_duration={"seconds": 3_600, "nanos": 500_000_000},
+        state="ACTIVE",
+    )
+    assert topic_spec(shown).message_retention_s == 3_600.5
+    assert not topic_pb(topic()).HasField("message_retention_duration")
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "sentence"),
+    [
+        ({"name": "t"}, InvalidArgument, "name: 't' is not of the form"),
+        (
+            {"message_retention_duration": {"seconds": 599}},
+            InvalidArgument,
+            "message_retention_duration: 599 s is out of range; 600 s (10 minutes) to 2678400 s",
+        ),
+        (
+            {"message_retention_duration": {"seconds": 2_678_401}},
+            InvalidArgument,
+            "message_retention_duration: 2678401 s is out of range",
+        ),
+        (
+            {"message_retention_duration": {"seconds": 600, "nanos": -5}},
+            InvalidArgument,
+            "message_retention_duration: seconds=600 nanos=-5 is not a valid duration",
+        ),
+        ({"message_retention_duration": {}}, InvalidArgument, "message_retention_duration: 0 s"),
+        (
+            {"labels": {"fanlog-start": "now"}},
+            InvalidArgument,
+            "labels: 'fanlog-start' is not a label this service knows on a topic",
+        ),
+        ({"schema_settings": {}}, Unimplemented, "schema_settings: schemas are not supported"),
+        (
+            {"message_transforms": [{"disabled": True}]},
+            Unimplemented,
+            "message_transforms: message transforms are not supported",
+        ),
+        (
+            {"kms_key_name": "k"},
+            Unimplemented,
+            "kms_key_name: a setting of Google's cloud that has no meaning here; leave it unset",
+        ),
+        ({"message_storage_policy": {}}, Unimplemented, "message_storage_policy: a setting of"),
+        (
+            {"ingestion_data_source_settings": {}},
+            Unimplemented,
+            "ingestion_data_source_settings: a setting of",
+        ),
+        ({"tags": {"a": "b"}}, Unimplemented, "tags: a setting of"),
+    ],
+)
+def test_topics_refused(given: dict[str, Any], error: type[FanlogError], sentence: str) -> None:
+    with pytest.raises(error) as caught:
+        read_topic(**given)
+    assert caught.value.message.startswith(sentence)
+
+
+def with_field(message: Any, name: str) -> Any:
+    """The message with a field of message type set, be it single, repeated or a map."""
+    value = getattr(message, name)
+    if hasattr(value, "SetInParent"):
+        value.SetInParent()
+    elif message.DESCRIPTOR.fields_by_name[name].message_type.GetOptions().map_entry:
+        value["key"] = "value"
+    else:
+        value.add()
+    return message
+
+
+def policies_of(message_class: Any) -> list[str]:
+    return [part.name for part in message_class.DESCRIPTOR.fields if part.message_type is not None]
+
+
+@pytest.mark.parametrize("name", policies_of(types.Topic))
+def test_no_field_of_a_topic_is_accepted_and_ignored(name: str) -> None:
+    """A field that a later API adds is in no list, and so is refused."""
+    given = with_field(types.Topic(name=TOPIC), name)
+    if name == "labels":
+        assert topic_spec(given).labels
+        return
+    with pytest.raises(FanlogError, match=f"^{name}: "):
+        topic_spec(given)
+
+
+@pytest.mark.parametrize("name", policies_of(types.Subscription))
+def test_no_field_of_a_subscription_is_accepted_and_ignored(name: str) -> None:
+    given = with_field(types.Subscription(name=SUBSCRIPTION, topic=TOPIC), name)
+    if name in ("push_config", "topic_message_retention_duration"):
+        assert subscription_spec(given) == read_subscription()
+    elif name in ("labels", "expiration_policy", "retry_policy"):
+        assert subscription_spec(given) != read_subscription()
+    else:
+        with pytest.raises(FanlogError, match=rf"^{name}[:.]"):
+            subscription_spec(given)
+
+
+# --- Updating topics ----------------------------------------------------------------------------
+
+
+def update_topic(*paths: str, **given: Any) -> Topic:
+    request = types.UpdateTopicRequest(
+        topic={"name": TOPIC, **given}, update_mask=FieldMask(paths=paths)
+    )
+    present = topic(labels={"a": "b"}, message_retention_s=700.0)
+    return topic_update(request).applied_to(present)
+
+
+def test_update_topic() -> None:
+    assert update_topic("labels", labels={"c": "d"}).labels == {"c": "d"}
+    assert update_topic("labels").labels == {}
+    kept = update_topic("message_retention_duration", message_retention_duration={"seconds": 900})
+    assert (kept.message_retention_s, kept.labels) == (900.0, {"a": "b"})
+    assert update_topic("message_retention_duration").message_retention_s is None
+    # What the mask does not name is not looked at.
+    assert update_topic("labels", kms_key_name="k").labels == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "sentence"),
+    [
+        ("name", InvalidArgument, "update_mask: 'name' cannot be changed after creation"),
+        ("state", InvalidArgument, "update_mask: 'state' is set by the service and cannot be"),
+        ("nothing", InvalidArgument, "update_mask: 'nothing' is not a field of Topic"),
+        ("*", InvalidArgument, "update_mask: '*' is not a field of Topic"),
+        ("", InvalidArgument, "update_mask: '' is not a field of Topic"),
+        ("labels.env", InvalidArgument, "update_mask: 'labels.env' names a single label; labels"),
+        ("kms_key_name", Unimplemented, "kms_key_name: a setting of Google's cloud"),
+        ("schema_settings.encoding", Unimplemented, "schema_settings.encoding: schemas are not"),
+    ],
+)
+def test_topic_masks_refused(path: str, error: type[FanlogError], sentence: str) -> None:
+    with pytest.raises(error) as caught:
+        update_topic("labels", path)
+    assert caught.value.message.startswith(sentence)
+
+
+def test_an_empty_mask() -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        update_topic()
+    assert caught.value.message == (
+        "update_mask: empty; name the fields to update, of labels, message_retention_duration"
+    )
+
+
+def test_update_topic_out_of_range() -> None:
+    with pytest.raises(InvalidArgument, match=r"^message_retention_duration: 1 s is out of range"):
+        update_topic("message_retention_duration", message_retention_duration={"seconds": 1})
+    with pytest.raises(InvalidArgument, match=r"^topic.name: a name is required"):
+        topic_update(types.UpdateTopicRequest())
+
+
+# --- Subscriptions ------------------------------------------------------------------------------
+
+
+def test_subscription_defaults() -> None:
+    assert read_subscription() == SubscriptionSpec(
+        name=SUBSCRIPTION,
+        topic=TOPIC,
+        ack_deadline_s=10,
+        retain_acked=False,
+        message_retention_s=7 * 86_400.0,
+        labels={},
+        enable_message_ordering=False,
+        enable_exactly_once=False,
+        expiration_ttl_s=31 * 86_400.0,
+        dead_letter=None,
+        retry=None,
+    )
+
+
+def test_subscription_with_everything() -> None:
+    assert read_subscription(
+        ack_deadline_seconds=600,
+        retain_acked_messages=True,
+        message_retention_duration={"seconds": 600},
+        labels={"env": "prod", "fanlog-ordering": "strict", "fanlog-start": "earliest"},
+        enable_message_ordering=True,
+        enable_exactly_once_delivery=True,
+        expiration_policy={"ttl": {"seconds": 86_400}},
+        dead_letter_policy={"dead_letter_topic": DEAD, "max_delivery_attempts": 1},
+        retry_policy={"minimum_backoff": {"nanos": 500_000_000}, "maximum_backoff": {"seconds": 1}},
+        push_config={},
+    ) == SubscriptionSpec(
+        name=SUBSCRIPTION,
+        topic=TOPIC,
+        ack_deadline_s=600,
+        retain_acked=True,
+        message_retention_s=600.0,
+        labels={"env": "prod", "fanlog-ordering": "strict", "fanlog-start": "earliest"},
+        enable_message_ordering=True,
+        enable_exactly_once=True,
+        expiration_ttl_s=86_400.0,
+        dead_letter=DeadLetterPolicy(dead_letter_topic=DEAD, max_delivery_attempts=1),
+        retry=RetryPolicy(minimum_backoff_s=0.5, maximum_backoff_s=1.0),
+    )
+
+
+def test_an_expiration_policy_without_ttl_never_expires() -> None:
+    assert read_subscription(expiration_policy={}).expiration_ttl_s is None
+
+
+def test_zero_delivery_attempts_is_the_default() -> None:
+    made = read_subscription(dead_letter_policy={"dead_letter_topic": DEAD})
+    assert made.dead_letter == DeadLetterPolicy(dead_letter_topic=DEAD, max_delivery_attempts=5)
+
+
+def test_an_empty_retry_policy_has_the_defaults() -> None:
+    assert read_subscription(retry_policy={}).retry == RetryPolicy(
+        minimum_backoff_s=10.0, maximum_backoff_s=600.0
+    )
+
+
+def test_output_only_fields_of_a_subscription_are_ignored() -> None:
+    given = {"state": "ACTIVE", "topic_message_retention_duration": {"seconds": 1}}
+    assert read_subscription(**given) == read_subscription()
+
+
+def test_subscription_shown_and_read_again() -> None:
+    present = subscription(
+        ack_deadline_s=20,
+        retain_acked=True,
+        message_retention_s=700.25,
+        labels={"env": "prod"},
+        enable_message_ordering=True,
+        enable_exactly_once=True,
+        expiration_ttl_s=None,
+        dead_letter=DeadLetterPolicy(dead_letter_topic=DEAD, max_delivery_attempts=7),
+        retry=RetryPolicy(minimum_backoff_s=0.1, maximum_backoff_s=2.0),
+    )
+    shown = subscription_pb(present, topic(message_retention_s=800.0))
+    assert subscription_spec(shown) == subscription_spec_of(present)
+    assert shown.topic == TOPIC
+    assert shown.state == types.Subscription.State.ACTIVE
+    assert shown.HasField("push_config")
+    assert shown.HasField("expiration_policy")
+    assert not shown.expiration_policy.HasField("ttl")
+    assert shown.topic_message_retention_duration.seconds == 800
+
+
+def test_plain_subscription_shown() -> None:
+    shown = subscription_pb(subscription(), topic())
+    assert shown.expiration_policy.ttl.seconds == 31 * 86_400
+    assert shown.message_retention_duration.seconds == 7 * 86_400
+    for name in ("dead_letter_policy", "retry_policy", "topic_message_retention_duration"):
+        assert not shown.HasField(name)
+
+
+def test_a_subscription_of_a_deleted_topic() -> None:
+    orphan = Subscription(
+        id=SubscriptionId(1),
+        name=SUBSCRIPTION,
+        topic=TOPIC,
+        topic_id=None,
+        partitions=(),
+        detached=True,
+    )
+    shown = subscription_pb(orphan, None)
+    assert shown.topic == "_deleted-topic_"
+    assert shown.detached
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "sentence"),
+    [
+        ({"name": ""}, InvalidArgument, "name: a name is required, but it is empty"),
+        ({"name": "projects/p/subscriptions/googx"}, InvalidArgument, "name: 'projects/p/sub"),
+        ({"topic": "orders"}, InvalidArgument, "topic: 'orders' is not of the form"),
+        ({"topic": "_deleted-topic_"}, InvalidArgument, "topic: '_deleted-topic_' is not of the"),
+        (
+            {"ack_deadline_seconds": 9},
+            InvalidArgument,
+            "ack_deadline_seconds: 9 is out of range; 10 to 600 seconds are allowed",
+        ),
+        ({"ack_deadline_seconds": 601}, InvalidArgument, "ack_deadline_seconds: 601 is out of"),
+        ({"ack_deadline_seconds": -1}, InvalidArgument, "ack_deadline_seconds: -1 is out of"),
+        (
+            {"message_retention_duration": {"seconds": 1}},
+            InvalidArgument,
+            "message_retention_duration: 1 s is out of range",
+        ),
+        (
+            {"message_retention_duration": {"seconds": 31 * 86_400, "nanos": 1_000}},
+            InvalidArgument,
+            "message_retention_duration: 2678400.000001 s is out of range",
+        ),
+        (
+            {"expiration_policy": {"ttl": {"seconds": 86_399}}},
+            InvalidArgument,
+            "expiration_policy.ttl: 86399 s is out of range; at least 86400 s (1 day) is allowed",
+        ),
+        (
+            {"expiration_policy": {"ttl": {"seconds": 86_400}}},
+            InvalidArgument,
+            "expiration_policy.ttl: 86400 s is shorter than message_retention_duration (604800 s)",
+        ),
+        (
+            {"dead_letter_policy": {}},
+            InvalidArgument,
+            "dead_letter_policy.dead_letter_topic: a name is required, but it is empty",
+        ),
+        (
+            {"dead_letter_policy": {"dead_letter_topic": TOPIC}},
+            InvalidArgument,
+            "dead_letter_policy.dead_letter_topic: 'projects/p/topics/orders' is the topic the",
+        ),
+        (
+            {"dead_letter_policy": {"dead_letter_topic": DEAD, "max_delivery_attempts": 101}},
+            OutOfRange,
+            "dead_letter_policy.max_delivery_attempts: 101 is out of range; 1 to 100 are allowed",
+        ),
+        (
+            {"dead_letter_policy": {"dead_letter_topic": DEAD, "max_delivery_attempts": -1}},
+            OutOfRange,
+            "dead_letter_policy.max_delivery_attempts: -1 is out of range",
+        ),
+        (
+            {"retry_policy": {"minimum_backoff": {"seconds": 601}}},
+            InvalidArgument,
+            "retry_policy.minimum_backoff: 601 s is out of range; 0 to 600 s are allowed",
+        ),
+        (
+            {"retry_policy": {"maximum_backoff": {"seconds": -1}}},
+            InvalidArgument,
+            "retry_policy.maximum_backoff: -1 s is out of range",
+        ),
+        (
+            {"retry_policy": {"maximum_backoff": {"seconds": 9}}},
+            InvalidArgument,
+            "retry_policy: minimum_backoff (10 s) is longer than maximum_backoff (9 s)",
+        ),
+        ({"detached": True}, InvalidArgument, "detached: a subscription cannot be created"),
+        (
+            {"filter": "attributes:x"},
+            Unimplemented,
+            "filter: filters are not supported by this version; leave it unset",
+        ),
+        (
+            {"push_config": {"push_endpoint": "http://x"}},
+            Unimplemented,
+            "push_config.push_endpoint: push delivery is not supported",
+        ),
+        (
+            {"push_config": {"attributes": {"x-goog-version": "v1"}}},
+            Unimplemented,
+            "push_config.attributes: push delivery is not supported",
+        ),
+        ({"push_config": {"no_wrapper": {}}}, Unimplemented, "push_config.no_wrapper: push"),
+        ({"bigquery_config": {}}, Unimplemented, "bigquery_config: export to BigQuery is not"),
+        ({"cloud_storage_config": {}}, Unimplemented, "cloud_storage_config: export to Cloud"),
+        ({"bigtable_config": {}}, Unimplemented, "bigtable_config: export to Bigtable is not"),
+        ({"message_transforms": [{}]}, Unimplemented, "message_transforms: message transforms"),
+        ({"tags": {"a": "b"}}, Unimplemented, "tags: a setting of Google's cloud"),
+        (
+            {"analytics_hub_subscription_info": {}},
+            Unimplemented,
+            "analytics_hub_subscription_info: a setting of Google's cloud",
+        ),
+    ],
+)
+def test_subscriptions_refused(
+    given: dict[str, Any], error: type[FanlogError], sentence: str
+) -> None:
+    with pytest.raises(error) as caught:
+        read_subscription(**given)
+    assert caught.value.message.startswith(sentence)
+
+
+def test_a_dead_letter_topic_made_by_itself() -> None:
+    own = "projects/p/topics/billing.dead-letters"
+    auto = {"fanlog-dead-letter": "auto"}
+    made = read_subscription(labels=auto)
+    assert made.makes_dead_letter_topic
+    assert made.dead_letter == DeadLetterPolicy(dead_letter_topic=own, max_delivery_attempts=5)
+    made = read_subscription(labels=auto, dead_letter_policy={"max_delivery_attempts": 3})
+    assert made.dead_letter == DeadLetterPolicy(dead_letter_topic=own, max_delivery_attempts=3)
+    assert read_subscription(labels=auto, dead_letter_policy={"dead_letter_topic": own})
+    with pytest.raises(InvalidArgument, match=r"^label fanlog-dead-letter: 'auto' makes the topic"):
+        read_subscription(labels=auto, dead_letter_policy={"dead_letter_topic": DEAD})
+    assert not read_subscription().makes_dead_letter_topic
+
+
+# --- Updating subscriptions ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "field", "value"),
+    [
+        ("ack_deadline_seconds", {"ack_deadline_seconds": 30}, "ack_deadline_s", 30),
+        ("ack_deadline_seconds", {}, "ack_deadline_s", 10),
+        ("retain_acked_messages", {"retain_acked_messages": True}, "retain_acked", True),
+        (
+            "message_retention_duration",
+            {"message_retention_duration": {"seconds": 900}},
+            "message_retention_s",
+            900.0,
+        ),
+        ("message_retention_duration", {}, "message_retention_s", limits.RETENTION_S_DEFAULT),
+        ("labels", {"labels": {"a": "b"}}, "labels", {"a": "b"}),
+        ("expiration_policy", {"expiration_policy": {}}, "expiration_ttl_s", None),
+        ("expiration_policy", {}, "expiration_ttl_s", limits.EXPIRATION_TTL_S_DEFAULT),
+        (
+            "expiration_policy.ttl",
+            {"expiration_policy": {"ttl": {"seconds": 700_000}}},
+            "expiration_ttl_s",
+            700_000.0,
+        ),
+        ("expiration_policy.ttl", {}, "expiration_ttl_s", None),
+        (
+            "dead_letter_policy",
+            {"dead_letter_policy": {"dead_letter_topic": DEAD, "max_delivery_attempts": 9}},
+            "dead_letter",
+            DeadLetterPolicy(dead_letter_topic=DEAD, max_delivery_attempts=9),
+        ),
+        ("dead_letter_policy", {}, "dead_letter", None),
+        (
+            "dead_letter_policy.dead_letter_topic",
+            {"dead_letter_policy": {"dead_letter_topic": DEAD, "max_delivery_attempts": 9}},
+            "dead_letter",
+            DeadLetterPolicy(dead_letter_topic=DEAD),
+        ),
+        (
+            "retry_policy",
+            {"retry_policy": {"minimum_backoff": {"seconds": 1}}},
+            "retry",
+            RetryPolicy(minimum_backoff_s=1.0),
+        ),
+        ("retry_policy", {}, "retry", None),
+        (
+            "retry_policy.minimum_backoff",
+            {"retry_policy": {"minimum_backoff": {"seconds": 2}, "maximum_backoff": {}}},
+            "retry",
+            RetryPolicy(minimum_backoff_s=2.0),
+        ),
+        (
+            "retry_policy.maximum_backoff",
+            {"retry_policy": {"maximum_backoff": {"seconds": 20}}},
+            "retry",
+            RetryPolicy(maximum_backoff_s=20.0),
+        ),
+        (
+            "enable_exactly_once_delivery",
+            {"enable_exactly_once_delivery": True},
+            "enable_exactly_once",
+            True,
+        ),
+        ("push_config", {"push_config": {}}, "ack_deadline_s", 10),
+    ],
+)
+def test_update_subscription(path: str, given: dict[str, Any], field: str, value: Any) -> None:
+    changed = updated(path, **given)
+    assert getattr(changed, field) == value
+    for other in fields(Subscription):
+        if other.name != field:
+            assert getattr(changed, other.name) == getattr(subscription(), other.name)
+
+
+def test_parts_of_policies_are_merged() -> None:
+    present = subscription(
+        dead_letter=DeadLetterPolicy(dead_letter_topic=DEAD, max_delivery_attempts=9),
+        retry=RetryPolicy(minimum_backoff_s=1.0, maximum_backoff_s=2.0),
+    )
+    changed = updated(
+        "dead_letter_policy.max_delivery_attempts retry_policy.maximum_backoff",
+        present,
+        dead_letter_policy={"max_delivery_attempts": 20},
+        retry_policy={"maximum_backoff": {"seconds": 30}},
+    )
+    assert changed.dead_letter == DeadLetterPolicy(dead_letter_topic=DEAD, max_delivery_attempts=20)
+    assert changed.retry == RetryPolicy(minimum_backoff_s=1.0, maximum_backoff_s=30.0)
+
+
+def test_a_whole_policy_goes_before_its_parts() -> None:
+    changed = updated(
+        "retry_policy.minimum_backoff retry_policy",
+        retry_policy={"minimum_backoff": {"seconds": 3}},
+    )
+    assert changed.retry == RetryPolicy(minimum_backoff_s=3.0)
+
+
+@pytest.mark.parametrize(
+    ("paths", "given", "error", "sentence"),
+    [
+        ("name", {}, InvalidArgument, "update_mask: 'name' cannot be changed after creation"),
+        ("topic", {"topic": DEAD}, InvalidArgument, "update_mask: 'topic' cannot be changed"),
+        (
+            "enable_message_ordering",
+            {"enable_message_ordering": True},
+            InvalidArgument,
+            "update_mask: 'enable_message_ordering' cannot be changed after creation",
+        ),
+        ("filter", {"filter": "x"}, InvalidArgument, "update_mask: 'filter' cannot be changed"),
+        ("detached", {}, InvalidArgument, "update_mask: 'detached' cannot be changed by an update"),
+        ("state", {}, InvalidArgument, "update_mask: 'state' is set by the service"),
+        ("colour", {}, InvalidArgument, "update_mask: 'colour' is not a field of Subscription"),
+        (
+            "retry_policy.jitter",
+            {},
+            InvalidArgument,
+            "update_mask: 'retry_policy.jitter' is not a field of Subscription",
+        ),
+        ("labels.env", {}, InvalidArgument, "update_mask: 'labels.env' names a single label"),
+        ("bigquery_config", {}, Unimplemented, "bigquery_config: export to BigQuery is not"),
+        ("tags", {}, Unimplemented, "tags: a setting of Google's cloud"),
+        (
+            "push_config",
+            {"push_config": {"push_endpoint": "http://x"}},
+            Unimplemented,
+            "push_config.push_endpoint: push delivery is not supported",
+        ),
+        (
+            "push_config.push_endpoint",
+            {"push_config": {"push_endpoint": "http://x"}},
+            Unimplemented,
+            "push_config.push_endpoint: push delivery is not supported",
+        ),
+        (
+            "dead_letter_policy.max_delivery_attempts",
+            {"dead_letter_policy": {"max_delivery_attempts": 9}},
+            InvalidArgument,
+            (
+                "update_mask: dead_letter_policy.max_delivery_attempts cannot be changed; the "
+                "subscription has no dead letter policy"
+            ),
+        ),
+        ("ack_deadline_seconds", {"ack_deadline_seconds": 1}, InvalidArgument, "ack_deadline_sec"),
+        (
+            "retry_policy.minimum_backoff",
+            {"retry_policy": {"minimum_backoff": {"seconds": 1_000}}},
+            InvalidArgument,
+            "retry_policy.minimum_backoff: 1000 s is out of range",
+        ),
+        (
+            "expiration_policy.ttl",
+            {"expiration_policy": {"ttl": {"seconds": 100_000}}},
+            InvalidArgument,
+            "expiration_policy.ttl: 100000 s is shorter than message_retention_duration",
+        ),
+        (
+            "labels",
+            {"labels": {"fanlog-start": "earliest"}},
+            InvalidArgument,
+            (
+                "labels: fanlog-start is read when a subscription is made and cannot be changed "
+                "later (it is not set)"
+            ),
+        ),
+        (
+            "labels",
+            {"labels": {"fanlog-shoe-size": "44"}},
+            InvalidArgument,
+            (
+                "labels: 'fanlog-shoe-size' is not a label this service knows on a subscription; "
+                "it knows fanlog-dead-letter, fanlog-ordering, fanlog-start"
+            ),
+        ),
+    ],
+)
+def test_updates_refused(
+    paths: str, given: dict[str, Any], error: type[FanlogError], sentence: str
+) -> None:
+    with pytest.raises(error) as caught:
+        updated(paths, **given)
+    assert caught.value.message.startswith(sentence)
+
+
+def test_labels_that_are_read_once_stay_or_go() -> None:
+    present = subscription(labels={"fanlog-start": "earliest", "a": "b"})
+    same = {"fanlog-start": "earliest", "c": "d"}
+    assert updated("labels", present, labels=same).labels == same
+    assert updated("labels", present, labels={"c": "d"}).labels == {"c": "d"}
+    with pytest.raises(InvalidArgument, match=r"\(it is 'earliest'\)$"):
+        updated("labels", present, labels={"fanlog-start": "now"})
+
+
+def test_strict_ordering_stays() -> None:
+    present = subscription(labels={"fanlog-ordering": "strict"}, enable_message_ordering=True)
+    with pytest.raises(InvalidArgument, match=r"^labels: fanlog-ordering .* \(it is 'strict'\)$"):
+        updated("labels", present)
+
+
+def test_an_automatic_dead_letter_policy_cannot_be_taken_from_under_its_label() -> None:
+    own = DeadLetterPolicy(dead_letter_topic="projects/p/topics/billing.dead-letters")
+    present = subscription(labels={"fanlog-dead-letter": "auto"}, dead_letter=own)
+    with pytest.raises(InvalidArgument, match=r"^label fanlog-dead-letter"):
+        updated("dead_letter_policy", present)
+    assert updated("dead_letter_policy labels", present).dead_letter is None
+
+
+def test_an_update_without_a_name() -> None:
+    with pytest.raises(InvalidArgument, match=r"^subscription.name: a name is required"):
+        subscription_update(types.UpdateSubscriptionRequest())
+
+
+# --- Snapshots ----------------------------------------------------------------------------------
+
+
+def test_snapshot() -> None:
+    spec = snapshot_spec(
+        types.CreateSnapshotRequest(name=SNAPSHOT, subscription=SUBSCRIPTION, labels={"a": "b"})
+    )
+    assert (spec.name, spec.subscription, spec.labels) == (SNAPSHOT, SUBSCRIPTION, {"a": "b"})
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "sentence"),
+    [
+        ({"name": "x"}, InvalidArgument, "name: 'x' is not of the form"),
+        ({"subscription": "x"}, InvalidArgument, "subscription: 'x' is not of the form"),
+        ({"labels": {"A": "b"}}, InvalidArgument, "labels: the key 'A' is not allowed"),
+        ({"tags": {"a": "b"}}, Unimplemented, "tags: a setting of Google's cloud"),
+    ],
+)
+def test_snapshots_refused(given: dict[str, Any], error: type[FanlogError], sentence: str) -> None:
+    request = types.CreateSnapshotRequest(
+        **{"name": SNAPSHOT, "subscription": SUBSCRIPTION, **given}
+    )
+    with pytest.raises(error) as caught:
+        snapshot_spec(request)
+    assert caught.value.message.startswith(sentence)
+
+
+def present_snapshot() -> Snapshot:
+    return Snapshot(
+        id=SnapshotId(1),
+        name=SNAPSHOT,
+        topic=TOPIC,
+        topic_id=TopicId(1),
+        partitions=(PartitionId(1),),
+        expire_s=1_790_000_000.25,
+        labels={"a": "b"},
+    )
+
+
+def update_snapshot(*paths: str, **given: Any) -> Snapshot:
+    request = types.UpdateSnapshotRequest(
+        snapshot={"name": SNAPSHOT, **given}, update_mask=FieldMask(paths=paths)
+    )
+    return snapshot_update(request).applied_to(present_snapshot())
+
+
+def test_update_snapshot() -> None:
+    changed = update_snapshot(
+        "labels", "expire_time", labels={"c": "d"}, expire_time={"seconds": 5, "nanos": 500_000_000}
+    )
+    assert (changed.labels, changed.expire_s) == ({"c": "d"}, 5.5)
+
+
+@pytest.mark.parametrize(
+    ("paths", "given", "sentence"),
+    [
+        ([], {}, "update_mask: empty; name the fields to update, of expire_time, labels"),
+        (["name"], {}, "update_mask: 'name' cannot be changed after creation"),
+        (["topic"], {}, "update_mask: 'topic' cannot be changed after creation"),
+        (["size"], {}, "update_mask: 'size' is not a field of Snapshot"),
+        (["expire_time"], {}, "expire_time: named in update_mask, but not set"),
+        (
+            ["expire_time"],
+            {"expire_time": {"nanos": -1}},
+            "expire_time: seconds=0 nanos=-1 is not a valid time",
+        ),
+        (["labels"], {"labels": {"fanlog-x": ""}}, "labels: 'fanlog-x' is not a label this"),
+    ],
+)
+def test_snapshot_updates_refused(paths: list[str], given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        update_snapshot(*paths, **given)
+    assert caught.value.message.startswith(sentence)
+
+
+def test_snapshot_shown() -> None:
+    assert snapshot_pb(present_snapshot()) == types.Snapshot(
+        name=SNAPSHOT,
+        topic=TOPIC,
+        expire_time={"seconds": 1_790_000_000, "nanos": 250_000_000},
+        labels={"a": "b"},
+    )
