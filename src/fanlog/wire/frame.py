@@ -90,7 +90,7 @@ def _add_run(parts: list[bytes | memoryview], frames: _Frames, indexes: range) -
         digits = offset % 1_000
         low = offset & 0xFFF
         count = min(end - index, 1_000 - digits, 0x1000 - low)
-        heads = frames.enter(offset)
+        known = frames.enter(offset).get
         id_head, tail = frames.id_head, frames.tail
         for field_begin, field_end, low_hex, low_digits in zip(
             starts[index : index + count],
@@ -99,10 +99,8 @@ def _add_run(parts: list[bytes | memoryview], frames: _Frames, indexes: range) -
             _DIGITS[digits : digits + count],
             strict=True,
         ):
-            try:
-                before, between, skip = heads[field_end - field_begin]
-            except KeyError:
-                before, between, skip = frames.heads_of(field_end - field_begin)
+            size = field_end - field_begin
+            before, between, skip = known(size) or frames.heads_of(size)
             parts += (
                 before,
                 low_hex,
@@ -204,10 +202,13 @@ class _Frames:
         else:
             skip = _head_size(field_size)
         message_size = field_size - skip + self.tail_size
-        message_head = b"\x12" + varint(message_size)
-        frame_size = self.fixed_size + len(message_head) + message_size
-        heads = b"\x0a" + varint(frame_size) + self.ack_id_head, message_head, skip
-        self.heads[field_size] = heads
+        message_length = varint(message_size)
+        frame_length = varint(self.fixed_size + 1 + len(message_length) + message_size)
+        heads = self.heads[field_size] = (
+            b"\x0a%b%b" % (frame_length, self.ack_id_head),
+            b"\x12" + message_length,
+            skip,
+        )
         return heads
 
 
