@@ -1,0 +1,349 @@
+"""The verbs that make, change, list and delete resources, and that move subscriptions in time.
+
+All of them answer when what they saw and did is durable. The broker is passed in; this is the other
+half of it, kept apart because these verbs are many and none is on the path of a message.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from fanlog import limits, names
+from fanlog.broker import snapshots
+from fanlog.broker.clock import Clock
+from fanlog.core.records import Activity, Record
+from fanlog.core.share import Share
+from fanlog.errors import AlreadyExists, FailedPrecondition, InvalidArgument, TopicNotFound
+from fanlog.log.api import Damaged, Log
+from fanlog.model import Offset, PartitionId, Snapshot, Subscription, Topic
+from fanlog.specs import (
+    SnapshotSpec,
+    SnapshotUpdate,
+    Start,
+    SubscriptionSpec,
+    SubscriptionUpdate,
+    TopicSpec,
+    TopicUpdate,
+)
+
+if TYPE_CHECKING:
+    from fanlog.broker.broker import Broker
+
+log = logging.getLogger("fanlog.admin")
+
+Resource = TypeVar("Resource")
+
+
+class Admin:
+    """Resource verbs of one broker."""
+
+    def __init__(self, broker: Broker, store: Log, clock: Clock) -> None:
+        self._broker = broker
+        self._store = store
+        self._clock = clock
+
+    # Topics.
+
+    async def create_topic(self, spec: TopicSpec) -> Topic:
+        """Raises AlreadyExists."""
+        topic, records = self._broker.hard.catalog.create_topic(spec)
+        await self._broker.commit(records)
+        return topic
+
+    async def get_topic(self, name: str) -> Topic:
+        topic = self._broker.hard.catalog.topic(name)
+        await self._broker.writer.settled()
+        return topic
+
+    async def update_topic(self, update: TopicUpdate) -> Topic:
+        catalog = self._broker.hard.catalog
+        topic = update.applied_to(catalog.topic(update.name))
+        await self._broker.commit(catalog.put_topic(topic))
+        return topic
+
+    async def delete_topic(self, name: str) -> None:
+        """Subscriptions on it stay, with their backlog; they show `_deleted-topic_`."""
+        catalog = self._broker.hard.catalog
+        await self._broker.commit(catalog.delete_topic(catalog.topic(name)))
+
+    async def list_topics(self, project: str, after: str, limit: int) -> list[Topic]:
+        catalog = self._broker.hard.catalog
+        found = catalog.topic_names(f"projects/{project}/topics/", after)
+        return await self._listed(found, limit, catalog.topic)
+
+    async def list_topic_subscriptions(self, name: str, after: str, limit: int) -> list[str]:
+        catalog = self._broker.hard.catalog
+        found = catalog.subscription_names_of(catalog.topic(name).id, after)
+        return await self._listed(found, limit, str)
+
+    async def list_topic_snapshots(self, name: str, after: str, limit: int) -> list[str]:
+        catalog = self._broker.hard.catalog
+        found = catalog.snapshot_names_of(catalog.topic(name).id, after)
+        return await self._listed(found, limit, str)
+
+    # Subscriptions.
+
+    async def create_subscription(self, spec: SubscriptionSpec) -> Subscription:
+        """Make a subscription; it gets what is published after this, or from `fanlog-start` on.
+
+        Raises:
+            AlreadyExists: One of that name exists.
+            TopicNotFound: Its topic or its dead letter topic does not exist.
+        """
+        catalog = self._broker.hard.catalog
+        # Asked before anything is decided: the answer must not change in between.
+        starts = {
+            partition: await self._start_offset(partition, spec.start)
+            for partition in catalog.topic(spec.topic).partitions
+        }
+        records: list[Record] = []
+        if self._broker.hard.catalog.has_subscription(spec.name):
+            raise AlreadyExists(f"subscription {spec.name!r} exists already")
+        if spec.makes_dead_letter_topic:
+            records += self._make_dead_letter_topic(spec)
+        if spec.dead_letter is not None:
+            self._check_dead_letter_topic(spec.dead_letter.dead_letter_topic)
+        subscription, made = self._make_subscription(spec, starts)
+        await self._broker.writer.submit(records=[*records, *made])[0]
+        return subscription
+
+    async def get_subscription(self, name: str) -> tuple[Subscription, Topic | None]:
+        subscription = self._broker.hard.catalog.subscription(name)
+        topic = self.topic_of(subscription)
+        await self._broker.writer.settled()
+        return subscription, topic
+
+    def topic_of(self, subscription: Subscription) -> Topic | None:
+        return self._broker.hard.catalog.topic_by_id(subscription.topic_id)
+
+    async def update_subscription(self, update: SubscriptionUpdate) -> Subscription:
+        hard = self._broker.hard
+        before = hard.catalog.subscription(update.name)
+        changed = update.applied_to(before)
+        if changed.dead_letter is not None and changed.dead_letter != before.dead_letter:
+            self._check_dead_letter_topic(changed.dead_letter.dead_letter_topic)
+        records: list[Record] = [*hard.catalog.put_subscription(changed)]
+        for share in hard.shares_of(before):
+            decision = share.configure(changed)
+            records += decision.records
+        await self._broker.commit(records)
+        self._broker.wake(changed)
+        return changed
+
+    async def delete_subscription(self, name: str) -> None:
+        subscription = self._broker.hard.catalog.subscription(name)
+        await self._broker.remove_subscription(subscription)
+
+    async def detach_subscription(self, name: str) -> None:
+        """Cut a subscription off its topic: its backlog is let go of, its consumers sent away."""
+        catalog = self._broker.hard.catalog
+        subscription = catalog.subscription(name)
+        error = FailedPrecondition(f"subscription {name!r} is detached from its topic")
+        self._broker.close_feed(subscription, error)
+        await self._broker.commit(catalog.put_subscription(replace(subscription, detached=True)))
+
+    async def list_subscriptions(
+        self, project: str, after: str, limit: int
+    ) -> list[tuple[Subscription, Topic | None]]:
+        catalog = self._broker.hard.catalog
+        found = catalog.subscription_names(f"projects/{project}/subscriptions/", after)
+
+        def with_topic(name: str) -> tuple[Subscription, Topic | None]:
+            subscription = catalog.subscription(name)
+            return subscription, self.topic_of(subscription)
+
+        return await self._listed(found, limit, with_topic)
+
+    # Snapshots.
+
+    async def create_snapshot(self, spec: SnapshotSpec) -> Snapshot:
+        """Remember exactly what a subscription has not acknowledged, and all published later.
+
+        Raises:
+            FailedPrecondition: Its oldest message is too old for the snapshot to live an hour.
+        """
+        source = self._source_of(spec)
+        oldest_s = [await self._oldest_unacked_s(s) for s in self._broker.hard.shares_of(source)]
+        hard = self._broker.hard
+        source = self._source_of(spec)
+        expire_s = min(oldest_s) + limits.SNAPSHOT_LIFE_S
+        if expire_s < self._clock.now() + limits.SNAPSHOT_LIFE_S_MIN:
+            raise FailedPrecondition(
+                f"the oldest unacknowledged message of {spec.subscription!r} is too old: the "
+                "snapshot would expire within an hour"
+            )
+        snapshot, records = hard.catalog.create_snapshot(spec, source, expire_s)
+        shares = hard.shares_of(source)
+        await self._broker.commit([*records, *snapshots.copied(snapshot, shares)])
+        return snapshot
+
+    async def get_snapshot(self, name: str) -> Snapshot:
+        snapshot = self._broker.hard.catalog.snapshot(name)
+        await self._broker.writer.settled()
+        return snapshot
+
+    async def update_snapshot(self, update: SnapshotUpdate) -> Snapshot:
+        catalog = self._broker.hard.catalog
+        before = catalog.snapshot(update.name)
+        changed = update.applied_to(before)
+        now = self._clock.now()
+        if changed.expire_s != before.expire_s and not (
+            now < changed.expire_s <= now + limits.SNAPSHOT_LIFE_S
+        ):
+            raise InvalidArgument("expire_time: must lie in the future, and at most 7 days ahead")
+        await self._broker.commit(catalog.put_snapshot(changed))
+        return changed
+
+    async def delete_snapshot(self, name: str) -> None:
+        hard = self._broker.hard
+        await self._broker.commit(snapshots.removed(hard, hard.catalog.snapshot(name)))
+
+    async def list_snapshots(self, project: str, after: str, limit: int) -> list[Snapshot]:
+        catalog = self._broker.hard.catalog
+        found = catalog.snapshot_names(f"projects/{project}/snapshots/", after)
+        return await self._listed(found, limit, catalog.snapshot)
+
+    # Seek.
+
+    async def seek_to_time(self, name: str, time_s: float) -> None:
+        """Acknowledge all published before, and reopen what is retained of all after."""
+        subscription = self._attached(name)
+        targets: list[tuple[Share, Offset, Offset]] = []
+        for share in self._broker.hard.shares_of(subscription):
+            target = await self._offset_for_time(share.partition, time_s)
+            retained = await self._broker.retention.retained_from(share, self._clock.now())
+            targets.append((share, target, retained))
+        records: list[Record] = []
+        for share, target, retained in targets:
+            start = self._broker.writer.start(share.partition)
+            decision = share.seek(
+                max(target, start), max(retained, start), generation=self._broker.next_generation()
+            )
+            records += decision.records
+        await self._moved(subscription, records)
+
+    async def seek_to_snapshot(self, name: str, snapshot_name: str) -> None:
+        """Take a subscription back to what a snapshot remembers.
+
+        Raises:
+            FailedPrecondition: The snapshot is of another topic.
+        """
+        hard = self._broker.hard
+        subscription = self._attached(name)
+        snapshot = hard.catalog.snapshot(snapshot_name)
+        if snapshot.partitions != subscription.partitions:
+            raise FailedPrecondition(
+                f"snapshot {snapshot_name!r} is of topic {snapshot.topic_shown!r}, not of "
+                f"{subscription.topic_shown!r}, which {name!r} reads"
+            )
+        records: list[Record] = []
+        for share in hard.shares_of(subscription):
+            cursor = hard.cursor_of(snapshot, share.partition)
+            start = self._broker.writer.start(share.partition)
+            generation = self._broker.next_generation()
+            records += share.restore(cursor, start, generation=generation).records
+        await self._moved(subscription, records)
+
+    # Private.
+
+    async def _listed(
+        self, found: Iterator[str], limit: int, get: Callable[[str], Resource]
+    ) -> list[Resource]:
+        resources = [get(name) for name in islice(found, limit)]
+        await self._broker.writer.settled()
+        return resources
+
+    async def _moved(self, subscription: Subscription, records: list[Record]) -> None:
+        await self._broker.commit(records)
+        self._broker.wake(subscription)
+
+    def _attached(self, name: str) -> Subscription:
+        subscription = self._broker.hard.catalog.subscription(name)
+        if subscription.detached:
+            raise FailedPrecondition(f"subscription {name!r} is detached from its topic")
+        return subscription
+
+    def _source_of(self, spec: SnapshotSpec) -> Subscription:
+        return self._attached(spec.subscription)
+
+    async def _start_offset(self, partition: PartitionId, start: Start) -> Offset | None:
+        """Where a new subscription begins; None is the end at the moment it is made."""
+        if start == "now":
+            return None
+        if start == "earliest":
+            return 0
+        assert isinstance(start, float)
+        return await self._offset_for_time(partition, start)
+
+    def _clamped(self, partition: PartitionId, start: Offset | None) -> Offset:
+        writer = self._broker.writer
+        if start is None:
+            return writer.assigned_end(partition)
+        return max(start, writer.start(partition))
+
+    async def _offset_for_time(self, partition: PartitionId, time_s: float) -> Offset:
+        """First offset published at or after a time; the assigned end for a time ahead of all."""
+        offset = await self._store.offset_for_time(partition, max(0, round(time_s * 1e9)))
+        if offset < self._broker.writer.end(partition):
+            return offset
+        return self._broker.writer.assigned_end(partition)
+
+    async def _oldest_unacked_s(self, share: Share) -> float:
+        """Publish time of a share's oldest unacknowledged message; now if it has none."""
+        floor = share.cursor.floor
+        if floor < self._broker.writer.end(share.partition):
+            for item in await self._store.read(share.partition, floor, max_bytes=1):
+                if not isinstance(item, Damaged):
+                    return min(item.publish_time_ns / 1e9, self._clock.now())
+        return self._clock.now()
+
+    def _check_dead_letter_topic(self, name: str) -> None:
+        topic = self._broker.hard.catalog.find_topic(name)
+        if topic is None:
+            raise TopicNotFound(
+                f"dead_letter_policy.dead_letter_topic: topic {name!r} does not exist"
+            )
+        if next(self._broker.hard.catalog.subscription_names_of(topic.id, ""), None) is None:
+            log.warning(
+                "action=dead_letter_topic_unread topic=%s has no subscription; "
+                "dead letters there are lost when nobody reads them in time",
+                name,
+            )
+
+    def _make_dead_letter_topic(self, spec: SubscriptionSpec) -> list[Record]:
+        """The label `fanlog-dead-letter: auto`: a topic for the letters, and a reader for it."""
+        hard = self._broker.hard
+        assert spec.dead_letter is not None
+        topic_name = spec.dead_letter.dead_letter_topic
+        records: list[Record] = []
+        if hard.catalog.find_topic(topic_name) is None:
+            _, made = hard.catalog.create_topic(TopicSpec(name=topic_name))
+            hard.apply_all(made)
+            records += made
+        reader = names.parse_topic(topic_name)
+        reader_name = names.subscription_name(reader.project, reader.id)
+        if not hard.catalog.has_subscription(reader_name):
+            reader_spec = SubscriptionSpec(
+                name=reader_name, topic=topic_name, expiration_ttl_s=None
+            )
+            records += self._make_subscription(reader_spec, {})[1]
+        return records
+
+    def _make_subscription(
+        self, spec: SubscriptionSpec, starts: Mapping[PartitionId, Offset | None]
+    ) -> tuple[Subscription, list[Record]]:
+        """Decide and apply a new subscription; the records are to be submitted."""
+        hard = self._broker.hard
+        subscription, made = hard.catalog.create_subscription(spec, self._clock.now())
+        records: list[Record] = [*made, Activity(subscription.id, self._clock.now())]
+        for partition in subscription.partitions:
+            floor = self._clamped(partition, starts.get(partition))
+            records += Share(subscription, partition, floor).created().records
+        hard.apply_all(records)
+        for share in hard.shares_of(subscription):
+            share.start()
+        return subscription, records

@@ -1,0 +1,487 @@
+"""The broker: one async method per verb of the API. Open this file first.
+
+A message comes in through `publish`, waits in the writer for its commit, and is in the log. The
+commit wakes the feeds of the subscriptions that wait; `pull` and streams take leases from their
+shares (the rules are in `fanlog.core.share`), and `acknowledge` settles them. Whatever a verb
+decides becomes records; records are applied at once, in order, and the answer leaves when
+everything it saw is committed. `fanlog.broker.admin` has the verbs that make and change resources.
+
+If a commit fails, its waiters are told, every consumer is sent away to come again, and hard state
+is loaded from the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from fanlog import limits
+from fanlog.broker.admin import Admin
+from fanlog.broker.clock import Clock
+from fanlog.broker.committer import Committer
+from fanlog.broker.dead_letters import Compose, DeadLetters
+from fanlog.broker.feed import Delivery, Feed
+from fanlog.broker.hard_state import HardState
+from fanlog.broker.metrics import Metrics
+from fanlog.broker.retention import Retention
+from fanlog.broker.timers import Timers
+from fanlog.broker.writer import Publication, Writer
+from fanlog.core.ack_ids import AckIds, ParsedAckIds
+from fanlog.core.flow import Credit
+from fanlog.core.records import Record
+from fanlog.core.share import Decision, Share
+from fanlog.errors import (
+    AckIdsRefused,
+    FailedPrecondition,
+    FanlogError,
+    InvalidArgument,
+    SubscriptionNotFound,
+    Unavailable,
+)
+from fanlog.log.api import Damaged, Log
+from fanlog.log.batch import Body
+from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId
+
+log = logging.getLogger("fanlog.broker")
+
+#: How often retention is looked after; more often while trimmed bytes wait to be freed.
+SWEEP_S = 5.0
+SWEEP_GARBAGE_S = 0.1
+#: Generations of one life of the broker; each start begins a new block of them.
+GENERATIONS_PER_BOOT = 1 << 44
+
+INVALID_ACK_ID = "PERMANENT_FAILURE_INVALID_ACK_ID"
+UNORDERED_ACK_ID = "TRANSIENT_FAILURE_UNORDERED_ACK_ID"
+#: For ids that were fine in a request that was refused for others: send them again.
+NOT_APPLIED = "TRANSIENT_FAILURE_REQUEST_NOT_APPLIED"
+
+
+class Broker:
+    """One broker on one log. Lives on one loop; not safe to use from another thread.
+
+    `await start()` before the first verb, `await stop()` after the last; the log stays open.
+    """
+
+    def __init__(
+        self,
+        store: Log,
+        committer: Committer,
+        clock: Clock,
+        *,
+        compose: Compose,
+        jitter: Callable[[], float],
+        disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES,
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._clock = clock
+        self._jitter = jitter
+        self.metrics = Metrics()
+        self.hard = HardState()
+        self._ack_ids = AckIds(store.identity)
+        self._generation = 0
+        self._feeds: dict[SubscriptionId, Feed] = {}
+        self._feeds_on: defaultdict[PartitionId, set[Feed]] = defaultdict(set)
+        self._active: dict[SubscriptionId, float] = {}
+        self._timers = Timers(clock, self._expire)
+        self.writer = Writer(
+            store,
+            committer,
+            clock,
+            self.metrics,
+            disk_reserve_bytes=disk_reserve_bytes,
+            on_commit=self._wake,
+            on_failure=self._recover,
+        )
+        self._dead_letters = DeadLetters(
+            lambda: self.hard, store, self.writer, clock, self.metrics, compose, self.decide
+        )
+        self.retention = Retention(
+            lambda: self.hard, store, self.writer, self.decide, self.remove_subscription
+        )
+        self.admin = Admin(self, store, clock)
+        self._sweeper: asyncio.Task[None] | None = None
+        self._draining: Unavailable | None = None
+
+    # Life.
+
+    async def start(self) -> None:
+        """Load hard state and begin to serve.
+
+        Raises:
+            DataLoss: Hard state cannot be read; nothing was changed.
+        """
+        self._load()
+        await self.commit(self.hard.catalog.booted())
+        self._generation = self.hard.catalog.boots * GENERATIONS_PER_BOOT
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep_for_ever())
+
+    def drain(self) -> None:
+        """Send every consumer away with UNAVAILABLE and take no new ones."""
+        self._draining = Unavailable("the broker is stopping; connect again")
+        for feed in list(self._feeds.values()):
+            feed.close(self._draining)
+
+    async def stop(self) -> None:
+        """Finish what was begun; everything answered is durable when this returns."""
+        self.drain()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            await asyncio.gather(self._sweeper, return_exceptions=True)
+        await self._dead_letters.drain()
+        await self.writer.drain()
+        self._timers.clear()
+        self._committer.close()
+
+    # Publishing.
+
+    async def publish(self, topic_name: str, body: Body) -> tuple[PartitionId, Offset]:
+        """Append messages to a topic, all or nothing; durable when this returns.
+
+        Raises:
+            TopicNotFound: There is no such topic.
+            DiskFull: Only the reserve is left.
+        """
+        self._check_serving()
+        topic = self.hard.catalog.topic(topic_name)
+        self.writer.check_room(len(body.content))
+        partition = topic.partitions[0]
+        committed, base = self.writer.submit(publication=Publication(topic.id, partition, body))
+        self.metrics.publish_requests += 1
+        await committed
+        return partition, base
+
+    # Delivery.
+
+    async def pull(
+        self, name: str, *, max_messages: int, wait_s: float
+    ) -> tuple[Subscription, Delivery | None]:
+        """Lease up to `max_messages`; wait for the first one at most `wait_s`.
+
+        Raises:
+            SubscriptionNotFound: There is no such subscription, or it was deleted meanwhile.
+            FailedPrecondition: The subscription is detached.
+        """
+        subscription, feed = self.attach(name)
+        deadline_s = self._clock.now() + wait_s
+        timer = None
+        credit = Credit()
+        try:
+            while True:
+                version = feed.version
+                delivery = await feed.take(
+                    credit,
+                    max_messages=min(max_messages, limits.PULL_MESSAGES_MAX),
+                    max_bytes=limits.ANSWER_BYTES_MAX,
+                    deadline_s=subscription.ack_deadline_s,
+                )
+                if delivery is not None or self._clock.now() >= deadline_s:
+                    break
+                if timer is None:
+                    timer = self._clock.call_at(deadline_s, feed.wake)
+                await feed.wait(version)
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self.detach(subscription, feed)
+        if delivery is None:
+            await self.writer.settled()
+        else:
+            self.delivered(subscription, delivery)
+        return subscription, delivery
+
+    def attach(self, name: str) -> tuple[Subscription, Feed]:
+        """The feed of a subscription, for one consumer; give it back with `detach`."""
+        self._check_serving()
+        subscription = self._readable(name)
+        self._active[subscription.id] = self._clock.now()
+        feed = self._feeds.get(subscription.id)
+        if feed is None:
+            feed = self._new_feed(subscription)
+        feed.users += 1
+        return subscription, feed
+
+    def detach(self, subscription: Subscription, feed: Feed) -> None:
+        """A consumer leaves. Its leases run on to their deadlines."""
+        feed.users -= 1
+        self._active[subscription.id] = self._clock.now()
+        if feed.users == 0 and self._feeds.get(subscription.id) is feed:
+            del self._feeds[subscription.id]
+            for share in feed.shares:
+                self._feeds_on[share.partition].discard(feed)
+                if not self._feeds_on[share.partition]:
+                    del self._feeds_on[share.partition]
+
+    def delivered(self, subscription: Subscription, delivery: Delivery) -> None:
+        self.metrics.of(subscription.id).delivered += delivery.count
+
+    def ack_id_prefix(self, subscription: Subscription, delivery: Delivery) -> str:
+        """What the ack ids of a delivery begin with; twelve hex digits of the offset follow."""
+        return self._ack_ids.prefix(subscription.id, delivery.partition, delivery.generation)
+
+    async def acknowledge(self, name: str, ack_ids: Sequence[str]) -> None:
+        """Acknowledge messages; durable when this returns.
+
+        Raises:
+            InvalidArgument: An id is not one of this broker's; nothing changed.
+            AckIdsRefused: Exactly-once, and an id is stale or early; nothing changed.
+        """
+        subscription, parsed = self._parse(name, ack_ids)
+        refused = await self._settle_all(subscription, parsed, None, partial=False)
+        self._raise_refused(subscription, ack_ids, parsed, refused)
+
+    async def modify_ack_deadline(self, name: str, ack_ids: Sequence[str], seconds: int) -> None:
+        """Give leases `seconds` from now; zero is a nack. Errors as for `acknowledge`."""
+        subscription, parsed = self._parse(name, ack_ids)
+        refused = await self._settle_all(subscription, parsed, seconds, partial=False)
+        self._raise_refused(subscription, ack_ids, parsed, refused)
+
+    async def settle_some(
+        self, subscription: Subscription, ack_ids: Sequence[str], seconds: int | None
+    ) -> dict[str, str]:
+        """Acknowledge (`seconds` None) or change deadlines, as much as can be; for streams.
+
+        Returns why each refused id was refused; at least once, none is.
+        """
+        parsed = self._ack_ids.parse(subscription.id, ack_ids)
+        refused = await self._settle_all(subscription, parsed, seconds, partial=True)
+        if not subscription.enable_exactly_once:
+            return {}
+        return self._failures(subscription, parsed, refused)
+
+    # Deciding.
+
+    def decide(self, share: Share, decision: Decision) -> asyncio.Future[None] | None:
+        """Apply a share's decision and put it on its way; its future, if anything is to commit."""
+        committed = None
+        if decision.records:
+            self.hard.apply_all(decision.records)
+            committed, _ = self.writer.submit(records=decision.records)
+        if decision.dead_letters:
+            self._dead_letters.add(share, decision.dead_letters)
+        self._timers.watch(share)
+        if decision.grant is None:
+            feed = self._feeds.get(share.settings.id)
+            if feed is not None:
+                feed.wake()
+        return committed
+
+    async def commit(self, records: Iterable[Record]) -> None:
+        """Apply records and wait until they are durable."""
+        records = list(records)
+        self.hard.apply_all(records)
+        await self.writer.submit(records=records)[0]
+
+    def next_generation(self) -> int:
+        self._generation += 1
+        return self._generation
+
+    def remove_subscription(self, subscription: Subscription) -> asyncio.Future[None]:
+        """Delete a subscription and send its consumers away."""
+        records: list[Record] = []
+        for share in self.hard.shares_of(subscription):
+            records += share.removed()
+        records += self.hard.catalog.delete_subscription(subscription)
+        self.close_feed(
+            subscription, SubscriptionNotFound(f"subscription {subscription.name!r} was deleted")
+        )
+        self.hard.apply_all(records)
+        self._active.pop(subscription.id, None)
+        self.metrics.subscriptions.pop(subscription.id, None)
+        return self.writer.submit(records=records)[0]
+
+    def close_feed(self, subscription: Subscription, error: FanlogError) -> None:
+        feed = self._feeds.pop(subscription.id, None)
+        if feed is not None:
+            feed.close(error)
+            for share in feed.shares:
+                self._feeds_on[share.partition].discard(feed)
+
+    def wake(self, subscription: Subscription) -> None:
+        feed = self._feeds.get(subscription.id)
+        if feed is not None:
+            feed.wake()
+
+    # Private.
+
+    def _check_serving(self) -> None:
+        if self._draining is not None:
+            raise self._draining
+
+    def _readable(self, name: str) -> Subscription:
+        subscription = self.hard.catalog.subscription(name)
+        if subscription.detached:
+            raise FailedPrecondition(f"subscription {name!r} is detached from its topic")
+        return subscription
+
+    def _new_feed(self, subscription: Subscription) -> Feed:
+        feed = Feed(
+            self.hard.shares_of(subscription),
+            self._store,
+            end=self.writer.end,
+            now=self._clock.now,
+            next_generation=self.next_generation,
+            decide=self.decide,
+            on_damage=self._damaged,
+        )
+        self._feeds[subscription.id] = feed
+        for share in feed.shares:
+            self._feeds_on[share.partition].add(feed)
+        return feed
+
+    def _parse(self, name: str, ack_ids: Sequence[str]) -> tuple[Subscription, ParsedAckIds]:
+        subscription = self._readable(name)
+        parsed = self._ack_ids.parse(subscription.id, ack_ids)
+        if parsed.malformed and not subscription.enable_exactly_once:
+            raise InvalidArgument(
+                f"ack_ids: {parsed.malformed[0][:80]!r} is not an ack id of this service"
+                + (f" ({len(parsed.malformed)} such ids)" if len(parsed.malformed) > 1 else "")
+            )
+        return subscription, parsed
+
+    async def _settle_all(
+        self,
+        subscription: Subscription,
+        parsed: ParsedAckIds,
+        seconds: int | None,
+        *,
+        partial: bool,
+    ) -> list[tuple[PartitionId, Decision]]:
+        """Acknowledge or change deadlines on each share, and wait for the commit."""
+        self._active[subscription.id] = self._clock.now()
+        if (
+            subscription.enable_exactly_once
+            and not partial
+            and (parsed.malformed or parsed.foreign)
+        ):
+            return []
+        decisions: list[tuple[PartitionId, Decision]] = []
+        committed: asyncio.Future[None] | None = None
+        for partition, by_generation in parsed.offsets.items():
+            share = self.hard.share(subscription.id, partition)
+            if share is None:
+                continue
+            if share.unplaced:
+                await self._place_restored(subscription, share)
+            now = self._clock.now()
+            if seconds is None:
+                decision = share.acknowledge(now, by_generation, partial=partial)
+            else:
+                decision = share.modify_ack_deadline(
+                    now, by_generation, seconds, jitter=self._jitter(), partial=partial
+                )
+            self._count(subscription, decision, seconds)
+            committed = self.decide(share, decision) or committed
+            decisions.append((partition, decision))
+        if committed is not None:
+            await committed
+        return decisions
+
+    async def _place_restored(self, subscription: Subscription, share: Share) -> None:
+        feed = self._feeds.get(subscription.id) or self._new_feed(subscription)
+        await feed.place_restored(share)
+
+    def _count(self, subscription: Subscription, decision: Decision, seconds: int | None) -> None:
+        metrics = self.metrics.of(subscription.id)
+        metrics.refused += len(decision.invalid) + len(decision.early)
+        if seconds is None:
+            metrics.acknowledged += decision.count
+        elif seconds == 0:
+            metrics.nacked += decision.count
+
+    def _raise_refused(
+        self,
+        subscription: Subscription,
+        ack_ids: Sequence[str],
+        parsed: ParsedAckIds,
+        decisions: Sequence[tuple[PartitionId, Decision]],
+    ) -> None:
+        if not subscription.enable_exactly_once:
+            return
+        failures = self._failures(subscription, parsed, decisions)
+        if failures:
+            count = len(failures)
+            raise AckIdsRefused(
+                f"{count} of {len(ack_ids)} ack ids of {subscription.name!r} are stale or not in "
+                "order; nothing of the request was applied",
+                dict.fromkeys(ack_ids, NOT_APPLIED) | failures,
+            )
+
+    def _failures(
+        self,
+        subscription: Subscription,
+        parsed: ParsedAckIds,
+        decisions: Sequence[tuple[PartitionId, Decision]],
+    ) -> dict[str, str]:
+        failures = dict.fromkeys([*parsed.malformed, *parsed.foreign], INVALID_ACK_ID)
+        for partition, decision in decisions:
+            for refused, why in (
+                (decision.invalid, INVALID_ACK_ID),
+                (decision.early, UNORDERED_ACK_ID),
+            ):
+                for generation, offset in refused:
+                    prefix = self._ack_ids.prefix(subscription.id, partition, generation)
+                    failures[f"{prefix}{offset:012x}"] = why
+        return failures
+
+    def _expire(self, share: Share) -> None:
+        if self.hard.share(share.settings.id, share.partition) is not share:
+            return
+        decision = share.expire(self._clock.now(), jitter=self._jitter())
+        self.metrics.of(share.settings.id).expired += decision.count
+        self.decide(share, decision)
+
+    def _wake(self, partitions: Iterable[PartitionId]) -> None:
+        for partition in partitions:
+            for feed in self._feeds_on.get(partition, ()):
+                feed.wake()
+
+    def _damaged(self, damaged: Damaged) -> None:
+        self.metrics.batches_damaged += 1
+        log.error(
+            "action=batch_quarantined partition=%d base_offset=%d count=%d reason=%s",
+            damaged.partition,
+            damaged.base_offset,
+            damaged.count,
+            damaged.reason,
+        )
+
+    def _load(self) -> None:
+        self.hard = HardState.load(self._store.state())
+        for share in self.hard.shares():
+            self._timers.watch(share)
+
+    def _recover(self, error: FanlogError) -> None:
+        """A commit failed: what was decided on top of it never happened."""
+        log.error("action=commit_failed error=%s; loading hard state again", error)
+        for subscription_id in list(self._feeds):
+            feed = self._feeds.pop(subscription_id)
+            feed.close(Unavailable("the broker is recovering from a failed commit; try again"))
+        self._feeds_on.clear()
+        self._timers.clear()
+        self._dead_letters.clear()
+        self._load()
+
+    async def _sweep_for_ever(self) -> None:
+        while True:
+            await self._sleep(SWEEP_GARBAGE_S if self._store.has_garbage else SWEEP_S)
+            try:
+                await self.sweep()
+            except FanlogError as error:
+                log.error("action=sweep_failed error=%s; trying again in %d s", error, SWEEP_S)
+
+    async def sweep(self) -> None:
+        """Expire and trim once, now."""
+        for subscription_id in self._feeds:
+            self._active[subscription_id] = self._clock.now()
+        await self.retention.sweep(self._clock.now(), self._active)
+
+    async def _sleep(self, seconds: float) -> None:
+        woken = asyncio.Event()
+        timer = self._clock.call_at(self._clock.now() + seconds, woken.set)
+        try:
+            await woken.wait()
+        finally:
+            timer.cancel()

@@ -1,0 +1,86 @@
+"""Time as a port: what the broker asks, so that tests and the simulator can answer.
+
+Two readings. `now` is steady: it never steps, whatever is done to the machine's clock, so that a
+lease lasts as long as it says. `wall_ns` is what a person would read, for publish times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds since the epoch, steady."""
+
+    def wall_ns(self) -> int:
+        """Nanoseconds since the epoch, as the machine's clock says."""
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
+        """Call back on the loop, once `now()` has reached `when`."""
+
+
+class SystemClock:
+    """The machine's clock, on the running loop."""
+
+    def __init__(self) -> None:
+        self._epoch = time.time() - time.monotonic()
+
+    def now(self) -> float:
+        return self._epoch + time.monotonic()
+
+    def wall_ns(self) -> int:
+        return time.time_ns()
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_later(max(0.0, when - self.now()), callback)
+
+
+class ManualClock:
+    """A clock that stands still until it is told otherwise; for tests."""
+
+    def __init__(self, start: float = 1_000_000.0) -> None:
+        self._now = start
+        self._timers: list[tuple[float, int, _ManualTimer]] = []
+        self._count = 0
+
+    def now(self) -> float:
+        return self._now
+
+    def wall_ns(self) -> int:
+        return int(self._now * 1e9)
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
+        timer = _ManualTimer(callback)
+        self._count += 1
+        heapq.heappush(self._timers, (when, self._count, timer))
+        return timer
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; what falls due on the way is called in order."""
+        target = self._now + seconds
+        while self._timers and self._timers[0][0] <= target:
+            when, _, timer = heapq.heappop(self._timers)
+            self._now = max(self._now, when)
+            timer.fire()
+        self._now = target
+
+
+class _ManualTimer:
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self._callback = None
+
+    def fire(self) -> None:
+        if self._callback is not None:
+            self._callback()

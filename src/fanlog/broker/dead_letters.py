@@ -1,0 +1,176 @@
+"""Forwarding dead letters: the copy and the acknowledgement of the original are one commit.
+
+One task for the whole broker, so that letters of a share leave in the order they were decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Protocol
+
+from pyroaring import BitMap64
+
+from fanlog.broker.clock import Clock
+from fanlog.broker.hard_state import HardState
+from fanlog.broker.metrics import Metrics
+from fanlog.broker.writer import Publication, Writer
+from fanlog.core.share import DeadLetter, Decision, Share
+from fanlog.errors import FanlogError
+from fanlog.log.api import Damaged, Log
+from fanlog.log.batch import Batch, Body
+from fanlog.model import Offset, Topic
+
+log = logging.getLogger("fanlog.dead_letters")
+
+#: Letters read and forwarded in one commit at most.
+LETTERS_MAX = 1_000
+
+
+class Compose(Protocol):
+    """Builds the body of forwarded messages; the wire layer knows how messages are written."""
+
+    def __call__(self, messages: Sequence[tuple[Batch, int, Mapping[str, str]]]) -> Body:
+        """Copies of the messages at (batch, index), each with attributes added."""
+
+
+def attributes_of(share: Share, batch: Batch, letter: DeadLetter) -> dict[str, str]:
+    """What a dead letter says about where it came from: Google's four, then ours."""
+    subscription = share.settings
+    _, project, _, name = subscription.name.split("/", 3)
+    seconds, nanoseconds = divmod(batch.publish_time_ns, 1_000_000_000)
+    return {
+        "CloudPubSubDeadLetterSourceDeliveryCount": str(letter.attempts),
+        "CloudPubSubDeadLetterSourceSubscription": name,
+        "CloudPubSubDeadLetterSourceSubscriptionProject": project,
+        "CloudPubSubDeadLetterSourceTopicPublishTime": _rfc3339(seconds, nanoseconds),
+        "fanlog-dead-letter-reason": letter.reason,
+        "fanlog-source-topic": subscription.topic,
+        "fanlog-source-message-id": f"{batch.partition}{letter.offset:012d}",
+    }
+
+
+class DeadLetters:
+    """Takes letters as they are decided, forwards them in the background."""
+
+    def __init__(
+        self,
+        hard: Callable[[], HardState],
+        store: Log,
+        writer: Writer,
+        clock: Clock,
+        metrics: Metrics,
+        compose: Compose,
+        decided: Callable[[Share, Decision], object],
+    ) -> None:
+        self._hard = hard
+        self._store = store
+        self._writer = writer
+        self._clock = clock
+        self._metrics = metrics
+        self._compose = compose
+        self._decided = decided
+        self._waiting: list[tuple[Share, Sequence[DeadLetter]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, share: Share, letters: Sequence[DeadLetter]) -> None:
+        for first in range(0, len(letters), LETTERS_MAX):
+            self._waiting.append((share, letters[first : first + LETTERS_MAX]))
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def clear(self) -> None:
+        """Forget what waits: hard state was loaded again, and the shares with it."""
+        self._waiting.clear()
+
+    async def drain(self) -> None:
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                share, letters = self._waiting.pop(0)
+                try:
+                    await self._forward(share, letters)
+                except FanlogError as error:
+                    # The commit failed; the letters come again when hard state is loaded.
+                    log.error("action=dead_letter_failed error=%s", error)
+        finally:
+            self._task = None
+
+    async def _forward(self, share: Share, letters: Sequence[DeadLetter]) -> None:
+        batches = await self._read(share, letters)
+        hard, policy = self._hard(), share.settings.dead_letter
+        if hard.share(share.settings.id, share.partition) is not share:
+            return
+        offsets = BitMap64(letter.offset for letter in letters)
+        topic = None if policy is None else hard.catalog.find_topic(policy.dead_letter_topic)
+        if topic is None:
+            self._keep(share, offsets)
+            return
+        found = [letter for letter in letters if letter.offset in batches]
+        if not found:
+            return
+        committed = self._commit(share, topic, found, batches)
+        await committed
+
+    def _commit(
+        self,
+        share: Share,
+        topic: Topic,
+        letters: Sequence[DeadLetter],
+        batches: Mapping[Offset, Batch],
+    ) -> asyncio.Future[None]:
+        body = self._compose(
+            [
+                (
+                    batches[letter.offset],
+                    letter.offset - batches[letter.offset].base_offset,
+                    attributes_of(share, batches[letter.offset], letter),
+                )
+                for letter in letters
+            ]
+        )
+        decision = share.forwarded(BitMap64(letter.offset for letter in letters))
+        self._hard().apply_all(decision.records)
+        committed, _ = self._writer.submit(
+            records=decision.records,
+            publication=Publication(topic.id, topic.partitions[0], body),
+        )
+        self._metrics.of(share.settings.id).dead_lettered += decision.count
+        decision.records = []
+        self._decided(share, decision)
+        return committed
+
+    def _keep(self, share: Share, offsets: BitMap64) -> None:
+        policy = share.settings.dead_letter
+        log.warning(
+            "action=dead_letter_topic_missing subscription=%s topic=%s messages=%d "
+            "the messages stay in the subscription and are tried again",
+            share.settings.name,
+            policy.dead_letter_topic if policy is not None else "(policy removed)",
+            len(offsets),
+        )
+        self._metrics.of(share.settings.id).dead_letter_failed += len(offsets)
+        self._decided(share, share.forward_failed(self._clock.now(), offsets))
+
+    async def _read(self, share: Share, letters: Sequence[DeadLetter]) -> dict[Offset, Batch]:
+        """The batch of each letter; one that cannot be read is left out and stays unacked."""
+        found: dict[Offset, Batch] = {}
+        batch: Batch | None = None
+        for letter in sorted(letters, key=lambda letter: letter.offset):
+            if batch is None or letter.offset >= batch.end_offset:
+                items = await self._store.read(share.partition, letter.offset, max_bytes=1)
+                batch = next((i for i in items if not isinstance(i, Damaged)), None)
+            if batch is not None and batch.base_offset <= letter.offset:
+                found[letter.offset] = batch
+        return found
+
+
+def _rfc3339(seconds: int, nanoseconds: int) -> str:
+    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    fraction = f".{nanoseconds // 1_000_000:03d}" if nanoseconds else ""
+    return f"{text}{fraction}+00:00"

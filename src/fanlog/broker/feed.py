@@ -1,0 +1,207 @@
+"""The feed: what the consumers of one subscription draw from, and wait at.
+
+Pulls and streams are alike to it: each has a `Credit`, takes what is there, and waits when there is
+nothing. Soft state only; a feed exists while somebody uses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fanlog import limits
+from fanlog.core.cursor import Range
+from fanlog.core.flow import Credit
+from fanlog.core.share import Decision, Grant, Share
+from fanlog.errors import FanlogError
+from fanlog.log.api import Damaged, Log
+from fanlog.log.batch import Batch
+from fanlog.model import Offset, PartitionId
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Messages of one lease, to be framed: runs of offsets, and the batches they stand in."""
+
+    partition: PartitionId
+    generation: int
+    #: Batch, first index and end index in it.
+    runs: Sequence[tuple[Batch, int, int]]
+    count: int
+    #: Delivery attempts by offset for those above `attempt`.
+    attempts: dict[Offset, int]
+    #: Delivery attempt of the others; 0 when the subscription has no dead letter policy.
+    attempt: int
+
+
+class Feed:
+    """Hands out the messages of one subscription's shares.
+
+    `decide` applies a decision and returns the future of its commit; `now` and `generation` are
+    the broker's. All methods run on the loop.
+    """
+
+    def __init__(
+        self,
+        shares: Sequence[Share],
+        log: Log,
+        *,
+        end: Callable[[PartitionId], Offset],
+        now: Callable[[], float],
+        next_generation: Callable[[], int],
+        decide: Callable[[Share, Decision], asyncio.Future[None] | None],
+        on_damage: Callable[[Damaged], None],
+    ) -> None:
+        self.shares = shares
+        self._log = log
+        self._end = end
+        self._now = now
+        self._next_generation = next_generation
+        self._decide = decide
+        self._on_damage = on_damage
+        self._lock = asyncio.Lock()
+        self._waiters: set[asyncio.Future[None]] = set()
+        #: Grows with every wake-up: one that comes while a consumer is busy is not lost.
+        self.version = 0
+        self._closed: FanlogError | None = None
+        #: Consumers using the feed now; it is forgotten at zero.
+        self.users = 0
+
+    @property
+    def has_waiters(self) -> bool:
+        return bool(self._waiters)
+
+    def wake(self) -> None:
+        """Something may have changed: let everybody who waits look again."""
+        self.version += 1
+        if self._waiters:
+            waiters, self._waiters = self._waiters, set()
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    def close(self, error: FanlogError) -> None:
+        """End all consumers with `error`: the subscription is gone, or the broker drains."""
+        self._closed = error
+        self.wake()
+
+    async def wait(self, version: int) -> None:
+        """Return when the feed was woken since it had `version`."""
+        if self.version != version:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiters.discard(waiter)
+
+    async def take(
+        self, consumer: Credit, *, max_messages: int, max_bytes: int, deadline_s: float
+    ) -> Delivery | None:
+        """Lease what is free and fits; None when there is nothing for this consumer now.
+
+        What is returned is committed, and under exactly-once so is its lease.
+
+        Raises:
+            FanlogError: The feed was closed.
+        """
+        async with self._lock:
+            for share in self.shares:
+                delivery = await self._take_from(
+                    share, consumer, max_messages, max_bytes, deadline_s
+                )
+                if delivery is not None:
+                    return delivery
+        if self._closed is not None:
+            raise self._closed
+        return None
+
+    def _is_closed(self) -> bool:
+        return self._closed is not None
+
+    async def place_restored(self, share: Share) -> None:
+        """Find the keys of leases that outlived a restart, so that their acks can be judged."""
+        async with self._lock:
+            while share.unplaced:
+                last = share.unplaced.max()
+                before = share.next_offset
+                batches = await self._read(share, [(before, last + 1)], limits.READ_BYTES_MAX)
+                share.scan(last + 1, batches)
+                if share.next_offset == before:
+                    return
+
+    async def _take_from(
+        self, share: Share, consumer: Credit, max_messages: int, max_bytes: int, deadline_s: float
+    ) -> Delivery | None:
+        while not self._is_closed():
+            end = self._end(share.partition)
+            budget = consumer.budget(max_messages, max_bytes)
+            if not budget.messages or not (budget.size_bytes or budget.at_least_one):
+                return None
+            ranges = share.plan(consumer, end, budget.messages)
+            if not ranges:
+                return None
+            batches = await self._read(share, ranges, budget.size_bytes)
+            if self._is_closed():
+                return None
+            decision = share.lease(
+                consumer,
+                end,
+                batches,
+                budget,
+                generation=self._next_generation(),
+                deadline_s=self._now() + deadline_s,
+            )
+            committed = self._decide(share, decision)
+            if decision.grant is not None:
+                if committed is not None:
+                    await committed
+                return _delivery(share, decision.grant, batches)
+            if not decision.has_progressed:
+                return None
+        return None
+
+    async def _read(self, share: Share, ranges: Sequence[Range], max_bytes: int) -> list[Batch]:
+        """Batches that cover the front of `ranges`; at least the first offset is in them."""
+        batches: list[Batch] = []
+        size_bytes, covered = 0, -1
+        max_bytes = min(max_bytes, limits.READ_BYTES_MAX)
+        for start, stop in ranges:
+            position = max(start, covered)
+            while position < stop and size_bytes <= max_bytes:
+                found = await self._log.read(
+                    share.partition, position, max_bytes=max(1, max_bytes - size_bytes)
+                )
+                if not found:
+                    break
+                for item in found:
+                    if isinstance(item, Damaged):
+                        self._on_damage(item)
+                        share.skip(item.base_offset, item.base_offset + item.count)
+                        covered = item.base_offset + item.count
+                    else:
+                        batches.append(item)
+                        size_bytes += len(item.content)
+                        covered = item.end_offset
+                position = covered
+            if size_bytes > max_bytes:
+                break
+        return batches
+
+
+def _delivery(share: Share, grant: Grant, batches: Sequence[Batch]) -> Delivery:
+    by_base = {batch.base_offset: batch for batch in batches}
+    runs = [(by_base[run.base], run.start - run.base, run.end - run.base) for run in grant.runs]
+    attempts: dict[Offset, int] = {}
+    attempt = 0
+    if share.settings.dead_letter is not None:
+        attempt = 1
+        if share.has_attempts:
+            for run in grant.runs:
+                for offset in range(run.start, run.end):
+                    failures = share.attempts_of(offset)
+                    if failures:
+                        attempts[offset] = failures + 1
+    return Delivery(share.partition, grant.generation, runs, grant.count, attempts, attempt)

@@ -1,0 +1,68 @@
+"""Counts of what happens, as plain numbers; the HTTP server shows them.
+
+One object for the broker, one small one for each subscription that did anything.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+from fanlog.model import SubscriptionId
+
+COMMIT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+COMMIT_BYTES = (1e3, 1e4, 1e5, 1e6, 4e6, 16e6, 64e6)
+
+
+class Histogram:
+    """Counts by upper bound, as Prometheus wants them."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        #: One more than bounds: the last counts what is above them all.
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+
+@dataclass(slots=True)
+class SubscriptionMetrics:
+    delivered: int = 0
+    acknowledged: int = 0
+    nacked: int = 0
+    expired: int = 0
+    dead_lettered: int = 0
+    #: Times a message stayed because its dead letter topic does not exist.
+    dead_letter_failed: int = 0
+    #: Ack ids refused under exactly-once.
+    refused: int = 0
+
+
+@dataclass(slots=True)
+class Metrics:
+    published: int = 0
+    published_bytes: int = 0
+    publish_requests: int = 0
+    commits_failed: int = 0
+    batches_damaged: int = 0
+    streams: int = 0
+    commit_seconds: Histogram = field(default_factory=lambda: Histogram(COMMIT_SECONDS))
+    commit_bytes: Histogram = field(default_factory=lambda: Histogram(COMMIT_BYTES))
+    subscriptions: dict[SubscriptionId, SubscriptionMetrics] = field(default_factory=dict)
+
+    def committed(self, size_bytes: int, messages: int, seconds: float) -> None:
+        self.commit_seconds.observe(seconds)
+        self.commit_bytes.observe(size_bytes)
+        self.published += messages
+        self.published_bytes += size_bytes
+
+    def of(self, subscription: SubscriptionId) -> SubscriptionMetrics:
+        found = self.subscriptions.get(subscription)
+        if found is None:
+            found = self.subscriptions[subscription] = SubscriptionMetrics()
+        return found

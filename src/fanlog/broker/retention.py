@@ -1,0 +1,150 @@
+"""Retention: what expires, and what the log may let go of.
+
+A message stays while its topic's retention holds it; or some subscription has it unacknowledged
+within that subscription's retention, retains acknowledged ones, or a snapshot is on it. Nothing
+else pins it. Everything here works on whole partitions and is safe to repeat.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+
+from fanlog.broker import snapshots
+from fanlog.broker.hard_state import HardState
+from fanlog.broker.writer import Writer
+from fanlog.core.records import Activity, Record
+from fanlog.core.share import Decision, Share
+from fanlog.limits import HOUR_S
+from fanlog.log.api import Log, Trim
+from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId
+
+log = logging.getLogger("fanlog.retention")
+
+
+class Retention:
+    """Sweeps the broker's state; the broker calls `sweep` every few seconds."""
+
+    def __init__(
+        self,
+        hard: Callable[[], HardState],
+        store: Log,
+        writer: Writer,
+        decided: Callable[[Share, Decision], object],
+        delete_subscription: Callable[[Subscription], object],
+    ) -> None:
+        self._hard = hard
+        self._store = store
+        self._writer = writer
+        self._decided = decided
+        self._delete_subscription = delete_subscription
+
+    async def sweep(self, now: float, active: dict[SubscriptionId, float]) -> None:
+        """Expire messages, snapshots and idle subscriptions; then trim the log.
+
+        `active` says when each subscription was last used in this life of the broker.
+        """
+        self._note_activity(active)
+        self._expire_subscriptions(now)
+        self._expire_snapshots(now)
+        horizons = await self._horizons(now)
+        self._expire_messages(horizons)
+        await self._trim(horizons)
+
+    async def retained_from(self, share: Share, now: float) -> Offset:
+        """First offset that a seek can bring back although it was acknowledged."""
+        subscription = share.settings
+        candidates = [self._writer.end(share.partition)]
+        if subscription.retain_acked:
+            retained_s = now - subscription.message_retention_s
+            candidates.append(await self._offset_at(share.partition, retained_s))
+        topic = self._hard().catalog.topic_by_id(subscription.topic_id)
+        if topic is not None and topic.message_retention_s is not None:
+            retained_s = now - topic.message_retention_s
+            candidates.append(await self._offset_at(share.partition, retained_s))
+        return min(candidates)
+
+    def _note_activity(self, active: dict[SubscriptionId, float]) -> None:
+        hard = self._hard()
+        records: list[Record] = [
+            Activity(subscription_id, last_s)
+            for subscription_id, last_s in active.items()
+            if hard.catalog.subscription_by_id(subscription_id) is not None
+            and last_s - hard.activity.get(subscription_id, 0.0) > HOUR_S
+        ]
+        if records:
+            hard.apply_all(records)
+            self._writer.submit(records=records)
+
+    def _expire_subscriptions(self, now: float) -> None:
+        hard = self._hard()
+        for subscription in list(hard.catalog.subscriptions()):
+            ttl_s = subscription.expiration_ttl_s
+            if ttl_s is None:
+                continue
+            last_s = hard.activity.get(subscription.id, subscription.created_s)
+            if now - last_s > ttl_s:
+                log.info("action=subscription_expired subscription=%s", subscription.name)
+                self._delete_subscription(subscription)
+
+    def _expire_snapshots(self, now: float) -> None:
+        hard = self._hard()
+        for snapshot in list(hard.catalog.snapshots()):
+            if snapshot.expire_s <= now:
+                log.info("action=snapshot_expired snapshot=%s", snapshot.name)
+                records = snapshots.removed(hard, snapshot)
+                hard.apply_all(records)
+                self._writer.submit(records=records)
+
+    async def _horizons(self, now: float) -> dict[tuple[PartitionId, float], Offset]:
+        """First offset within each retention that somebody has, per partition."""
+        hard = self._hard()
+        wanted = {(share.partition, share.settings.message_retention_s) for share in hard.shares()}
+        for topic in hard.catalog.topics():
+            if topic.message_retention_s is not None:
+                wanted |= {(p, topic.message_retention_s) for p in topic.partitions}
+        return {
+            (partition, retention_s): await self._offset_at(partition, now - retention_s)
+            for partition, retention_s in wanted
+        }
+
+    def _expire_messages(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
+        for share in list(self._hard().shares()):
+            horizon = horizons.get((share.partition, share.settings.message_retention_s), 0)
+            horizon = max(horizon, self._writer.start(share.partition))
+            if share.cursor.floor < horizon:
+                self._decided(share, share.advance(horizon))
+
+    async def _trim(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
+        """Let go of what nobody needs; a partition nobody knows is dropped."""
+        hard = self._hard()
+        needed: defaultdict[PartitionId, list[Offset]] = defaultdict(list)
+        for topic in hard.catalog.topics():
+            for partition in topic.partitions:
+                keep = self._writer.end(partition)
+                if topic.message_retention_s is not None:
+                    keep = horizons.get((partition, topic.message_retention_s), 0)
+                needed[partition].append(keep)
+        for share in hard.shares():
+            if share.settings.detached:
+                continue
+            keep = share.cursor.floor
+            if share.settings.retain_acked:
+                retention = (share.partition, share.settings.message_retention_s)
+                keep = min(keep, horizons.get(retention, 0))
+            needed[share.partition].append(keep)
+        for snapshot in hard.catalog.snapshots():
+            for partition in snapshot.partitions:
+                needed[partition].append(hard.cursor_of(snapshot, partition).floor)
+        trims: list[Trim] = []
+        for partition, bounds in self._store.partitions().items():
+            if partition not in needed:
+                trims.append(Trim(partition=partition, before=bounds.end, dropped=True))
+            elif (keep := min(needed[partition])) > self._writer.start(partition):
+                trims.append(Trim(partition=partition, before=keep))
+        if trims or self._store.has_garbage:
+            await self._writer.submit(trims=trims)[0]
+
+    async def _offset_at(self, partition: PartitionId, seconds: float) -> Offset:
+        return await self._store.offset_for_time(partition, max(0, int(seconds * 1e9)))

@@ -1,0 +1,263 @@
+"""Group commit: gather what waits, commit it once, then answer everybody who waited.
+
+There is one commit under way at a time. What is submitted meanwhile is gathered into the next one;
+so the slower the disk, the larger the commits. Offsets and the order of records are settled when
+something is submitted, on the loop; the commit's sequence and publish time when it is started.
+
+When a commit fails, everything submitted after it fails too (it was decided on top of it), and the
+broker loads hard state from the log again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fanlog import limits
+from fanlog.broker.clock import Clock
+from fanlog.broker.committer import Committer
+from fanlog.broker.metrics import Metrics
+from fanlog.core.records import Record
+from fanlog.errors import CommitFailed, DiskFull, FanlogError, ResourceExhausted
+from fanlog.log.api import Append, Commit, Log, Trim
+from fanlog.log.batch import Body
+from fanlog.model import Offset, PartitionId, TopicId
+
+#: How long a reading of the free disk space is believed.
+ROOM_AGE_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Messages to append, all or nothing, to one partition."""
+
+    topic: TopicId
+    partition: PartitionId
+    body: Body
+
+
+@dataclass(slots=True)
+class _Gathering:
+    """One commit in the making."""
+
+    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    bodies: dict[PartitionId, list[Body]] = field(default_factory=dict)
+    bases: dict[PartitionId, tuple[TopicId, Offset]] = field(default_factory=dict)
+    records: dict[bytes, Record] = field(default_factory=dict)
+    trims: list[Trim] = field(default_factory=list)
+    size_bytes: int = 0
+    count: int = 0
+    started_s: float = 0.0
+
+
+class Writer:
+    """The only way into the log. Lives on the loop; the committer does the blocking."""
+
+    def __init__(
+        self,
+        log: Log,
+        committer: Committer,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        disk_reserve_bytes: int,
+        on_commit: Callable[[Iterable[PartitionId]], None],
+        on_failure: Callable[[FanlogError], None],
+    ) -> None:
+        self._log = log
+        self._committer = committer
+        self._clock = clock
+        self._metrics = metrics
+        self._disk_reserve_bytes = disk_reserve_bytes
+        self._on_commit = on_commit
+        self._on_failure = on_failure
+        self._gatherings: deque[_Gathering] = deque()
+        self._running: _Gathering | None = None
+        self._is_scheduled = False
+        self._waiting_bytes = 0
+        self._room_bytes = 0
+        self._room_read_s = float("-inf")
+        self._assigned: dict[PartitionId, Offset] = {}
+        #: Trims that are submitted; kept a little longer, which does no harm.
+        self._trimmed: dict[PartitionId, Offset] = {}
+        #: First offset that is not committed, per partition: what may be delivered ends here.
+        self.ends: dict[PartitionId, Offset] = {}
+        self._load_ends()
+
+    @property
+    def is_idle(self) -> bool:
+        return self._running is None and not self._gatherings
+
+    def end(self, partition: PartitionId) -> Offset:
+        """Committed end of a partition."""
+        return self.ends.get(partition, 0)
+
+    def assigned_end(self, partition: PartitionId) -> Offset:
+        """End of a partition with all that is submitted; equal to `end` when nothing waits."""
+        return self._assigned.get(partition, 0)
+
+    def start(self, partition: PartitionId) -> Offset:
+        """First offset of a partition that no trim, committed or submitted, lets go of."""
+        return max(self._log.bounds(partition).start, self._trimmed.get(partition, 0))
+
+    def check_room(self, size_bytes: int) -> None:
+        """Refuse a publish that would eat into the reserve, or that nobody could keep up with.
+
+        Raises:
+            DiskFull: Publishing resumes by itself when there is room.
+            ResourceExhausted: Too much waits for the disk already.
+        """
+        now = self._clock.now()
+        if now - self._room_read_s >= ROOM_AGE_S:
+            self._room_read_s = now
+            self._room_bytes = self._log.stats().room_bytes
+        if self._room_bytes - self._waiting_bytes - size_bytes < self._disk_reserve_bytes:
+            raise DiskFull(
+                f"the disk has {self._room_bytes} bytes left and the last "
+                f"{self._disk_reserve_bytes} are kept for acknowledgements and deletions; "
+                "publishing resumes when there is room"
+            )
+        if self._waiting_bytes + size_bytes > limits.WRITER_BACKLOG_BYTES_MAX:
+            raise ResourceExhausted(
+                f"{self._waiting_bytes} bytes wait for the disk; try again in a moment"
+            )
+
+    def submit(
+        self,
+        *,
+        records: Iterable[Record] = (),
+        publication: Publication | None = None,
+        trims: Sequence[Trim] = (),
+    ) -> tuple[asyncio.Future[None], Offset]:
+        """Put all of it into one commit. Returns its future, and the first offset assigned.
+
+        The records must have been applied already. The future raises CommitFailed or DiskFull if
+        the commit did not happen. An ignored future is fine: failures reach `on_failure`.
+        """
+        size_bytes = len(publication.body.content) if publication is not None else 0
+        gathering = self._gather(size_bytes)
+        for record in records:
+            gathering.records[record.key()] = record
+        base = 0 if publication is None else self._append(gathering, publication)
+        gathering.trims += trims
+        for trim in trims:
+            self._trimmed[trim.partition] = trim.before
+        waiter = asyncio.get_running_loop().create_future()
+        gathering.waiters.append(waiter)
+        if self._running is None and not self._is_scheduled:
+            # Not at once: what else this turn of the loop brings belongs to the same commit.
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._start_next)
+        return waiter, base
+
+    async def settled(self) -> None:
+        """Return when everything submitted so far is committed; at once when nothing waits.
+
+        Raises:
+            CommitFailed: It was not.
+        """
+        last = self._gatherings[-1] if self._gatherings else self._running
+        if last is not None:
+            waiter = asyncio.get_running_loop().create_future()
+            last.waiters.append(waiter)
+            await waiter
+
+    async def drain(self) -> None:
+        """Wait until nothing is under way; for shutting down."""
+        while not self.is_idle:
+            await self.settled()
+
+    def _gather(self, size_bytes: int) -> _Gathering:
+        last = self._gatherings[-1] if self._gatherings else None
+        if last is None or last.size_bytes + size_bytes > limits.COMMIT_BYTES_MAX:
+            last = _Gathering()
+            self._gatherings.append(last)
+        return last
+
+    def _append(self, gathering: _Gathering, publication: Publication) -> Offset:
+        partition, body = publication.partition, publication.body
+        base = self._assigned.get(partition, 0)
+        self._assigned[partition] = base + body.count
+        if partition not in gathering.bodies:
+            gathering.bodies[partition] = []
+            gathering.bases[partition] = (publication.topic, base)
+        gathering.bodies[partition].append(body)
+        gathering.size_bytes += len(body.content)
+        gathering.count += body.count
+        self._waiting_bytes += len(body.content)
+        return base
+
+    def _start_next(self) -> None:
+        self._is_scheduled = False
+        if self._running is not None or not self._gatherings:
+            return
+        gathering = self._running = self._gatherings.popleft()
+        gathering.started_s = self._clock.now()
+        commit = Commit(
+            sequence=self._log.last_sequence + 1,
+            publish_time_ns=max(self._clock.wall_ns(), self._log.last_publish_time_ns),
+            appends=[
+                Append(
+                    topic=gathering.bases[partition][0],
+                    partition=partition,
+                    base_offset=gathering.bases[partition][1],
+                    bodies=bodies,
+                )
+                for partition, bodies in gathering.bodies.items()
+            ],
+            state={key: record.value() for key, record in gathering.records.items()},
+            trims=gathering.trims,
+        )
+        self._committer.start(commit, self._done)
+
+    def _done(self, error: FanlogError | None) -> None:
+        gathering, self._running = self._running, None
+        assert gathering is not None
+        if error is not None:
+            self._fail(gathering, error)
+            return
+        self._waiting_bytes -= gathering.size_bytes
+        self._room_bytes -= gathering.size_bytes
+        for partition, bodies in gathering.bodies.items():
+            base = gathering.bases[partition][1]
+            self.ends[partition] = base + sum(body.count for body in bodies)
+        for trim in gathering.trims:
+            if self._trimmed.get(trim.partition) == trim.before:
+                del self._trimmed[trim.partition]
+            if trim.dropped:
+                self.ends.pop(trim.partition, None)
+                self._assigned.pop(trim.partition, None)
+        if self._gatherings:
+            self._start_next()
+        self._metrics.committed(
+            gathering.size_bytes, gathering.count, self._clock.now() - gathering.started_s
+        )
+        for waiter in gathering.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._on_commit(gathering.bodies)
+
+    def _fail(self, gathering: _Gathering, error: FanlogError) -> None:
+        failed = [gathering, *self._gatherings]
+        self._gatherings.clear()
+        self._waiting_bytes = 0
+        self._room_read_s = float("-inf")
+        self._load_ends()
+        self._metrics.commits_failed += 1
+        self._on_failure(error)
+        for one in failed:
+            for waiter in one.waiters:
+                if not waiter.done():
+                    told: FanlogError = error
+                    if one is not gathering:
+                        told = CommitFailed("the commit before this one failed; nothing changed")
+                    waiter.set_exception(told)
+                    # Nobody may be waiting; the failure was reported above.
+                    waiter.exception()
+
+    def _load_ends(self) -> None:
+        self.ends = {p: bounds.end for p, bounds in self._log.partitions().items()}
+        self._assigned = dict(self.ends)
+        self._trimmed = {}

@@ -1,0 +1,278 @@
+"""Which topics, subscriptions and snapshots exist. All of it hard state.
+
+Verbs check and return the records that make the change; `apply` makes it. Names are unique per
+kind; ids come from one counter and are never used twice, so that what refers to a deleted topic by
+id can never meet its successor of the same name.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from fanlog.core.records import (
+    CatalogRecord,
+    Counters,
+    SnapshotRecord,
+    SubscriptionRecord,
+    TopicRecord,
+)
+from fanlog.errors import AlreadyExists, SnapshotNotFound, SubscriptionNotFound, TopicNotFound
+from fanlog.model import (
+    PartitionId,
+    Snapshot,
+    SnapshotId,
+    Subscription,
+    SubscriptionId,
+    Topic,
+    TopicId,
+)
+from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
+
+
+Id = TypeVar("Id")
+Value = TypeVar("Value", Topic, Subscription, Snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogStats:
+    topics: int
+    subscriptions: int
+    snapshots: int
+
+
+class Catalog:
+    """Resources by name and by id. Not safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._counters = Counters(next_id=1, boots=0)
+        self._topics: dict[TopicId, Topic] = {}
+        self._subscriptions: dict[SubscriptionId, Subscription] = {}
+        self._snapshots: dict[SnapshotId, Snapshot] = {}
+        # Derived: sorted names for stable pages, ids by name, subscriptions by topic.
+        self._topic_names = _Names[TopicId]()
+        self._subscription_names = _Names[SubscriptionId]()
+        self._snapshot_names = _Names[SnapshotId]()
+        self._subscriptions_of: dict[TopicId, _Names[SubscriptionId]] = {}
+
+    # Looking up.
+
+    def topic(self, name: str) -> Topic:
+        """Raises TopicNotFound."""
+        topic = self.find_topic(name)
+        if topic is None:
+            raise TopicNotFound(f"topic {name!r} does not exist")
+        return topic
+
+    def find_topic(self, name: str) -> Topic | None:
+        topic_id = self._topic_names.ids.get(name)
+        return None if topic_id is None else self._topics[topic_id]
+
+    def topic_by_id(self, topic_id: TopicId | None) -> Topic | None:
+        return None if topic_id is None else self._topics.get(topic_id)
+
+    def subscription(self, name: str) -> Subscription:
+        """Raises SubscriptionNotFound."""
+        subscription_id = self._subscription_names.ids.get(name)
+        if subscription_id is None:
+            raise SubscriptionNotFound(f"subscription {name!r} does not exist")
+        return self._subscriptions[subscription_id]
+
+    def has_subscription(self, name: str) -> bool:
+        return name in self._subscription_names.ids
+
+    def subscription_by_id(self, subscription_id: SubscriptionId) -> Subscription | None:
+        return self._subscriptions.get(subscription_id)
+
+    def snapshot(self, name: str) -> Snapshot:
+        """Raises SnapshotNotFound."""
+        snapshot_id = self._snapshot_names.ids.get(name)
+        if snapshot_id is None:
+            raise SnapshotNotFound(f"snapshot {name!r} does not exist")
+        return self._snapshots[snapshot_id]
+
+    def topics(self) -> Iterable[Topic]:
+        return self._topics.values()
+
+    def subscriptions(self) -> Iterable[Subscription]:
+        return self._subscriptions.values()
+
+    def snapshots(self) -> Iterable[Snapshot]:
+        return self._snapshots.values()
+
+    # Lists: names in order, from the first one after `after`.
+
+    def topic_names(self, prefix: str, after: str) -> Iterator[str]:
+        return self._topic_names.following(prefix, after)
+
+    def subscription_names(self, prefix: str, after: str) -> Iterator[str]:
+        return self._subscription_names.following(prefix, after)
+
+    def snapshot_names(self, prefix: str, after: str) -> Iterator[str]:
+        return self._snapshot_names.following(prefix, after)
+
+    def subscription_names_of(self, topic_id: TopicId, after: str) -> Iterator[str]:
+        names = self._subscriptions_of.get(topic_id)
+        return names.following("", after) if names is not None else iter(())
+
+    def snapshot_names_of(self, topic_id: TopicId, after: str) -> Iterator[str]:
+        every = self._snapshot_names.following("", after)
+        return (n for n in every if self.snapshot(n).topic_id == topic_id)
+
+    # Changing.
+
+    def booted(self) -> list[CatalogRecord]:
+        """The broker starts once more: generations of this life are above all earlier ones."""
+        return [replace(self._counters, boots=self._counters.boots + 1)]
+
+    @property
+    def boots(self) -> int:
+        return self._counters.boots
+
+    def create_topic(self, spec: TopicSpec) -> tuple[Topic, list[CatalogRecord]]:
+        if spec.name in self._topic_names.ids:
+            raise AlreadyExists(f"topic {spec.name!r} exists already")
+        first = self._counters.next_id
+        topic = Topic(
+            id=TopicId(first),
+            name=spec.name,
+            partitions=(PartitionId(first + 1),),
+            labels=dict(spec.labels),
+            message_retention_s=spec.message_retention_s,
+        )
+        return topic, [self._used_ids(2), TopicRecord(topic.id, topic)]
+
+    def put_topic(self, topic: Topic) -> list[CatalogRecord]:
+        return [TopicRecord(topic.id, topic)]
+
+    def delete_topic(self, topic: Topic) -> list[CatalogRecord]:
+        """Remove a topic; what was made on it stays and remembers that it is gone."""
+        records: list[CatalogRecord] = [TopicRecord(topic.id, None)]
+        for name in self.subscription_names_of(topic.id, ""):
+            records += self.put_subscription(replace(self.subscription(name), topic_id=None))
+        for name in self.snapshot_names_of(topic.id, ""):
+            snapshot = replace(self.snapshot(name), topic_id=None)
+            records.append(SnapshotRecord(snapshot.id, snapshot))
+        return records
+
+    def create_subscription(
+        self, spec: SubscriptionSpec, now: float
+    ) -> tuple[Subscription, list[CatalogRecord]]:
+        if spec.name in self._subscription_names.ids:
+            raise AlreadyExists(f"subscription {spec.name!r} exists already")
+        topic = self.topic(spec.topic)
+        subscription = Subscription(
+            id=SubscriptionId(self._counters.next_id),
+            name=spec.name,
+            topic=topic.name,
+            topic_id=topic.id,
+            partitions=topic.partitions,
+            ack_deadline_s=spec.ack_deadline_s,
+            retain_acked=spec.retain_acked,
+            message_retention_s=spec.message_retention_s,
+            labels=dict(spec.labels),
+            enable_message_ordering=spec.enable_message_ordering,
+            enable_exactly_once=spec.enable_exactly_once,
+            expiration_ttl_s=spec.expiration_ttl_s,
+            dead_letter=spec.dead_letter,
+            retry=spec.retry,
+            created_s=now,
+        )
+        return subscription, [self._used_ids(1), *self.put_subscription(subscription)]
+
+    def put_subscription(self, subscription: Subscription) -> list[CatalogRecord]:
+        return [SubscriptionRecord(subscription.id, subscription)]
+
+    def delete_subscription(self, subscription: Subscription) -> list[CatalogRecord]:
+        return [SubscriptionRecord(subscription.id, None)]
+
+    def create_snapshot(
+        self, spec: SnapshotSpec, source: Subscription, expire_s: float
+    ) -> tuple[Snapshot, list[CatalogRecord]]:
+        if spec.name in self._snapshot_names.ids:
+            raise AlreadyExists(f"snapshot {spec.name!r} exists already")
+        snapshot = Snapshot(
+            id=SnapshotId(self._counters.next_id),
+            name=spec.name,
+            topic=source.topic,
+            topic_id=source.topic_id,
+            partitions=source.partitions,
+            expire_s=expire_s,
+            labels=dict(spec.labels),
+        )
+        return snapshot, [self._used_ids(1), *self.put_snapshot(snapshot)]
+
+    def put_snapshot(self, snapshot: Snapshot) -> list[CatalogRecord]:
+        return [SnapshotRecord(snapshot.id, snapshot)]
+
+    def delete_snapshot(self, snapshot: Snapshot) -> list[CatalogRecord]:
+        return [SnapshotRecord(snapshot.id, None)]
+
+    def apply(self, record: CatalogRecord) -> None:
+        """Change hard state. The only method that does."""
+        match record:
+            case Counters():
+                self._counters = record
+            case TopicRecord(id=topic_id, topic=topic):
+                _put(self._topics, self._topic_names, topic_id, topic)
+            case SubscriptionRecord(id=subscription_id, subscription=subscription):
+                self._unlink(subscription_id)
+                _put(self._subscriptions, self._subscription_names, subscription_id, subscription)
+                if subscription is not None and subscription.topic_id is not None:
+                    of_topic = self._subscriptions_of.setdefault(subscription.topic_id, _Names())
+                    of_topic.add(subscription.name, subscription_id)
+            case SnapshotRecord(id=snapshot_id, snapshot=snapshot):
+                _put(self._snapshots, self._snapshot_names, snapshot_id, snapshot)
+
+    def stats(self) -> CatalogStats:
+        return CatalogStats(len(self._topics), len(self._subscriptions), len(self._snapshots))
+
+    def _used_ids(self, count: int) -> Counters:
+        return replace(self._counters, next_id=self._counters.next_id + count)
+
+    def _unlink(self, subscription_id: SubscriptionId) -> None:
+        before = self._subscriptions.get(subscription_id)
+        if before is None or before.topic_id is None:
+            return
+        of_topic = self._subscriptions_of[before.topic_id]
+        of_topic.remove(before.name)
+        if not of_topic.ids:
+            del self._subscriptions_of[before.topic_id]
+
+
+class _Names(Generic[Id]):
+    """Names in order, with what they name."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, Id] = {}
+        self._sorted: list[str] = []
+
+    def add(self, name: str, resource_id: Id) -> None:
+        if name not in self.ids:
+            insort(self._sorted, name)
+        self.ids[name] = resource_id
+
+    def remove(self, name: str) -> None:
+        del self.ids[name]
+        del self._sorted[bisect_left(self._sorted, name)]
+
+    def following(self, prefix: str, after: str) -> Iterator[str]:
+        """Names with `prefix` that come after `after`, in order."""
+        index = bisect_right(self._sorted, after) if after else bisect_left(self._sorted, prefix)
+        while index < len(self._sorted) and self._sorted[index].startswith(prefix):
+            yield self._sorted[index]
+            index += 1
+
+
+def _put(
+    values: dict[Id, Value], names: _Names[Id], resource_id: Id, value: Value | None
+) -> None:
+    before = values.pop(resource_id, None)
+    if value is None:
+        if before is not None:
+            names.remove(before.name)
+        return
+    values[resource_id] = value
+    names.add(value.name, resource_id)
