@@ -16,7 +16,6 @@ partitions have garbage, and the cache of decoded batches.
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +26,6 @@ from pathlib import Path
 import lmdb
 
 from fanlog import limits
-from fanlog.errors import CommitFailed, DiskFull
 from fanlog.log import batch as codec
 from fanlog.log import envelope, folder, stored
 from fanlog.log.api import (
@@ -50,8 +48,6 @@ from fanlog.model import Offset, PartitionId
 #: Batches freed by one commit at most: bounds what a trim adds to the time of a commit.
 FREED_BATCHES_MAX = 64
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-
 
 class EmbeddedLog:
     """A `Log` in a data folder, which it makes if need be and holds until `close`.
@@ -68,7 +64,7 @@ class EmbeddedLog:
         self._data_dir = data_dir
         self._is_closed = False
         is_new = not (data_dir / folder.DATA_NAME).exists()
-        data_dir.mkdir(parents=True, exist_ok=True)
+        folder.make(data_dir)
         self._lock = folder.take_lock(data_dir)
         try:
             self._store = folder.open_store(data_dir)
@@ -110,7 +106,7 @@ class EmbeddedLog:
             with self._env.begin(write=True, buffers=True) as txn:
                 changes = self._write(txn, commit)
         except lmdb.Error as error:
-            raise _commit_error(error) from error
+            raise folder.write_error(error, f"commit {commit.sequence}") from error
         self._publish(commit, changes)
 
     async def read(
@@ -367,12 +363,8 @@ class EmbeddedLog:
         self, txn: stored.Transaction, partition: PartitionId, position: Offset, end: Offset
     ) -> list[Damaged]:
         """Offsets where no batch stands, unless they were freed since bounds were looked up."""
-        key = folder.partition_key(partition)
-        value = txn.get(key, db=self._store.partitions)
-        if value is None:
-            return []
-        row = folder.parse_row(folder.open_envelope(Kind.PARTITION, key, value))
-        position = max(position, row.start)
+        row = folder.read_row(self._store, txn, partition)
+        position = end if row is None else max(position, row.start)
         if position >= end:
             return []
         return [stored.damaged(partition, position, end, "the batch is missing")]
@@ -437,9 +429,3 @@ def _wrap(commit: Commit, kind: Kind, key: bytes, payload: bytes) -> bytes:
     return envelope.encode(
         kind, key, payload, sequence=commit.sequence, publish_time_ns=commit.publish_time_ns
     )
-
-
-def _commit_error(error: lmdb.Error) -> DiskFull | CommitFailed:
-    if isinstance(error, lmdb.MapFullError) or getattr(error, "code", None) in _NO_ROOM:
-        return DiskFull(f"the disk has no room for a commit: {error}")
-    return CommitFailed(f"the log refused a commit: {error}")

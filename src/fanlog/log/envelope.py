@@ -40,6 +40,9 @@ class Kind(IntEnum):
     META = 3
 
 
+_KINDS = frozenset(Kind)
+
+
 class EnvelopeDamaged(ValueError):
     """The bytes are not a record this build can read; the sentence says what is wrong."""
 
@@ -86,8 +89,10 @@ def decode(value: bytes | memoryview) -> Record:
     (stored,) = _CHECKSUM.unpack_from(value, _HEAD.size)
     if crc32c(value[HEAD_BYTES:end], crc32c(value[: _HEAD.size])) != stored:
         raise EnvelopeDamaged("it fails its checksum")
-    if version != FORMAT_VERSION:
-        raise EnvelopeDamaged(f"format version {version}: this build reads {FORMAT_VERSION}")
+    if version != FORMAT_VERSION or kind not in _KINDS:
+        raise EnvelopeDamaged(
+            f"format version {version} of kind {kind}: this build reads version {FORMAT_VERSION}"
+        )
     middle = HEAD_BYTES + key_bytes
     key, payload = bytes(value[HEAD_BYTES:middle]), bytes(value[middle:end])
     return Record(Kind(kind), key, payload, sequence, publish_time_ns, end)

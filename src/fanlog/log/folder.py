@@ -17,6 +17,7 @@ Everything but `commits` describes itself, and `commits` can be made again from 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import struct
@@ -26,8 +27,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import lmdb
+from lmdb import verify
 
-from fanlog.errors import ConfigError, DataFolderInUse, DataLoss
+from fanlog.errors import CommitFailed, ConfigError, DataFolderInUse, DataLoss, DiskFull
 from fanlog.log import envelope
 from fanlog.log.envelope import EnvelopeDamaged, Kind
 from fanlog.model import Offset, PartitionId
@@ -56,6 +58,17 @@ _PARTITION_KEY = struct.Struct(">I")
 _PARTITION_ROW = struct.Struct("<QQB")
 _META_FORMAT = struct.Struct("<I")
 _META_LAST = struct.Struct("<QQ")
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+#: LMDB's ways of saying that its pages make no sense.
+_TREE_ERRORS = (
+    lmdb.CorruptedError,
+    lmdb.InvalidError,
+    lmdb.NotFoundError,
+    lmdb.PageNotFoundError,
+    lmdb.VersionMismatchError,
+)
 
 _SALVAGE_HINT = "Stop the broker and run `fanlog doctor --salvage`, or restore a backup."
 
@@ -93,8 +106,12 @@ class Store:
 def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
     """Open the environment in `data_dir`, making it if there is none and `readonly` is not set.
 
+    A read-only store may be opened while another process writes.
+
     Raises:
         DataLoss: LMDB finds its own pages damaged, or the file is cut short.
+        DiskFull: There is no room to make it.
+        ConfigError: The files cannot be opened.
     """
     try:
         env = lmdb.open(
@@ -111,10 +128,12 @@ def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
         except BaseException:
             env.close()
             raise
-    except (lmdb.CorruptedError, lmdb.InvalidError, lmdb.VersionMismatchError) as error:
+    except _TREE_ERRORS as error:
         raise damaged(data_dir, str(error)) from error
-    except lmdb.PageNotFoundError as error:
-        raise damaged(data_dir, str(error)) from error
+    except lmdb.DiskError as error:
+        raise write_error(error, f"the data folder {data_dir}") from error
+    except lmdb.Error as error:
+        raise ConfigError(f"cannot open the data folder {data_dir}: {error}") from error
 
 
 def damaged(data_dir: Path, reason: str) -> DataLoss:
@@ -122,13 +141,66 @@ def damaged(data_dir: Path, reason: str) -> DataLoss:
     return DataLoss(f"the data folder {data_dir} is damaged: {reason}. {_SALVAGE_HINT}")
 
 
+def write_error(error: lmdb.Error | OSError, what: str) -> DiskFull | CommitFailed:
+    """The error for something that could not be written: no room, or anything else."""
+    code = error.errno if isinstance(error, OSError) else getattr(error, "code", None)
+    if isinstance(error, lmdb.MapFullError) or code in _NO_ROOM:
+        return DiskFull(f"there is no room on the disk for {what}: {error}")
+    return CommitFailed(f"{what} could not be written: {error}")
+
+
+def page_problems(data_dir: Path) -> list[str]:
+    """What is wrong with LMDB's pages, judged without LMDB, which trusts them. At rest only."""
+    try:
+        problems: list[str] = verify.verify(str(data_dir))  # type: ignore[no-untyped-call]
+    except verify.VerifyError as error:
+        problems = [str(error)]
+    return problems
+
+
 def _check_length(env: lmdb.Environment, data_dir: Path) -> None:
-    # A page beyond the end of the file would kill the process when it is touched.
+    # A page beyond the end of the file would kill the process when it is touched. Free pages may
+    # lie there lawfully, so that a short file is looked at more closely before it is refused.
     size_bytes = (data_dir / DATA_NAME).stat().st_size
     expected_bytes = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
-    if size_bytes < expected_bytes:
+    if size_bytes < expected_bytes and page_problems(data_dir):
         reason = f"{DATA_NAME} has {size_bytes} bytes and should have {expected_bytes}"
         raise damaged(data_dir, reason)
+
+
+def make(data_dir: Path) -> None:
+    """Make the folder unless it is there.
+
+    Raises:
+        ConfigError: It cannot be made.
+    """
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"cannot make the data folder {data_dir}: {error}") from error
+
+
+def require(data_dir: Path) -> None:
+    """Refuse a folder that holds no log.
+
+    Raises:
+        ConfigError: There is no data file in it.
+    """
+    path = data_dir / DATA_NAME
+    if not path.is_file() or path.stat().st_size == 0:
+        raise ConfigError(f"there is no log in {data_dir}: it has no {DATA_NAME}, or an empty one")
+
+
+def require_empty(data_dir: Path) -> None:
+    """Make the folder if need be, and refuse one that holds anything but a lock nobody holds.
+
+    Raises:
+        ConfigError: It is not empty.
+    """
+    make(data_dir)
+    found = sorted(entry.name for entry in data_dir.iterdir() if entry.name != LOCK_NAME)
+    if found:
+        raise ConfigError(f"the folder {data_dir} is not empty: it holds {found[0]}")
 
 
 @contextmanager
@@ -146,8 +218,12 @@ def take_lock(data_dir: Path) -> int:
 
     Raises:
         DataFolderInUse: Another process, or this one, holds it already.
+        ConfigError: The folder is missing or not writable.
     """
-    descriptor = os.open(data_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        descriptor = os.open(data_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise ConfigError(f"cannot write to the data folder {data_dir}: {error}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -204,6 +280,20 @@ def pack_row(row: PartitionRow) -> bytes:
 def parse_row(payload: bytes) -> PartitionRow:
     start, end, flags = _PARTITION_ROW.unpack(payload)
     return PartitionRow(start, end, bool(flags))
+
+
+def read_row(
+    store: Store, txn: lmdb.Transaction[memoryview], partition: PartitionId
+) -> PartitionRow | None:
+    """A partition's row as `txn` sees it; None when there is none or it is not readable."""
+    key = partition_key(partition)
+    value = txn.get(key, db=store.partitions)
+    if value is None:
+        return None
+    try:
+        return parse_row(open_envelope(Kind.PARTITION, key, value))
+    except EnvelopeDamaged:
+        return None
 
 
 def open_envelope(kind: Kind, key: bytes | memoryview, value: bytes | memoryview) -> bytes:

@@ -1,0 +1,155 @@
+"""Copies of a data folder: back it up while the broker runs, restore it, and make it smaller.
+
+All of them write under another name first and rename when the copy is whole and synced, so that a
+folder that looks like a backup is one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import lmdb
+
+from fanlog.errors import ConfigError
+from fanlog.log import folder
+from fanlog.log.doctor import examine
+from fanlog.log.envelope import EnvelopeDamaged
+from fanlog.log.report import Report
+
+_PARTIAL_NAME = "partial"
+
+
+class Sizes(NamedTuple):
+    """Bytes of the data file before and after it was compacted."""
+
+    before_bytes: int
+    after_bytes: int
+
+
+def backup(data_dir: Path, out_dir: Path) -> Report:
+    """Copy the log as it is at one commit, free pages left out; the broker may run meanwhile.
+
+    The copy is durable on return, and has been read back: the report says what is in it. As long as
+    it takes, pages that the broker frees are not used again.
+
+    Raises:
+        ConfigError: There is no data folder, or `out_dir` is not empty.
+        DiskFull: No room for the copy; nothing is left of it.
+        CommitFailed: It could not be written for another reason; nothing is left of it.
+    """
+    folder.require(data_dir)
+    folder.require_empty(out_dir)
+    partial = out_dir / _PARTIAL_NAME
+    partial.mkdir()
+    try:
+        _copy_compact(data_dir, partial / folder.DATA_NAME)
+        report = examine(partial)
+        (partial / folder.DATA_NAME).rename(out_dir / folder.DATA_NAME)
+    finally:
+        shutil.rmtree(partial)
+    folder.sync_folder(out_dir)
+    report.data_dir = out_dir
+    return report
+
+
+def restore(backup_dir: Path, data_dir: Path) -> None:
+    """Put a backup where a broker will find it. The backup is not changed. Durable on return.
+
+    Raises:
+        ConfigError: There is no backup, or `data_dir` is not empty.
+        DataFolderInUse: A broker is using `data_dir`.
+        DataLoss: The backup is damaged.
+        DiskFull: No room; nothing is left of the copy.
+    """
+    folder.require(backup_dir)
+    folder.make(data_dir)
+    with folder.hold(data_dir):
+        folder.require_empty(data_dir)
+        partial = data_dir / _PARTIAL_NAME
+        partial.mkdir()
+        try:
+            with _writing(data_dir):
+                shutil.copyfile(backup_dir / folder.DATA_NAME, partial / folder.DATA_NAME)
+                _sync_file(partial / folder.DATA_NAME)
+            _check_opens(partial, backup_dir)
+            (partial / folder.DATA_NAME).rename(data_dir / folder.DATA_NAME)
+        finally:
+            shutil.rmtree(partial)
+        folder.sync_folder(data_dir)
+
+
+def compact(data_dir: Path) -> Sizes:
+    """Give the free pages of a stopped broker's data file back to the disk.
+
+    Needs room for a copy of what is in use. The file is replaced in one step when the copy is
+    whole.
+
+    Raises:
+        ConfigError: There is no data folder.
+        DataFolderInUse: A broker is using it.
+        DiskFull: No room for the copy; nothing changed.
+    """
+    folder.require(data_dir)
+    path = data_dir / folder.DATA_NAME
+    with folder.hold(data_dir):
+        before_bytes = path.stat().st_size
+        partial = data_dir / _PARTIAL_NAME
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        try:
+            copy = partial / folder.DATA_NAME
+            _copy_compact(data_dir, copy)
+            _check_opens(partial, data_dir)
+            after_bytes = copy.stat().st_size
+            # The table of readers speaks of the old file's transactions; LMDB makes a new one.
+            (data_dir / folder.READERS_NAME).unlink(missing_ok=True)
+            copy.rename(path)
+        finally:
+            shutil.rmtree(partial)
+        folder.sync_folder(data_dir)
+    return Sizes(before_bytes, after_bytes)
+
+
+def _copy_compact(data_dir: Path, path: Path) -> None:
+    store = folder.open_store(data_dir, readonly=True)
+    try:
+        with _writing(path.parent), path.open("xb") as file:
+            store.env.copyfd(file.fileno(), compact=True)
+            os.fsync(file.fileno())
+    finally:
+        store.close()
+
+
+def _check_opens(copy_dir: Path, source_dir: Path) -> None:
+    if problems := folder.page_problems(copy_dir):
+        raise folder.damaged(source_dir, problems[0])
+    store = folder.open_store(copy_dir, readonly=True)
+    try:
+        with store.env.begin(buffers=True) as txn:
+            if folder.read_facts(store, txn) is None:
+                raise ConfigError(f"there is no log in {source_dir}")
+    except EnvelopeDamaged as error:
+        raise folder.damaged(source_dir, str(error)) from error
+    finally:
+        store.close()
+
+
+@contextmanager
+def _writing(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, lmdb.Error) as error:
+        raise folder.write_error(error, f"the copy in {place}") from error
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
