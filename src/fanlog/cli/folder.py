@@ -1,0 +1,129 @@
+"""`fanlog doctor`, `backup`, `restore` and `compact`: what is done to a data folder itself."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fanlog.cli import options
+from fanlog.cli.output import Output
+from fanlog.errors import DataLoss
+
+if TYPE_CHECKING:
+    from fanlog.log.report import Report
+
+
+def doctor(
+    data_dir: options.DataDir = options.DATA_DIR,
+    into: Annotated[
+        Path | None,
+        typer.Option(
+            "--salvage",
+            metavar="DIR",
+            help="Rebuild what can be read into this new folder; the old one stays as it is.",
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Verify every checksum and invariant of a data folder; the broker may be running.
+
+    Exits with 1 when something is damaged.
+    """
+    from fanlog.log import doctor, salvage
+
+    if into is None:
+        report = doctor.examine(data_dir, inspect_state=_inspect_state)
+    else:
+        report = salvage.salvage(data_dir, into, inspect_state=_inspect_state)
+    output = Output(is_json=json)
+    if json:
+        output.line(_plain(report))
+    else:
+        _show(output, report)
+    if not report.is_healthy:
+        raise typer.Exit(1)
+
+
+def backup(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder that does not exist yet, or is empty.")
+    ],
+    data_dir: options.DataDir = options.DATA_DIR,
+    json: options.Json = False,
+) -> None:
+    """Copy a data folder at one moment and read the copy back; the broker may be running."""
+    from fanlog.log import backup
+
+    report = backup.backup(data_dir, directory)
+    output = Output(is_json=json)
+    if json:
+        output.line(_plain(report))
+    else:
+        output.text(f"backed up {data_dir} to {directory}")
+        _show(output, report)
+    if not report.is_healthy:
+        raise typer.Exit(1)
+
+
+def restore(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a backup.")],
+    data_dir: options.DataDir = options.DATA_DIR,
+    json: options.Json = False,
+) -> None:
+    """Make a data folder from a backup; one that has messages already is refused."""
+    from fanlog.log import backup
+
+    backup.restore(directory, data_dir)
+    Output(is_json=json).done(
+        f"restored {directory} to {data_dir}",
+        {"data_dir": str(data_dir), "backup_dir": str(directory)},
+    )
+
+
+def compact(
+    data_dir: options.DataDir = options.DATA_DIR,
+    json: options.Json = False,
+) -> None:
+    """Give free pages of a data folder back to the disk; the broker must not be running."""
+    from fanlog.log import backup
+
+    sizes = backup.compact(data_dir)
+    Output(is_json=json).done(
+        f"compacted {data_dir}: {sizes.before_bytes} bytes before, {sizes.after_bytes} now",
+        {"data_dir": str(data_dir)} | sizes._asdict(),
+    )
+
+
+def _inspect_state(state: list[tuple[bytes, bytes]]) -> list[str]:
+    """Say what would keep a broker from starting with this state."""
+    from fanlog.broker.hard_state import HardState
+
+    try:
+        HardState.load(state)
+    except DataLoss as error:
+        return [error.message]
+    except AssertionError as error:
+        return [f"the state contradicts itself: {error}"]
+    return []
+
+
+def _plain(report: Report) -> dict[str, Any]:
+    return asdict(report) | {"data_dir": str(report.data_dir), "is_healthy": report.is_healthy}
+
+
+def _show(output: Output, report: Report) -> None:
+    output.text(
+        f"{report.data_dir}: {report.message_count} messages in {report.batch_count} batches of"
+        f" {report.partition_count} partitions, {report.state_count} records of state,"
+        f" {report.file_bytes} bytes on disk"
+    )
+    for finding in report.findings:
+        output.text(f"{finding.severity}: {finding.text}")
+    if report.more_findings_count:
+        output.text(f"and {report.more_findings_count} more of these")
+    if report.lost_message_count:
+        output.text(f"{report.lost_message_count} messages are damaged or missing")
+    output.text("no damage found" if report.is_healthy else "this folder is damaged")
