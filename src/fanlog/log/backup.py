@@ -144,7 +144,7 @@ def _writing(place: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, lmdb.Error) as error:
-        raise folder.write_error(error, f"the copy in {place}") from error
+        raise folder.write_error(error, f"the copy in {place}", place) from error
 
 
 def _sync_file(path: Path) -> None:

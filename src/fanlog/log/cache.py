@@ -34,8 +34,11 @@ class BatchCache:
         """Keep a batch that is not in the cache yet, and let go of those used least lately."""
         key = (batch.partition, batch.base_offset)
         assert key not in self._batches
+        cost_bytes = _cost_bytes(batch)
+        if cost_bytes > self._max_bytes:
+            return
         self._batches[key] = batch
-        self._size_bytes += _cost_bytes(batch)
+        self._size_bytes += cost_bytes
         while self._size_bytes > self._max_bytes:
             _, oldest = self._batches.popitem(last=False)
             self._size_bytes -= _cost_bytes(oldest)

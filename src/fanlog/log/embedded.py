@@ -98,7 +98,8 @@ class EmbeddedLog:
 
     @property
     def has_garbage(self) -> bool:
-        return bool(self._garbage)
+        # LMDB uses freed pages again in the second transaction after: one more commit is needed.
+        return bool(self._garbage) or self._has_freed
 
     def commit(self, commit: Commit) -> None:
         check_commit(self, commit)
@@ -106,7 +107,8 @@ class EmbeddedLog:
             with self._env.begin(write=True, buffers=True) as txn:
                 changes = self._write(txn, commit)
         except lmdb.Error as error:
-            raise folder.write_error(error, f"commit {commit.sequence}") from error
+            what = f"commit {commit.sequence}"
+            raise folder.write_error(error, what, self._data_dir) from error
         self._publish(commit, changes)
 
     async def read(
@@ -185,11 +187,10 @@ class EmbeddedLog:
             tree["branch_pages"] + tree["leaf_pages"] + tree["overflow_pages"] for tree in trees
         )
         free_bytes = max(0, self._env.info()["last_pgno"] + 1 - used_pages) * page_bytes
-        disk = os.statvfs(self._data_dir)
         return LogStats(
             file_bytes=(self._data_dir / folder.DATA_NAME).stat().st_size,
             free_bytes=free_bytes,
-            room_bytes=disk.f_bavail * disk.f_frsize + free_bytes,
+            room_bytes=folder.free_disk_bytes(self._data_dir) + free_bytes,
         )
 
     def close(self) -> None:
@@ -215,6 +216,7 @@ class EmbeddedLog:
                 }
         except EnvelopeDamaged as error:
             raise folder.damaged(self._data_dir, str(error)) from error
+        self._has_freed = False
         self._identity = facts.identity
         self._last_sequence = facts.last_sequence
         self._last_publish_time_ns = facts.last_publish_time_ns
@@ -287,6 +289,7 @@ class EmbeddedLog:
         budget = FREED_BATCHES_MAX
         for partition, row in list(changes.garbage.items()):
             freed, is_done = stored.free(self._store, txn, partition, row, budget)
+            changes.has_freed = changes.has_freed or freed > 0
             budget -= freed
             if not is_done:
                 return
@@ -305,6 +308,7 @@ class EmbeddedLog:
             del bounds[partition]
         self._bounds = bounds
         self._garbage = changes.garbage
+        self._has_freed = changes.has_freed
         self._last_publish_time_ns = commit.publish_time_ns
         self._last_sequence = commit.sequence
 
@@ -405,6 +409,7 @@ class _Changes:
         self._bounds = bounds
         self.rows: dict[PartitionId, PartitionRow] = {}
         self.garbage = dict(garbage)
+        self.has_freed = False
 
     def grow(self, partition: PartitionId, end: Offset) -> None:
         row = self._row(partition) or PartitionRow(0, 0, is_dropped=False)

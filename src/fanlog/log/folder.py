@@ -22,13 +22,14 @@ import fcntl
 import os
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import lmdb
 from lmdb import verify
 
+from fanlog import limits
 from fanlog.errors import CommitFailed, ConfigError, DataFolderInUse, DataLoss, DiskFull
 from fanlog.log import envelope
 from fanlog.log.envelope import EnvelopeDamaged, Kind
@@ -131,7 +132,7 @@ def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
     except _TREE_ERRORS as error:
         raise damaged(data_dir, str(error)) from error
     except lmdb.DiskError as error:
-        raise write_error(error, f"the data folder {data_dir}") from error
+        raise write_error(error, f"the data folder {data_dir}", data_dir) from error
     except lmdb.Error as error:
         raise ConfigError(f"cannot open the data folder {data_dir}: {error}") from error
 
@@ -141,10 +142,17 @@ def damaged(data_dir: Path, reason: str) -> DataLoss:
     return DataLoss(f"the data folder {data_dir} is damaged: {reason}. {_SALVAGE_HINT}")
 
 
-def write_error(error: lmdb.Error | OSError, what: str) -> DiskFull | CommitFailed:
-    """The error for something that could not be written: no room, or anything else."""
+def free_disk_bytes(place: Path) -> int:
+    disk = os.statvfs(place)
+    return disk.f_bavail * disk.f_frsize
+
+
+def write_error(error: lmdb.Error | OSError, what: str, place: Path) -> DiskFull | CommitFailed:
+    """The error for something that could not be written at `place`: no room, or anything else."""
     code = error.errno if isinstance(error, OSError) else getattr(error, "code", None)
-    if isinstance(error, lmdb.MapFullError) or code in _NO_ROOM:
+    # LMDB calls it an input/output error when the disk took only a part of a write.
+    is_cut = code == errno.EIO and free_disk_bytes(place) < limits.COMMIT_BYTES_MAX
+    if isinstance(error, lmdb.MapFullError) or code in _NO_ROOM or is_cut:
         return DiskFull(f"there is no room on the disk for {what}: {error}")
     return CommitFailed(f"{what} could not be written: {error}")
 
@@ -233,8 +241,10 @@ def take_lock(data_dir: Path) -> int:
         raise DataFolderInUse(
             f"the data folder {data_dir} is in use by {by}: stop it, or choose another folder"
         ) from error
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    # The number is a courtesy; a full disk must not keep a broker from starting and making room.
+    with suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor
 
 

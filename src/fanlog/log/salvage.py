@@ -93,7 +93,7 @@ def salvage(data_dir: Path, out_dir: Path, *, inspect_state: InspectState | None
             else:
                 _walk_and_build(data_dir, content, out_dir, losses)
     except lmdb.Error as error:
-        raise folder.write_error(error, f"the new data folder {out_dir}") from error
+        raise folder.write_error(error, f"the new data folder {out_dir}", out_dir) from error
     report = examine(out_dir, inspect_state=inspect_state)
     report.findings[:0] = losses.findings
     report.more_findings_count += losses.more_findings_count
