@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -36,6 +36,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("fanlog.admin")
 
 Resource = TypeVar("Resource")
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogState:
+    """How far behind a subscription is; counts are of messages."""
+
+    messages: int
+    outstanding: int
+    oldest_age_s: float
 
 
 class Admin:
@@ -158,6 +167,22 @@ class Admin:
 
         return await self._listed(found, limit, with_topic)
 
+    async def backlog(self, subscription: Subscription) -> BacklogState:
+        """How far behind a subscription is."""
+        shares = self._broker.hard.shares_of(subscription)
+        stats = [share.stats(self._broker.writer.end(share.partition)) for share in shares]
+        oldest_s = [
+            await self._oldest_unacked_s(share)
+            for share, state in zip(shares, stats, strict=True)
+            if state.backlog
+        ]
+        now = self._clock.now()
+        return BacklogState(
+            messages=sum(state.backlog for state in stats),
+            outstanding=sum(state.outstanding for state in stats),
+            oldest_age_s=max(0.0, now - min(oldest_s, default=now)),
+        )
+
     # Snapshots.
 
     async def create_snapshot(self, spec: SnapshotSpec) -> Snapshot:
@@ -209,12 +234,12 @@ class Admin:
 
     # Seek.
 
-    async def seek_to_time(self, name: str, time_s: float) -> None:
+    async def seek_to_time(self, name: str, time_ns: int) -> None:
         """Acknowledge all published before, and reopen what is retained of all after."""
         subscription = self._attached(name)
         targets: list[tuple[Share, Offset, Offset]] = []
         for share in self._broker.hard.shares_of(subscription):
-            target = await self._offset_for_time(share.partition, time_s)
+            target = await self._offset_for_time(share.partition, time_ns)
             retained = await self._broker.retention.retained_from(share, self._clock.now())
             targets.append((share, target, retained))
         records: list[Record] = []
@@ -277,7 +302,7 @@ class Admin:
         if start == "earliest":
             return 0
         assert isinstance(start, float)
-        return await self._offset_for_time(partition, start)
+        return await self._offset_for_time(partition, round(start * 1e9))
 
     def _clamped(self, partition: PartitionId, start: Offset | None) -> Offset:
         writer = self._broker.writer
@@ -285,9 +310,9 @@ class Admin:
             return writer.assigned_end(partition)
         return max(start, writer.start(partition))
 
-    async def _offset_for_time(self, partition: PartitionId, time_s: float) -> Offset:
+    async def _offset_for_time(self, partition: PartitionId, time_ns: int) -> Offset:
         """First offset published at or after a time; the assigned end for a time ahead of all."""
-        offset = await self._store.offset_for_time(partition, max(0, round(time_s * 1e9)))
+        offset = await self._store.offset_for_time(partition, max(0, time_ns))
         if offset < self._broker.writer.end(partition):
             return offset
         return self._broker.writer.assigned_end(partition)

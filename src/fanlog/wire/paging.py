@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fanlog import limits, names
 from fanlog.errors import InvalidArgument
+
+Entry = TypeVar("Entry")
 
 _VERSION = "1"
 _SEPARATOR = "\n"
@@ -30,15 +32,16 @@ class Page:
     #: Names up to and including this one were given already.
     after: str = ""
 
-    def take(self, ordered: Sequence[str]) -> tuple[Sequence[str], str]:
-        """Cut this page out of all names, in ascending order; give it and the next page's token.
+    def cut(
+        self, found: Sequence[Entry], name: Callable[[Entry], str]
+    ) -> tuple[Sequence[Entry], str]:
+        """Cut this page out of entries after `after`, of which one more was asked than it holds.
 
-        The token is empty when this page is the last.
+        Gives the page and the next page's token, empty when this page is the last.
         """
-        begin = bisect.bisect_right(ordered, self.after) if self.after else 0
-        page = ordered[begin : begin + self.size]
-        is_last = begin + self.size >= len(ordered)
-        return page, "" if is_last else _token(self.scope, page[-1])
+        page = found[: self.size]
+        is_last = len(found) <= self.size
+        return page, "" if is_last else _token(self.scope, name(page[-1]))
 
 
 def parse_page(scope: str, page_size: int, page_token: str) -> Page:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 
 import pytest
 
@@ -14,10 +15,16 @@ SCOPE = "topics of projects/p"
 NAMES = [f"projects/p/topics/t{number:02}" for number in range(7)]
 
 
+def _cut(size: int, token: str, names: Sequence[str]) -> tuple[Sequence[str], str]:
+    page = parse_page(SCOPE, size, token)
+    following = [name for name in names if name > page.after]
+    return page.cut(following[: page.size + 1], str)
+
+
 def test_pages_follow_each_other() -> None:
     token, pages = "", []
     while True:
-        page, token = parse_page(SCOPE, 3, token).take(NAMES)
+        page, token = _cut(3, token, NAMES)
         pages.append(list(page))
         if not token:
             break
@@ -25,15 +32,15 @@ def test_pages_follow_each_other() -> None:
 
 
 def test_a_full_last_page_has_no_token() -> None:
-    assert parse_page(SCOPE, 7, "").take(NAMES) == (NAMES, "")
-    assert parse_page(SCOPE, 3, "").take([]) == ([], "")
+    assert _cut(7, "", NAMES) == (NAMES, "")
+    assert _cut(3, "", []) == ([], "")
 
 
 def test_entries_come_and_go_between_pages() -> None:
-    _, token = parse_page(SCOPE, 3, "").take(NAMES)
+    _, token = _cut(3, "", NAMES)
     # The last one given is deleted, an earlier one made: nothing repeats, nothing is hidden.
     changed = sorted([*NAMES[:2], *NAMES[3:], "projects/p/topics/t00a"])
-    page, _ = parse_page(SCOPE, 3, token).take(changed)
+    page, _ = _cut(3, token, changed)
     assert page == NAMES[3:6]
 
 
@@ -68,7 +75,7 @@ def test_a_malformed_token(token: str) -> None:
 
 
 def test_a_token_of_another_list() -> None:
-    _, token = parse_page(SCOPE, 3, "").take(NAMES)
+    _, token = _cut(3, "", NAMES)
     with pytest.raises(InvalidArgument) as caught:
         parse_page("topics of projects/q", 3, token)
     assert caught.value.message == (

@@ -1,0 +1,207 @@
+"""A whole server: engine, broker and both ports, from start to drained.
+
+The only place that chooses an engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import grpc
+import uvicorn
+import uvloop
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from fanlog import limits
+from fanlog.broker.broker import Broker
+from fanlog.broker.clock import Clock, SystemClock
+from fanlog.broker.committer import ThreadCommitter
+from fanlog.config import Config
+from fanlog.errors import FanlogError, Unavailable
+from fanlog.log.api import Log
+from fanlog.log.embedded import EmbeddedLog
+from fanlog.log.memory import MemoryLog
+from fanlog.server import grpc_api
+from fanlog.server.http_api import HttpServer, http_app
+from fanlog.server.resources import ensure_resources, read_resources
+from fanlog.wire.forward import compose
+
+log = logging.getLogger("fanlog.server")
+
+GRPC_OPTIONS = (
+    ("grpc.max_receive_message_length", limits.GRPC_RECEIVE_BYTES_MAX),
+    ("grpc.max_send_message_length", -1),
+    # Two servers on one port would share the calls between them and nobody would notice.
+    ("grpc.so_reuseport", 0),
+    # Official clients ping idle connections every 30 s; gRPC's default would cut them off.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.max_ping_strikes", 0),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server."""
+
+    broker: Broker
+    store: Log
+    host: str
+    port: int
+    http_port: int
+
+    @property
+    def endpoint(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@asynccontextmanager
+async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterator[Server]:
+    """Run a server inside a `with`; leaving it drains.
+
+    Raises:
+        DataFolderInUse: Another process has the data folder.
+        FanlogError: The store cannot be read, or a port cannot be had; nothing was changed.
+    """
+    wanted = read_resources(config.resources, config.project) if config.resources else None
+    store = _open_store(config)
+    try:
+        async with _serving(config, store, clock or SystemClock()) as server:
+            if wanted is not None:
+                await ensure_resources(server.broker, wanted)
+            yield server
+    finally:
+        store.close()
+
+
+@asynccontextmanager
+async def _serving(config: Config, store: Log, clock: Clock) -> AsyncIterator[Server]:
+    broker = Broker(
+        store,
+        ThreadCommitter(store),
+        clock,
+        compose=compose,
+        jitter=random.random,
+        disk_reserve_bytes=0 if config.memory else config.disk_reserve_bytes,
+    )
+    await broker.start()
+    is_ready = asyncio.Event()
+    grpc_server = grpc.aio.server(options=GRPC_OPTIONS)
+    checks = health.aio.HealthServicer()
+    _add_services(grpc_server, broker, checks)
+    http_server = HttpServer(
+        uvicorn.Config(
+            http_app(broker, store, is_ready.is_set),
+            host=config.host,
+            port=config.http_port,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+        )
+    )
+    try:
+        port = _listen(grpc_server, config)
+        await grpc_server.start()
+        http_task = asyncio.create_task(http_server.serve())
+        try:
+            await _started(http_server, http_task, config)
+            await _set_health(checks, health_pb2.HealthCheckResponse.SERVING)
+            is_ready.set()
+            yield Server(broker, store, config.host, port, http_server.port)
+        finally:
+            is_ready.clear()
+            await _set_health(checks, health_pb2.HealthCheckResponse.NOT_SERVING)
+            broker.drain()
+            await grpc_server.stop(config.drain_s)
+            http_server.should_exit = True
+            await http_task
+    finally:
+        await grpc_server.stop(None)
+        await broker.stop()
+
+
+def _open_store(config: Config) -> Log:
+    return MemoryLog() if config.memory else EmbeddedLog(config.data_dir)
+
+
+def _add_services(
+    server: grpc.aio.Server, broker: Broker, checks: health.aio.HealthServicer
+) -> None:
+    server.add_generic_rpc_handlers(tuple(grpc_api.handlers(broker)))
+    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    services = (
+        grpc_api.PUBLISHER,
+        grpc_api.SUBSCRIBER,
+        health.SERVICE_NAME,
+        reflection.SERVICE_NAME,
+    )
+    reflection.enable_server_reflection(services, server)
+
+
+async def _set_health(
+    checks: health.aio.HealthServicer, status: health_pb2.HealthCheckResponse.ServingStatus
+) -> None:
+    for service in ("", grpc_api.PUBLISHER, grpc_api.SUBSCRIBER):
+        await checks.set(service, status)
+
+
+def _listen(server: grpc.aio.Server, config: Config) -> int:
+    try:
+        port = server.add_insecure_port(f"{config.host}:{config.port}")
+    except RuntimeError as error:
+        raise _port_taken("port", config.host, config.port) from error
+    if port == 0:
+        raise _port_taken("port", config.host, config.port)
+    return port
+
+
+async def _started(server: HttpServer, task: asyncio.Task[None], config: Config) -> None:
+    while not server.started:
+        if task.done():
+            raise _port_taken("http_port", config.host, config.http_port)
+        await asyncio.sleep(0.005)
+
+
+def _port_taken(setting: str, host: str, port: int) -> Unavailable:
+    return Unavailable(
+        f"cannot listen on {host}:{port} ({setting}): another program may be using it"
+    )
+
+
+def serve(config: Config) -> int:
+    """Serve until SIGTERM or SIGINT; the exit status of `fanlog serve`."""
+    logging.basicConfig(
+        level=config.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+        stream=sys.stderr,
+    )
+    try:
+        uvloop.run(_serve(config))
+    except FanlogError as error:
+        sys.stderr.write(f"fanlog: {error}\n")
+        return 1
+    return 0
+
+
+async def _serve(config: Config) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with running(config) as server:
+        where = "in memory" if config.memory else f"in {config.data_dir}"
+        sys.stdout.write(
+            f"fanlog ready: gRPC on {server.endpoint}, HTTP on {server.host}:{server.http_port}, "
+            f"data {where}\n"
+        )
+        sys.stdout.flush()
+        await stop.wait()
+        log.info("action=drain seconds=%s", config.drain_s)

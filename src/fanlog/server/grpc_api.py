@@ -1,0 +1,324 @@
+"""google.pubsub.v1 Publisher and Subscriber over gRPC.
+
+Handlers take and return bytes: publish, pull and acknowledge are too hot for message objects that
+nobody needs, and everything else parses here, where a malformed request can be answered properly.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
+
+import grpc
+from google.protobuf.empty_pb2 import Empty
+from grpc_status import rpc_status
+
+from fanlog import limits, names
+from fanlog.broker.broker import Broker
+from fanlog.errors import FanlogError, InvalidArgument
+from fanlog.model import Subscription
+from fanlog.server.answer import frame_delivery
+from fanlog.server.streaming_pull import streaming_pull
+from fanlog.wire import fields, paging, resources, types
+from fanlog.wire.publish import parse_publish, publish_response
+from fanlog.wire.status import rich_status
+
+log = logging.getLogger("fanlog.grpc")
+
+Context = grpc.aio.ServicerContext[bytes, bytes]
+Unary = Callable[[bytes, Context], Awaitable[bytes]]
+
+PUBLISHER = "google.pubsub.v1.Publisher"
+SUBSCRIBER = "google.pubsub.v1.Subscriber"
+
+_EMPTY: bytes = Empty().SerializeToString()
+
+
+def handlers(broker: Broker) -> list[grpc.GenericRpcHandler]:
+    """The generic handlers of both services."""
+    publisher, subscriber = PublisherApi(broker), SubscriberApi(broker)
+    publisher_methods = {
+        "CreateTopic": _parsed(types.Topic, publisher.create_topic),
+        "UpdateTopic": _parsed(types.UpdateTopicRequest, publisher.update_topic),
+        "Publish": publisher.publish,
+        "GetTopic": _parsed(types.GetTopicRequest, publisher.get_topic),
+        "ListTopics": _parsed(types.ListTopicsRequest, publisher.list_topics),
+        "ListTopicSubscriptions": _parsed(
+            types.ListTopicSubscriptionsRequest, publisher.list_topic_subscriptions
+        ),
+        "ListTopicSnapshots": _parsed(
+            types.ListTopicSnapshotsRequest, publisher.list_topic_snapshots
+        ),
+        "DeleteTopic": _parsed(types.DeleteTopicRequest, publisher.delete_topic),
+        "DetachSubscription": _parsed(
+            types.DetachSubscriptionRequest, publisher.detach_subscription
+        ),
+    }
+    subscriber_methods = {
+        "CreateSubscription": _parsed(types.Subscription, subscriber.create_subscription),
+        "GetSubscription": _parsed(types.GetSubscriptionRequest, subscriber.get_subscription),
+        "UpdateSubscription": _parsed(
+            types.UpdateSubscriptionRequest, subscriber.update_subscription
+        ),
+        "ListSubscriptions": _parsed(types.ListSubscriptionsRequest, subscriber.list_subscriptions),
+        "DeleteSubscription": _parsed(
+            types.DeleteSubscriptionRequest, subscriber.delete_subscription
+        ),
+        "ModifyAckDeadline": subscriber.modify_ack_deadline,
+        "Acknowledge": subscriber.acknowledge,
+        "Pull": subscriber.pull,
+        "ModifyPushConfig": _parsed(types.ModifyPushConfigRequest, subscriber.modify_push_config),
+        "GetSnapshot": _parsed(types.GetSnapshotRequest, subscriber.get_snapshot),
+        "ListSnapshots": _parsed(types.ListSnapshotsRequest, subscriber.list_snapshots),
+        "CreateSnapshot": _parsed(types.CreateSnapshotRequest, subscriber.create_snapshot),
+        "UpdateSnapshot": _parsed(types.UpdateSnapshotRequest, subscriber.update_snapshot),
+        "DeleteSnapshot": _parsed(types.DeleteSnapshotRequest, subscriber.delete_snapshot),
+        "Seek": _parsed(types.SeekRequest, subscriber.seek),
+    }
+    stream: Any = grpc.stream_stream_rpc_method_handler(_guarded_stream(broker))
+    return [
+        grpc.method_handlers_generic_handler(
+            PUBLISHER, {name: _unary(verb) for name, verb in publisher_methods.items()}
+        ),
+        grpc.method_handlers_generic_handler(
+            SUBSCRIBER,
+            {name: _unary(verb) for name, verb in subscriber_methods.items()}
+            | {"StreamingPull": stream},
+        ),
+    ]
+
+
+class PublisherApi:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def publish(self, raw: bytes, _: Context) -> bytes:
+        publish = parse_publish(raw)
+        partition, base_offset = await self._broker.publish(publish.topic, publish.body)
+        return publish_response(partition, base_offset, publish.body.count)
+
+    async def create_topic(self, request: Any) -> Any:
+        return resources.topic_pb(
+            await self._broker.admin.create_topic(resources.topic_spec(request))
+        )
+
+    async def update_topic(self, request: Any) -> Any:
+        update = resources.topic_update(request)
+        return resources.topic_pb(await self._broker.admin.update_topic(update))
+
+    async def get_topic(self, request: Any) -> Any:
+        return resources.topic_pb(await self._broker.admin.get_topic(_topic(request.topic)))
+
+    async def list_topics(self, request: Any) -> Any:
+        project = names.parse_project(request.project)
+        page = _page(f"topics of {request.project}", request)
+        found = await self._broker.admin.list_topics(project, page.after, page.size + 1)
+        shown, token = page.cut(found, lambda topic: topic.name)
+        return types.ListTopicsResponse(
+            topics=[resources.topic_pb(topic) for topic in shown], next_page_token=token
+        )
+
+    async def list_topic_subscriptions(self, request: Any) -> Any:
+        page = _page(f"subscriptions of {request.topic}", request)
+        found = await self._broker.admin.list_topic_subscriptions(
+            _topic(request.topic), page.after, page.size + 1
+        )
+        shown, token = page.cut(found, str)
+        return types.ListTopicSubscriptionsResponse(subscriptions=shown, next_page_token=token)
+
+    async def list_topic_snapshots(self, request: Any) -> Any:
+        page = _page(f"snapshots of {request.topic}", request)
+        found = await self._broker.admin.list_topic_snapshots(
+            _topic(request.topic), page.after, page.size + 1
+        )
+        shown, token = page.cut(found, str)
+        return types.ListTopicSnapshotsResponse(snapshots=shown, next_page_token=token)
+
+    async def delete_topic(self, request: Any) -> Any:
+        await self._broker.admin.delete_topic(_topic(request.topic))
+        return Empty()
+
+    async def detach_subscription(self, request: Any) -> Any:
+        await self._broker.admin.detach_subscription(_subscription(request.subscription))
+        return types.DetachSubscriptionResponse()
+
+
+class SubscriberApi:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def pull(self, raw: bytes, context: Context) -> bytes:
+        request = fields.parse(types.PullRequest, raw)
+        if request.max_messages <= 0:
+            raise InvalidArgument(
+                f"max_messages: {request.max_messages} is out of range; at least 1 is needed"
+            )
+        wait_s = 0.0 if request.return_immediately else _wait_s(context)
+        subscription, delivery = await self._broker.pull(
+            _subscription(request.subscription), max_messages=request.max_messages, wait_s=wait_s
+        )
+        if delivery is None:
+            return b""
+        return frame_delivery(self._broker, subscription, delivery)
+
+    async def acknowledge(self, raw: bytes, _: Context) -> bytes:
+        request = fields.parse(types.AcknowledgeRequest, raw)
+        ack_ids = _ack_ids(request.ack_ids)
+        await self._broker.acknowledge(_subscription(request.subscription), ack_ids)
+        return _EMPTY
+
+    async def modify_ack_deadline(self, raw: bytes, _: Context) -> bytes:
+        request = fields.parse(types.ModifyAckDeadlineRequest, raw)
+        ack_ids = _ack_ids(request.ack_ids)
+        seconds = checked_deadline(request.ack_deadline_seconds)
+        name = _subscription(request.subscription)
+        await self._broker.modify_ack_deadline(name, ack_ids, seconds)
+        return _EMPTY
+
+    async def create_subscription(self, request: Any) -> Any:
+        spec = resources.subscription_spec(request)
+        subscription = await self._broker.admin.create_subscription(spec)
+        return self._shown(subscription)
+
+    async def get_subscription(self, request: Any) -> Any:
+        name = _subscription(request.subscription)
+        return resources.subscription_pb(*await self._broker.admin.get_subscription(name))
+
+    async def update_subscription(self, request: Any) -> Any:
+        update = resources.subscription_update(request)
+        return self._shown(await self._broker.admin.update_subscription(update))
+
+    async def list_subscriptions(self, request: Any) -> Any:
+        project = names.parse_project(request.project)
+        page = _page(f"subscriptions of {request.project}", request)
+        found = await self._broker.admin.list_subscriptions(project, page.after, page.size + 1)
+        shown, token = page.cut(found, lambda pair: pair[0].name)
+        return types.ListSubscriptionsResponse(
+            subscriptions=[resources.subscription_pb(*pair) for pair in shown],
+            next_page_token=token,
+        )
+
+    async def delete_subscription(self, request: Any) -> Any:
+        await self._broker.admin.delete_subscription(_subscription(request.subscription))
+        return Empty()
+
+    async def modify_push_config(self, request: Any) -> Any:
+        """Pull is all there is yet: an empty config changes nothing, any other is refused."""
+        fields.refuse_push(request.push_config)
+        await self._broker.admin.get_subscription(_subscription(request.subscription))
+        return Empty()
+
+    async def get_snapshot(self, request: Any) -> Any:
+        name = str(names.parse_snapshot(request.snapshot))
+        return resources.snapshot_pb(await self._broker.admin.get_snapshot(name))
+
+    async def list_snapshots(self, request: Any) -> Any:
+        project = names.parse_project(request.project)
+        page = _page(f"snapshots of {request.project}", request)
+        found = await self._broker.admin.list_snapshots(project, page.after, page.size + 1)
+        shown, token = page.cut(found, lambda snapshot: snapshot.name)
+        return types.ListSnapshotsResponse(
+            snapshots=[resources.snapshot_pb(snapshot) for snapshot in shown],
+            next_page_token=token,
+        )
+
+    async def create_snapshot(self, request: Any) -> Any:
+        spec = resources.snapshot_spec(request)
+        return resources.snapshot_pb(await self._broker.admin.create_snapshot(spec))
+
+    async def update_snapshot(self, request: Any) -> Any:
+        update = resources.snapshot_update(request)
+        return resources.snapshot_pb(await self._broker.admin.update_snapshot(update))
+
+    async def delete_snapshot(self, request: Any) -> Any:
+        await self._broker.admin.delete_snapshot(str(names.parse_snapshot(request.snapshot)))
+        return Empty()
+
+    async def seek(self, request: Any) -> Any:
+        name = _subscription(request.subscription)
+        match request.WhichOneof("target"):
+            case "time":
+                time_ns = fields.time_ns_of(request.time, "time")
+                await self._broker.admin.seek_to_time(name, time_ns)
+            case "snapshot":
+                snapshot = str(names.parse_snapshot(request.snapshot))
+                await self._broker.admin.seek_to_snapshot(name, snapshot)
+            case _:
+                raise InvalidArgument("target: seek needs a time or a snapshot")
+        return types.SeekResponse()
+
+    def _shown(self, subscription: Subscription) -> Any:
+        topic = self._broker.admin.topic_of(subscription)
+        return resources.subscription_pb(subscription, topic)
+
+
+def checked_deadline(seconds: int) -> int:
+    if not 0 <= seconds <= limits.ACK_DEADLINE_S_MAX:
+        raise InvalidArgument(
+            f"ack_deadline_seconds: {seconds} is out of range; "
+            f"0 to {limits.ACK_DEADLINE_S_MAX} are allowed"
+        )
+    return seconds
+
+
+def _unary(verb: Unary) -> Any:
+    async def call(raw: bytes, context: Context) -> bytes:
+        try:
+            return await verb(raw, context)
+        except FanlogError as error:
+            await abort(context, error)
+
+    return grpc.unary_unary_rpc_method_handler(call)
+
+
+def _guarded_stream(broker: Broker) -> Any:
+    async def call(_: Any, context: Context) -> None:
+        try:
+            await streaming_pull(broker, context)
+        except FanlogError as error:
+            await abort(context, error)
+
+    return call
+
+
+async def abort(context: Context, error: FanlogError) -> NoReturn:
+    """End a call with an error's status and details. Raises; never returns."""
+    await context.abort_with_status(rpc_status.to_status(rich_status(error)))
+
+
+def _parsed(request_type: Any, verb: Callable[[Any], Awaitable[Any]]) -> Unary:
+    async def call(raw: bytes, _: Context) -> bytes:
+        response = await verb(fields.parse(request_type, raw))
+        return bytes(response.SerializeToString())
+
+    return call
+
+
+def _topic(name: str) -> str:
+    return str(names.parse_topic(name))
+
+
+def _subscription(name: str) -> str:
+    return str(names.parse_subscription(name))
+
+
+def _page(scope: str, request: Any) -> paging.Page:
+    return paging.parse_page(scope, request.page_size, request.page_token)
+
+
+def _ack_ids(ack_ids: Any) -> list[str]:
+    if not ack_ids:
+        raise InvalidArgument("ack_ids: at least one is needed")
+    if len(ack_ids) > limits.ACK_IDS_MAX:
+        raise InvalidArgument(
+            f"ack_ids: {len(ack_ids)} ids; at most {limits.ACK_IDS_MAX} are allowed in a request"
+        )
+    return list(ack_ids)
+
+
+def _wait_s(context: Context) -> float:
+    remaining_s = context.time_remaining()
+    if remaining_s is None:
+        return limits.PULL_WAIT_S
+    return max(0.0, remaining_s - limits.PULL_MARGIN_S)

@@ -1,0 +1,167 @@
+"""`--resources FILE`: topics and subscriptions that should be there when the server starts.
+
+    [topics.orders]
+    labels = { team = "shop" }
+    message_retention_duration = "86400s"
+
+    [subscriptions.billing]
+    topic = "orders"
+    ack_deadline_seconds = 30
+    dead_letter_policy = { dead_letter_topic = "orders-dead", max_delivery_attempts = 5 }
+
+The fields are those of Google's JSON form of Topic and Subscription, snake_case or camelCase; YAML
+says the same in its own way. Short names belong to the default project. What is missing is made;
+what is there and differs is left as it is, and said.
+"""
+
+from __future__ import annotations
+
+import logging
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from google.protobuf import json_format
+
+from fanlog.broker.broker import Broker
+from fanlog.errors import ConfigError, FanlogError
+from fanlog.model import Subscription, Topic
+from fanlog.specs import SubscriptionSpec, TopicSpec
+from fanlog.wire import resources as wire
+from fanlog.wire import types
+
+log = logging.getLogger("fanlog.resources")
+
+
+Spec = TypeVar("Spec")
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    topics: tuple[TopicSpec, ...]
+    subscriptions: tuple[SubscriptionSpec, ...]
+
+
+def read_resources(path: Path, project: str) -> Resources:
+    """Read and validate a resources file.
+
+    Raises:
+        ConfigError: Names the file, the resource and what is wrong with it.
+    """
+    content = _load(path)
+    unknown = content.keys() - {"topics", "subscriptions"}
+    if unknown:
+        raise ConfigError(
+            f"{path}: {min(unknown)!r} is not known; a resources file has topics and subscriptions"
+        )
+    topics = [
+        _spec(path, f"topic {name!r}", wire.topic_spec, types.Topic, name, value, project)
+        for name, value in _section(path, content, "topics").items()
+    ]
+    subscriptions = [
+        _spec(
+            path,
+            f"subscription {name!r}",
+            wire.subscription_spec,
+            types.Subscription,
+            name,
+            value,
+            project,
+        )
+        for name, value in _section(path, content, "subscriptions").items()
+    ]
+    return Resources(tuple(topics), tuple(subscriptions))
+
+
+async def ensure_resources(broker: Broker, wanted: Resources) -> None:
+    """Make what is missing, in the order of the file; say what differs. Safe to repeat.
+
+    Raises:
+        FanlogError: Something cannot be made, such as a subscription without its topic.
+    """
+    catalog = broker.hard.catalog
+    for topic in wanted.topics:
+        existing = catalog.find_topic(topic.name)
+        if existing is None:
+            await broker.admin.create_topic(topic)
+            log.info("action=resource_created topic=%s", topic.name)
+        else:
+            _say_differences("topic", topic, existing)
+    for subscription in wanted.subscriptions:
+        if not catalog.has_subscription(subscription.name):
+            await broker.admin.create_subscription(subscription)
+            log.info("action=resource_created subscription=%s", subscription.name)
+        else:
+            present = catalog.subscription(subscription.name)
+            _say_differences("subscription", subscription, present)
+
+
+def _say_differences(
+    kind: str, wanted: TopicSpec | SubscriptionSpec, present: Topic | Subscription
+) -> None:
+    for part in fields(wanted):
+        asked, there = getattr(wanted, part.name), getattr(present, part.name)
+        if asked != there:
+            log.warning(
+                "action=resource_differs %s=%s field=%s wanted=%r present=%r",
+                kind,
+                wanted.name,
+                part.name,
+                asked,
+                there,
+            )
+
+
+def _load(path: Path) -> Mapping[str, Any]:
+    try:
+        text = path.read_text()
+        content = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+    except OSError as error:
+        raise ConfigError(f"resources file {path} cannot be read: {error.strerror}") from error
+    except (ValueError, yaml.YAMLError) as error:
+        raise ConfigError(f"resources file {path} is malformed: {error}") from error
+    if not isinstance(content, Mapping):
+        raise ConfigError(f"{path}: a resources file is a table with topics and subscriptions")
+    return content
+
+
+def _section(path: Path, content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = content.get(name) or {}
+    if not isinstance(section, Mapping):
+        raise ConfigError(f"{path}: {name} must be a table of names")
+    return section
+
+
+def _spec(
+    path: Path,
+    what: str,
+    read: Callable[[Any], Spec],
+    message_class: Any,
+    name: str,
+    value: object,
+    project: str,
+) -> Spec:
+    if value is None:
+        value = {}
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{path}: {what} must be a table of fields")
+    try:
+        message = json_format.ParseDict(dict(value), message_class())
+        is_topic = message_class is types.Topic
+        message.name = _full(str(name), "topics" if is_topic else "subscriptions", project)
+        if not is_topic:
+            message.topic = _full(message.topic, "topics", project)
+            dead_letter = message.dead_letter_policy.dead_letter_topic
+            if dead_letter:
+                full = _full(dead_letter, "topics", project)
+                message.dead_letter_policy.dead_letter_topic = full
+        return read(message)
+    except (FanlogError, json_format.ParseError) as error:
+        raise ConfigError(f"{path}: {what}: {error}") from error
+
+
+def _full(name: str, collection: str, project: str) -> str:
+    return name if "/" in name else f"projects/{project}/{collection}/{name}"

@@ -1,0 +1,198 @@
+"""StreamingPull: one stream, from its first request to its end.
+
+Two things go on at once: requests come in (acknowledgements, deadlines), answers go out (messages,
+confirmations). Messages go out as soon as they are committed and the stream has credit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+
+from fanlog import limits, names, specs
+from fanlog.broker.broker import INVALID_ACK_ID, UNORDERED_ACK_ID, Broker
+from fanlog.core.flow import Credit
+from fanlog.errors import FanlogError, InvalidArgument
+from fanlog.model import Subscription
+from fanlog.server.answer import frame_delivery
+from fanlog.wire import fields, types
+
+#: Requests of one stream that may wait for their commit before the next one is read.
+SETTLING_MAX = 256
+
+
+async def streaming_pull(broker: Broker, context: Any) -> None:
+    """Serve one stream until the client leaves, the subscription is gone or the broker drains."""
+    first = _read(await context.read())
+    if first is None:
+        raise InvalidArgument("the first request of a stream must name a subscription")
+    await _Stream(broker, context, first).run()
+
+
+class _Stream:
+    def __init__(self, broker: Broker, context: Any, first: Any) -> None:
+        self._broker = broker
+        self._context = context
+        self._name = str(names.parse_subscription(first.subscription))
+        self._first = first
+        self._deadline_s = _stream_deadline(first.stream_ack_deadline_seconds)
+        self._credit = Credit(
+            max(0, first.max_outstanding_messages), max(0, first.max_outstanding_bytes)
+        )
+        self._subscription, self._feed = broker.attach(self._name)
+        self._settling: set[asyncio.Task[None]] = set()
+        self._write_lock = asyncio.Lock()
+        self._ended: FanlogError | None = None
+        self._is_over = False
+
+    async def run(self) -> None:
+        self._broker.metrics.streams += 1
+        reader = asyncio.create_task(self._read_requests())
+        try:
+            if self._subscription.enable_exactly_once or self._subscription.enable_message_ordering:
+                await self._write(b"")
+            await self._deliver()
+        finally:
+            self._broker.metrics.streams -= 1
+            reader.cancel()
+            for share in self._feed.shares:
+                share.abandon(self._credit)
+            self._broker.detach(self._subscription, self._feed)
+
+    async def _deliver(self) -> None:
+        while not self._is_over:
+            version = self._feed.version
+            delivery = None
+            if self._credit.has_room:
+                delivery = await self._feed.take(
+                    self._credit,
+                    max_messages=limits.STREAM_ANSWER_MESSAGES_MAX,
+                    max_bytes=limits.STREAM_ANSWER_BYTES_MAX,
+                    deadline_s=self._deadline_s,
+                )
+            if delivery is None:
+                await self._feed.wait(version)
+                continue
+            subscription = self._now()
+            self._broker.delivered(subscription, delivery)
+            await self._write(frame_delivery(self._broker, subscription, delivery))
+        if self._ended is not None:
+            raise self._ended
+
+    def _now(self) -> Subscription:
+        """The subscription with its present settings."""
+        found = self._broker.hard.catalog.subscription_by_id(self._subscription.id)
+        return found if found is not None else self._subscription
+
+    async def _write(self, answer: bytes) -> None:
+        # Every answer says what the subscription is like: clients take a missing word for "no".
+        async with self._write_lock:
+            await self._context.write(answer + _properties(self._now()))
+
+    async def _read_requests(self) -> None:
+        try:
+            await self._settle(self._first)
+            while (request := _read(await self._context.read())) is not None:
+                _check_later(request)
+                if request.stream_ack_deadline_seconds:
+                    self._deadline_s = _stream_deadline(request.stream_ack_deadline_seconds)
+                await self._settle(request)
+        except FanlogError as error:
+            self._ended = error
+        self._is_over = True
+        self._feed.wake()
+
+    async def _settle(self, request: Any) -> None:
+        """Begin what a request asks for; its order is kept, its commit is not waited for."""
+        if len(request.modify_deadline_ack_ids) != len(request.modify_deadline_seconds):
+            raise InvalidArgument(
+                f"modify_deadline_seconds: {len(request.modify_deadline_seconds)} values for "
+                f"{len(request.modify_deadline_ack_ids)} modify_deadline_ack_ids"
+            )
+        by_seconds: defaultdict[int, list[str]] = defaultdict(list)
+        for ack_id, seconds in zip(
+            request.modify_deadline_ack_ids, request.modify_deadline_seconds, strict=True
+        ):
+            if not 0 <= seconds <= limits.ACK_DEADLINE_S_MAX:
+                raise InvalidArgument(
+                    f"modify_deadline_seconds: {seconds} is out of range; "
+                    f"0 to {limits.ACK_DEADLINE_S_MAX} are allowed"
+                )
+            by_seconds[seconds].append(ack_id)
+        if request.ack_ids:
+            self._begin(list(request.ack_ids), None)
+        for seconds, ack_ids in by_seconds.items():
+            self._begin(ack_ids, seconds)
+        while len(self._settling) > SETTLING_MAX:
+            await asyncio.wait(self._settling, return_when=asyncio.FIRST_COMPLETED)
+
+    def _begin(self, ack_ids: Sequence[str], seconds: int | None) -> None:
+        task = asyncio.create_task(self._settle_ids(ack_ids, seconds))
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def _settle_ids(self, ack_ids: Sequence[str], seconds: int | None) -> None:
+        subscription = self._now()
+        try:
+            failures = await self._broker.settle_some(subscription, ack_ids, seconds)
+        except FanlogError as error:
+            # The broker recovers; its feed has been closed and ends this stream.
+            self._ended = self._ended or error
+            return
+        if subscription.enable_exactly_once and not self._is_over:
+            confirmation = _confirmation(ack_ids, failures, is_ack=seconds is None)
+            await self._write(confirmation)
+
+
+def _read(raw: Any) -> Any | None:
+    if raw is grpc.aio.EOF:
+        return None
+    return fields.parse(types.StreamingPullRequest, raw)
+
+
+def _check_later(request: Any) -> None:
+    """Only the first request of a stream opens it; Google refuses these later, and so do we."""
+    for name in ("subscription", "client_id", "max_outstanding_messages", "max_outstanding_bytes"):
+        if getattr(request, name):
+            raise InvalidArgument(f"{name}: must be set on the first request of a stream only")
+
+
+def _stream_deadline(seconds: int) -> int:
+    specs.check_ack_deadline(seconds, field="stream_ack_deadline_seconds")
+    return seconds
+
+
+def _properties(subscription: Subscription) -> bytes:
+    if not (subscription.enable_exactly_once or subscription.enable_message_ordering):
+        return b""
+    properties = types.StreamingPullResponse.SubscriptionProperties(
+        exactly_once_delivery_enabled=subscription.enable_exactly_once,
+        message_ordering_enabled=subscription.enable_message_ordering,
+    )
+    response = types.StreamingPullResponse(subscription_properties=properties)
+    return bytes(response.SerializeToString())
+
+
+def _confirmation(ack_ids: Sequence[str], failures: dict[str, str], *, is_ack: bool) -> bytes:
+    by_reason: defaultdict[str, list[str]] = defaultdict(list)
+    for ack_id in ack_ids:
+        by_reason[failures.get(ack_id, "")].append(ack_id)
+    confirmed: dict[str, Any] = {
+        "ack_ids": by_reason[""],
+        "invalid_ack_ids": by_reason[INVALID_ACK_ID],
+    }
+    response = types.StreamingPullResponse()
+    if is_ack:
+        confirmed["unordered_ack_ids"] = by_reason[UNORDERED_ACK_ID]
+        response.acknowledge_confirmation.CopyFrom(
+            types.StreamingPullResponse.AcknowledgeConfirmation(**confirmed)
+        )
+    else:
+        response.modify_ack_deadline_confirmation.CopyFrom(
+            types.StreamingPullResponse.ModifyAckDeadlineConfirmation(**confirmed)
+        )
+    return bytes(response.SerializeToString())
