@@ -200,7 +200,7 @@ def _sound_batch(
 ) -> _Place | None:
     """What the batch under `key` is, if it is sound and not trimmed."""
     partition, base_offset = folder.parse_batch_key(key)
-    if row is not None and (row.is_dropped or base_offset >= row.end):
+    if row is not None and row.is_dropped:
         return None
     batch = stored.load(partition, base_offset, base_offset + 1, value)
     if isinstance(batch, Damaged):

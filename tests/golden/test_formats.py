@@ -1,0 +1,92 @@
+"""Stored bytes of every format version there was: they are read for ever, and written alike.
+
+A change to a format adds a file and a case; it never changes one.
+"""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+
+import pytest
+
+from fanlog.log import batch as codec
+from fanlog.log import envelope
+from fanlog.log.batch import Batch, Body
+from fanlog.log.envelope import Kind, Record
+from fanlog.model import PartitionId
+
+HERE = Path(__file__).parent
+
+BATCHES = {
+    "batch-v1-plain.bin": Batch(
+        topic=3,
+        partition=PartitionId(4),
+        base_offset=1_000_000,
+        sequence=12_345,
+        publish_time_ns=1_735_689_600_123_456_789,
+        starts=array("I", [0, 8, 17]),
+        key_hashes=None,
+        attributes={},
+        content=b"\x12\x06\x0a\x04news\x12\x07\x0a\x05again",
+    ),
+    "batch-v1-keyed.bin": Batch(
+        topic=2**64 - 1,
+        partition=PartitionId(2**32 - 1),
+        base_offset=2**63,
+        sequence=2**63,
+        publish_time_ns=2**63,
+        starts=array("I", [0, 9, 17, 17]),
+        key_hashes=array("Q", [0, 2**64 - 1, 7]),
+        attributes={"CloudPubSubDeadLetterSourceDeliveryCount": "5", "ключ": ""},
+        content=b"\x12\x07\x0a\x05first\x12\x06\x2a\x04keyk",
+    ),
+}
+
+ENVELOPES = {
+    "envelope-v1-state.bin": (Kind.STATE, b"\x01\x00\x00\x00\x2a", b"a record of the broker"),
+    "envelope-v1-partition.bin": (Kind.PARTITION, b"\x00\x00\x00\x04", bytes(range(17))),
+    "envelope-v1-meta.bin": (
+        Kind.META,
+        b"identity",
+        b"sixteen bytes...",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_batches(name: str):
+    batch, value = BATCHES[name], (HERE / name).read_bytes()
+    assert codec.decode(value) == batch
+    body = Body(
+        content=batch.content,
+        starts=batch.starts,
+        key_hashes=batch.key_hashes,
+        attributes=batch.attributes,
+    )
+    encoded = codec.encode(
+        [body],
+        sequence=batch.sequence,
+        topic=batch.topic,
+        partition=batch.partition,
+        base_offset=batch.base_offset,
+        publish_time_ns=batch.publish_time_ns,
+    )
+    assert list(encoded) == [(batch.base_offset, value)]
+
+
+@pytest.mark.parametrize("name", ENVELOPES)
+def test_envelopes(name: str):
+    (kind, key, payload), value = ENVELOPES[name], (HERE / name).read_bytes()
+    sequence, publish_time_ns = 12_345, 1_735_689_600_123_456_789
+    assert envelope.decode(value) == Record(
+        kind, key, payload, sequence, publish_time_ns, len(value)
+    )
+    encoded = envelope.encode(
+        kind, key, payload, sequence=sequence, publish_time_ns=publish_time_ns
+    )
+    assert encoded == value
+
+
+def test_every_golden_file_is_tested():
+    assert {path.name for path in HERE.glob("*.bin")} == BATCHES.keys() | ENVELOPES.keys()
