@@ -67,7 +67,8 @@ class Output:
         table.add_column(style="bold", no_wrap=True)
         table.add_column(overflow="fold")
         for name, value in values.items():
-            table.add_row(name.replace("_", " "), Text(shown(value)))
+            if text := shown(value):
+                table.add_row(name.replace("_", " "), Text(text))
         self._console.print(table)
 
 

@@ -1,0 +1,89 @@
+"""The `fanlog` command as people run it: processes, signals and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+#: Longest a start or a stop may take on a busy machine.
+PATIENCE_S = 30
+FANLOG = [sys.executable, "-m", "fanlog"]
+#: Free ones: tests run side by side.
+PORTS = ["--port", "0", "--http-port", "0"]
+READY = re.compile(r"fanlog ready: gRPC on (\S+), HTTP on (\S+), data in (.+)\n")
+
+
+def clean_environ() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("FANLOG_") and name != "PUBSUB_EMULATOR_HOST"
+    }
+
+
+class Served:
+    """A `fanlog serve` process, and commands run against it."""
+
+    def __init__(self, data_dir: Path, log_path: Path) -> None:
+        self.data_dir = data_dir
+        self._log = log_path.open("ab")
+        self.log_path = log_path
+        self._process: subprocess.Popen[str] | None = None
+        self.endpoint = ""
+        self.http = ""
+
+    def start(self, *flags: str) -> str:
+        """Start the server, wait until it says it is ready, and give that line."""
+        self._process = subprocess.Popen(
+            [*FANLOG, "serve", *PORTS, "--data-dir", str(self.data_dir), *flags],
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env=clean_environ(),
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        ready = READY.fullmatch(line)
+        assert ready, (line, self.log_path.read_text())
+        self.endpoint, self.http = ready[1], ready[2]
+        return line
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+        """Send a signal; give the exit status and what else was said on standard output."""
+        assert self._process is not None
+        process, self._process = self._process, None
+        process.send_signal(number)
+        rest, _ = process.communicate(timeout=PATIENCE_S)
+        return process.returncode, rest
+
+    def close(self) -> None:
+        if self._process is not None:
+            self.stop(signal.SIGKILL)
+        self._log.close()
+
+    def run(
+        self, *args: object, stdin: str = "", exit_code: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command against this server."""
+        result = subprocess.run(
+            [*FANLOG, *map(str, args)],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            env=clean_environ() | {"PUBSUB_EMULATOR_HOST": self.endpoint},
+        )
+        assert result.returncode == exit_code, (result.stdout, result.stderr)
+        assert "Traceback" not in result.stderr
+        return result
+
+    def lines(self, *args: object, stdin: str = "") -> list[Any]:
+        """Run a command with --json and read its lines."""
+        output = self.run(*args, "--json", stdin=stdin).stdout
+        return [json.loads(line) for line in output.splitlines()]

@@ -1,0 +1,197 @@
+"""What the README's first screen shows, and what happens around it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import urllib.request
+
+import pytest
+
+from acceptance.served import FANLOG, PATIENCE_S, PORTS, Served, clean_environ
+
+
+@pytest.fixture
+def billing(served: Served) -> Served:
+    served.run("topic", "create", "orders")
+    served.run("sub", "create", "billing", "--topic", "orders")
+    return served
+
+
+def data_of(lines: list[dict]) -> list[str]:
+    return [line["data"] for line in lines]
+
+
+def test_first_screen(served):
+    assert served.run("topic", "create", "orders").stdout == (
+        "created topic projects/fanlog/topics/orders\n"
+    )
+    served.run("sub", "create", "billing", "--topic", "orders")
+    published = served.run("publish", "orders", "two chairs", "--attr", "region=eu").stdout
+    assert published.startswith("published message ")
+    pulled = served.run("pull", "billing", "--ack")
+    assert pulled.stdout.endswith("  region=eu  two chairs\n")
+    assert pulled.stderr == ""
+    assert served.run("pull", "billing").stderr == "no messages\n"
+
+
+def test_what_was_published_survives_sigkill(billing):
+    billing.run("publish", "orders", "-", stdin="one\ntwo\nthree\n")
+    [first] = billing.lines("pull", "billing", "--max", "1", "--ack")
+    status, _ = billing.stop(signal.SIGKILL)
+    assert status == -signal.SIGKILL
+    billing.start()
+    # An ack without exactly-once is durable once answered, too; what was not acked is back.
+    rest = billing.lines("pull", "billing", "--max", "10", "--wait", "10s", "--ack")
+    assert sorted([first["data"], *data_of(rest)]) == ["one", "three", "two"]
+
+
+def test_sigterm_drains_and_exits_with_zero(billing):
+    billing.run("publish", "orders", "one")
+    status, said = billing.stop()
+    assert (status, said) == (0, "")
+    assert billing.start().startswith("fanlog ready")
+    assert data_of(billing.lines("pull", "billing", "--ack")) == ["one"]
+
+
+def test_follow_shows_messages_as_they_come(billing):
+    follower = subprocess.Popen(
+        [*FANLOG, "pull", "billing", "--follow", "--ack", "--max", "3", "--json"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=clean_environ() | {"PUBSUB_EMULATOR_HOST": billing.endpoint},
+    )
+    with follower:
+        for text in ("one", "two", "three"):
+            billing.run("publish", "orders", text)
+            assert json.loads(follower.stdout.readline())["data"] == text
+        assert follower.wait(PATIENCE_S) == 0
+
+
+def test_lists_and_descriptions(billing):
+    billing.run("sub", "create", "audit", "--topic", "orders", "--retention", "1d", "--ordering")
+    names = [line["name"] for line in billing.lines("sub", "list")]
+    assert names == [f"projects/fanlog/subscriptions/{name}" for name in ("audit", "billing")]
+    [audit] = billing.lines("sub", "describe", "audit")
+    assert audit["message_retention_duration"] == "86400s"
+    assert audit["enable_message_ordering"] is True
+    [orders] = billing.lines("topic", "describe", "orders")
+    assert sorted(orders["subscriptions"]) == names
+
+
+def test_create_with_everything_the_api_knows(served):
+    served.run("topic", "create", "orders", "--retention", "1h", "--label", "team=shop")
+    served.run("topic", "create", "failed")
+    served.run("publish", "orders", "before")
+    [made] = served.lines(
+        "sub", "create", "billing", "--topic", "orders",
+        "--ack-deadline", "60s", "--retention", "2d", "--retain-acked", "--strict-order",
+        "--exactly-once", "--dead-letter", "failed", "--max-attempts", "7",
+        "--min-backoff", "1s", "--max-backoff", "60s", "--expiration", "never",
+        "--start", "earliest", "--label", "team=shop",
+    )  # fmt: skip
+    assert made["dead_letter_policy"] == {
+        "dead_letter_topic": "projects/fanlog/topics/failed",
+        "max_delivery_attempts": 7,
+    }
+    assert made["retry_policy"] == {"minimum_backoff": "1s", "maximum_backoff": "60s"}
+    assert made["expiration_policy"] == {}
+    assert data_of(served.lines("pull", "billing", "--ack")) == ["before"]
+
+
+def test_dead_letter_auto_makes_a_topic_and_a_subscription(served):
+    served.run("topic", "create", "orders")
+    served.run(
+        "sub", "create", "billing", "--topic", "orders", "--dead-letter", "auto",
+        "--max-attempts", "6",
+    )  # fmt: skip
+    assert "projects/fanlog/topics/billing.dead-letters" in served.run("topic", "list").stdout
+    assert "billing.dead-letters" in served.run("sub", "list").stdout
+    [made] = served.lines("sub", "describe", "billing")
+    assert made["dead_letter_policy"]["max_delivery_attempts"] == 6
+
+
+def test_seek_there_and_back(served):
+    served.run("topic", "create", "orders")
+    served.run("sub", "create", "billing", "--topic", "orders", "--retain-acked")
+    served.run("publish", "orders", "-", stdin="one\ntwo\n")
+    served.run("sub", "seek", "billing", "--end")
+    assert served.lines("pull", "billing") == []
+    served.run("sub", "seek", "billing", "--begin")
+    assert data_of(served.lines("pull", "billing", "--ack")) == ["one", "two"]
+    served.run("sub", "seek", "billing", "--time", "1h")
+    assert data_of(served.lines("pull", "billing", "--ack")) == ["one", "two"]
+    # The end was where the log ended then, not a time to come.
+    served.run("sub", "seek", "billing", "--end")
+    served.run("publish", "orders", "three")
+    assert data_of(served.lines("pull", "billing", "--ack")) == ["three"]
+
+
+class TestMistakes:
+    def sentence(self, served: Served, *args: object) -> str:
+        stderr = served.run(*args, exit_code=1).stderr
+        assert stderr.startswith("fanlog: ")
+        assert stderr.count("\n") == 1
+        return stderr
+
+    def test_no_server(self, served):
+        served.stop()
+        assert "fanlog serve" in self.sentence(served, "topic", "list")
+
+    def test_missing_topic(self, served):
+        assert "orders" in self.sentence(served, "publish", "orders", "x")
+        assert "orders" in self.sentence(served, "sub", "create", "billing", "--topic", "orders")
+
+    def test_missing_subscription(self, served):
+        assert "billing" in self.sentence(served, "pull", "billing")
+
+    def test_created_twice(self, billing):
+        assert "orders" in self.sentence(billing, "topic", "create", "orders")
+
+    def test_bad_name(self, served):
+        assert "'9lives'" in self.sentence(served, "topic", "create", "9lives")
+
+    def test_out_of_range(self, billing):
+        message = self.sentence(
+            billing, "sub", "create", "audit", "--topic", "orders", "--ack-deadline", "5s"
+        )
+        assert "10" in message
+        assert "600" in message
+
+    def test_second_server_on_the_folder(self, served):
+        message = self.sentence(served, "serve", *PORTS, "--data-dir", served.data_dir)
+        assert "in use" in message
+
+
+class TestFolder:
+    def test_doctor_of_a_running_broker(self, billing):
+        billing.run("publish", "orders", "-", stdin="one\ntwo\n")
+        [report] = billing.lines("doctor", "--data-dir", billing.data_dir)
+        assert report["is_healthy"]
+        assert report["message_count"] == 2
+
+    def test_backup_while_running_and_restore(self, billing, tmp_path):
+        billing.run("publish", "orders", "-", stdin="one\ntwo\n")
+        billing.run("backup", tmp_path / "copy", "--data-dir", billing.data_dir)
+        billing.run("publish", "orders", "after the backup")
+        billing.stop()
+        billing.data_dir = tmp_path / "restored"
+        billing.run("restore", tmp_path / "copy", "--data-dir", billing.data_dir)
+        billing.start()
+        assert data_of(billing.lines("pull", "billing")) == ["one", "two"]
+
+    def test_compact_needs_a_stopped_broker(self, billing):
+        in_use = billing.run("compact", "--data-dir", billing.data_dir, exit_code=1)
+        assert "in use" in in_use.stderr
+        billing.run("publish", "orders", "one")
+        billing.stop()
+        billing.run("compact", "--data-dir", billing.data_dir)
+        billing.start()
+        assert data_of(billing.lines("pull", "billing")) == ["one"]
+
+
+@pytest.mark.parametrize("page", ["healthz", "readyz", "metrics"])
+def test_http_port_answers(served, page):
+    with urllib.request.urlopen(f"http://{served.http}/{page}", timeout=PATIENCE_S) as answer:
+        assert answer.status == 200
