@@ -144,7 +144,10 @@ def describe(
     """Show everything about a subscription."""
     with options.connect(endpoint) as client:
         found = client.get_subscription(options.subscription(subscription, project))
-    Output(is_json=json).fields(resource(found))
+    fields = resource(found)
+    if not json and fields.get("expiration_policy") == {}:
+        fields["expiration_policy"] = "never"
+    Output(is_json=json).fields(fields)
 
 
 @app.command()

@@ -72,6 +72,8 @@ def test_never_expires(shell, server, orders):
     sent = server.last(types.Subscription)
     assert sent.HasField("expiration_policy")
     assert not sent.expiration_policy.HasField("ttl")
+    assert "never" in shell.run("sub", "describe", "billing")
+    assert shell.lines("sub", "describe", "billing")[0]["expiration_policy"] == {}
 
 
 def test_start_at_a_time_is_rfc_3339_in_utc(shell, server, orders):
