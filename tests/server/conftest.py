@@ -1,0 +1,388 @@
+"""Real servers in this process, and the official clients that talk to them.
+
+All servers of a run live on one loop in a background thread; tests stay on the main thread and
+speak gRPC, as any other program would. `server` and `still_server` are shared by a module and come
+once for each engine: make what a test needs with `server.topic()` and `server.subscription(...)`,
+whose names are unique. `start_server` gives a test a server of its own, to restart or to break.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import queue
+import threading
+import urllib.request
+import warnings
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import google.pubsub_v1 as gapic
+import grpc
+import pytest
+import uvloop
+from google.api_core.exceptions import GoogleAPICallError
+from google.cloud import pubsub_v1
+from google.pubsub_v1.services.publisher.transports import PublisherGrpcTransport
+from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
+
+from fanlog.broker.broker import Broker
+from fanlog.broker.clock import ManualClock
+from fanlog.config import Config
+from fanlog.server import app
+
+T = TypeVar("T")
+
+PROJECT = "test"
+#: Longest anything may take on a busy machine; nothing waits this long when all is well.
+PATIENCE_S = 30.0
+
+_numbers = itertools.count(1)
+
+
+def unique(prefix: str) -> str:
+    """A name that no other test has."""
+    return f"{prefix}-{next(_numbers)}"
+
+
+class LoopThread:
+    """One event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="servers", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def run(self, work: Awaitable[T]) -> T:
+        """Run a coroutine on the loop; wait for its result."""
+
+        async def awaited() -> T:
+            return await work
+
+        return asyncio.run_coroutine_threadsafe(awaited(), self._loop).result(PATIENCE_S)
+
+    def call(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function on the loop's thread; wait for its result."""
+
+        async def called() -> T:
+            return function(*args)
+
+        return self.run(called())
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE_S)
+        self._loop.close()
+
+
+class Stream:
+    """A StreamingPull, request by request; answers are gathered as they come."""
+
+    def __init__(self, subscriber: Any, first: dict[str, Any]) -> None:
+        self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.send(**first)
+        self._call = subscriber.streaming_pull(iter(self._requests.get, None), retry=None)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        try:
+            for answer in self._call:
+                self._answers.put(answer)
+            self._answers.put(None)
+        except GoogleAPICallError as error:
+            self._answers.put(error)
+
+    def send(self, **fields: Any) -> None:
+        self._requests.put(gapic.StreamingPullRequest(**fields))
+
+    def answer(self, timeout_s: float = PATIENCE_S) -> Any:
+        """The next answer; raises the stream's error when it has ended with one."""
+        answer = self._answers.get(timeout=timeout_s)
+        if answer is None:
+            raise EOFError
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def messages(self, count: int) -> list[Any]:
+        """The next `count` messages, over as many answers as they come in."""
+        found: list[Any] = []
+        while len(found) < count:
+            found += self.answer().received_messages
+        assert len(found) == count
+        return found
+
+    def confirmation(self, kind: str) -> Any:
+        """The next `acknowledge_confirmation` or `modify_ack_deadline_confirmation`."""
+        while kind not in (answer := self.answer()):
+            pass
+        return getattr(answer, kind)
+
+    def pending(self) -> list[Any]:
+        """Messages that came since anybody looked."""
+        found: list[Any] = []
+        while not self._answers.empty():
+            found += self.answer().received_messages
+        return found
+
+    def error(self) -> GoogleAPICallError:
+        """What the stream ends with; answers before that are passed over."""
+        while True:
+            try:
+                self.answer()
+            except GoogleAPICallError as error:
+                return error
+
+    def half_close(self) -> None:
+        self._requests.put(None)
+
+    def wait_closed(self) -> None:
+        """Wait until the server has ended the stream well."""
+        with suppress(EOFError):
+            while True:
+                self.answer()
+
+    def close(self) -> None:
+        """Go away, as a client that was killed does."""
+        self._call.cancel()
+        self._requests.put(None)
+        self._reader.join(PATIENCE_S)
+
+
+class RunningServer:
+    """A server, the clients of it, and short words for what tests do all the time.
+
+    `publisher` and `subscriber` are Google's clients at the level of requests; `publishing()` and
+    `subscribing()` make those with batching, callbacks and flow control.
+    """
+
+    def __init__(self, loop: LoopThread, config: Config, clock: ManualClock | None) -> None:
+        self._loop = loop
+        self._config = config
+        self.clock = clock
+        self._running: AbstractAsyncContextManager[app.Server] | None = None
+        self._streams: list[Stream] = []
+        self._clients: list[Any] = []
+        self.start()
+
+    # Life.
+
+    def start(self) -> None:
+        running = app.running(self._config, clock=self.clock)
+        self._server = self._loop.run(running.__aenter__())
+        self._running = running
+        self._channel = self.channel()
+        self.publisher = gapic.PublisherClient(
+            transport=PublisherGrpcTransport(channel=self._channel)
+        )
+        self.subscriber = gapic.SubscriberClient(
+            transport=SubscriberGrpcTransport(channel=self._channel)
+        )
+
+    def stop(self) -> None:
+        if self._running is None:
+            return
+        for client in self._clients:
+            client.close()
+        for stream in self._streams:
+            stream.close()
+        self._clients, self._streams = [], []
+        self._channel.close()
+        running, self._running = self._running, None
+        self._loop.run(running.__aexit__(None, None, None))
+
+    def restart(self) -> None:
+        """Stop and start on the same data; the port is another one."""
+        assert not self._config.memory
+        self.stop()
+        self.start()
+
+    @property
+    def endpoint(self) -> str:
+        return self._server.endpoint
+
+    @property
+    def broker(self) -> Broker:
+        return self._server.broker
+
+    @property
+    def store(self) -> Any:
+        return self._server.store
+
+    def channel(self) -> grpc.Channel:
+        """A channel that takes answers of any size, as official clients outside emulator mode."""
+        return grpc.insecure_channel(
+            self.endpoint, options=[("grpc.max_receive_message_length", -1)]
+        )
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass on a server whose clock stands still."""
+        assert self.clock is not None
+        self._loop.call(self.clock.advance, seconds)
+
+    def sweep(self) -> None:
+        """Let retention do its work now."""
+        self._loop.run(self.broker.sweep())
+
+    def run(self, work: Awaitable[T]) -> T:
+        """Run a coroutine of the broker on its loop."""
+        return self._loop.run(work)
+
+    def metrics(self) -> str:
+        """The page that Prometheus reads."""
+        url = f"http://{self._server.host}:{self._server.http_port}/metrics"
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as response:
+            return str(response.read().decode())
+
+    # Clients.
+
+    def publishing(self, **options: Any) -> pubsub_v1.PublisherClient:
+        """The official publisher, with batching and futures."""
+        transport = PublisherGrpcTransport(channel=self.channel())
+        return pubsub_v1.PublisherClient(transport=transport, **options)
+
+    def subscribing(self) -> pubsub_v1.SubscriberClient:
+        """The official subscriber, with callbacks; closed when the server stops."""
+        transport = SubscriberGrpcTransport(channel=self.channel())
+        client = pubsub_v1.SubscriberClient(transport=transport)
+        self._clients.append(client)
+        return client
+
+    def open_stream(self, subscription: str, **fields: Any) -> Stream:
+        """A StreamingPull; its first request has a stream deadline of 10 s unless told."""
+        first = {"subscription": subscription, "stream_ack_deadline_seconds": 10} | fields
+        stream = Stream(self.subscriber, first)
+        self._streams.append(stream)
+        return stream
+
+    # Words.
+
+    def topic(self, **fields: Any) -> str:
+        """Make a topic; its name."""
+        name = f"projects/{PROJECT}/topics/{unique('topic')}"
+        fields = {"name": name} | fields
+        return str(self.publisher.create_topic(request=fields).name)
+
+    def subscription(self, topic: str, **fields: Any) -> str:
+        """Make a subscription; its name."""
+        name = f"projects/{PROJECT}/subscriptions/{unique('sub')}"
+        fields = {"name": name, "topic": topic} | fields
+        return str(self.subscriber.create_subscription(request=fields).name)
+
+    def topic_and_subscription(self, **fields: Any) -> tuple[str, str]:
+        topic = self.topic()
+        return topic, self.subscription(topic, **fields)
+
+    def publish(self, topic: str, *data: bytes, key: str = "", **attributes: str) -> list[str]:
+        """Publish in one request; the message ids."""
+        messages = [{"data": d, "ordering_key": key, "attributes": attributes} for d in data]
+        request = {"topic": topic, "messages": messages}
+        return list(self.publisher.publish(request=request, retry=None).message_ids)
+
+    def pull(self, subscription: str, max_messages: int = 1000, **fields: Any) -> list[Any]:
+        """What is there now, in one answer."""
+        request = {"subscription": subscription, "max_messages": max_messages}
+        request |= {"return_immediately": True} | fields
+        with warnings.catch_warnings():
+            # The client calls this field deprecated; it is the only way to ask what is there now.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return list(self.subscriber.pull(request=request, retry=None).received_messages)
+
+    def await_pull(
+        self, subscription: str, max_messages: int = 1000, timeout_s: float = PATIENCE_S
+    ) -> list[Any]:
+        """What is there; wait for the first message."""
+        request = {"subscription": subscription, "max_messages": max_messages}
+        answer = self.subscriber.pull(request=request, retry=None, timeout=timeout_s)
+        return list(answer.received_messages)
+
+    def drain(self, subscription: str, count: int) -> list[Any]:
+        """Pull and acknowledge until `count` messages have come."""
+        found: list[Any] = []
+        while len(found) < count:
+            some = self.await_pull(subscription)
+            assert some, f"only {len(found)} of {count} messages came"
+            self.ack(subscription, some)
+            found += some
+        assert len(found) == count
+        return found
+
+    def ack(self, subscription: str, received: Iterable[Any]) -> None:
+        request = {"subscription": subscription, "ack_ids": [one.ack_id for one in received]}
+        self.subscriber.acknowledge(request=request, retry=None)
+
+    def modify(self, subscription: str, received: Iterable[Any], seconds: int) -> None:
+        """Change deadlines; zero is a nack."""
+        request = {
+            "subscription": subscription,
+            "ack_ids": [one.ack_id for one in received],
+            "ack_deadline_seconds": seconds,
+        }
+        self.subscriber.modify_ack_deadline(request=request, retry=None)
+
+    def nack(self, subscription: str, received: Iterable[Any]) -> None:
+        self.modify(subscription, received, 0)
+
+
+StartServer = Callable[..., RunningServer]
+
+
+@pytest.fixture(scope="session")
+def loop_thread() -> Iterator[LoopThread]:
+    loop = LoopThread()
+    yield loop
+    loop.close()
+
+
+def _config(engine: str, data_dir: Path) -> Config:
+    choice: dict[str, Any] = {"memory": True} if engine == "memory" else {"data_dir": data_dir}
+    return Config(port=0, http_port=0, drain_s=2.0, disk_reserve_bytes=0, **choice)
+
+
+@pytest.fixture(scope="module", params=["memory", "embedded"])
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def server(
+    engine: str, loop_thread: LoopThread, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
+    """A server on the machine's clock, shared by the module; one for each engine."""
+    running = RunningServer(loop_thread, _config(engine, tmp_path_factory.mktemp("data")), None)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def still_server(
+    engine: str, loop_thread: LoopThread, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
+    """A server whose clock stands still until `advance`; shared by the module."""
+    config = _config(engine, tmp_path_factory.mktemp("data"))
+    running = RunningServer(loop_thread, config, ManualClock())
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def start_server(loop_thread: LoopThread, tmp_path: Path) -> Iterator[StartServer]:
+    """Start servers of the test's own: `start_server(engine="embedded", clock=None)`."""
+    started: list[RunningServer] = []
+
+    def start(engine: str = "embedded", clock: ManualClock | None = None) -> RunningServer:
+        config = _config(engine, tmp_path / f"data-{len(started)}")
+        started.append(RunningServer(loop_thread, config, clock))
+        return started[-1]
+
+    yield start
+    for running in started:
+        running.stop()
