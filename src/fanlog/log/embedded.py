@@ -186,11 +186,14 @@ class EmbeddedLog:
         used_pages = 2 + sum(
             tree["branch_pages"] + tree["leaf_pages"] + tree["overflow_pages"] for tree in trees
         )
-        free_bytes = max(0, self._env.info()["last_pgno"] + 1 - used_pages) * page_bytes
+        pages = self._env.info()["last_pgno"] + 1
+        free_bytes = max(0, pages - used_pages) * page_bytes
+        # Asked through the open lock, for the loop must not wait for a path to be looked up.
+        disk = os.fstatvfs(self._lock)
         return LogStats(
-            file_bytes=(self._data_dir / folder.DATA_NAME).stat().st_size,
+            file_bytes=pages * page_bytes,
             free_bytes=free_bytes,
-            room_bytes=folder.free_disk_bytes(self._data_dir) + free_bytes,
+            room_bytes=disk.f_bavail * disk.f_frsize + free_bytes,
         )
 
     def close(self) -> None:

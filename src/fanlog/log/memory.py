@@ -34,15 +34,19 @@ _ROOM_BYTES = 1 << 40
 
 
 class MemoryLog:
-    """A `Log` that lives as long as its object."""
+    """A `Log` that lives as long as its object.
+
+    Args:
+        identity: Sixteen bytes to be known by; random if not given.
+    """
 
     features = Features(durable=False, total_order=True)
 
-    def __init__(self) -> None:
+    def __init__(self, *, identity: bytes | None = None) -> None:
         #: Held while a commit is applied and while something is read, so that readers on another
         #: thread see whole commits.
         self._lock = threading.Lock()
-        self._identity = os.urandom(16)
+        self._identity = os.urandom(16) if identity is None else identity
         self._last_sequence = 0
         self._last_publish_time_ns = 0
         self._partitions: dict[PartitionId, _Partition] = {}
