@@ -19,7 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
 
@@ -45,7 +45,7 @@ from fanlog.log.envelope import EnvelopeDamaged, Kind
 from fanlog.log.folder import Facts, PartitionRow
 from fanlog.model import Offset, PartitionId
 
-#: Batches freed by one commit at most: bounds what a trim adds to the time of a commit.
+#: Batches freed, and partitions looked at, by one commit at most: bounds what a trim adds to it.
 FREED_BATCHES_MAX = 64
 
 
@@ -290,7 +290,7 @@ class EmbeddedLog:
     def _free(self, txn: stored.Transaction, changes: _Changes) -> None:
         """Delete some of the batches that lie below their partition's start."""
         budget = FREED_BATCHES_MAX
-        for partition, row in list(changes.garbage.items()):
+        for partition, row in list(islice(changes.garbage.items(), FREED_BATCHES_MAX)):
             freed, is_done = stored.free(self._store, txn, partition, row, budget)
             changes.has_freed = changes.has_freed or freed > 0
             budget -= freed

@@ -484,6 +484,17 @@ class LogConformance:
         assert self.messages(log, TWO) == [b"other"]
         assert len(log.positions(0, limit=1_000)) == 2
 
+    def test_many_partitions_are_trimmed_at_once(self, log: Log, author: Author) -> None:
+        many = [PartitionId(i) for i in range(300)]
+        author.commit({partition: [make_body(b"a", b"b")] for partition in many})
+        author.commit({ONE: [make_body(b"c")]})
+        author.commit(trims=[Trim(partition=partition, before=1) for partition in many])
+        author.commit(trims=[Trim(partition=partition, before=2) for partition in many])
+        author.collect_garbage()
+        assert set(log.partitions().values()) == {Bounds(2, 2), Bounds(2, 3)}
+        assert self.messages(log, ONE) == [b"c"]
+        assert len(log.positions(0, limit=1_000)) == 1
+
     def test_dropped_partition_is_forgotten(self, log: Log, author: Author) -> None:
         for i in range(200):
             author.commit({ONE: [make_body(b"%d" % i)], TWO: [make_body(b"%d" % i)]})
