@@ -263,6 +263,11 @@ class RunningServer:
         self._streams.append(stream)
         return stream
 
+    def raw(self, method: str) -> Callable[[bytes], bytes]:
+        """A unary call by bytes, such as `raw("Publisher/Publish")`; errors are grpc.RpcError."""
+        call: Any = self._channel.unary_unary(f"/google.pubsub.v1.{method}")
+        return lambda request: call(request, timeout=PATIENCE_S)
+
     # Words.
 
     def topic(self, **fields: Any) -> str:
