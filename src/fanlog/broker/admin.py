@@ -85,9 +85,11 @@ class Admin:
         return await self._listed(found, limit, catalog.topic)
 
     async def list_topic_subscriptions(self, name: str, after: str, limit: int) -> list[str]:
+        """Names of the subscriptions on a topic; those that were detached are not."""
         catalog = self._broker.hard.catalog
         found = catalog.subscription_names_of(catalog.topic(name).id, after)
-        return await self._listed(found, limit, str)
+        attached = (n for n in found if not catalog.subscription(n).detached)
+        return await self._listed(attached, limit, str)
 
     async def list_topic_snapshots(self, name: str, after: str, limit: int) -> list[str]:
         catalog = self._broker.hard.catalog
@@ -149,11 +151,16 @@ class Admin:
 
     async def detach_subscription(self, name: str) -> None:
         """Cut a subscription off its topic: its backlog is let go of, its consumers sent away."""
-        catalog = self._broker.hard.catalog
-        subscription = catalog.subscription(name)
+        hard = self._broker.hard
+        subscription = hard.catalog.subscription(name)
         error = FailedPrecondition(f"subscription {name!r} is detached from its topic")
         self._broker.close_feed(subscription, error)
-        await self._broker.commit(catalog.put_subscription(replace(subscription, detached=True)))
+        records: list[Record] = []
+        for share in hard.shares_of(subscription):
+            end = self._broker.writer.assigned_end(share.partition)
+            records += share.seek(end, end, generation=self._broker.next_generation()).records
+        records += hard.catalog.put_subscription(replace(subscription, detached=True))
+        await self._broker.commit(records)
 
     async def list_subscriptions(
         self, project: str, after: str, limit: int
@@ -168,7 +175,9 @@ class Admin:
         return await self._listed(found, limit, with_topic)
 
     async def backlog(self, subscription: Subscription) -> BacklogState:
-        """How far behind a subscription is."""
+        """How far behind a subscription is; one that is detached has nothing to catch up with."""
+        if subscription.detached:
+            return BacklogState(messages=0, outstanding=0, oldest_age_s=0.0)
         shares = self._broker.hard.shares_of(subscription)
         stats = [share.stats(self._broker.writer.end(share.partition)) for share in shares]
         oldest_s = [
