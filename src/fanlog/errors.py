@@ -23,6 +23,10 @@ class FanlogError(Exception):
         self.message = message
 
 
+class Internal(FanlogError):
+    """A mistake of ours. The broker's log has the trace; please report it."""
+
+
 class InvalidArgument(FanlogError):
     """A value is malformed, missing or out of range; the sentence names it and its limit."""
 

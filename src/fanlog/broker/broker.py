@@ -175,7 +175,7 @@ class Broker:
                     credit,
                     max_messages=min(max_messages, limits.PULL_MESSAGES_MAX),
                     max_bytes=limits.ANSWER_BYTES_MAX,
-                    deadline_s=subscription.ack_deadline_s,
+                    deadline_s=self.present(subscription).ack_deadline_s,
                 )
                 if delivery is not None or self._clock.now() >= deadline_s:
                     break
@@ -213,6 +213,10 @@ class Broker:
                 self._feeds_on[share.partition].discard(feed)
                 if not self._feeds_on[share.partition]:
                     del self._feeds_on[share.partition]
+
+    def present(self, subscription: Subscription) -> Subscription:
+        """The subscription with its settings of now; one that is gone, as it was."""
+        return self.hard.catalog.subscription_by_id(subscription.id) or subscription
 
     def delivered(self, subscription: Subscription, delivery: Delivery) -> None:
         self.metrics.of(subscription.id).delivered += delivery.count
@@ -253,12 +257,14 @@ class Broker:
 
     # Deciding.
 
-    def decide(self, share: Share, decision: Decision) -> asyncio.Future[None] | None:
+    def decide(
+        self, share: Share, decision: Decision, *, can_wait: bool = False
+    ) -> asyncio.Future[None] | None:
         """Apply a share's decision and put it on its way; its future, if anything is to commit."""
         committed = None
         if decision.records:
             self.hard.apply_all(decision.records)
-            committed, _ = self.writer.submit(records=decision.records)
+            committed, _ = self.writer.submit(records=decision.records, can_wait=can_wait)
         if decision.dead_letters:
             self._dead_letters.add(share, decision.dead_letters)
         self._timers.watch(share)
@@ -367,21 +373,28 @@ class Broker:
                 await self._place_restored(subscription, share)
             now = self._clock.now()
             if seconds is None:
-                decision = share.acknowledge(now, by_generation, partial=partial)
+                decision = share.acknowledge(
+                    now, by_generation, partial=partial, end=self.writer.end(partition)
+                )
             else:
                 decision = share.modify_ack_deadline(
                     now, by_generation, seconds, jitter=self._jitter(), partial=partial
                 )
             self._count(subscription, decision, seconds)
-            committed = self.decide(share, decision) or committed
+            # A stream's acks are not confirmed, at least once: nobody waits for their commit.
+            can_wait = partial and not subscription.enable_exactly_once
+            committed = self.decide(share, decision, can_wait=can_wait) or committed
             decisions.append((partition, decision))
-        if committed is not None:
+        if committed is not None and not (partial and not subscription.enable_exactly_once):
             await committed
         return decisions
 
     async def _place_restored(self, subscription: Subscription, share: Share) -> None:
-        feed = self._feeds.get(subscription.id) or self._new_feed(subscription)
-        await feed.place_restored(share)
+        _, feed = self.attach(subscription.name)
+        try:
+            await feed.place_restored(share)
+        finally:
+            self.detach(subscription, feed)
 
     def _count(self, subscription: Subscription, decision: Decision, seconds: int | None) -> None:
         metrics = self.metrics.of(subscription.id)

@@ -41,7 +41,30 @@ class SystemClock:
         return time.time_ns()
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        return asyncio.get_running_loop().call_later(max(0.0, when - self.now()), callback)
+        return _SystemTimer(self, when, callback)
+
+
+class _SystemTimer:
+    """Loops may call up to a millisecond early; whoever asks the time then must not be told so."""
+
+    def __init__(self, clock: SystemClock, when: float, callback: Callable[[], None]) -> None:
+        self._clock = clock
+        self._when = when
+        self._callback = callback
+        self._arm()
+
+    def cancel(self) -> None:
+        self._handle.cancel()
+
+    def _arm(self) -> None:
+        delay_s = max(0.0, self._when - self._clock.now())
+        self._handle = asyncio.get_running_loop().call_later(delay_s, self._fire)
+
+    def _fire(self) -> None:
+        if self._clock.now() < self._when:
+            self._arm()
+        else:
+            self._callback()
 
 
 class ManualClock:

@@ -69,8 +69,9 @@ class Feed:
         self.users = 0
 
     @property
-    def has_waiters(self) -> bool:
-        return bool(self._waiters)
+    def waiting(self) -> int:
+        """Consumers that wait for something to come."""
+        return len(self._waiters)
 
     def wake(self) -> None:
         """Something may have changed: let everybody who waits look again."""

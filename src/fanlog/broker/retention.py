@@ -2,7 +2,8 @@
 
 A message stays while its topic's retention holds it; or some subscription has it unacknowledged
 within that subscription's retention, retains acknowledged ones, or a snapshot is on it. Nothing
-else pins it. Everything here works on whole partitions and is safe to repeat.
+else pins it. What a topic retains is there for all its subscriptions, whatever their own retention
+says. Everything here works on whole partitions and is safe to repeat.
 """
 
 from __future__ import annotations
@@ -100,7 +101,10 @@ class Retention:
     async def _horizons(self, now: float) -> dict[tuple[PartitionId, float], Offset]:
         """First offset within each retention that somebody has, per partition."""
         hard = self._hard()
-        wanted = {(share.partition, share.settings.message_retention_s) for share in hard.shares()}
+        wanted: set[tuple[PartitionId, float]] = set()
+        for share in hard.shares():
+            wanted.add((share.partition, share.settings.message_retention_s))
+            wanted.add((share.partition, self._retention_s(share)))
         for topic in hard.catalog.topics():
             if topic.message_retention_s is not None:
                 wanted |= {(p, topic.message_retention_s) for p in topic.partitions}
@@ -111,7 +115,7 @@ class Retention:
 
     def _expire_messages(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
         for share in list(self._hard().shares()):
-            horizon = horizons.get((share.partition, share.settings.message_retention_s), 0)
+            horizon = horizons.get((share.partition, self._retention_s(share)), 0)
             horizon = max(horizon, self._writer.start(share.partition))
             if share.cursor.floor < horizon:
                 self._decided(share, share.advance(horizon))
@@ -145,6 +149,12 @@ class Retention:
                 trims.append(Trim(partition=partition, before=keep))
         if trims or self._store.has_garbage:
             await self._writer.submit(trims=trims)[0]
+
+    def _retention_s(self, share: Share) -> float:
+        """How long a message may wait unacknowledged: a topic that retains longer has its way."""
+        topic = self._hard().catalog.topic_by_id(share.settings.topic_id)
+        topic_retention_s = topic.message_retention_s if topic is not None else None
+        return max(share.settings.message_retention_s, topic_retention_s or 0.0)
 
     async def _offset_at(self, partition: PartitionId, seconds: float) -> Offset:
         return await self._store.offset_for_time(partition, max(0, int(seconds * 1e9)))

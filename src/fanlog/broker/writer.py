@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from fanlog import limits
-from fanlog.broker.clock import Clock
+from fanlog.broker.clock import Clock, Timer
 from fanlog.broker.committer import Committer
 from fanlog.broker.metrics import Metrics
 from fanlog.core.records import Record
@@ -27,6 +27,8 @@ from fanlog.model import Offset, PartitionId, TopicId
 
 #: How long a reading of the free disk space is believed.
 ROOM_AGE_S = 0.25
+#: How long something that can wait does, when no other commit comes along.
+WAIT_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class Writer:
         self._gatherings: deque[_Gathering] = deque()
         self._running: _Gathering | None = None
         self._is_scheduled = False
+        self._timer: Timer | None = None
         self._waiting_bytes = 0
         self._room_bytes = 0
         self._room_read_s = float("-inf")
@@ -130,8 +133,11 @@ class Writer:
         records: Iterable[Record] = (),
         publication: Publication | None = None,
         trims: Sequence[Trim] = (),
+        can_wait: bool = False,
     ) -> tuple[asyncio.Future[None], Offset]:
         """Put all of it into one commit. Returns its future, and the first offset assigned.
+
+        What nobody waits for (`can_wait`) goes along with the next commit, or soon by itself.
 
         The records must have been applied already. The future raises CommitFailed or DiskFull if
         the commit did not happen. An ignored future is fine: failures reach `on_failure`.
@@ -146,10 +152,7 @@ class Writer:
             self._trimmed[trim.partition] = trim.before
         waiter = asyncio.get_running_loop().create_future()
         gathering.waiters.append(waiter)
-        if self._running is None and not self._is_scheduled:
-            # Not at once: what else this turn of the loop brings belongs to the same commit.
-            self._is_scheduled = True
-            asyncio.get_running_loop().call_soon(self._start_next)
+        self._schedule(can_wait=can_wait)
         return waiter, base
 
     async def settled(self) -> None:
@@ -162,6 +165,7 @@ class Writer:
         if last is not None:
             waiter = asyncio.get_running_loop().create_future()
             last.waiters.append(waiter)
+            self._schedule(can_wait=False)
             await waiter
 
     async def drain(self) -> None:
@@ -189,8 +193,22 @@ class Writer:
         self._waiting_bytes += len(body.content)
         return base
 
+    def _schedule(self, *, can_wait: bool) -> None:
+        if self._running is not None or self._is_scheduled:
+            return
+        if can_wait:
+            if self._timer is None:
+                self._timer = self._clock.call_at(self._clock.now() + WAIT_S, self._start_next)
+            return
+        # Not at once: what else this turn of the loop brings belongs to the same commit.
+        self._is_scheduled = True
+        asyncio.get_running_loop().call_soon(self._start_next)
+
     def _start_next(self) -> None:
         self._is_scheduled = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._running is not None or not self._gatherings:
             return
         gathering = self._running = self._gatherings.popleft()

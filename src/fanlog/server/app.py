@@ -6,6 +6,7 @@ The only place that chooses an engine.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import random
 import signal
@@ -30,6 +31,7 @@ from fanlog.log.api import Log
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.memory import MemoryLog
 from fanlog.server import grpc_api
+from fanlog.server.allocator import keep_freed_memory
 from fanlog.server.http_api import HttpServer, http_app
 from fanlog.server.resources import ensure_resources, read_resources
 from fanlog.wire.forward import compose
@@ -183,6 +185,9 @@ def serve(config: Config) -> int:
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
         stream=sys.stderr,
     )
+    # Uvicorn tells of its own start and stop; ours are enough.
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    keep_freed_memory()
     try:
         uvloop.run(_serve(config))
     except FanlogError as error:
@@ -197,6 +202,10 @@ async def _serve(config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with running(config) as server:
+        # What is here now stays: full collections need not look at it again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 100)
         where = "in memory" if config.memory else f"in {config.data_dir}"
         sys.stdout.write(
             f"fanlog ready: gRPC on {server.endpoint}, HTTP on {server.host}:{server.http_port}, "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import grpc
 from google.protobuf.empty_pb2 import Empty
@@ -16,7 +16,7 @@ from grpc_status import rpc_status
 
 from fanlog import limits, names
 from fanlog.broker.broker import Broker
-from fanlog.errors import FanlogError, InvalidArgument
+from fanlog.errors import FanlogError, Internal, InvalidArgument
 from fanlog.model import Subscription
 from fanlog.server.answer import frame_delivery
 from fanlog.server.streaming_pull import streaming_pull
@@ -266,7 +266,7 @@ def _unary(verb: Unary) -> Any:
     async def call(raw: bytes, context: Context) -> bytes:
         try:
             return await verb(raw, context)
-        except FanlogError as error:
+        except Exception as error:
             await abort(context, error)
 
     return grpc.unary_unary_rpc_method_handler(call)
@@ -276,14 +276,17 @@ def _guarded_stream(broker: Broker) -> Any:
     async def call(_: Any, context: Context) -> None:
         try:
             await streaming_pull(broker, context)
-        except FanlogError as error:
+        except Exception as error:
             await abort(context, error)
 
     return call
 
 
-async def abort(context: Context, error: FanlogError) -> NoReturn:
+async def abort(context: Context, error: Exception) -> NoReturn:
     """End a call with an error's status and details. Raises; never returns."""
+    if not isinstance(error, FanlogError):
+        log.error("action=call_failed; the call ends with INTERNAL", exc_info=error)
+        error = Internal("an unexpected error; the broker's log says more")
     await context.abort_with_status(rpc_status.to_status(rich_status(error)))
 
 
@@ -318,7 +321,8 @@ def _ack_ids(ack_ids: Any) -> list[str]:
 
 
 def _wait_s(context: Context) -> float:
-    remaining_s = context.time_remaining()
+    # Its types say float; without a deadline it is None.
+    remaining_s = cast("float | None", context.time_remaining())
     if remaining_s is None:
         return limits.PULL_WAIT_S
-    return max(0.0, remaining_s - limits.PULL_MARGIN_S)
+    return max(0.0, remaining_s - limits.PULL_MARGIN_S, remaining_s / 2)

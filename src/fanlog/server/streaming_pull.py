@@ -62,6 +62,7 @@ class _Stream:
             for share in self._feed.shares:
                 share.abandon(self._credit)
             self._broker.detach(self._subscription, self._feed)
+            await asyncio.gather(reader, return_exceptions=True)
 
     async def _deliver(self) -> None:
         while not self._is_over:
@@ -77,21 +78,18 @@ class _Stream:
             if delivery is None:
                 await self._feed.wait(version)
                 continue
-            subscription = self._now()
+            subscription = self._broker.present(self._subscription)
             self._broker.delivered(subscription, delivery)
             await self._write(frame_delivery(self._broker, subscription, delivery))
         if self._ended is not None:
             raise self._ended
 
-    def _now(self) -> Subscription:
-        """The subscription with its present settings."""
-        found = self._broker.hard.catalog.subscription_by_id(self._subscription.id)
-        return found if found is not None else self._subscription
-
     async def _write(self, answer: bytes) -> None:
         # Every answer says what the subscription is like: clients take a missing word for "no".
         async with self._write_lock:
-            await self._context.write(answer + _properties(self._now()))
+            await self._context.write(
+                answer + _properties(self._broker.present(self._subscription))
+            )
 
     async def _read_requests(self) -> None:
         try:
@@ -136,7 +134,7 @@ class _Stream:
         task.add_done_callback(self._settling.discard)
 
     async def _settle_ids(self, ack_ids: Sequence[str], seconds: int | None) -> None:
-        subscription = self._now()
+        subscription = self._broker.present(self._subscription)
         try:
             failures = await self._broker.settle_some(subscription, ack_ids, seconds)
         except FanlogError as error:
