@@ -62,8 +62,8 @@ STREAM_ANSWER_BYTES_MAX = 1024 * 1024
 STREAM_ANSWER_MESSAGES_MAX = 1_000
 #: A long poll without a caller's deadline answers empty after this.
 PULL_WAIT_S = 30.0
-#: How much before the caller's deadline an empty answer is sent.
-PULL_MARGIN_S = 0.25
+#: How much before the caller's deadline an empty answer is sent; half of what is left, if less.
+PULL_MARGIN_S = 1.0
 #: Most ack ids in one request: beyond this the request is larger than any client sends.
 ACK_IDS_MAX = 100_000
 

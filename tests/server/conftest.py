@@ -302,12 +302,23 @@ class RunningServer:
             return list(self.subscriber.pull(request=request, retry=None).received_messages)
 
     def await_pull(
-        self, subscription: str, max_messages: int = 1000, timeout_s: float = PATIENCE_S
+        self, subscription: str, max_messages: int = 1000, timeout_s: float | None = PATIENCE_S
     ) -> list[Any]:
         """What is there; wait for the first message."""
         request = {"subscription": subscription, "max_messages": max_messages}
         answer = self.subscriber.pull(request=request, retry=None, timeout=timeout_s)
         return list(answer.received_messages)
+
+    def await_waiters(self, subscription: str, count: int) -> None:
+        """Wait until so many pulls and streams wait for messages of the subscription."""
+
+        async def waited() -> None:
+            found, feed = self.broker.attach(subscription)
+            while feed.waiting < count:
+                await asyncio.sleep(0)
+            self.broker.detach(found, feed)
+
+        self._loop.run(waited())
 
     def drain(self, subscription: str, count: int) -> list[Any]:
         """Pull and acknowledge until `count` messages have come."""
