@@ -444,7 +444,7 @@ def test_an_update_holds_for_the_next_delivery(still_server):
 def test_labels_that_were_read_at_creation_cannot_be_changed(server):
     topic = server.topic()
     name = server.subscription(topic, labels={"fanlog-start": "earliest"})
-    with pytest.raises(InvalidArgument, match="fanlog-start .*cannot be changed"):
+    with pytest.raises(InvalidArgument, match=r"fanlog-start .*cannot be changed"):
         update(server, ["labels"], name=name, labels={"fanlog-start": "now"})
     strict = server.subscription(
         topic, enable_message_ordering=True, labels={"fanlog-ordering": "strict"}
@@ -514,10 +514,10 @@ def test_detaching_twice_changes_nothing_and_a_detached_one_outlives_its_topic(s
 
 
 def test_modify_push_config_takes_the_empty_one_and_refuses_any_other(server):
-    topic, name = server.topic_and_subscription()
+    _, name = server.topic_and_subscription()
     before = get(server, name)
     server.subscriber.modify_push_config(subscription=name, push_config={})
-    with pytest.raises(MethodNotImplemented, match="push_config.push_endpoint"):
+    with pytest.raises(MethodNotImplemented, match=r"push_config\.push_endpoint"):
         server.subscriber.modify_push_config(
             subscription=name, push_config={"push_endpoint": "https://example.com"}
         )

@@ -124,6 +124,7 @@ class Admin:
 
     async def get_subscription(self, name: str) -> tuple[Subscription, Topic | None]:
         subscription = self._broker.hard.catalog.subscription(name)
+        self._broker.used(subscription)
         topic = self.topic_of(subscription)
         await self._broker.writer.settled()
         return subscription, topic
@@ -134,6 +135,7 @@ class Admin:
     async def update_subscription(self, update: SubscriptionUpdate) -> Subscription:
         hard = self._broker.hard
         before = hard.catalog.subscription(update.name)
+        self._broker.used(before)
         changed = update.applied_to(before)
         if changed.dead_letter is not None and changed.dead_letter != before.dead_letter:
             self._check_dead_letter_topic(changed.dead_letter.dead_letter_topic)
@@ -299,6 +301,7 @@ class Admin:
         subscription = self._broker.hard.catalog.subscription(name)
         if subscription.detached:
             raise FailedPrecondition(f"subscription {name!r} is detached from its topic")
+        self._broker.used(subscription)
         return subscription
 
     def _source_of(self, spec: SnapshotSpec) -> Subscription:

@@ -30,7 +30,7 @@ from fanlog.broker.timers import Timers
 from fanlog.broker.writer import Publication, Writer
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.flow import Credit
-from fanlog.core.records import Record
+from fanlog.core.records import Activity, Record
 from fanlog.core.share import Decision, Share
 from fanlog.errors import (
     AckIdsRefused,
@@ -99,7 +99,12 @@ class Broker:
             lambda: self.hard, store, self.writer, clock, self.metrics, compose, self.decide
         )
         self.retention = Retention(
-            lambda: self.hard, store, self.writer, self.decide, self.remove_subscription
+            lambda: self.hard,
+            store,
+            self.writer,
+            self.decide,
+            self.remove_subscription,
+            started_s=clock.now(),
         )
         self.admin = Admin(self, store, clock)
         self._sweeper: asyncio.Task[None] | None = None
@@ -131,6 +136,7 @@ class Broker:
             self._sweeper.cancel()
             await asyncio.gather(self._sweeper, return_exceptions=True)
         await self._dead_letters.drain()
+        self.retention.note_activity(self._active)
         await self.writer.drain()
         self._timers.clear()
         self._committer.close()
@@ -196,7 +202,7 @@ class Broker:
         """The feed of a subscription, for one consumer; give it back with `detach`."""
         self._check_serving()
         subscription = self._readable(name)
-        self._active[subscription.id] = self._clock.now()
+        self.used(subscription)
         feed = self._feeds.get(subscription.id)
         if feed is None:
             feed = self._new_feed(subscription)
@@ -206,7 +212,7 @@ class Broker:
     def detach(self, subscription: Subscription, feed: Feed) -> None:
         """A consumer leaves. Its leases run on to their deadlines."""
         feed.users -= 1
-        self._active[subscription.id] = self._clock.now()
+        self.used(subscription)
         if feed.users == 0 and self._feeds.get(subscription.id) is feed:
             del self._feeds[subscription.id]
             for share in feed.shares:
@@ -290,6 +296,7 @@ class Broker:
         for share in self.hard.shares_of(subscription):
             records += share.removed()
         records += self.hard.catalog.delete_subscription(subscription)
+        records.append(Activity(subscription.id, None))
         self.close_feed(
             subscription, SubscriptionNotFound(f"subscription {subscription.name!r} was deleted")
         )
@@ -304,6 +311,10 @@ class Broker:
             feed.close(error)
             for share in feed.shares:
                 self._feeds_on[share.partition].discard(feed)
+
+    def used(self, subscription: Subscription) -> None:
+        """Somebody did something with a subscription: it is not idle."""
+        self._active[subscription.id] = self._clock.now()
 
     def wake(self, subscription: Subscription) -> None:
         feed = self._feeds.get(subscription.id)
@@ -356,7 +367,7 @@ class Broker:
         partial: bool,
     ) -> list[tuple[PartitionId, Decision]]:
         """Acknowledge or change deadlines on each share, and wait for the commit."""
-        self._active[subscription.id] = self._clock.now()
+        self.used(subscription)
         if (
             subscription.enable_exactly_once
             and not partial

@@ -23,6 +23,11 @@ from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId
 
 log = logging.getLogger("fanlog.retention")
 
+#: How coarsely the last use of a subscription is written down. An idle one expires this much later
+#: than it could, never earlier, and never sooner than this after a start: however long the broker
+#: was stopped, consumers have time to come back.
+ACTIVITY_S = HOUR_S
+
 
 class Retention:
     """Sweeps the broker's state; the broker calls `sweep` every few seconds."""
@@ -34,24 +39,44 @@ class Retention:
         writer: Writer,
         decided: Callable[[Share, Decision], object],
         delete_subscription: Callable[[Subscription], object],
+        *,
+        started_s: float,
     ) -> None:
         self._hard = hard
         self._store = store
         self._writer = writer
         self._decided = decided
         self._delete_subscription = delete_subscription
+        self._started_s = started_s
 
     async def sweep(self, now: float, active: dict[SubscriptionId, float]) -> None:
         """Expire messages, snapshots and idle subscriptions; then trim the log.
 
-        `active` says when each subscription was last used in this life of the broker.
+        All of it is committed when this returns. `active` says when each subscription was last
+        used in this life of the broker.
         """
-        self._note_activity(active)
+        self.note_activity(active)
         self._expire_subscriptions(now)
         self._expire_snapshots(now)
         horizons = await self._horizons(now)
         self._expire_messages(horizons)
-        await self._trim(horizons)
+        self._trim(horizons)
+        await self._writer.settled()
+
+    def note_activity(self, active: dict[SubscriptionId, float]) -> None:
+        """Write down which subscriptions were used since that was last done."""
+        hard = self._hard()
+        for subscription_id in list(active):
+            if hard.catalog.subscription_by_id(subscription_id) is None:
+                del active[subscription_id]
+        records: list[Record] = [
+            Activity(subscription_id, last_s)
+            for subscription_id, last_s in active.items()
+            if last_s - hard.activity.get(subscription_id, 0.0) > ACTIVITY_S
+        ]
+        if records:
+            hard.apply_all(records)
+            self._writer.submit(records=records)
 
     async def retained_from(self, share: Share, now: float) -> Offset:
         """First offset that a seek can bring back although it was acknowledged."""
@@ -66,26 +91,16 @@ class Retention:
             candidates.append(await self._offset_at(share.partition, retained_s))
         return min(candidates)
 
-    def _note_activity(self, active: dict[SubscriptionId, float]) -> None:
-        hard = self._hard()
-        records: list[Record] = [
-            Activity(subscription_id, last_s)
-            for subscription_id, last_s in active.items()
-            if hard.catalog.subscription_by_id(subscription_id) is not None
-            and last_s - hard.activity.get(subscription_id, 0.0) > HOUR_S
-        ]
-        if records:
-            hard.apply_all(records)
-            self._writer.submit(records=records)
-
     def _expire_subscriptions(self, now: float) -> None:
+        if now - self._started_s < ACTIVITY_S:
+            return
         hard = self._hard()
         for subscription in list(hard.catalog.subscriptions()):
             ttl_s = subscription.expiration_ttl_s
             if ttl_s is None:
                 continue
             last_s = hard.activity.get(subscription.id, subscription.created_s)
-            if now - last_s > ttl_s:
+            if now - last_s > ttl_s + ACTIVITY_S:
                 log.info("action=subscription_expired subscription=%s", subscription.name)
                 self._delete_subscription(subscription)
 
@@ -120,7 +135,7 @@ class Retention:
             if share.cursor.floor < horizon:
                 self._decided(share, share.advance(horizon))
 
-    async def _trim(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
+    def _trim(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
         """Let go of what nobody needs; a partition nobody knows is dropped."""
         hard = self._hard()
         needed: defaultdict[PartitionId, list[Offset]] = defaultdict(list)
@@ -148,7 +163,7 @@ class Retention:
             elif (keep := min(needed[partition])) > self._writer.start(partition):
                 trims.append(Trim(partition=partition, before=keep))
         if trims or self._store.has_garbage:
-            await self._writer.submit(trims=trims)[0]
+            self._writer.submit(trims=trims)
 
     def _retention_s(self, share: Share) -> float:
         """How long a message may wait unacknowledged: a topic that retains longer has its way."""
