@@ -1,0 +1,45 @@
+"""The examples are programs: each is run against a real server, and says what it should."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from acceptance.served import PATIENCE_S, Served, clean_environ
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+EXPECTED = {
+    "1-first-message.py": "received two chairs {'region': 'eu'}\nacknowledged 1\n",
+    "2-ordered.py": "anna open deposit withdraw close\nben open deposit withdraw close\n",
+    "3-dead-letter.py": (
+        "attempt 1 fails\nattempt 2 fails\nattempt 3 fails\ndead letter: not an invoice\n"
+        "because of 3 of 3 delivery attempts, the last one nacked\n"
+    ),
+    "4-exactly-once.py": "pay 10 -> SUCCESS\nonce more -> INVALID_ACK_ID\n",
+    "5-replay.py": (
+        "processed ['before']\nprocessed ['after 0', 'after 1', 'after 2']\n"
+        "again     ['after 0', 'after 1', 'after 2']\n"
+    ),
+}
+
+
+def test_every_example_is_expected_to_say_something() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_example(served: Served, name: str) -> None:
+    result = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)],
+        capture_output=True,
+        text=True,
+        timeout=3 * PATIENCE_S,
+        env=clean_environ() | {"PUBSUB_EMULATOR_HOST": served.endpoint},
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.endswith(EXPECTED[name])
