@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 DATA   ?= ./data
 
-.PHONY: setup run test check bench lock clean
+.PHONY: setup run test check bench docs lock clean
 
 setup: $(STAMP)
 
@@ -34,7 +34,11 @@ check: setup
 	$(BIN)/python -m pytest -n 2 -q -m "not slow" tests/test_tidy.py $(wildcard tests/unit tests/traces tests/property)
 
 bench: setup
-	$(BIN)/python bench/run.py $(BENCH_ARGS)
+	$(BIN)/python -m bench.run $(BENCH_ARGS)
+
+# Writes the reference pages that the code knows best.
+docs: setup
+	$(BIN)/python docs/generate.py
 
 # Resolves again and rewrites the lock file: names, versions and hashes, for every Python and system
 # we support.

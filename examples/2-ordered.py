@@ -1,7 +1,7 @@
 """Ordering keys: messages of one account arrive in order, also when one of them fails once.
 
-By default a subscriber is given a run of a key at once; when one of the run fails, that one and all
-after it come again, in order, and the subscriber may have seen the later ones once already. With the
+By default a subscriber is given a run of a key at once; when one of it fails, that one and all
+after it come again, in order, and the subscriber may have seen the later ones already. With the
 label `strict` the next message of a key is not delivered before the previous one is acknowledged.
 Either way one key does not wait for another.
 """
