@@ -18,6 +18,7 @@ from fanlog.model import Offset, PartitionId
 
 PREFIX_LENGTH = 40
 LENGTH = PREFIX_LENGTH + 12
+_HEX = "0123456789abcdef"
 
 
 @dataclass(slots=True)
@@ -58,13 +59,14 @@ class AckIds:
             if int(prefix[:8], 16) != subscription:
                 parsed.foreign.extend(ids)
                 continue
-            try:
-                offsets = [int(ack_id[PREFIX_LENGTH:], 16) for ack_id in ids]
-            except ValueError:
-                parsed.malformed.extend(ids)
-                continue
-            partition, generation = PartitionId(int(prefix[8:16], 16)), int(prefix[16:32], 16)
-            parsed.offsets.setdefault(partition, {})[generation] = offsets
+            offsets = [ack_id[PREFIX_LENGTH:] for ack_id in ids]
+            if not _are_offsets(offsets):
+                parsed.malformed += [i for i in ids if not _are_offsets([i[PREFIX_LENGTH:]])]
+                offsets = [text for text in offsets if _are_offsets([text])]
+            if offsets:
+                partition, generation = PartitionId(int(prefix[8:16], 16)), int(prefix[16:32], 16)
+                by_generation = parsed.offsets.setdefault(partition, {})
+                by_generation[generation] = [int(text, 16) for text in offsets]
         return parsed
 
     def _is_ours(self, prefix: str) -> bool:
@@ -74,3 +76,9 @@ class AckIds:
 
     def _tag(self, text: str) -> str:
         return hashlib.blake2b(text.encode(), key=self._secret, digest_size=4).hexdigest()
+
+
+def _are_offsets(texts: list[str]) -> bool:
+    """Whether each is twelve hex digits: `int` alone would also take signs, blanks and `0x`."""
+    length = LENGTH - PREFIX_LENGTH
+    return all(len(text) == length for text in texts) and not "".join(texts).strip(_HEX)

@@ -13,6 +13,8 @@ from fanlog.model import Offset
 
 #: Counts are stored in a byte.
 COUNT_MAX = 255
+#: One chunk: index within it and count, only those above zero.
+Counts = tuple[tuple[int, int], ...]
 
 
 class Attempts:
@@ -30,7 +32,7 @@ class Attempts:
         chunk = self._chunks.get(offset // ATTEMPTS_CHUNK_OFFSETS)
         return 0 if chunk is None else chunk.get(offset % ATTEMPTS_CHUNK_OFFSETS, 0)
 
-    def increased(self, offsets: Iterable[Offset]) -> dict[int, tuple[tuple[int, int], ...]]:
+    def increased(self, offsets: Iterable[Offset]) -> dict[int, Counts]:
         """The touched chunks as they are with each of `offsets` counted once more."""
         touched: dict[int, dict[int, int]] = {}
         for offset in offsets:
@@ -50,7 +52,7 @@ class Attempts:
     def numbers(self) -> list[int]:
         return list(self._chunks)
 
-    def apply(self, number: int, counts: tuple[tuple[int, int], ...] | None) -> None:
+    def apply(self, number: int, counts: Counts | None) -> None:
         if counts is None:
             self._chunks.pop(number, None)
         else:

@@ -55,10 +55,10 @@ class Packer:
         count = min(end - start, self._budget.messages - self.count)
         last_byte = starts[first] + self._budget.size_bytes - self.size_bytes
         fitting = bisect_right(starts, last_byte, first, first + count + 1) - 1 - first
-        if fitting <= 0 and count > 0 and self.count == 0 and self._budget.at_least_one:
-            fitting = 1
         if fitting <= 0:
-            return start
+            if count <= 0 or not self._takes_first(starts[first + 1] - starts[first]):
+                return start
+            fitting = 1
         run = Run(start, start + fitting, base, starts)
         previous = self.runs[-1] if self.runs else None
         if previous is not None and previous.end == start and previous.starts is starts:
@@ -70,6 +70,12 @@ class Packer:
         self.size_bytes += run.size_bytes
         return start + fitting
 
+    def _takes_first(self, size_bytes: int) -> bool:
+        """Whether a message too large for the answer goes out all the same, as its first."""
+        if self.count > 0:
+            return False
+        return self._budget.at_least_one or size_bytes <= self._budget.first_bytes
+
 
 class Backlog:
     """The unordered backlog."""
@@ -80,7 +86,8 @@ class Backlog:
         #: First offset never handed out since the start or the last seek.
         self.next_offset = floor
         self._ready = BitMap64()
-        # Leases that outlived a restart: ahead of `next_offset`, yet not to be handed out.
+        # Ahead of `next_offset`, yet not to be handed out: leases that outlived a restart, and
+        # what cannot be read.
         self._held = held.copy()
 
     @property
@@ -135,22 +142,31 @@ class Backlog:
             # Never handed out in this life: `next_offset` will come by.
             self._ready.remove_range(self.next_offset, self._ready.max() + 1)
 
+    def late(self, offsets: BitMap64, delayed: BitMap64) -> BitMap64:
+        """Those of `offsets`, which nobody holds, that may be acknowledged all the same."""
+        return offsets
+
     def discard(self, offsets: BitMap64) -> None:
-        """Offsets that are acknowledged or gone, whoever held them."""
+        """Offsets that were acknowledged late."""
         self._ready -= offsets
-        self._held -= offsets
+
+    def close(self, floor: Offset) -> BitMap64:
+        """Everything below `floor` is gone; return what became acknowledged by that."""
+        self.next_offset = max(self.next_offset, floor)
+        self._ready.remove_range(0, floor)
+        self._held.remove_range(0, floor)
+        return BitMap64()
 
     def skip(self, start: Offset, end: Offset) -> None:
         """Offsets that cannot be read: leave them out until the next start."""
         self._ready.remove_range(start, end)
-        if start <= self.next_offset < end:
-            self.next_offset = end
+        self._held.add_range(start, end)
+
+    def abandon(self, consumer: Credit) -> None:
+        """A consumer is gone. Without order, nothing waited for it."""
 
     def _fresh(self, cursor: Cursor, end: Offset) -> Iterator[Range]:
-        ranges = cursor.unacked_ranges(self.next_offset, end)
-        if not self._held:
-            return ranges
-        return _without(ranges, self._held)
+        return without(cursor.unacked_ranges(self.next_offset, end), self._held)
 
     def _taken(self, start: Offset, end: Offset) -> None:
         if end > self.next_offset:
@@ -159,6 +175,19 @@ class Backlog:
             self._ready.remove_range(start, end)
 
 
-def _without(ranges: Iterator[Range], held: BitMap64) -> Iterator[Range]:
+def without(ranges: Iterator[Range], held: BitMap64) -> Iterator[Range]:
+    """What is left of `ranges` outside `held`."""
+    if not held:
+        yield from ranges
+        return
+    last = held.max()
     for start, stop in ranges:
-        yield from runs(offset for offset in range(start, stop) if offset not in held)
+        if start <= last:
+            for hole in held.iter_equal_or_larger(start):
+                if hole >= stop:
+                    break
+                if hole > start:
+                    yield start, hole
+                start = hole + 1
+        if start < stop:
+            yield start, stop

@@ -67,22 +67,24 @@ class Cursor:
                 yield from runs(bits.flip(start, chunk_end) & BitMap64(range(start, chunk_end)))
             start = chunk_end
 
-    def acknowledge(self, offsets: BitMap64) -> CursorChange:
-        """The change that acknowledges `offsets`; those already acknowledged change nothing."""
+    def acknowledge(self, offsets: BitMap64, *, below: Offset = 0) -> CursorChange:
+        """The change that acknowledges `offsets`, and everything below `below`.
+
+        Those already acknowledged change nothing.
+        """
         chunks: dict[int, BitMap64 | None] = {}
         if offsets and offsets.max() >= self.floor:
             first = max(offsets.min(), self.floor) // CURSOR_CHUNK_OFFSETS
             last = offsets.max() // CURSOR_CHUNK_OFFSETS
             for chunk in range(first, last + 1):
                 added = offsets if first == last else offsets & _chunk_range(chunk)
-                if added:
-                    bits = self.chunks.get(chunk)
-                    chunks[chunk] = added if bits is None else bits | added
-        return self._settled(self.floor, chunks)
-
-    def advance(self, floor: Offset) -> CursorChange:
-        """The change that acknowledges everything below `floor`."""
-        return self._settled(max(floor, self.floor), {})
+                bits = self.chunks.get(chunk)
+                if bits is None:
+                    if added:
+                        chunks[chunk] = added
+                elif not added.issubset(bits):
+                    chunks[chunk] = bits | added
+        return self._settled(max(below, self.floor), chunks)
 
     def seek(self, target: Offset, retained_from: Offset) -> CursorChange:
         """The change that acknowledges all below `target` and reopens what is retained above it.
@@ -101,7 +103,7 @@ class Cursor:
         return self._settled(max(target, self.floor), kept)
 
     def copied_from(self, other: Cursor, *, at_least: Offset) -> CursorChange:
-        """The change that makes this cursor equal to `other`, with nothing open below `at_least`."""
+        """The change that makes this cursor equal to `other`, nothing open below `at_least`."""
         chunks: dict[int, BitMap64 | None] = dict.fromkeys(self.chunks)
         chunks.update(other.chunks)
         return self._settled(max(other.floor, at_least), chunks)

@@ -12,6 +12,8 @@ class Budget:
     messages: int
     size_bytes: int
     at_least_one: bool = True
+    #: Otherwise the first message may have this size, although the answer is then larger.
+    first_bytes: int = 0
 
 
 class Credit:
@@ -42,11 +44,16 @@ class Credit:
         """What the next answer may hold, within the answer's own bounds."""
         if self.max_messages:
             max_messages = min(max_messages, self.max_messages - self.messages)
-        free_bytes = max_bytes
-        if self.max_bytes:
-            free_bytes = min(max_bytes, self.max_bytes - self.size_bytes)
-        alone = self.messages == 0 or free_bytes == max_bytes
-        return Budget(max(0, max_messages), max(0, free_bytes), at_least_one=alone)
+        max_messages = max(0, max_messages)
+        if not self.max_bytes:
+            return Budget(max_messages, max_bytes)
+        free_bytes = max(0, self.max_bytes - self.size_bytes)
+        return Budget(
+            max_messages,
+            min(max_bytes, free_bytes),
+            at_least_one=self.messages == 0,
+            first_bytes=free_bytes,
+        )
 
     def take(self, messages: int, size_bytes: int) -> None:
         self.messages += messages

@@ -73,6 +73,10 @@ class Lease:
         return size
 
 
+#: A lease and those of its offsets that a request speaks of.
+Matched = tuple[Lease, BitMap64]
+
+
 class LeaseTable:
     """All leases of one share, by generation and by deadline."""
 
@@ -100,6 +104,11 @@ class LeaseTable:
 
     def part(self, generation: int, part: int) -> Lease | None:
         return next((p for p in self.parts(generation) if p.part == part), None)
+
+    def matching(self, generation: int, offsets: BitMap64) -> list[Matched]:
+        """Which of `offsets` are leased under `generation`, by part."""
+        parts = self.parts(generation)
+        return [(lease, held) for lease in parts if (held := lease.open & offsets)]
 
     def add(self, lease: Lease) -> None:
         self._by_generation.setdefault(lease.generation, []).append(lease)
@@ -129,20 +138,25 @@ class LeaseTable:
         split = Lease(lease.generation, part, deadline_s, offsets, lease.runs, lease.credit)
         self.add(split)
 
-    def find(self, offset: Offset) -> Lease | None:
-        """The lease that holds `offset` now. Linear in leases: for the rare paths only."""
-        return next((lease for lease in self if offset in lease.open), None)
+    def holding(self, offsets: BitMap64) -> list[Matched]:
+        """Who holds which of `offsets` now. Linear in leases: for the rare paths only."""
+        return [(lease, held) for lease in self if (held := lease.open & offsets)]
+
+    def release(self, offsets: BitMap64) -> None:
+        """Settle `offsets`, whoever holds them. Linear in leases, like `holding`."""
+        for lease, held in self.holding(offsets):
+            self.settle(lease, held)
 
     def due(self, now: float) -> list[Lease]:
         """Leases whose deadline has passed. They stay in the table until settled."""
-        due: list[Lease] = []
+        due: dict[tuple[int, int], Lease] = {}
         while self._heap and self._heap[0][0] <= now:
             _, generation, number = heapq.heappop(self._heap)
             lease = self.part(generation, number)
             # An extended lease left its old deadline in the heap.
-            if lease is not None and lease.deadline_s <= now and lease not in due:
-                due.append(lease)
-        return due
+            if lease is not None and lease.deadline_s <= now:
+                due[generation, number] = lease
+        return list(due.values())
 
     def next_deadline(self) -> float | None:
         while self._heap:

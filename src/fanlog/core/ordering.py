@@ -10,18 +10,23 @@ Keys are known by a 64-bit hash: two keys that collide wait for each other and l
 A key that is held by somebody is *busy*: what is met of it meanwhile goes to its `waiting` list.
 The lists are bounded; a key that overflows remembers where, and its slots are scanned again from
 there once the list is empty. Messages without a key do not wait for anybody.
+
+Leases that outlived a restart are *unplaced* until the scan meets them, for their keys are not
+known before. One that fails meanwhile is simply met as a fresh message; those after it of its key
+that are still leased are recalled when they are met.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from pyroaring import BitMap64
 
 from fanlog import limits
-from fanlog.core.backlog import Packer, Slots
+from fanlog.core.backlog import Packer, Slots, without
 from fanlog.core.cursor import Cursor, Range, runs
 from fanlog.core.flow import Credit
 from fanlog.model import Offset
@@ -30,7 +35,7 @@ from fanlog.model import Offset
 class Key:
     """One ordering key that has messages outstanding or waiting."""
 
-    __slots__ = ("acked", "is_blocked", "outstanding", "owner", "rescan_from", "waiting")
+    __slots__ = ("acked", "is_restored", "outstanding", "owner", "rescan_from", "waiting")
 
     def __init__(self) -> None:
         #: Leased and not hard-acknowledged, in order.
@@ -43,23 +48,19 @@ class Key:
         self.waiting: deque[Offset] = deque()
         #: From here on messages of the key were met but not remembered.
         self.rescan_from: Offset | None = None
-        #: Back-off: the first waiting message, and so the whole key, is held back.
-        self.is_blocked = False
-
-    def open_to(self, consumer: Credit, *, strict: bool) -> bool:
-        """Whether `consumer` may get the next message of the key."""
-        if self.is_blocked:
-            return False
-        return not self.outstanding or (self.owner is consumer and not strict)
+        #: All that is outstanding was leased before the restart, and none of it failed since.
+        self.is_restored = False
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What came back: the first message of each key, all of them, and those without a key."""
+    """What came back: the first message of each key, all of them, and the other kinds."""
 
     heads: Mapping[int, Offset]
     offsets: BitMap64
     keyless: BitMap64
+    #: Their keys are not known yet; they will be met as fresh.
+    unplaced: BitMap64
 
 
 class OrderedBacklog:
@@ -73,10 +74,12 @@ class OrderedBacklog:
         "_keyless",
         "_keys",
         "_queued",
-        "_strict",
+        "_skipped",
         "_waiting_count",
         "next_offset",
         "progress",
+        "recalled",
+        "strict",
         "to_forward",
     )
 
@@ -91,22 +94,28 @@ class OrderedBacklog:
         self.next_offset = floor
         #: Grows whenever messages were met, whether or not they were handed out.
         self.progress = 0
-        self._strict = strict
+        #: One message of a key at a time.
+        self.strict = strict
         self._exhausted = exhausted
         #: Released messages that have no key.
         self._keyless = BitMap64()
         self._keys: dict[int, Key] = {}
         #: Those of `_keys` that have messages waiting, remembered or to be scanned.
         self._queued: dict[int, Key] = {}
-        #: Key of each message held back by its back-off.
+        #: Messages held back by their back-off, and so all after them of their key; 0 stands for
+        #: a key not known yet.
         self._blocked: dict[Offset, int] = {}
         #: Key of each outstanding offset.
         self._key_of: dict[Offset, int] = {}
         self._waiting_count = 0
         # Leases that outlived a restart, not yet met by the scan: their keys are not known.
         self._held = held.copy()
+        #: What cannot be read.
+        self._skipped = BitMap64()
         #: Messages at the head of their key that have no attempts left; the share takes them.
         self.to_forward: list[Offset] = []
+        #: Restored leases found behind a message that failed; the share ends them.
+        self.recalled = BitMap64()
 
     @property
     def unplaced(self) -> BitMap64:
@@ -114,22 +123,26 @@ class OrderedBacklog:
         return self._held
 
     def has_some(self, cursor: Cursor, end: Offset) -> bool:
-        if self._keyless or any(self._is_free(key) for key in self._queued.values()):
+        if self._keyless or self.to_forward:
             return True
-        return next(cursor.unacked_ranges(self.next_offset, end), None) is not None
+        if any(self._is_free(key) for key in self._queued.values()):
+            return True
+        return next(self._fresh(cursor, end), None) is not None
 
     def plan(self, cursor: Cursor, end: Offset, limit: int, consumer: Credit) -> list[Range]:
-        wanted = BitMap64(list(self._keyless)[:limit])
+        wanted = BitMap64(islice(self._keyless, limit))
         for key in self._queued.values():
             if len(wanted) >= limit:
                 break
-            if not key.open_to(consumer, strict=self._strict):
+            if not self._is_open(key, consumer):
                 continue
-            wanted.update(list(key.waiting)[: 1 if self._strict else limit])
+            wanted.update(islice(key.waiting, 1 if self.strict else limit - len(wanted)))
             if not key.waiting and key.rescan_from is not None:
-                wanted.add_range(key.rescan_from, min(key.rescan_from + limit, self.next_offset))
+                start = max(key.rescan_from, cursor.floor)
+                wanted.add_range(start, max(start, min(start + limit, self.next_offset)))
         ranges = list(runs(wanted))
-        for start, stop in cursor.unacked_ranges(self.next_offset, end):
+        limit -= len(wanted)
+        for start, stop in self._fresh(cursor, end):
             if limit <= 0:
                 break
             ranges.append((start, min(stop, start + limit)))
@@ -149,7 +162,9 @@ class OrderedBacklog:
         for number, key in list(self._queued.items()):
             if packer.is_full:
                 return
-            self._take_waiting(number, key, cursor, views, packer, consumer)
+            if self._take_waiting(number, key, cursor, views, packer, consumer):
+                # Let the other keys have their turn first next time.
+                self._queued[number] = self._queued.pop(number)
         self._take_fresh(cursor, end, views, packer, consumer)
 
     def scan(self, cursor: Cursor, end: Offset, views: Sequence[Slots]) -> None:
@@ -179,7 +194,7 @@ class OrderedBacklog:
 
     def would_be_early(self, offsets: BitMap64) -> BitMap64:
         """Those of `offsets` behind an earlier message of their key that is not among them."""
-        early = BitMap64()
+        early = offsets & self._held
         for number in {self._key_of[o] for o in offsets if o in self._key_of}:
             key = self._keys[number]
             is_behind = False
@@ -196,17 +211,20 @@ class OrderedBacklog:
         The caller may `block` each key, and must `settle` it; messages without a key are the
         caller's to release.
         """
-        keyless = BitMap64()
-        recalled = BitMap64()
+        keyless, unplaced, recalled = BitMap64(), BitMap64(), BitMap64()
         heads: dict[int, Offset] = {}
         for offset in offsets:
             number = self._key_of.get(offset)
             if number is None:
-                if offset not in recalled:
+                if offset in self._held:
+                    self._held.discard(offset)
+                    unplaced.add(offset)
+                elif offset not in recalled:
                     keyless.add(offset)
                 continue
             heads[number] = offset
             key = self._keys[number]
+            key.is_restored = False
             while key.outstanding and key.outstanding[-1] >= offset:
                 last = key.outstanding.pop()
                 key.acked.discard(last)
@@ -215,13 +233,11 @@ class OrderedBacklog:
                 self._waiting_count += 1
                 recalled.add(last)
             self._queued[number] = key
-        return Recall(heads, recalled, keyless)
+        return Recall(heads, recalled, keyless, unplaced)
 
     def block(self, number: int, offset: Offset) -> None:
-        """Hold back key `number`, whose next message is `offset`, until that is released."""
-        key = self._keys[number]
-        assert key.waiting[0] == offset
-        key.is_blocked = True
+        """Hold back `offset`, and so its key, until it is released; 0 if the key is not known."""
+        assert number == 0 or self._keys[number].waiting[0] == offset
         self._blocked[offset] = number
 
     def settle(self, number: int) -> None:
@@ -232,38 +248,66 @@ class OrderedBacklog:
         """Back-offs are over, or messages without a key are free again."""
         for offset in offsets:
             number = self._blocked.pop(offset, None)
-            if number is None:
-                self._keyless.add(offset)
-            else:
-                self._keys[number].is_blocked = False
+            if number:
                 self._settle(number, self._keys[number])
+            elif offset < self.next_offset:
+                self._keyless.add(offset)
+
+    def late(self, offsets: BitMap64, delayed: BitMap64) -> BitMap64:
+        # In order, what came back is due again together with all after it: keyless ones only.
+        return offsets & (self._keyless | (delayed - BitMap64(self._blocked)))
 
     def discard(self, offsets: BitMap64) -> None:
         self._keyless -= offsets
-        self._held -= offsets
-        for number, key in list(self._queued.items()):
-            if not key.waiting or offsets.isdisjoint(BitMap64(key.waiting)):
-                continue
-            if key.is_blocked and key.waiting[0] in offsets:
-                del self._blocked[key.waiting[0]]
-                key.is_blocked = False
-            kept = deque(o for o in key.waiting if o not in offsets)
-            self._waiting_count -= len(key.waiting) - len(kept)
-            key.waiting = kept
-            self._settle(number, key)
+
+    def close(self, floor: Offset) -> BitMap64:
+        """As in `Backlog`: an acknowledgement that waited for one that is gone becomes hard."""
+        self.next_offset = max(self.next_offset, floor)
+        self._leave_out(0, floor)
+        self.to_forward = [offset for offset in self.to_forward if offset >= floor]
+        return self.acknowledge([offset for offset in self._key_of if offset < floor])
 
     def skip(self, start: Offset, end: Offset) -> None:
-        self.discard(BitMap64(range(start, end)))
+        self._skipped.add_range(start, end)
         if start <= self.next_offset < end:
             self.next_offset = end
-        for key in self._queued.values():
+        self._leave_out(start, end)
+
+    def abandon(self, consumer: Credit) -> None:
+        """A consumer is gone: what it holds of a key still holds up the rest of it."""
+        for key in self._keys.values():
+            if key.owner is consumer:
+                key.owner = None
+
+    def _leave_out(self, start: Offset, end: Offset) -> None:
+        """Nothing in the range is to be delivered any more."""
+        self._keyless.remove_range(start, end)
+        self._held.remove_range(start, end)
+        for offset in [offset for offset in self._blocked if start <= offset < end]:
+            del self._blocked[offset]
+        for number, key in list(self._queued.items()):
+            kept = deque(offset for offset in key.waiting if not start <= offset < end)
+            self._waiting_count -= len(key.waiting) - len(kept)
+            key.waiting = kept
             if key.rescan_from is not None and start <= key.rescan_from < end:
                 key.rescan_from = end if end < self.next_offset else None
+            self._settle(number, key)
+
+    def _is_open(self, key: Key, consumer: Credit) -> bool:
+        """Whether `consumer` may get the next message of the key."""
+        if not self._is_free(key) or (key.outstanding and key.owner is not consumer):
+            return False
+        # One without attempts left waits until it is first, and is forwarded then.
+        return not (key.outstanding and key.waiting and self._exhausted(key.waiting[0]))
 
     def _is_free(self, key: Key) -> bool:
-        if key.is_blocked:
+        """Whether somebody may get the next message of the key."""
+        if key.waiting and key.waiting[0] in self._blocked:
             return False
-        return not key.outstanding or (key.owner is not None and not self._strict)
+        return not key.outstanding or (key.owner is not None and not self.strict)
+
+    def _fresh(self, cursor: Cursor, end: Offset) -> Iterator[Range]:
+        return without(cursor.unacked_ranges(self.next_offset, end), self._skipped)
 
     def _take_keyless(self, views: Sequence[Slots], packer: Packer) -> None:
         if not self._keyless:
@@ -271,7 +315,9 @@ class OrderedBacklog:
         taken = BitMap64()
         for offset in self._keyless:
             slots = _find(views, offset)
-            if slots is None or packer.add(slots, offset, offset + 1) == offset:
+            if self._exhausted(offset):
+                self.to_forward.append(offset)
+            elif slots is None or packer.add(slots, offset, offset + 1) == offset:
                 break
             taken.add(offset)
         self._keyless -= taken
@@ -284,25 +330,22 @@ class OrderedBacklog:
         views: Sequence[Slots],
         packer: Packer,
         consumer: Credit,
-    ) -> None:
-        while key.open_to(consumer, strict=self._strict):
+    ) -> bool:
+        """Hand out what may go of one key; whether the key has more after that."""
+        before = packer.count
+        while self._is_open(key, consumer):
             if not key.waiting:
                 self._rescan(number, key, cursor, views)
-            if not key.waiting:
+            if not key.waiting or self._exhausted(key.waiting[0]):
                 break
             offset = key.waiting[0]
-            if offset in cursor:
-                self._pop_waiting(key)
-                continue
-            if not key.outstanding and self._exhausted(offset):
-                self._settle(number, key)
-                break
             slots = _find(views, offset)
             if slots is None or packer.add(slots, offset, offset + 1) == offset:
                 break
             self._pop_waiting(key)
             self._hand_out(number, key, offset, consumer)
         self._settle(number, key)
+        return packer.count > before and number in self._queued
 
     def _take_fresh(
         self,
@@ -313,20 +356,33 @@ class OrderedBacklog:
         consumer: Credit | None,
     ) -> None:
         """Meet fresh messages in order; hand out what may go, let the rest wait."""
+        before = self.next_offset
         for slots in views:
             stop = min(end, slots.end_offset)
-            if not slots.base_offset <= self.next_offset < stop:
-                continue
-            hashes = slots.key_hashes
-            self.progress += 1
-            for offset in range(self.next_offset, stop):
-                if offset in cursor:
-                    continue
-                number = hashes[offset - slots.base_offset] if hashes is not None else 0
+            first, _ = next(self._fresh(cursor, end), (end, end))
+            if slots.base_offset <= first < stop:
+                fresh = list(self._fresh(cursor, stop))
+                self.next_offset = self._meet_all(fresh, stop, slots, packer, consumer)
+                if self.next_offset < stop:
+                    break
+        self.progress += self.next_offset - before
+
+    def _meet_all(
+        self,
+        fresh: Sequence[Range],
+        stop: Offset,
+        slots: Slots,
+        packer: Packer | None,
+        consumer: Credit | None,
+    ) -> Offset:
+        """Meet fresh messages of one view; return the first that did not fit, or `stop`."""
+        hashes, base = slots.key_hashes, slots.base_offset
+        for range_start, range_end in fresh:
+            for offset in range(range_start, range_end):
+                number = hashes[offset - base] if hashes is not None else 0
                 if not self._meet(offset, number, slots, packer, consumer):
-                    self.next_offset = offset
-                    return
-            self.next_offset = stop
+                    return offset
+        return stop
 
     def _meet(
         self,
@@ -338,34 +394,58 @@ class OrderedBacklog:
     ) -> bool:
         """One fresh message; False when it would go out and the answer is full."""
         if offset in self._held:
-            self._held.discard(offset)
-            if number:
-                self._hand_out(number, self._keys.setdefault(number, Key()), offset, None)
+            self._place(offset, number)
             return True
         if number == 0:
-            if packer is None:
-                self._keyless.add(offset)
-                return True
-            return packer.add(slots, offset, offset + 1) > offset
+            return self._meet_keyless(offset, slots, packer)
         key = self._keys.get(number)
         if key is None:
             key = self._keys[number] = Key()
-        elif packer is None or consumer is None or not self._is_next(key, consumer):
-            self._let_wait(number, key, offset)
+        is_blocked = offset in self._blocked
+        if is_blocked:
+            self._blocked[offset] = number
+        elif packer is not None and consumer is not None and self._is_next(key, consumer, offset):
+            if packer.add(slots, offset, offset + 1) == offset:
+                self._settle(number, key)
+                return False
+            self._hand_out(number, key, offset, consumer)
             return True
-        if packer is None or consumer is None or self._exhausted(offset):
-            self._let_wait(number, key, offset)
-            self._settle(number, key)
-            return True
-        if packer.add(slots, offset, offset + 1) == offset:
-            self._settle(number, key)
-            return False
-        self._hand_out(number, key, offset, consumer)
+        self._let_wait(number, key, offset)
+        self._settle(number, key)
         return True
 
-    def _is_next(self, key: Key, consumer: Credit) -> bool:
-        has_earlier = bool(key.waiting) or key.rescan_from is not None
-        return not has_earlier and key.open_to(consumer, strict=self._strict)
+    def _meet_keyless(self, offset: Offset, slots: Slots, packer: Packer | None) -> bool:
+        if offset in self._blocked:
+            # It will be released as what it is.
+            del self._blocked[offset]
+        elif self._exhausted(offset):
+            self.to_forward.append(offset)
+        elif packer is None:
+            self._keyless.add(offset)
+        else:
+            return packer.add(slots, offset, offset + 1) > offset
+        return True
+
+    def _place(self, offset: Offset, number: int) -> None:
+        """A lease that outlived the restart has found its key."""
+        self._held.discard(offset)
+        if number == 0:
+            return
+        key = self._keys.get(number)
+        if key is None:
+            key = self._keys[number] = Key()
+            key.is_restored = True
+        if key.is_restored and not key.waiting and key.rescan_from is None:
+            self._hand_out(number, key, offset, None)
+        else:
+            # One before it failed before either of them was met.
+            self.recalled.add(offset)
+            self._let_wait(number, key, offset)
+
+    def _is_next(self, key: Key, consumer: Credit, offset: Offset) -> bool:
+        if key.waiting or key.rescan_from is not None or self._exhausted(offset):
+            return False
+        return self._is_open(key, consumer)
 
     def _let_wait(self, number: int, key: Key, offset: Offset) -> None:
         self._queued[number] = key
@@ -379,24 +459,27 @@ class OrderedBacklog:
 
     def _rescan(self, number: int, key: Key, cursor: Cursor, views: Sequence[Slots]) -> None:
         """Refill the waiting list of an overflowed key from the slots of `views`."""
+        has_room = self._waiting_count < limits.WAITING_MAX
+        room = limits.KEY_WAITING_MAX if has_room else 1
         for slots in views:
-            start = key.rescan_from
-            if start is None or len(key.waiting) >= limits.KEY_WAITING_MAX:
+            if key.rescan_from is None or len(key.waiting) >= room:
                 return
-            if not slots.base_offset <= start < slots.end_offset:
-                continue
+            # What is acknowledged may be gone from the log.
+            start = max(key.rescan_from, cursor.floor)
             stop = min(slots.end_offset, self.next_offset)
+            if not slots.base_offset <= start < stop:
+                continue
             hashes = slots.key_hashes or ()
             self.progress += 1
+            key.rescan_from = stop if stop < self.next_offset else None
             for offset in range(start, stop):
                 index = offset - slots.base_offset
                 if index < len(hashes) and hashes[index] == number and offset not in cursor:
-                    if len(key.waiting) >= limits.KEY_WAITING_MAX:
+                    if len(key.waiting) >= room:
                         key.rescan_from = offset
                         return
                     key.waiting.append(offset)
                     self._waiting_count += 1
-            key.rescan_from = stop if stop < self.next_offset else None
 
     def _pop_waiting(self, key: Key) -> None:
         key.waiting.popleft()
@@ -411,8 +494,8 @@ class OrderedBacklog:
         """After a change: forget an idle key; a head without attempts left is to be forwarded."""
         if not key.outstanding:
             key.owner = None
-            if key.waiting and not key.is_blocked and self._exhausted(key.waiting[0]):
-                offset = key.waiting[0]
+            offset = key.waiting[0] if key.waiting else None
+            if offset is not None and offset not in self._blocked and self._exhausted(offset):
                 self._pop_waiting(key)
                 self._hand_out(number, key, offset, None)
                 self.to_forward.append(offset)

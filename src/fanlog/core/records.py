@@ -227,15 +227,20 @@ def decode(key: bytes, value: bytes) -> Record:
         case SnapshotRecord.KIND:
             return SnapshotRecord(SnapshotId(_ID.unpack(rest)[0]), _snapshot(json.loads(body)))
         case CursorHead.KIND:
-            return CursorHead(*_OWNER.unpack(rest), *_HEAD_VALUE.unpack(body))
+            owner, partition = _OWNER.unpack(rest)
+            floor, fence = _HEAD_VALUE.unpack(body)
+            return CursorHead(owner, partition, floor, fence)
         case CursorChunk.KIND:
-            return CursorChunk(*_CHUNK.unpack(rest), BitMap64.deserialize(body))
+            owner, partition, chunk = _CHUNK.unpack(rest)
+            return CursorChunk(owner, partition, chunk, BitMap64.deserialize(body))
         case AttemptsChunk.KIND:
-            return AttemptsChunk(*_CHUNK.unpack(rest), tuple(_COUNT.iter_unpack(body)))
+            owner, partition, chunk = _CHUNK.unpack(rest)
+            return AttemptsChunk(owner, partition, chunk, tuple(_COUNT.iter_unpack(body)))
         case LeaseHeld.KIND:
+            owner, partition, generation, part = _LEASE.unpack(rest)
             deadline_s = _LEASE_VALUE.unpack_from(body)[0]
             offsets = BitMap64.deserialize(body[_LEASE_VALUE.size :])
-            return LeaseHeld(*_LEASE.unpack(rest), deadline_s, offsets)
+            return LeaseHeld(owner, partition, generation, part, deadline_s, offsets)
         case Activity.KIND:
             return Activity(_ID.unpack(rest)[0], _TIME_VALUE.unpack(body)[0])
     raise UnknownRecord(f"state record {key!r} is of a kind this build does not know")

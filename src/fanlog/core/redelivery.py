@@ -1,15 +1,18 @@
-"""After a nack or an expiry: how long to wait, and who is waiting. Soft state.
+"""After a nack or an expiry: back off, deliver again, or dead-letter.
 
-A restart forgets the waits, not the counts: what was waiting is delivered at once then.
+The counts are hard state under a dead letter policy; everything else here is soft. A restart
+forgets the waits, not the counts: what was waiting is delivered at once then.
 """
 
 from __future__ import annotations
 
 import heapq
+from dataclasses import dataclass
 
 from pyroaring import BitMap64
 
-from fanlog.model import RetryPolicy
+from fanlog.core.attempts import Attempts, Counts
+from fanlog.model import DeadLetterPolicy, Offset, RetryPolicy
 
 #: Jitter spreads a wait by up to this share upwards, so that it stays within the policy's bounds.
 JITTER = 0.25
@@ -23,9 +26,64 @@ def backoff_s(policy: RetryPolicy | None, failures: int, jitter: float) -> float
     if policy is None:
         return 0.0
     # Beyond this power every policy is at its maximum; the bound keeps floats finite.
-    wait_s = policy.minimum_backoff_s * 2.0 ** min(failures - 1, 30)
+    wait_s = policy.minimum_backoff_s * 2.0 ** min(max(failures, 1) - 1, 30)
     wait_s = min(wait_s, policy.maximum_backoff_s)
     return min(wait_s * (1.0 + JITTER * jitter), policy.maximum_backoff_s)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message without attempts left: forward it, then call `forwarded` in the same commit."""
+
+    offset: Offset
+    attempts: int
+    reason: str
+
+
+class Failures:
+    """Who failed how often, those of the running verb included: their records come later."""
+
+    __slots__ = ("_counted", "_reason", "_spared", "attempts")
+
+    def __init__(self, attempts: Attempts) -> None:
+        self.attempts = attempts
+        #: Counts of the running verb, and how its messages failed.
+        self._counted: dict[Offset, int] = {}
+        self._reason = ""
+        #: Could not be forwarded: to be delivered once more before that is tried again.
+        self._spared = BitMap64()
+
+    def __getitem__(self, offset: Offset) -> int:
+        return self._counted.get(offset) or self.attempts[offset]
+
+    def count(self, offsets: BitMap64, reason: str) -> dict[int, Counts]:
+        """Count one failure each; return the chunks to be written."""
+        self._reason = reason
+        self._spared -= offsets
+        self._counted = {offset: self.attempts[offset] + 1 for offset in offsets}
+        return self.attempts.increased(offsets)
+
+    def counted(self) -> None:
+        """The verb is over; its records speak for themselves."""
+        self._counted = {}
+
+    def spare(self, offsets: BitMap64) -> None:
+        self._spared |= offsets
+
+    def forget(self, offsets: BitMap64) -> None:
+        """They are acknowledged."""
+        self._spared -= offsets
+
+    def is_exhausted(self, offset: Offset, policy: DeadLetterPolicy | None) -> bool:
+        if policy is None or offset in self._spared:
+            return False
+        return self[offset] >= policy.max_delivery_attempts
+
+    def letter(self, offset: Offset, policy: DeadLetterPolicy) -> DeadLetter:
+        reason = f"{self[offset]} of {policy.max_delivery_attempts} delivery attempts"
+        if offset in self._counted:
+            reason += f", the last one {self._reason}"
+        return DeadLetter(offset, self[offset], reason)
 
 
 class Delayed:

@@ -26,17 +26,17 @@ leases (under exactly-once). Soft state: leases, back-offs, the backlog's positi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pyroaring import BitMap64
 
 from fanlog import limits
-from fanlog.core.attempts import Attempts
+from fanlog.core.attempts import Attempts, Counts
 from fanlog.core.backlog import Backlog, Packer, Slots
 from fanlog.core.cursor import Cursor, CursorChange, Range
+from fanlog.core.decision import Decision, Grant, ShareStats
 from fanlog.core.flow import Budget, Credit
-from fanlog.core.lease import Lease, LeaseTable, Run
+from fanlog.core.lease import Lease, LeaseTable, Matched, Run
 from fanlog.core.ordering import OrderedBacklog
 from fanlog.core.records import (
     AttemptsChunk,
@@ -45,60 +45,13 @@ from fanlog.core.records import (
     LeaseHeld,
     ShareRecord,
 )
-from fanlog.core.redelivery import Delayed, backoff_s
+from fanlog.core.redelivery import DeadLetter, Delayed, Failures, backoff_s
 from fanlog.model import Offset, PartitionId, Subscription
+
+__all__ = ["ByGeneration", "DeadLetter", "Decision", "Grant", "Share", "ShareStats"]
 
 #: Offsets of one request, by the generation their ack ids name.
 ByGeneration = Mapping[int, Sequence[Offset]]
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """What one answer hands out: one lease."""
-
-    generation: int
-    runs: Sequence[Run]
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """A message without attempts left: forward it, then call `forwarded` in the same commit."""
-
-    offset: Offset
-    attempts: int
-    reason: str
-
-
-@dataclass(slots=True)
-class Decision:
-    """What a verb decided: apply the records at once, commit them, then let the rest happen."""
-
-    records: list[ShareRecord] = field(default_factory=list)
-    grant: Grant | None = None
-    dead_letters: list[DeadLetter] = field(default_factory=list)
-    #: Messages acknowledged, nacked, extended or expired by it.
-    count: int = 0
-    #: Exactly-once: ack ids that are not live (generation, offset).
-    invalid: list[tuple[int, Offset]] = field(default_factory=list)
-    #: Exactly-once with ordering: acks ahead of an earlier message of the key.
-    early: list[tuple[int, Offset]] = field(default_factory=list)
-    #: The backlog moved on without handing anything out: ask again.
-    has_progressed: bool = False
-
-    @property
-    def is_refused(self) -> bool:
-        return bool(self.invalid or self.early)
-
-
-@dataclass(frozen=True, slots=True)
-class ShareStats:
-    floor: Offset
-    #: Unacknowledged messages, whatever their state.
-    backlog: int
-    outstanding: int
-    delayed: int
-    forwarding: int
 
 
 class Share:
@@ -163,9 +116,12 @@ class Share:
             self._leases.changed.update((lease.generation, lease.part) for lease in self._leases)
         elif before.enable_exactly_once and not settings.enable_exactly_once:
             decision.records += [self._lease_over(*key) for key in self._held]
-        if settings.ordering != before.ordering:
-            self._leases.clear()
-            self._forget_soft_state()
+        if before.dead_letter is not None and settings.dead_letter is None:
+            # Nobody would write these records again, nor remove them.
+            decision.records += self._attempts_over()
+        assert settings.enable_message_ordering == before.enable_message_ordering
+        if isinstance(self._backlog, OrderedBacklog):
+            self._backlog.strict = settings.ordering == "strict"
         return self._finish(decision)
 
     def removed(self) -> list[ShareRecord]:
@@ -173,7 +129,7 @@ class Share:
         owner, partition = self.settings.id, self.partition
         records: list[ShareRecord] = [CursorHead(owner, partition, None)]
         records += [CursorChunk(owner, partition, n, None) for n in self.cursor.chunks]
-        records += [AttemptsChunk(owner, partition, n, None) for n in self._attempts.numbers()]
+        records += self._attempts_over()
         records += [self._lease_over(*key) for key in self._held]
         self._leases.clear()
         return records
@@ -215,8 +171,10 @@ class Share:
             self._leases.add(Lease(generation, 0, deadline_s, offsets, runs, consumer))
             consumer.take(len(offsets), sum(run.size_bytes for run in runs))
             decision.grant = Grant(generation, runs, len(offsets))
-        decision.has_progressed = not runs and self._backlog.progress != before
-        return self._finish(decision)
+        self._finish(decision)
+        has_moved = self._backlog.progress != before or bool(decision.dead_letters)
+        decision.has_progressed = not runs and has_moved
+        return decision
 
     def attempts_of(self, offset: Offset) -> int:
         """Failed deliveries of a message so far, as far as they are counted."""
@@ -228,7 +186,7 @@ class Share:
 
     @property
     def unplaced(self) -> BitMap64:
-        """Leases restored after a restart whose keys must be scanned before they can be acked."""
+        """Leases restored after a restart: until `scan` has met them their acks are early."""
         return self._backlog.unplaced if isinstance(self._backlog, OrderedBacklog) else BitMap64()
 
     @property
@@ -240,20 +198,29 @@ class Share:
         """Meet messages without delivering them, so that restored leases find their keys."""
         assert isinstance(self._backlog, OrderedBacklog)
         self._backlog.scan(self.cursor, end, views)
+        self._leases.release(self._backlog.recalled)
+        self._backlog.recalled.clear()
 
     def skip(self, start: Offset, end: Offset) -> None:
         """These offsets cannot be read: serve what is around them."""
         self._backlog.skip(start, end)
+        self._delayed.discard(BitMap64(range(start, end)))
 
     # Settling.
 
     def acknowledge(
-        self, now: float, by_generation: ByGeneration, *, partial: bool = False
+        self,
+        now: float,
+        by_generation: ByGeneration,
+        *,
+        partial: bool = False,
+        end: Offset = 0,
     ) -> Decision:
         """Acknowledge messages by the leases their ack ids name.
 
         At least once, stale ids still count while their message is not acknowledged, unless a
-        seek came between. Exactly once, only live leases count; if any id is refused nothing of
+        seek came between; with `end`, the end of the log, also those of messages not met again
+        since a restart. Exactly once, only live leases count; if any id is refused nothing of
         the request is done, or, with `partial`, the rest is.
         """
         if self.settings.enable_exactly_once:
@@ -264,7 +231,7 @@ class Share:
             late = BitMap64()
         else:
             decision = Decision()
-            live, late = self._live_or_late(by_generation)
+            live, late = self._live_or_late(by_generation, end)
             self._backlog.discard(late)
             self._delayed.discard(late)
         acked = BitMap64()
@@ -303,7 +270,7 @@ class Share:
     def expire(self, now: float, *, jitter: float) -> Decision:
         """Release leases whose deadline passed and messages whose back-off is over."""
         decision = Decision()
-        due = [(lease, lease.open) for lease in self._leases.due(now)]
+        due: list[Matched] = [(lease, lease.open) for lease in self._leases.due(now)]
         decision.count = sum(len(offsets) for _, offsets in due)
         self._fail(decision, now, due, "expired", jitter)
         waited = self._delayed.due(now)
@@ -316,6 +283,7 @@ class Share:
         for lease in self._leases:
             if lease.credit is consumer:
                 lease.credit = None
+        self._backlog.abandon(consumer)
 
     # Dead letters.
 
@@ -334,7 +302,7 @@ class Share:
         """There is nowhere to forward to: keep the messages and deliver them again, later."""
         offsets = offsets & self._forwarding
         self._forwarding -= offsets
-        self._spared |= offsets
+        self._failures.spare(offsets)
         self._put_back(now, offsets, lambda _: limits.DEAD_LETTER_RETRY_S)
         return self._finish(Decision())
 
@@ -353,9 +321,13 @@ class Share:
         if floor <= self.cursor.floor:
             return Decision()
         gone = BitMap64(range(self.cursor.floor, floor))
-        self._backlog.discard(gone)
+        self._leases.release(gone)
         self._delayed.discard(gone)
-        return self._finish(Decision(self._cursor_records(self.cursor.advance(floor))))
+        self._forwarding -= gone
+        self._failures.forget(gone)
+        acked = self._backlog.close(floor)
+        change = self.cursor.acknowledge(acked, below=floor)
+        return self._finish(Decision(self._cursor_records(change)))
 
     def next_deadline(self) -> float | None:
         """When `expire` has something to do next."""
@@ -373,49 +345,44 @@ class Share:
 
     # Private: leases.
 
-    def _live(
-        self, now: float, by_generation: ByGeneration
-    ) -> tuple[Decision, list[tuple[Lease, BitMap64]]]:
+    def _live(self, now: float, by_generation: ByGeneration) -> tuple[Decision, list[Matched]]:
         """What the ids name of live leases, by lease; the rest is `invalid`."""
         decision = Decision()
-        live: list[tuple[Lease, BitMap64]] = []
+        live: list[Matched] = []
         for generation, offsets in by_generation.items():
             wanted = BitMap64(offsets)
-            for lease in self._leases.parts(generation):
-                hit = wanted & lease.open
-                if hit and (lease.deadline_s > now or not self.settings.enable_exactly_once):
-                    live.append((lease, hit))
-                    wanted -= hit
+            for lease, held in self._leases.matching(generation, wanted):
+                if lease.deadline_s > now or not self.settings.enable_exactly_once:
+                    live.append((lease, held))
+                    wanted -= held
             decision.invalid += [(generation, offset) for offset in wanted]
         return decision, live
 
     def _live_or_late(
-        self, by_generation: ByGeneration
-    ) -> tuple[list[tuple[Lease, BitMap64]], BitMap64]:
+        self, by_generation: ByGeneration, end: Offset
+    ) -> tuple[list[Matched], BitMap64]:
         """At least once: what is leased under any generation, and what was and came back."""
-        live: list[tuple[Lease, BitMap64]] = []
-        late = BitMap64()
+        live: list[Matched] = []
+        found, stale = self.unplaced.copy(), BitMap64()
         for generation, offsets in by_generation.items():
             if generation < self._fence:
                 continue
-            wanted = BitMap64(offsets)
-            for lease in self._leases.parts(generation):
-                hit = wanted & lease.open
-                if hit:
-                    live.append((lease, hit))
-                    wanted -= hit
-            for offset in wanted:
-                if offset in self.cursor or offset >= self._backlog.next_offset:
-                    continue
-                lease_now = self._leases.find(offset)
-                if lease_now is not None:
-                    live.append((lease_now, BitMap64([offset])))
-                elif not isinstance(self._backlog, OrderedBacklog):
-                    # In order, what came back is due again together with all after it.
-                    late.add(offset)
-        return live, late - self._forwarding
+            wanted = BitMap64(offsets) - found
+            for lease, held in self._leases.matching(generation, wanted):
+                live.append((lease, held))
+                found |= held
+            stale |= wanted
+        stale -= found
+        if stale:
+            for lease, held in self._leases.holding(stale):
+                live.append((lease, held))
+                stale -= held
+            end = max(end, self._backlog.next_offset)
+            late = BitMap64(o for o in stale if o < end and o not in self.cursor)
+            return live, self._backlog.late(late - self._forwarding, self._delayed.offsets)
+        return live, stale
 
-    def _find_early(self, decision: Decision, live: list[tuple[Lease, BitMap64]]) -> None:
+    def _find_early(self, decision: Decision, live: list[Matched]) -> None:
         """Take acks that are ahead of their key out of `live`."""
         if not isinstance(self._backlog, OrderedBacklog):
             return
@@ -424,12 +391,15 @@ class Share:
             wanted |= offsets
         early = self._backlog.would_be_early(wanted)
         if early:
-            for index, (lease, offsets) in enumerate(live):
+            for lease, offsets in live:
                 decision.early += [(lease.generation, offset) for offset in offsets & early]
-                live[index] = (lease, offsets - early)
+            live[:] = [(lease, rest) for lease, offsets in live if (rest := offsets - early)]
 
     def _without_exhausted(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """Leave out unordered messages that used up their attempts before a restart."""
+        """Leave out messages that used up their attempts before a restart or a new policy.
+
+        In order, the backlog does that: only the first of a key may be forwarded.
+        """
         if self.settings.dead_letter is None or not self._attempts:
             return runs
         if isinstance(self._backlog, OrderedBacklog):
@@ -453,7 +423,7 @@ class Share:
         self,
         decision: Decision,
         now: float,
-        failed: Sequence[tuple[Lease, BitMap64]],
+        failed: Sequence[Matched],
         reason: str,
         jitter: float,
     ) -> None:
@@ -464,28 +434,27 @@ class Share:
             offsets |= some
         if not offsets:
             return
-        self._failure = reason
-        self._spared -= offsets
-        self._count_failures(decision, offsets)
         retry = self.settings.retry
+        if self.settings.dead_letter is not None or retry is not None:
+            chunks = self._failures.count(offsets, reason)
+            decision.records += self._attempt_records(chunks.items())
         self._put_back(
-            now, offsets, lambda offset: backoff_s(retry, self._failures_of(offset), jitter)
+            now, offsets, lambda offset: backoff_s(retry, self._failures[offset], jitter)
         )
 
     def _put_back(self, now: float, offsets: BitMap64, wait_of: Callable[[Offset], float]) -> None:
         """Nobody holds `offsets` any more: wait, deliver again or forward."""
         if isinstance(self._backlog, OrderedBacklog):
             recall = self._backlog.recall(offsets)
-            for lease in list(self._leases):
-                held = lease.open & recall.offsets
-                if held:
-                    self._leases.settle(lease, held)
-            for number, offset in recall.heads.items():
+            self._leases.release(recall.offsets)
+            heads = [(0, offset) for offset in recall.unplaced]
+            for number, offset in [*recall.heads.items(), *heads]:
                 wait_s = 0.0 if self._is_exhausted(offset) else wait_of(offset)
                 if wait_s > 0:
                     self._backlog.block(number, offset)
                     self._delayed.add(now + wait_s, BitMap64([offset]))
-                self._backlog.settle(number)
+                if number:
+                    self._backlog.settle(number)
             offsets = recall.keyless
         if self.settings.dead_letter is None and self.settings.retry is None:
             self._backlog.release(offsets)
@@ -502,45 +471,8 @@ class Share:
             else:
                 self._backlog.release(some)
 
-    def _count_failures(self, decision: Decision, offsets: BitMap64) -> None:
-        """Count one failure each, if anybody wants to know."""
-        if self.settings.dead_letter is None and self.settings.retry is None:
-            return
-        chunks = self._attempts.increased(offsets)
-        self._failing = {offset: self._attempts[offset] + 1 for offset in offsets}
-        for number, counts in chunks.items():
-            self._keep_attempts(decision.records, number, counts)
-
-    def _keep_attempts(
-        self,
-        records: list[ShareRecord],
-        number: int,
-        counts: tuple[tuple[int, int], ...] | None,
-    ) -> None:
-        """Hard under a dead letter policy, soft under a retry policy alone."""
-        if self.settings.dead_letter is not None:
-            records.append(AttemptsChunk(self.settings.id, self.partition, number, counts))
-        else:
-            self._attempts.apply(number, counts)
-
-    def _failures_of(self, offset: Offset) -> int:
-        return self._failing.get(offset) or self._attempts[offset]
-
     def _is_exhausted(self, offset: Offset) -> bool:
-        policy = self.settings.dead_letter
-        if policy is None or offset in self._spared:
-            return False
-        return self._failures_of(offset) >= policy.max_delivery_attempts
-
-    def _dead_letter(self, offset: Offset) -> DeadLetter:
-        assert self.settings.dead_letter is not None
-        attempts = self._failures_of(offset)
-        reason = (
-            f"{attempts} of {self.settings.dead_letter.max_delivery_attempts} delivery attempts"
-        )
-        if offset in self._failing:
-            reason += f", the last one {self._failure}"
-        return DeadLetter(offset, attempts, reason)
+        return self._failures.is_exhausted(offset, self.settings.dead_letter)
 
     # Private: records.
 
@@ -549,14 +481,19 @@ class Share:
         if isinstance(self._backlog, OrderedBacklog):
             self._to_forward += self._backlog.to_forward
             self._backlog.to_forward.clear()
+            self._leases.release(self._backlog.recalled)
+            self._backlog.recalled.clear()
         if self._to_forward:
-            decision.dead_letters += [self._dead_letter(offset) for offset in self._to_forward]
+            policy = self.settings.dead_letter
+            assert policy is not None
+            letters = [self._failures.letter(offset, policy) for offset in self._to_forward]
+            decision.dead_letters += letters
             self._forwarding.update(self._to_forward)
             self._to_forward.clear()
         if self.settings.enable_exactly_once:
             decision.records += [self._lease_record(*key) for key in sorted(self._leases.changed)]
         self._leases.changed.clear()
-        self._failing = {}
+        self._failures.counted()
         return decision
 
     def _lease_record(self, generation: int, part: int) -> LeaseHeld:
@@ -570,7 +507,10 @@ class Share:
         return LeaseHeld(self.settings.id, self.partition, generation, part, 0.0, None)
 
     def _acked_records(self, offsets: BitMap64) -> list[ShareRecord]:
-        return self._cursor_records(self.cursor.acknowledge(offsets)) if offsets else []
+        if not offsets:
+            return []
+        self._failures.forget(offsets)
+        return self._cursor_records(self.cursor.acknowledge(offsets))
 
     def _cursor_records(self, change: CursorChange, fence: int | None = None) -> list[ShareRecord]:
         owner, partition = self.settings.id, self.partition
@@ -581,15 +521,26 @@ class Share:
             )
             records.append(head)
         records += [CursorChunk(owner, partition, n, bits) for n, bits in change.chunks.items()]
-        for number in self._attempts.passed(change.floor):
-            self._keep_attempts(records, number, None)
+        records += self._attempt_records((n, None) for n in self._attempts.passed(change.floor))
         return records
+
+    def _attempt_records(self, chunks: Iterable[tuple[int, Counts | None]]) -> list[ShareRecord]:
+        """Hard under a dead letter policy; soft, and so applied here, under retries alone."""
+        if self.settings.dead_letter is None:
+            for number, counts in chunks:
+                self._attempts.apply(number, counts)
+            return []
+        owner, partition = self.settings.id, self.partition
+        return [AttemptsChunk(owner, partition, number, counts) for number, counts in chunks]
+
+    def _attempts_over(self) -> list[ShareRecord]:
+        owner, partition = self.settings.id, self.partition
+        return [AttemptsChunk(owner, partition, n, None) for n in self._attempts.numbers()]
 
     def _moved(self, change: CursorChange, generation: int) -> Decision:
         """The cursor jumps: everything handed out before is void, every count starts anew."""
         decision = Decision(self._cursor_records(change, fence=generation))
-        for number in self._attempts.numbers():
-            self._keep_attempts(decision.records, number, None)
+        decision.records += self._attempt_records((n, None) for n in self._attempts.numbers())
         self._leases.clear()
         return self._finish(decision)
 
@@ -607,9 +558,6 @@ class Share:
     def _forget_soft_state(self) -> None:
         self._delayed = Delayed()
         self._forwarding = BitMap64()
-        self._spared = BitMap64()
         self._to_forward: list[Offset] = []
-        #: Counts of the running verb, before they are applied; and how the messages failed.
-        self._failing: dict[Offset, int] = {}
-        self._failure = ""
+        self._failures = Failures(self._attempts)
         self._backlog = self._new_backlog()

@@ -1,0 +1,160 @@
+"""The naive model of a share: one entry per message, every rule spelled out in the slowest way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fanlog.core.flow import Credit
+from fanlog.model import Subscription
+
+
+@dataclass
+class Held:
+    """One leased message."""
+
+    generation: int
+    deadline_s: float
+    #: Whose window it counts against.
+    consumer: Credit | None
+
+
+@dataclass
+class Model:
+    settings: Subscription
+    keys: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    unacked: set[int] = field(default_factory=set)
+    leased: dict[int, Held] = field(default_factory=dict)
+    #: Acknowledged ahead of an earlier one of the key.
+    soft: set[int] = field(default_factory=set)
+    delayed: dict[int, float] = field(default_factory=dict)
+    forwarding: set[int] = field(default_factory=set)
+    failures: dict[int, int] = field(default_factory=dict)
+    spared: set[int] = field(default_factory=set)
+    #: Leased since before the restart behind one that failed; the share finds out when it scans.
+    doomed: set[int] = field(default_factory=set)
+    fence: int = 0
+
+    @property
+    def end(self) -> int:
+        return len(self.keys)
+
+    @property
+    def is_ordered(self) -> bool:
+        return self.settings.ordering != "none"
+
+    def key(self, offset: int) -> int:
+        return self.keys[offset] if self.is_ordered else 0
+
+    def of_key(self, offset: int) -> list[int]:
+        """Unacknowledged messages of the same key, in order."""
+        return [o for o in sorted(self.unacked) if self.keys[o] == self.keys[offset]]
+
+    def is_taken(self, offset: int) -> bool:
+        """Whether it is somebody's, so that its key is busy."""
+        return offset in self.leased or offset in self.soft or offset in self.forwarding
+
+    def is_exhausted(self, offset: int) -> bool:
+        policy = self.settings.dead_letter
+        if policy is None or offset in self.spared:
+            return False
+        return self.failures.get(offset, 0) >= policy.max_delivery_attempts
+
+    def available(self, consumer: Credit) -> set[int]:
+        """What could be the next message for `consumer`."""
+        out, met = set(), set()
+        for offset in sorted(self.unacked):
+            key = self.key(offset)
+            if self.is_taken(offset) or key in met:
+                continue
+            if key:
+                met.add(key)
+            if offset in self.delayed or self.is_exhausted(offset):
+                continue
+            if not key or self.is_open(offset, consumer):
+                out.add(offset)
+        return out
+
+    def is_open(self, offset: int, consumer: Credit) -> bool:
+        """Whether `consumer` may get `offset`, the first of its key that nobody has."""
+        taken = [o for o in self.of_key(offset) if self.is_taken(o)]
+        if not taken:
+            return True
+        holders = {id(self.leased[o].consumer) for o in taken if o in self.leased}
+        assert len(holders) <= 1
+        return self.settings.ordering == "key" and holders == {id(consumer)}
+
+    # What happened.
+
+    def ack(self, offset: int) -> None:
+        """An accepted acknowledgement of a leased message."""
+        del self.leased[offset]
+        self.doomed.discard(offset)
+        if self.key(offset):
+            self.soft.add(offset)
+            self.harden(offset)
+        else:
+            self.close([offset])
+
+    def harden(self, offset: int) -> None:
+        for first in self.of_key(offset):
+            if first not in self.soft:
+                break
+            self.close([first])
+
+    def close(self, offsets: Iterable[int]) -> None:
+        """Acknowledged for good, whatever they were."""
+        for offset in list(offsets):
+            self.unacked.discard(offset)
+            self.forget(offset)
+
+    def forget(self, offset: int) -> None:
+        for place in (self.leased, self.delayed):
+            place.pop(offset, None)
+        for some in (self.soft, self.forwarding, self.spared, self.doomed):
+            some.discard(offset)
+
+    def fail(self, offsets: Iterable[int], unplaced: set[int]) -> set[int]:
+        """Leased messages came back; return those that may have to wait."""
+        failed = sorted(offsets)
+        heads: set[int] = set()
+        is_counted = self.settings.dead_letter is not None or self.settings.retry is not None
+        for offset in failed:
+            if is_counted:
+                self.failures[offset] = self.failures.get(offset, 0) + 1
+            self.spared.discard(offset)
+        for offset in failed:
+            if offset not in self.leased:
+                continue  # Taken along by an earlier one of its key.
+            heads.add(offset)
+            self.forget(offset)
+            if self.key(offset):
+                self.recall_after(offset, unplaced, set(failed))
+        return heads
+
+    def recall_after(self, offset: int, unplaced: set[int], failed: set[int]) -> None:
+        for later in self.of_key(offset):
+            if later > offset and (later in self.leased or later in self.soft):
+                if later in unplaced and later not in failed:
+                    self.doomed.add(later)
+                elif later not in unplaced:
+                    self.forget(later)
+
+    def restart(self) -> None:
+        if self.settings.enable_exactly_once:
+            for held in self.leased.values():
+                held.consumer = None
+        else:
+            self.leased.clear()
+        if self.settings.dead_letter is None:
+            self.failures.clear()
+        for gone in (self.soft, self.delayed, self.forwarding, self.spared):
+            gone.clear()
+
+    def move(self, unacked: set[int], fence: int) -> None:
+        """A seek."""
+        for offset in range(self.end):
+            self.forget(offset)
+        self.failures.clear()
+        self.unacked, self.fence = unacked, fence

@@ -1,0 +1,438 @@
+"""A share against the naive model: any verbs in any order, with crashes in between."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from property.core_model import Held, Model
+from pyroaring import BitMap64
+from unit.core.world import Id, World, subscription
+
+from fanlog import limits
+from fanlog.core.cursor import Cursor
+from fanlog.core.flow import Credit
+from fanlog.core.redelivery import backoff_s
+from fanlog.model import Ordering, RetryPolicy
+
+RETRY = RetryPolicy(minimum_backoff_s=4.0, maximum_backoff_s=20.0)
+DEADLINE_S = 10.0
+#: Messages, then bytes; 0 is no limit. Messages are 5 to 40 bytes.
+WINDOWS = [(0, 0), (3, 0), (0, 45), (2, 60)]
+
+index = st.integers(0, 10_000)
+messages = st.lists(st.tuples(st.integers(0, 2), st.integers(5, 40)), min_size=4, max_size=10)
+picks = st.lists(st.integers(0, 20), min_size=1, max_size=6)
+
+
+class ShareMachine(RuleBasedStateMachine):
+    def __init__(self, ordering: Ordering, exactly_once: bool) -> None:
+        super().__init__()
+        self.ordering: Ordering = ordering
+        self.exactly_once = exactly_once
+
+    @initialize(has_retry=st.booleans(), attempts=st.sampled_from([None, 1, 2]), first=messages)
+    def create(self, has_retry: bool, attempts: int | None, first: list[tuple[int, int]]) -> None:
+        chosen = subscription(
+            self.ordering,
+            exactly_once=self.exactly_once,
+            retry=RETRY if has_retry else None,
+            attempts=attempts,
+        )
+        self.world, self.model = World(chosen), Model(chosen)
+        self.now = 1_000.0
+        self.consumers = [Credit(*window) for window in WINDOWS]
+        #: Every ack id ever handed out.
+        self.ids: list[Id] = []
+        self.snapshot: Cursor | None = None
+        self.snapshot_unacked: set[int] = set()
+        self.publish(first)
+
+    # Rules.
+
+    @rule(messages=messages)
+    def publish(self, messages: list[tuple[int, int]]) -> None:
+        keys, sizes = zip(*messages, strict=True)
+        self.model.unacked |= set(self.world.publish(*keys, sizes=sizes))
+        self.model.keys += keys
+        self.model.sizes += sizes
+
+    @rule(which=st.sampled_from([0, 0, 1]), messages=st.integers(2, 8))
+    def lease_a_run(self, which: int, messages: int) -> None:
+        self.lease(which, messages, 1_000)
+
+    @rule(which=st.integers(0, 3), messages=st.integers(1, 6), size=st.integers(1, 120))
+    def lease(self, which: int, messages: int, size: int) -> None:
+        model, consumer = self.model, self.consumers[which]
+        budget = consumer.budget(messages, size)
+        deadline_s = self.now + DEADLINE_S
+        ids = self.world.lease(consumer, messages, max_bytes=size, deadline_s=deadline_s)
+        self.take_letters()
+        granted_bytes = sum(model.sizes[o] for _, o in ids)
+        assert len(ids) <= budget.messages
+        assert granted_bytes <= budget.size_bytes or len(ids) == 1
+        for generation, offset in ids:
+            # In the order of the answer: each must be next when its turn comes.
+            assert offset in model.available(consumer)
+            model.leased[offset] = Held(generation, deadline_s, consumer)
+        if not ids:
+            fitting = [
+                o
+                for o in model.available(consumer)
+                if budget.at_least_one
+                or model.sizes[o] <= max(budget.size_bytes, budget.first_bytes)
+            ]
+            assert not budget.messages or not fitting or self.is_held_up(consumer, fitting)
+        self.ids += ids
+
+    def is_held_up(self, consumer: Credit, fitting: list[int]) -> bool:
+        """A message that does not fit yet may hold up smaller ones behind it: no byte is free."""
+        return bool(self.model.available(consumer) - set(fitting))
+
+    @precondition(lambda self: self.model.leased)
+    @rule(picks=picks, partial=st.booleans())
+    def acknowledge_live(self, picks: list[int], partial: bool) -> None:
+        self.acknowledge(self.pick_live(picks), partial)
+
+    @precondition(lambda self: self.ids)
+    @rule(picks=picks, partial=st.booleans())
+    def acknowledge_any(self, picks: list[int], partial: bool) -> None:
+        self.acknowledge(self.pick_any(picks), partial)
+
+    def pick_live(self, picks: list[int]) -> list[Id]:
+        live = [(held.generation, o) for o, held in sorted(self.model.leased.items())]
+        return [live[pick % len(live)] for pick in picks]
+
+    def pick_any(self, picks: list[int]) -> list[Id]:
+        """Whatever was handed out once, the latest first."""
+        return [self.ids[-1 - pick % len(self.ids)] for pick in picks]
+
+    def acknowledge(self, ids: list[Id], partial: bool) -> None:
+        model = self.model
+        if not self.exactly_once:
+            expected = self.acked_at_least_once(ids)
+            self.world.ack(self.now, ids, partial=partial)
+            self.take_late(ids)
+        else:
+            unplaced = set(self.world.share.unplaced)
+            invalid = {i for i in ids if not self.is_live(i)}
+            wanted = {o for _, o in set(ids) - invalid}
+            early = {o for o in wanted if o in unplaced or self.is_early(o, wanted)}
+            decision = self.world.ack(self.now, ids, partial=partial)
+            assert set(decision.invalid) == invalid
+            assert {o for _, o in decision.early} == early
+            is_refused = bool(invalid or early)
+            expected = [] if is_refused and not partial else sorted(wanted - early)
+            for offset in expected:
+                # Accepted is final.
+                assert offset in self.world.share.cursor
+        for offset in expected:
+            if offset in model.leased:
+                model.ack(offset)
+        self.take_letters()
+
+    @precondition(lambda self: self.model.leased)
+    @rule(picks=picks)
+    def nack(self, picks: list[int]) -> None:
+        self.modify_ack_deadline(self.pick_live(picks), 0)
+
+    @precondition(lambda self: self.ids)
+    @rule(picks=picks, seconds=st.sampled_from([0, 3, 30]), is_live=st.booleans())
+    def modify(self, picks: list[int], seconds: int, is_live: bool) -> None:
+        is_live = is_live and bool(self.model.leased)
+        self.modify_ack_deadline(
+            self.pick_live(picks) if is_live else self.pick_any(picks), seconds
+        )
+
+    def modify_ack_deadline(self, ids: list[Id], seconds: int) -> None:
+        model = self.model
+        live = sorted({o for g, o in ids if self.is_live((g, o))})
+        unplaced = set(self.world.share.unplaced)
+        decision = self.world.modify(self.now, ids, seconds, partial=True)
+        assert decision.count == len(live)
+        if seconds:
+            for offset in live:
+                model.leased[offset].deadline_s = self.now + seconds
+        else:
+            self.put_back(live, unplaced)
+        self.take_letters()
+
+    @rule(seconds=st.sampled_from([1.0, 5.0, 11.0, 40.0]))
+    def expire(self, seconds: float) -> None:
+        self.now += seconds
+        model, unplaced = self.model, set(self.world.share.unplaced)
+        due = [o for o, held in model.leased.items() if held.deadline_s <= self.now]
+        decision = self.world.expire(self.now)
+        assert decision.count == len(due)
+        self.put_back(due, unplaced)
+        for offset in [o for o, due_s in model.delayed.items() if due_s <= self.now]:
+            del model.delayed[offset]
+        self.take_letters()
+
+    @precondition(lambda self: self.model.forwarding)
+    @rule(pick=index, is_found=st.booleans())
+    def forward(self, pick: int, is_found: bool) -> None:
+        model = self.model
+        offset = sorted(model.forwarding)[pick % len(model.forwarding)]
+        if is_found:
+            decision = self.world.share.forwarded(BitMap64([offset]))
+            model.close([offset])
+        else:
+            decision = self.world.share.forward_failed(self.now, BitMap64([offset]))
+            model.forget(offset)
+            model.spared.add(offset)
+            model.delayed[offset] = self.now + limits.DEAD_LETTER_RETRY_S
+        self.world.letters = [x for x in self.world.letters if x.offset != offset]
+        self.world.decided(decision)
+        self.take_letters()
+
+    # One rule for all that voids leases: there would be none left to try the rest on.
+    @rule(
+        what=st.sampled_from(["seek", "snapshot", "restore", "advance", "abandon"]),
+        first=st.floats(0, 1),
+        second=st.floats(0, 1),
+    )
+    def disturb(self, what: str, first: float, second: float) -> None:
+        match what:
+            case "seek":
+                self.seek(first, second)
+            case "snapshot":
+                self.take_snapshot()
+            case "restore" if self.snapshot is not None:
+                self.restore()
+            case "advance":
+                self.advance(first / 2)
+            case "abandon":
+                self.abandon(round(first * 3))
+
+    def seek(self, where: float, retained: float) -> None:
+        start, end = self.world.log_start, self.model.end
+        target = start + round(where * (end - start))
+        retained_from = start + round(retained * (end - start))
+        generation = self.world.next_generation()
+        self.world.letters.clear()
+        self.world.decided(self.world.share.seek(target, retained_from, generation=generation))
+        unacked = {o for o in range(target, end) if o >= retained_from or o in self.model.unacked}
+        self.model.move(unacked, generation)
+
+    def take_snapshot(self) -> None:
+        cursor = self.world.share.cursor
+        self.snapshot = Cursor(cursor.floor, cursor.chunks)
+        self.snapshot_unacked = set(self.model.unacked) | {self.model.end}
+
+    def restore(self) -> None:
+        assert self.snapshot is not None
+        generation, start = self.world.next_generation(), self.world.log_start
+        self.world.letters.clear()
+        self.world.decided(self.world.share.restore(self.snapshot, start, generation=generation))
+        later = max(self.snapshot_unacked)
+        unacked = self.snapshot_unacked - {later} | set(range(later, self.model.end))
+        self.model.move({o for o in unacked if o >= start}, generation)
+
+    def advance(self, share: float) -> None:
+        start = self.world.log_start
+        floor = start + round(share * (self.model.end - start))
+        self.world.decided(self.world.share.advance(floor))
+        gone = [o for o in self.model.unacked if o < floor]
+        self.world.letters = [x for x in self.world.letters if x.offset >= floor]
+        self.model.close(gone)
+        for offset in sorted(self.model.soft):
+            self.model.harden(offset)
+        self.take_letters()
+        # The log lets go of what nobody has unacknowledged.
+        kept = [self.world.share.cursor.floor]
+        if self.snapshot is not None:
+            kept.append(self.snapshot.floor)
+        self.world.log_start = max(start, min(*kept, self.model.end))
+
+    def abandon(self, which: int) -> None:
+        consumer = self.consumers[which]
+        self.world.share.abandon(consumer)
+        for held in self.model.leased.values():
+            if held.consumer is consumer:
+                held.consumer = None
+        self.consumers[which] = Credit(consumer.max_messages, consumer.max_bytes)
+
+    @rule(scan=st.booleans())
+    def crash(self, scan: bool) -> None:
+        self.world.restart(scan=False)
+        self.model.restart()
+        if scan:
+            self.world.place_restored()
+        self.consumers = [Credit(*window) for window in WINDOWS]
+        self.settle_doomed()
+
+    @precondition(lambda self: self.world.share.unplaced)
+    @rule()
+    def place_restored(self) -> None:
+        self.world.place_restored()
+        self.settle_doomed()
+
+    # What the model needs to be told.
+
+    def put_back(self, failed: list[int], unplaced: set[int]) -> None:
+        model = self.model
+        for offset in model.fail(failed, unplaced):
+            wait_s = backoff_s(model.settings.retry, model.failures.get(offset, 0), 0.0)
+            if wait_s and not model.is_exhausted(offset):
+                model.delayed[offset] = self.now + wait_s
+
+    def take_letters(self) -> None:
+        """Dead letters must be lawful, and for unordered ones also immediate."""
+        model = self.model
+        for letter in self.world.letters:
+            if letter.offset in model.forwarding:
+                continue
+            assert letter.offset in model.unacked
+            assert model.is_exhausted(letter.offset)
+            assert not model.is_taken(letter.offset)
+            assert letter.attempts == model.failures[letter.offset]
+            if model.key(letter.offset):
+                assert model.of_key(letter.offset)[0] == letter.offset
+            model.forwarding.add(letter.offset)
+        self.settle_doomed()
+
+    def settle_doomed(self) -> None:
+        """Restored leases behind a failed message end when the share has met them."""
+        share, model = self.world.share, self.model
+        if model.doomed:
+            self.world.expire(-1.0)  # Writes down what a scan found out.
+            for offset in list(model.doomed):
+                if offset not in share.unplaced:
+                    model.doomed.discard(offset)
+                    if offset not in self.world.held:
+                        model.forget(offset)
+
+    def acked_at_least_once(self, ids: list[Id]) -> list[int]:
+        return sorted({o for g, o in ids if g >= self.model.fence and o in self.model.leased})
+
+    def take_late(self, ids: list[Id]) -> None:
+        """Nobody holds it, nobody forwards it: accepted late, unless its key's order forbids."""
+        model = self.model
+        for offset in {o for g, o in ids if g >= model.fence and o in model.unacked}:
+            if model.is_taken(offset):
+                continue
+            is_acked = offset in self.world.share.cursor
+            assert is_acked or self.ordering != "none"
+            assert not (is_acked and model.key(offset))
+            if is_acked:
+                model.close([offset])
+
+    def is_live(self, id_: Id) -> bool:
+        held = self.model.leased.get(id_[1])
+        if held is None or held.generation != id_[0]:
+            return False
+        return held.deadline_s > self.now or not self.exactly_once
+
+    def is_early(self, offset: int, wanted: set[int]) -> bool:
+        if not self.model.key(offset):
+            return False
+        earlier = [o for o in self.model.of_key(offset) if o < offset]
+        return any(o not in wanted for o in earlier)
+
+    # Invariants.
+
+    @invariant()
+    def the_cursor_is_the_set(self) -> None:
+        cursor = self.world.share.cursor
+        assert set(self.world.unacked) == self.model.unacked
+        assert cursor.floor not in BitMap64().union(*cursor.chunks.values())
+        for bits in cursor.chunks.values():
+            assert bits
+            assert bits.min() > cursor.floor
+
+    @invariant()
+    def the_stats_agree(self) -> None:
+        stats, model = self.world.share.stats(self.model.end), self.model
+        assert stats.backlog == len(model.unacked)
+        assert stats.outstanding == len(model.leased)
+        assert stats.delayed == len(model.delayed)
+        assert stats.forwarding == len(model.forwarding)
+
+    @invariant()
+    def credit_is_exact(self) -> None:
+        for consumer in self.consumers:
+            mine = [o for o, held in self.model.leased.items() if held.consumer is consumer]
+            assert consumer.messages == len(mine)
+            if consumer.max_messages:
+                assert consumer.messages <= consumer.max_messages
+            if consumer.max_bytes:
+                assert consumer.size_bytes == sum(self.model.sizes[o] for o in mine)
+                assert consumer.size_bytes <= consumer.max_bytes or len(mine) == 1
+
+    @invariant()
+    def what_may_go_is_announced(self) -> None:
+        if any(self.model.available(consumer) for consumer in self.consumers):
+            assert self.world.share.has_some(self.model.end)
+
+    @invariant()
+    def somebody_will_look_in_time(self) -> None:
+        times = [held.deadline_s for held in self.model.leased.values()]
+        times += self.model.delayed.values()
+        next_s = self.world.share.next_deadline()
+        if times:
+            assert next_s is not None
+            assert next_s <= min(times)
+
+    @invariant()
+    def one_run_of_a_key_is_out(self) -> None:
+        model = self.model
+        for first in {model.of_key(o)[0] for o in model.unacked if model.key(o)}:
+            taken = [model.is_taken(o) and o not in model.doomed for o in model.of_key(first)]
+            if not model.doomed:
+                assert taken == sorted(taken, reverse=True)
+            if self.ordering == "strict":
+                assert sum(taken) <= 1 or self.exactly_once
+
+    @invariant()
+    def exactly_once_leases_are_written_down(self) -> None:
+        held = self.world.held
+        assert held == (set(self.model.leased) if self.exactly_once else set()) or self.model.doomed
+
+    def teardown(self) -> None:
+        """Whatever happened, everything unacknowledged is delivered in the end."""
+        if not hasattr(self, "world"):
+            return
+        consumer = Credit()
+        for _ in range(200):
+            if not self.model.unacked:
+                return
+            self.now += 1_000.0
+            self.expire(0.0)
+            while self.model.forwarding:
+                self.forward(0, True)
+            ids = self.world.lease(consumer, 1_000, deadline_s=self.now + DEADLINE_S)
+            self.take_letters()
+            for generation, offset in ids:
+                assert offset in self.model.available(consumer)
+                self.model.leased[offset] = Held(generation, self.now + DEADLINE_S, consumer)
+            assert not self.world.ack(self.now, ids).is_refused
+            for _, offset in ids:
+                self.model.ack(offset)
+            self.take_letters()
+            self.the_cursor_is_the_set()
+        raise AssertionError(f"never delivered: {sorted(self.model.unacked)}")
+
+
+@pytest.mark.parametrize("exactly_once", [False, True], ids=["at-least-once", "exactly-once"])
+@pytest.mark.parametrize("ordering", ["none", "key", "strict"])
+def test_a_share_behaves_like_the_model(ordering, exactly_once, monkeypatch):
+    monkeypatch.setattr("fanlog.core.cursor.CURSOR_CHUNK_OFFSETS", 8)
+    monkeypatch.setattr("fanlog.core.attempts.ATTEMPTS_CHUNK_OFFSETS", 4)
+    monkeypatch.setattr(limits, "KEY_WAITING_MAX", 3)
+    monkeypatch.setattr(limits, "WAITING_MAX", 6)
+    run_state_machine_as_test(
+        lambda: ShareMachine(ordering, exactly_once),
+        # Shrinking a long run takes minutes: add Phase.shrink to look into a failure.
+        settings=settings(
+            max_examples=120, stateful_step_count=50, phases=[Phase.explicit, Phase.generate]
+        ),
+    )
