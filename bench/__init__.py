@@ -1,0 +1,1 @@
+"""Speed and memory of Fanlog, beside Google's emulator: `make bench`."""

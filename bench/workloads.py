@@ -1,0 +1,217 @@
+"""The workloads: what each measures, how much of it, and what Fanlog must reach.
+
+The targets are for a quiet machine with two cores and a disk that syncs in well under a
+millisecond; elsewhere the ratio to the emulator, measured in the same run, is what to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from bench import draining, end_to_end, fan_out, footprint, publishing
+from bench.servers import Server
+from bench.session import Sample
+
+#: `--quick` divides the counts by this, a warm-up by the other.
+QUICK_DIVISOR = 40
+WARM_UP_DIVISOR = 10
+
+Unit = Literal["/s", "ms", "s", "MiB"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One number that a workload gives."""
+
+    key: str
+    label: str
+    unit: Unit
+    #: What Fanlog must reach: at least this rate, at most this time or memory.
+    target: float
+
+    def is_reached(self, value: float) -> bool:
+        return value >= self.target if self.unit == "/s" else value <= self.target
+
+    def times_better(self, value: float, other: float) -> float:
+        """How many times better a value is than another one: above 1 is better."""
+        return value / other if self.unit == "/s" else other / value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One row group of the table."""
+
+    name: str
+    measure: Callable[[Server, int], Sample]
+    figures: tuple[Figure, ...]
+    #: What is counted, and how many of it.
+    counted: str
+    count: int
+    #: Fewer for the emulator, where the full count would take minutes.
+    emulator_count: int | None = None
+    #: Whether a tenth of it is done once before the clock starts.
+    is_warmed_up: bool = True
+    #: Whether it needs a server that it may stop and start.
+    restarts: bool = False
+
+    def count_for(self, server_label: str, *, is_quick: bool) -> int:
+        is_smaller = server_label == "emulator" and self.emulator_count is not None
+        count = self.emulator_count if is_smaller and self.emulator_count else self.count
+        return max(1, count // QUICK_DIVISOR) if is_quick else count
+
+    def warm_up_count(self, count: int) -> int:
+        return max(1, count // WARM_UP_DIVISOR) if self.is_warmed_up else 0
+
+
+WORKLOADS = (
+    Workload(
+        name="publish-1k",
+        measure=partial(publishing.measure_batches, size_bytes=1024),
+        figures=(
+            Figure(
+                key="rate",
+                label="publish 1 KiB x 1,000 a request, 8 in flight, synced",
+                unit="/s",
+                target=350_000,
+            ),
+        ),
+        counted="messages",
+        count=200_000,
+    ),
+    Workload(
+        name="publish-100",
+        measure=partial(publishing.measure_batches, size_bytes=100),
+        figures=(
+            Figure(
+                key="rate",
+                label="publish 100 B x 1,000 a request, 8 in flight, synced",
+                unit="/s",
+                target=1_000_000,
+            ),
+        ),
+        counted="messages",
+        count=600_000,
+    ),
+    Workload(
+        name="single",
+        measure=publishing.measure_single,
+        figures=(
+            Figure(key="p50", label="single publish, sequential, synced: p50", unit="ms", target=1),
+            Figure(key="p99", label="single publish, sequential, synced: p99", unit="ms", target=3),
+        ),
+        counted="messages",
+        count=5_000,
+    ),
+    Workload(
+        name="drain-stream",
+        measure=draining.measure_stream,
+        figures=(
+            Figure(
+                key="rate",
+                label="drain 1 KiB, StreamingPull, 1 stream, all acked",
+                unit="/s",
+                target=250_000,
+            ),
+        ),
+        counted="messages",
+        count=200_000,
+        # About 2,000 a second, whatever the count: it sends a burst every 50 ms.
+        emulator_count=10_000,
+    ),
+    Workload(
+        name="drain-pull",
+        measure=draining.measure_pull,
+        figures=(
+            Figure(
+                key="rate",
+                label="drain 1 KiB, Pull of 1,000, all acked",
+                unit="/s",
+                target=180_000,
+            ),
+        ),
+        counted="messages",
+        count=200_000,
+    ),
+    Workload(
+        name="end-to-end",
+        measure=end_to_end.measure,
+        figures=(
+            Figure(
+                key="p99",
+                label="end to end at 1,000/s, one message a request: p99",
+                unit="ms",
+                target=5,
+            ),
+        ),
+        counted="messages",
+        count=20_000,
+    ),
+    Workload(
+        name="fan-out",
+        measure=fan_out.measure,
+        figures=(
+            Figure(key="create", label="10,000 subscriptions: create", unit="s", target=8),
+            Figure(
+                key="publish", label="10,000 subscriptions: publish returns", unit="ms", target=3
+            ),
+            Figure(
+                key="fetch",
+                label="10,000 subscriptions: pulled and acked on all",
+                unit="s",
+                target=9,
+            ),
+        ),
+        counted="subscriptions",
+        count=10_000,
+    ),
+    Workload(
+        name="memory",
+        measure=footprint.measure_memory,
+        figures=(
+            Figure(key="idle", label="anonymous memory: idle", unit="MiB", target=110),
+            Figure(
+                key="full",
+                label="anonymous memory: 1,000,000 x 1 KiB unacked",
+                unit="MiB",
+                target=250,
+            ),
+        ),
+        counted="messages",
+        count=1_000_000,
+        is_warmed_up=False,
+    ),
+    Workload(
+        name="start",
+        measure=footprint.measure_start,
+        figures=(
+            Figure(key="empty", label="start to first RPC: empty", unit="s", target=1.2),
+            Figure(
+                key="full",
+                label="start to first RPC: 1,000,000 messages in the log",
+                unit="s",
+                target=2,
+            ),
+        ),
+        counted="messages",
+        count=1_000_000,
+        is_warmed_up=False,
+        restarts=True,
+    ),
+)
+
+
+def matching(prefixes: list[str] | None) -> tuple[Workload, ...]:
+    """The workloads whose names start with one of these: `publish` names both of its kind.
+
+    Raises:
+        KeyError: A prefix that fits none; it is the error's argument.
+    """
+    if not prefixes:
+        return WORKLOADS
+    for prefix in prefixes:
+        if not any(workload.name.startswith(prefix) for workload in WORKLOADS):
+            raise KeyError(prefix)
+    return tuple(each for each in WORKLOADS if each.name.startswith(tuple(prefixes)))
