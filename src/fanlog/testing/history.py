@@ -1,0 +1,215 @@
+"""What clients saw, written down, and whether it keeps the promises.
+
+A `History` is what happened in one world as seen from outside: publishes that were answered,
+messages that came, acknowledgements that were confirmed. Clients write it down as it happens, from
+any number of threads; crash tests and simulations ask it the same questions afterwards, when
+everything was drained:
+
+- `lost`: a publish that returned OK, and a message that never came (P1, P2).
+- `came_back`: a message that came although its acknowledgement was confirmed (P5).
+- `out_of_order`: a message that came before an earlier one of its ordering key (P4).
+- `dead_letters_lost`, `dead_letters_doubled`: a message that neither was acknowledged nor came as a
+  dead letter, and one that came as two, or again after it was a dead letter (P3).
+
+Each gives a list of sentences, empty when the promise was kept. What a client does not know counts
+for nothing: a publish without an answer may be there or not, an acknowledgement without a
+confirmation may hold or not.
+
+Message ids are taken for what this service makes of them: the ids of a topic, compared as numbers,
+are in the order in which its messages were committed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+#: Sentences of one answer at most: the first few say it all.
+SENTENCES_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A message came to a consumer."""
+
+    at: int
+    message_id: str
+    key: str
+    #: Message id of the original, if this is a dead letter.
+    source_id: str
+
+
+@dataclass(slots=True)
+class _Topic:
+    #: Ids of publishes that were answered, in the order of the answers, by ordering key.
+    published: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+
+@dataclass(slots=True)
+class _Subscription:
+    delivered: list[Delivered] = field(default_factory=list)
+    #: When an acknowledgement of a message was first sent: it may hold from then on.
+    ack_sent: dict[str, int] = field(default_factory=dict)
+    #: When the acknowledgement of a message was first confirmed.
+    acked: dict[str, int] = field(default_factory=dict)
+
+
+class History:
+    """A record of one world. Safe to write from many threads; ask it when they have ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._now = 0
+        self._topics: defaultdict[str, _Topic] = defaultdict(_Topic)
+        self._subscriptions: defaultdict[str, _Subscription] = defaultdict(_Subscription)
+
+    # Writing down.
+
+    def published(self, topic: str, message_ids: Iterable[str], *, key: str = "") -> None:
+        """A publish was answered with OK. Those of one ordering key must be written in order."""
+        with self._lock:
+            self._topics[topic].published[key] += message_ids
+
+    def delivered(
+        self, subscription: str, message_id: str, *, key: str = "", source_id: str = ""
+    ) -> None:
+        """A message came; to be written before it is acknowledged."""
+        with self._lock:
+            self._now += 1
+            self._subscriptions[subscription].delivered.append(
+                Delivered(self._now, message_id, key, source_id)
+            )
+
+    def ack_sent(self, subscription: str, message_ids: Iterable[str]) -> None:
+        """Acknowledgements are about to be sent; they may hold even if nobody confirms them."""
+        with self._lock:
+            self._now += 1
+            sent = self._subscriptions[subscription].ack_sent
+            for message_id in message_ids:
+                sent.setdefault(message_id, self._now)
+
+    def acked(self, subscription: str, message_ids: Iterable[str]) -> None:
+        """Acknowledgements that were sent are confirmed."""
+        with self._lock:
+            self._now += 1
+            acked = self._subscriptions[subscription].acked
+            for message_id in message_ids:
+                acked.setdefault(message_id, self._now)
+
+    # Asking.
+
+    def published_count(self, topic: str) -> int:
+        return sum(len(ids) for ids in self._topics[topic].published.values())
+
+    def delivered_count(self, subscription: str) -> int:
+        return len(self._subscriptions[subscription].delivered)
+
+    def lost(self, topic: str, subscription: str) -> list[str]:
+        """Messages that were published and never came to a subscription that was there before."""
+        came = {one.message_id for one in self._subscriptions[subscription].delivered}
+        return _first(
+            f"message {message_id} was published to {topic} and never came to {subscription}"
+            for message_id in self._published_ids(topic)
+            if message_id not in came
+        )
+
+    def came_back(self, subscription: str) -> list[str]:
+        """Messages of an exactly-once subscription that came after their ack was confirmed."""
+        seen = self._subscriptions[subscription]
+        return _first(
+            f"message {one.message_id} came to {subscription} at {one.at}, after its "
+            f"acknowledgement was confirmed at {seen.acked[one.message_id]}"
+            for one in seen.delivered
+            if seen.acked.get(one.message_id, one.at) < one.at
+        )
+
+    def out_of_order(self, topic: str, subscription: str) -> list[str]:
+        """Messages of an ordered subscription that came before an earlier one of their key.
+
+        After a message comes its successor, or one that came before and is delivered again; one
+        further on only when an acknowledgement was sent for all between. Messages whose publish
+        was not answered count as soon as they came.
+        """
+        by_key: defaultdict[str, list[Delivered]] = defaultdict(list)
+        for one in self._subscriptions[subscription].delivered:
+            if one.key:
+                by_key[one.key].append(one)
+        return _first(
+            sentence
+            for key, delivered in by_key.items()
+            for sentence in self._disorder(topic, subscription, key, delivered)
+        )
+
+    def unordered_ids(self, topic: str) -> list[str]:
+        """Publishes of one key whose ids do not grow with the order in which they were answered."""
+        return _first(
+            f"message {later} of key {key!r} was published after {earlier} and has a lower id"
+            for key, ids in self._topics[topic].published.items()
+            if key
+            for earlier, later in pairwise(ids)
+            if int(earlier) >= int(later)
+        )
+
+    def dead_letters_lost(self, topic: str, subscription: str, letters: str) -> list[str]:
+        """Messages neither acknowledged on `subscription` nor come to `letters`, its dead end."""
+        acked = self._subscriptions[subscription].acked
+        forwarded = {one.source_id for one in self._subscriptions[letters].delivered}
+        return _first(
+            f"message {message_id} of {topic} was neither acknowledged on {subscription} nor came "
+            f"as a dead letter to {letters}"
+            for message_id in self._published_ids(topic)
+            if message_id not in acked and message_id not in forwarded
+        )
+
+    def dead_letters_doubled(self, subscription: str, letters: str) -> list[str]:
+        """Messages that became two dead letters, or were delivered after they became one."""
+        copies: defaultdict[str, set[str]] = defaultdict(set)
+        first_at: dict[str, int] = {}
+        for one in self._subscriptions[letters].delivered:
+            copies[one.source_id].add(one.message_id)
+            first_at.setdefault(one.source_id, one.at)
+        twice = [
+            f"message {source_id} is the dead letters {' and '.join(sorted(ids))}"
+            for source_id, ids in copies.items()
+            if len(ids) > 1
+        ]
+        again = [
+            f"message {one.message_id} came to {subscription} after it was a dead letter"
+            for one in self._subscriptions[subscription].delivered
+            if first_at.get(one.message_id, one.at) < one.at
+        ]
+        return _first([*twice, *again])
+
+    def _published_ids(self, topic: str) -> Iterator[str]:
+        for ids in self._topics[topic].published.values():
+            yield from ids
+
+    def _disorder(
+        self, topic: str, subscription: str, key: str, delivered: Sequence[Delivered]
+    ) -> Iterator[str]:
+        known = {one.message_id for one in delivered} | set(self._topics[topic].published[key])
+        ids = sorted(known, key=int)
+        places = {message_id: place for place, message_id in enumerate(ids)}
+        sent = self._subscriptions[subscription].ack_sent
+        previous = -1
+        for one in delivered:
+            place = places[one.message_id]
+            for skipped in ids[previous + 1 : place]:
+                if sent.get(skipped, one.at) >= one.at:
+                    yield (
+                        f"message {one.message_id} of key {key!r} came to {subscription} at "
+                        f"{one.at}, before {skipped}"
+                    )
+            previous = place
+
+
+def _first(sentences: Iterable[str]) -> list[str]:
+    found = []
+    for sentence in sentences:
+        found.append(sentence)
+        if len(found) == SENTENCES_MAX:
+            break
+    return found

@@ -1,0 +1,136 @@
+"""The checker of histories finds what is wrong, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from fanlog.testing.history import SENTENCES_MAX, History
+
+
+@pytest.fixture
+def history() -> History:
+    return History()
+
+
+def deliver(history: History, *ids: int, key: str = "k") -> None:
+    for message_id in ids:
+        history.delivered("s", str(message_id), key=key)
+
+
+def test_a_published_message_that_never_came_is_lost(history):
+    history.published("t", ["1", "2", "3"])
+    deliver(history, 1, 3, 3)
+    [sentence] = history.lost("t", "s")
+    assert "message 2" in sentence
+    deliver(history, 2)
+    assert history.lost("t", "s") == []
+    assert history.published_count("t") == 3
+    assert history.delivered_count("s") == 4
+
+
+def test_a_message_nobody_knows_to_be_published_may_come(history):
+    deliver(history, 7)
+    assert history.lost("t", "s") == []
+
+
+def test_only_a_confirmed_acknowledgement_is_final(history):
+    deliver(history, 1, 2)
+    history.ack_sent("s", ["1", "2"])
+    history.acked("s", ["1"])
+    deliver(history, 2)
+    assert history.came_back("s") == []
+    deliver(history, 1)
+    [sentence] = history.came_back("s")
+    assert "message 1" in sentence
+
+
+def test_a_second_confirmation_does_not_excuse_a_delivery_between(history):
+    deliver(history, 1)
+    history.acked("s", ["1"])
+    deliver(history, 1)
+    history.acked("s", ["1"])
+    assert len(history.came_back("s")) == 1
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        (1, 2, 3, 10),
+        (1, 1, 2, 1, 2, 3, 10),
+        (1, 2, 3, 2, 3, 10),
+    ],
+)
+def test_order_with_redeliveries(history, ids):
+    history.published("t", ["1", "2", "3", "10"], key="k")
+    deliver(history, *ids)
+    assert history.out_of_order("t", "s") == []
+
+
+@pytest.mark.parametrize(
+    ("ids", "early"),
+    [
+        ((2, 1, 3, 10), "message 2"),
+        ((1, 2, 10, 3), "message 10"),
+        ((1, 2, 3, 1, 3, 10), "message 3"),
+    ],
+)
+def test_disorder(history, ids, early):
+    history.published("t", ["1", "2", "3", "10"], key="k")
+    deliver(history, *ids)
+    sentences = history.out_of_order("t", "s")
+    assert any(early in sentence for sentence in sentences)
+
+
+def test_what_may_be_acknowledged_may_be_passed_over(history):
+    history.published("t", ["1", "2", "3"], key="k")
+    deliver(history, 1, 2)
+    history.ack_sent("s", ["2"])
+    deliver(history, 1, 3)
+    assert history.out_of_order("t", "s") == []
+
+
+def test_keys_have_an_order_each(history):
+    history.published("t", ["1", "3"], key="a")
+    history.published("t", ["2"], key="b")
+    deliver(history, 2, key="b")
+    deliver(history, 1, 3, key="a")
+    history.delivered("s", "9")
+    history.delivered("s", "8")
+    assert history.out_of_order("t", "s") == []
+
+
+def test_an_unanswered_publish_counts_when_it_came(history):
+    history.published("t", ["1"], key="k")
+    deliver(history, 1, 3, 2)
+    assert len(history.out_of_order("t", "s")) == 1
+
+
+def test_ids_of_a_key_grow(history):
+    history.published("t", ["9", "10"], key="k")
+    history.published("t", ["2", "1"])
+    assert history.unordered_ids("t") == []
+    history.published("t", ["3"], key="k")
+    assert len(history.unordered_ids("t")) == 1
+
+
+def test_dead_letters(history):
+    history.published("t", ["1", "2", "3"])
+    deliver(history, 1, 2, 3)
+    history.acked("s", ["1"])
+    history.delivered("letters", "70", source_id="2")
+    [sentence] = history.dead_letters_lost("t", "s", "letters")
+    assert "message 3" in sentence
+    history.delivered("letters", "71", source_id="3")
+    history.delivered("letters", "71", source_id="3")
+    assert history.dead_letters_lost("t", "s", "letters") == []
+    assert history.dead_letters_doubled("s", "letters") == []
+    history.delivered("letters", "72", source_id="3")
+    deliver(history, 2)
+    twice, again = history.dead_letters_doubled("s", "letters")
+    assert "71 and 72" in twice
+    assert "message 2" in again
+
+
+def test_the_first_few_sentences_are_enough(history):
+    history.published("t", [str(n) for n in range(100)])
+    assert len(history.lost("t", "s")) == SENTENCES_MAX
