@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator, Sequence
 
 from bench.results import Entry, Results
+from bench.servers import Emulator
 from bench.workloads import Figure, Workload
 
 NOTHING = "-"
-EMULATOR = "emulator"
 
 
 def report(
@@ -46,7 +46,7 @@ def _figure_row(
 ) -> list[str]:
     values = {server: results.value(workload, figure, server) for server in servers}
     # Ours comes last; before it, where there is one, the emulator.
-    ours, theirs = values[servers[-1]], values.get(EMULATOR)
+    ours, theirs = values[servers[-1]], values.get(Emulator.label)
     ratio = figure.times_better(ours, theirs) if ours and theirs and len(servers) > 1 else None
     return [
         figure.label,

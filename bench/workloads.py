@@ -12,7 +12,7 @@ from functools import partial
 from typing import Literal
 
 from bench import draining, end_to_end, fan_out, footprint, publishing
-from bench.servers import Server
+from bench.servers import Emulator, Server
 from bench.session import Sample
 
 #: `--quick` divides the counts by this, a warm-up by the other.
@@ -58,8 +58,8 @@ class Workload:
     restarts: bool = False
 
     def count_for(self, server_label: str, *, is_quick: bool) -> int:
-        is_smaller = server_label == "emulator" and self.emulator_count is not None
-        count = self.emulator_count if is_smaller and self.emulator_count else self.count
+        fewer = self.emulator_count if server_label == Emulator.label else None
+        count = fewer or self.count
         return max(1, count // QUICK_DIVISOR) if is_quick else count
 
     def warm_up_count(self, count: int) -> int:
