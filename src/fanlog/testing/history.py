@@ -37,6 +37,8 @@ class Delivered:
 
     at: int
     message_id: str
+    #: Hash of the data: an id given twice is a message lost.
+    content: int
     key: str
     #: Message id of the original, if this is a dead letter.
     source_id: str
@@ -44,8 +46,11 @@ class Delivered:
 
 @dataclass(slots=True)
 class _Topic:
-    #: Ids of publishes that were answered, in the order of the answers, by ordering key.
-    published: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    #: Ids of publishes that were answered, in the order of the answers, by ordering key; and the
+    #: hash of their data.
+    published: defaultdict[str, list[tuple[str, int]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
 
 
 @dataclass(slots=True)
@@ -68,19 +73,27 @@ class History:
 
     # Writing down.
 
-    def published(self, topic: str, message_ids: Iterable[str], *, key: str = "") -> None:
-        """A publish was answered with OK. Those of one ordering key must be written in order."""
+    def published(
+        self, topic: str, messages: Iterable[tuple[str, bytes]], *, key: str = ""
+    ) -> None:
+        """A publish was answered with OK: ids and data, those of an ordering key in order."""
         with self._lock:
-            self._topics[topic].published[key] += message_ids
+            self._topics[topic].published[key] += [(id_, hash(data)) for id_, data in messages]
 
     def delivered(
-        self, subscription: str, message_id: str, *, key: str = "", source_id: str = ""
+        self,
+        subscription: str,
+        message_id: str,
+        data: bytes,
+        *,
+        key: str = "",
+        source_id: str = "",
     ) -> None:
         """A message came; to be written before it is acknowledged."""
         with self._lock:
             self._now += 1
             self._subscriptions[subscription].delivered.append(
-                Delivered(self._now, message_id, key, source_id)
+                Delivered(self._now, message_id, hash(data), key, source_id)
             )
 
     def ack_sent(self, subscription: str, message_ids: Iterable[str]) -> None:
@@ -102,18 +115,20 @@ class History:
     # Asking.
 
     def published_count(self, topic: str) -> int:
-        return sum(len(ids) for ids in self._topics[topic].published.values())
+        return sum(1 for _ in self._published(topic))
 
     def delivered_count(self, subscription: str) -> int:
         return len(self._subscriptions[subscription].delivered)
 
     def lost(self, topic: str, subscription: str) -> list[str]:
         """Messages that were published and never came to a subscription that was there before."""
-        came = {one.message_id for one in self._subscriptions[subscription].delivered}
+        came = {
+            (one.message_id, one.content) for one in self._subscriptions[subscription].delivered
+        }
         return _first(
-            f"message {message_id} was published to {topic} and never came to {subscription}"
-            for message_id in self._published_ids(topic)
-            if message_id not in came
+            f"message {message[0]} was published to {topic} and never came to {subscription}"
+            for message in self._published(topic)
+            if message not in came
         )
 
     def came_back(self, subscription: str) -> list[str]:
@@ -147,21 +162,21 @@ class History:
         """Publishes of one key whose ids do not grow with the order in which they were answered."""
         return _first(
             f"message {later} of key {key!r} was published after {earlier} and has a lower id"
-            for key, ids in self._topics[topic].published.items()
+            for key, messages in self._topics[topic].published.items()
             if key
-            for earlier, later in pairwise(ids)
+            for (earlier, _), (later, _) in pairwise(messages)
             if int(earlier) >= int(later)
         )
 
     def dead_letters_lost(self, topic: str, subscription: str, letters: str) -> list[str]:
         """Messages neither acknowledged on `subscription` nor come to `letters`, its dead end."""
-        acked = self._subscriptions[subscription].acked
-        forwarded = {one.source_id for one in self._subscriptions[letters].delivered}
+        sent = self._subscriptions[subscription].ack_sent
+        forwarded = {(one.source_id, one.content) for one in self._subscriptions[letters].delivered}
         return _first(
-            f"message {message_id} of {topic} was neither acknowledged on {subscription} nor came "
+            f"message {message[0]} of {topic} was neither acknowledged on {subscription} nor came "
             f"as a dead letter to {letters}"
-            for message_id in self._published_ids(topic)
-            if message_id not in acked and message_id not in forwarded
+            for message in self._published(topic)
+            if message[0] not in sent and message not in forwarded
         )
 
     def dead_letters_doubled(self, subscription: str, letters: str) -> list[str]:
@@ -183,14 +198,15 @@ class History:
         ]
         return _first([*twice, *again])
 
-    def _published_ids(self, topic: str) -> Iterator[str]:
-        for ids in self._topics[topic].published.values():
-            yield from ids
+    def _published(self, topic: str) -> Iterator[tuple[str, int]]:
+        for messages in self._topics[topic].published.values():
+            yield from messages
 
     def _disorder(
         self, topic: str, subscription: str, key: str, delivered: Sequence[Delivered]
     ) -> Iterator[str]:
-        known = {one.message_id for one in delivered} | set(self._topics[topic].published[key])
+        known = {one.message_id for one in delivered}
+        known |= {message_id for message_id, _ in self._topics[topic].published[key]}
         ids = sorted(known, key=int)
         places = {message_id: place for place, message_id in enumerate(ids)}
         sent = self._subscriptions[subscription].ack_sent

@@ -12,13 +12,22 @@ def history() -> History:
     return History()
 
 
+def publish(history: History, *ids: int, key: str = "") -> None:
+    history.published("t", [(str(n), b"data of %d" % n) for n in ids], key=key)
+
+
 def deliver(history: History, *ids: int, key: str = "k") -> None:
-    for message_id in ids:
-        history.delivered("s", str(message_id), key=key)
+    for n in ids:
+        history.delivered("s", str(n), b"data of %d" % n, key=key)
+
+
+def deliver_letter(history: History, message_id: int, source_id: int) -> None:
+    data = b"data of %d" % source_id
+    history.delivered("letters", str(message_id), data, source_id=str(source_id))
 
 
 def test_a_published_message_that_never_came_is_lost(history):
-    history.published("t", ["1", "2", "3"])
+    publish(history, 1, 2, 3)
     deliver(history, 1, 3, 3)
     [sentence] = history.lost("t", "s")
     assert "message 2" in sentence
@@ -26,6 +35,12 @@ def test_a_published_message_that_never_came_is_lost(history):
     assert history.lost("t", "s") == []
     assert history.published_count("t") == 3
     assert history.delivered_count("s") == 4
+
+
+def test_an_id_that_was_given_twice_is_a_message_lost(history):
+    publish(history, 1)
+    history.delivered("s", "1", b"something else")
+    assert len(history.lost("t", "s")) == 1
 
 
 def test_a_message_nobody_knows_to_be_published_may_come(history):
@@ -61,7 +76,7 @@ def test_a_second_confirmation_does_not_excuse_a_delivery_between(history):
     ],
 )
 def test_order_with_redeliveries(history, ids):
-    history.published("t", ["1", "2", "3", "10"], key="k")
+    publish(history, 1, 2, 3, 10, key="k")
     deliver(history, *ids)
     assert history.out_of_order("t", "s") == []
 
@@ -75,14 +90,14 @@ def test_order_with_redeliveries(history, ids):
     ],
 )
 def test_disorder(history, ids, early):
-    history.published("t", ["1", "2", "3", "10"], key="k")
+    publish(history, 1, 2, 3, 10, key="k")
     deliver(history, *ids)
     sentences = history.out_of_order("t", "s")
     assert any(early in sentence for sentence in sentences)
 
 
 def test_what_may_be_acknowledged_may_be_passed_over(history):
-    history.published("t", ["1", "2", "3"], key="k")
+    publish(history, 1, 2, 3, key="k")
     deliver(history, 1, 2)
     history.ack_sent("s", ["2"])
     deliver(history, 1, 3)
@@ -90,41 +105,40 @@ def test_what_may_be_acknowledged_may_be_passed_over(history):
 
 
 def test_keys_have_an_order_each(history):
-    history.published("t", ["1", "3"], key="a")
-    history.published("t", ["2"], key="b")
+    publish(history, 1, 3, key="a")
+    publish(history, 2, key="b")
     deliver(history, 2, key="b")
     deliver(history, 1, 3, key="a")
-    history.delivered("s", "9")
-    history.delivered("s", "8")
+    deliver(history, 9, 8, key="")
     assert history.out_of_order("t", "s") == []
 
 
 def test_an_unanswered_publish_counts_when_it_came(history):
-    history.published("t", ["1"], key="k")
+    publish(history, 1, key="k")
     deliver(history, 1, 3, 2)
     assert len(history.out_of_order("t", "s")) == 1
 
 
 def test_ids_of_a_key_grow(history):
-    history.published("t", ["9", "10"], key="k")
-    history.published("t", ["2", "1"])
+    publish(history, 9, 10, key="k")
+    publish(history, 2, 1)
     assert history.unordered_ids("t") == []
-    history.published("t", ["3"], key="k")
+    publish(history, 3, key="k")
     assert len(history.unordered_ids("t")) == 1
 
 
 def test_dead_letters(history):
-    history.published("t", ["1", "2", "3"])
+    publish(history, 1, 2, 3)
     deliver(history, 1, 2, 3)
-    history.acked("s", ["1"])
-    history.delivered("letters", "70", source_id="2")
+    history.ack_sent("s", ["1"])
+    deliver_letter(history, 70, 2)
     [sentence] = history.dead_letters_lost("t", "s", "letters")
     assert "message 3" in sentence
-    history.delivered("letters", "71", source_id="3")
-    history.delivered("letters", "71", source_id="3")
+    deliver_letter(history, 71, 3)
+    deliver_letter(history, 71, 3)
     assert history.dead_letters_lost("t", "s", "letters") == []
     assert history.dead_letters_doubled("s", "letters") == []
-    history.delivered("letters", "72", source_id="3")
+    deliver_letter(history, 72, 3)
     deliver(history, 2)
     twice, again = history.dead_letters_doubled("s", "letters")
     assert "71 and 72" in twice
@@ -132,5 +146,5 @@ def test_dead_letters(history):
 
 
 def test_the_first_few_sentences_are_enough(history):
-    history.published("t", [str(n) for n in range(100)])
+    publish(history, *range(100))
     assert len(history.lost("t", "s")) == SENTENCES_MAX
