@@ -13,15 +13,15 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from property.core_model import Held, Model
 from pyroaring import BitMap64
-from unit.core.world import Id, World, subscription
 
 from fanlog import limits
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import backoff_s
 from fanlog.model import Ordering, RetryPolicy
+from property.core_model import Held, Model
+from unit.core.world import Id, World, subscription
 
 RETRY = RetryPolicy(minimum_backoff_s=4.0, maximum_backoff_s=20.0)
 DEADLINE_S = 10.0

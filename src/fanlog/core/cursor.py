@@ -74,7 +74,9 @@ class Cursor:
         """
         chunks: dict[int, BitMap64 | None] = {}
         if offsets and offsets.max() >= self.floor:
-            first = max(offsets.min(), self.floor) // CURSOR_CHUNK_OFFSETS
+            if offsets.min() < self.floor:
+                offsets = offsets & BitMap64(range(self.floor, offsets.max() + 1))
+            first = offsets.min() // CURSOR_CHUNK_OFFSETS
             last = offsets.max() // CURSOR_CHUNK_OFFSETS
             for chunk in range(first, last + 1):
                 added = offsets if first == last else offsets & _chunk_range(chunk)

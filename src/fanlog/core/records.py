@@ -47,6 +47,10 @@ class UnknownRecord(ValueError):
     """A key or version this build does not know: the data was written by a newer one."""
 
 
+class DamagedRecord(ValueError):
+    """The bytes are not what this build wrote under that key."""
+
+
 @dataclass(frozen=True, slots=True)
 class Counters:
     """The broker's own counters: ids never used twice, and how often it was started."""
@@ -209,12 +213,22 @@ def decode(key: bytes, value: bytes) -> Record:
 
     Raises:
         UnknownRecord: The kind or the version is not known here.
+        DamagedRecord: The rest cannot be read.
     """
     if not value or value[0] != VERSION:
         raise UnknownRecord(
             f"state record {key!r} has version {value[:1]!r}; this build reads version {VERSION}"
         )
-    kind, rest, body = key[:1], key[1:], value[1:]
+    try:
+        record = _decode(key[:1], key[1:], value[1:])
+    except (struct.error, ValueError, LookupError, TypeError) as error:
+        raise DamagedRecord(f"state record {key!r} cannot be read: {error}") from error
+    if record is None:
+        raise UnknownRecord(f"state record {key!r} is of a kind this build does not know")
+    return record
+
+
+def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
     match kind:
         case Counters.KIND:
             return Counters(*_HEAD_VALUE.unpack(body))
@@ -243,7 +257,7 @@ def decode(key: bytes, value: bytes) -> Record:
             return LeaseHeld(owner, partition, generation, part, deadline_s, offsets)
         case Activity.KIND:
             return Activity(_ID.unpack(rest)[0], _TIME_VALUE.unpack(body)[0])
-    raise UnknownRecord(f"state record {key!r} is of a kind this build does not know")
+    return None
 
 
 def _bitmap_bytes(bits: BitMap64) -> bytes:

@@ -49,11 +49,13 @@ def subscription(
         labels={"fanlog-ordering": "strict"} if ordering == "strict" else {},
         enable_exactly_once=exactly_once,
         retry=retry,
-        dead_letter=attempts
-        and DeadLetterPolicy(
-            dead_letter_topic="projects/p/topics/dead", max_delivery_attempts=attempts
-        )
-        or None,
+        dead_letter=None if attempts is None else dead_letter(attempts),
+    )
+
+
+def dead_letter(attempts: int) -> DeadLetterPolicy:
+    return DeadLetterPolicy(
+        dead_letter_topic="projects/p/topics/dead", max_delivery_attempts=attempts
     )
 
 
@@ -174,7 +176,8 @@ class World:
         raise AssertionError("the share says it progresses and never hands out anything")
 
     def offsets(self, consumer: Credit | None = None, max_messages: int = 100) -> list[int]:
-        return [offset for _, offset in self.lease(consumer, max_messages)]
+        """What one answer hands out, for good."""
+        return [offset for _, offset in self.lease(consumer, max_messages, deadline_s=1e9)]
 
     def ack(self, now: float, ids: Iterable[Id], *, partial: bool = False) -> Decision:
         return self.decided(

@@ -1,0 +1,151 @@
+"""Records: to bytes and back, and what this build refuses to read."""
+
+from __future__ import annotations
+
+import pytest
+from pyroaring import BitMap64
+
+from fanlog.core.records import (
+    Activity,
+    AttemptsChunk,
+    Counters,
+    CursorChunk,
+    CursorHead,
+    DamagedRecord,
+    LeaseHeld,
+    Record,
+    SnapshotRecord,
+    SubscriptionRecord,
+    TopicRecord,
+    UnknownRecord,
+    decode,
+)
+from fanlog.model import (
+    DeadLetterPolicy,
+    PartitionId,
+    RetryPolicy,
+    Snapshot,
+    SnapshotId,
+    Subscription,
+    SubscriptionId,
+    Topic,
+    TopicId,
+)
+
+P = PartitionId(2**32 - 1)
+BIG = 2**63
+
+TOPIC = Topic(
+    id=TopicId(1),
+    name="projects/p/topics/t",
+    partitions=(PartitionId(1), PartitionId(2)),
+    labels={"a": "ä"},
+    message_retention_s=600.5,
+)
+PLAIN = Subscription(
+    id=SubscriptionId(2),
+    name="projects/p/subscriptions/s",
+    topic=TOPIC.name,
+    topic_id=None,
+    partitions=(),
+    expiration_ttl_s=None,
+)
+FULL = Subscription(
+    id=SubscriptionId(2),
+    name="projects/p/subscriptions/s",
+    topic=TOPIC.name,
+    topic_id=TOPIC.id,
+    partitions=TOPIC.partitions,
+    ack_deadline_s=77,
+    retain_acked=True,
+    labels={"fanlog-ordering": "strict"},
+    enable_message_ordering=True,
+    enable_exactly_once=True,
+    dead_letter=DeadLetterPolicy(dead_letter_topic="projects/p/topics/d", max_delivery_attempts=7),
+    retry=RetryPolicy(minimum_backoff_s=0.25, maximum_backoff_s=8.0),
+    detached=True,
+    created_s=1_700_000_000.25,
+)
+SNAPSHOT = Snapshot(
+    id=SnapshotId(4),
+    name="projects/p/snapshots/n",
+    topic=TOPIC.name,
+    topic_id=TOPIC.id,
+    partitions=TOPIC.partitions,
+    expire_s=12.5,
+)
+
+STORED: list[Record] = [
+    Counters(next_id=5, boots=BIG),
+    TopicRecord(TOPIC.id, TOPIC),
+    SubscriptionRecord(PLAIN.id, PLAIN),
+    SubscriptionRecord(FULL.id, FULL),
+    SnapshotRecord(SNAPSHOT.id, SNAPSHOT),
+    CursorHead(3, P, 0),
+    CursorHead(BIG, P, BIG, BIG + 1),
+    CursorChunk(3, P, 1, BitMap64([65_536, 131_071])),
+    CursorChunk(3, P, BIG, BitMap64(range(10, 60_000))),
+    AttemptsChunk(3, P, 9, ((0, 1), (1_023, 255))),
+    LeaseHeld(3, P, BIG, 2, 1_700_000_000.125, BitMap64([1, 2, BIG])),
+    Activity(3, 1_700_000_000.5),
+]
+REMOVED: list[Record] = [
+    TopicRecord(TopicId(1), None),
+    SubscriptionRecord(SubscriptionId(1), None),
+    SnapshotRecord(SnapshotId(1), None),
+    CursorHead(3, P, None),
+    CursorChunk(3, P, 1, None),
+    AttemptsChunk(3, P, 9, None),
+    LeaseHeld(3, P, 5, 0, 0.0, None),
+    Activity(3, None),
+]
+
+
+@pytest.mark.parametrize("record", STORED, ids=lambda record: type(record).__name__)
+def test_a_record_survives_its_bytes(record):
+    value = record.value()
+    assert value is not None
+    assert decode(record.key(), value) == record
+
+
+@pytest.mark.parametrize("record", REMOVED, ids=lambda record: type(record).__name__)
+def test_a_removal_has_a_key_and_no_value(record):
+    assert record.key()[:1] == record.KIND
+    assert record.value() is None
+
+
+def test_keys_are_distinct_and_ordered_by_number():
+    keys = [record.key() for record in STORED if record != STORED[2]]
+    assert len(set(keys)) == len(keys)
+    assert CursorChunk(3, P, 255, None).key() < CursorChunk(3, P, 256, None).key()
+    assert all(len(key) <= 511 for key in keys), "LMDB's bound"
+
+
+def test_encoding_leaves_the_bitmap_alone():
+    bits = BitMap64(range(1_000))
+    before = bits.serialize()
+    CursorChunk(3, P, 0, bits).value()
+    assert bits.serialize() == before
+
+
+def test_unknown_versions_and_kinds_are_named():
+    key, value = CursorHead(3, P, 0).key(), CursorHead(3, P, 0).value()
+    assert value is not None
+    with pytest.raises(UnknownRecord, match=r"version b'\\x02'; this build reads version 1"):
+        decode(key, b"\x02" + value[1:])
+    with pytest.raises(UnknownRecord, match="has version b''"):
+        decode(key, b"")
+    with pytest.raises(UnknownRecord, match="of a kind this build does not know"):
+        decode(b"?" + key[1:], value)
+
+
+@pytest.mark.parametrize("record", STORED, ids=lambda record: type(record).__name__)
+def test_cut_bytes_are_an_error_and_never_another_record(record):
+    value = record.value()
+    assert value is not None
+    for length in range(1, len(value)):
+        try:
+            found = decode(record.key(), value[:length])
+        except DamagedRecord:
+            continue
+        assert isinstance(found, AttemptsChunk), "its entries are all of one length"

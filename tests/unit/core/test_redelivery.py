@@ -1,0 +1,127 @@
+"""Back-off, failure counts, and what waits."""
+
+from __future__ import annotations
+
+import pytest
+from pyroaring import BitMap64
+
+from fanlog.core.attempts import COUNT_MAX, Attempts
+from fanlog.core.redelivery import JITTER, DeadLetter, Delayed, Failures, backoff_s
+from fanlog.model import RetryPolicy
+from unit.core.world import dead_letter
+
+POLICY = RetryPolicy(minimum_backoff_s=10.0, maximum_backoff_s=60.0)
+
+
+@pytest.mark.parametrize(
+    ("failures", "wait_s"), [(0, 10.0), (1, 10.0), (2, 20.0), (3, 40.0), (4, 60.0), (255, 60.0)]
+)
+def test_the_wait_doubles_from_minimum_to_maximum(failures, wait_s):
+    assert backoff_s(POLICY, failures, 0.0) == wait_s
+
+
+def test_jitter_only_adds_and_never_beyond_the_maximum():
+    assert 0 < JITTER < 1
+    for failures in range(1, 10):
+        least = backoff_s(POLICY, failures, 0.0)
+        for jitter in (0.1, 0.5, 0.999):
+            wait_s = backoff_s(POLICY, failures, jitter)
+            assert least <= wait_s <= min(least * (1 + JITTER), 60.0)
+    assert backoff_s(POLICY, 1, 0.5) == 10.0 * (1 + JITTER / 2)
+
+
+def test_without_a_policy_there_is_no_wait():
+    assert backoff_s(None, 5, 0.9) == 0.0
+    assert backoff_s(RetryPolicy(minimum_backoff_s=0.0), 9, 0.9) == 0.0
+
+
+class TestDelayed:
+    def test_what_is_due_is_taken_out_once(self):
+        delayed = Delayed()
+        delayed.add(5.0, BitMap64([1, 2]))
+        delayed.add(7.0, BitMap64([3]))
+        delayed.add(5.0, BitMap64([4]))
+        assert delayed.next_deadline() == 5.0
+        assert delayed.due(4.9) == BitMap64()
+        assert delayed.due(5.0) == BitMap64([1, 2, 4])
+        assert delayed.due(5.0) == BitMap64()
+        assert delayed.offsets == BitMap64([3])
+        assert delayed.next_deadline() == 7.0
+
+    def test_what_is_discarded_never_comes(self):
+        delayed = Delayed()
+        delayed.add(5.0, BitMap64([1, 2]))
+        delayed.discard(BitMap64([2, 9]))
+        assert delayed.due(9.0) == BitMap64([1])
+        delayed.add(20.0, BitMap64([3]))
+        delayed.discard(BitMap64([3]))
+        assert delayed.next_deadline() is None
+
+
+class TestAttempts:
+    def test_only_touched_chunks_are_returned_and_nothing_is_changed(self):
+        attempts = Attempts()
+        attempts.apply(0, ((5, 1),))
+        attempts.apply(9, ((0, 1),))
+        assert attempts.increased([5, 1_023, 1_024]) == {
+            0: ((5, 2), (1_023, 1)),
+            1: ((0, 1),),
+        }
+        assert (attempts[5], attempts[1_023], attempts[1_024], attempts[9 * 1_024]) == (1, 0, 0, 1)
+
+    def test_counts_stay_in_a_byte(self):
+        attempts = Attempts()
+        attempts.apply(0, ((5, COUNT_MAX),))
+        assert attempts.increased([5]) == {0: ((5, COUNT_MAX),)}
+
+    def test_chunks_go_when_the_floor_has_passed_them(self):
+        attempts = Attempts()
+        assert not attempts
+        assert attempts.passed(10_000) == []
+        attempts.apply(0, ((5, 1),))
+        attempts.apply(1, ((5, 1),))
+        assert attempts.passed(1_023) == []
+        assert attempts.passed(1_024) == [0]
+        assert attempts.passed(2_048) == [0, 1]
+        assert attempts.numbers() == [0, 1]
+        attempts.apply(0, None)
+        attempts.apply(0, None)
+        assert attempts.numbers() == [1]
+        assert attempts
+
+
+class TestFailures:
+    def test_the_running_verb_counts_before_its_records_are_applied(self):
+        failures = Failures(Attempts())
+        chunks = failures.count(BitMap64([3]), "nacked")
+        assert chunks == {0: ((3, 1),)}
+        assert (failures[3], failures.attempts[3]) == (1, 0)
+        failures.counted()
+        assert failures[3] == 0
+
+    def test_exhausted_at_the_maximum(self):
+        failures = Failures(Attempts())
+        failures.attempts.apply(0, ((3, 2),))
+        assert failures.is_exhausted(3, dead_letter(2))
+        assert not failures.is_exhausted(3, dead_letter(3))
+        assert not failures.is_exhausted(3, None)
+        assert not failures.is_exhausted(4, dead_letter(1))
+
+    def test_a_spared_message_has_one_more_delivery(self):
+        failures = Failures(Attempts())
+        failures.attempts.apply(0, ((3, 2), (4, 2)))
+        failures.spare(BitMap64([3, 4]))
+        assert not failures.is_exhausted(3, dead_letter(2))
+        failures.count(BitMap64([3]), "expired")
+        assert failures.is_exhausted(3, dead_letter(2))
+        failures.forget(BitMap64([4]))
+        assert failures.is_exhausted(4, dead_letter(2))
+
+    def test_a_letter_says_why(self):
+        failures = Failures(Attempts())
+        failures.attempts.apply(0, ((3, 1), (4, 2)))
+        failures.count(BitMap64([3]), "expired")
+        assert failures.letter(3, dead_letter(2)) == DeadLetter(
+            3, 2, "2 of 2 delivery attempts, the last one expired"
+        )
+        assert failures.letter(4, dead_letter(2)) == DeadLetter(4, 2, "2 of 2 delivery attempts")
