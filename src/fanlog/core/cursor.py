@@ -80,12 +80,9 @@ class Cursor:
             last = offsets.max() // CURSOR_CHUNK_OFFSETS
             for chunk in range(first, last + 1):
                 added = offsets if first == last else offsets & _chunk_range(chunk)
-                bits = self.chunks.get(chunk)
-                if bits is None:
-                    if added:
-                        chunks[chunk] = added
-                elif not added.issubset(bits):
-                    chunks[chunk] = bits | added
+                if added:
+                    bits = self.chunks.get(chunk)
+                    chunks[chunk] = added if bits is None else bits | added
         return self._settled(max(below, self.floor), chunks)
 
     def seek(self, target: Offset, retained_from: Offset) -> CursorChange:
@@ -139,8 +136,8 @@ class Cursor:
                 continue
             above = bits & BitMap64(range(floor, (chunk + 1) * CURSOR_CHUNK_OFFSETS))
             chunks[chunk] = above or None
-        # A chunk that neither was nor will be stored is no change.
-        changed = {c: b for c, b in chunks.items() if b is not None or c in self.chunks}
+        # What stays as it is stored, or stays absent, is no change.
+        changed = {c: bits for c, bits in chunks.items() if bits != self.chunks.get(c)}
         return CursorChange(floor, changed)
 
 

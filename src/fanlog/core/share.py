@@ -542,6 +542,8 @@ class Share:
         decision = Decision(self._cursor_records(change, fence=generation))
         decision.records += self._attempt_records((n, None) for n in self._attempts.numbers())
         self._leases.clear()
+        # Also what a scan found to be forwarded: it would be forwarded and still be there.
+        self._forget_soft_state()
         return self._finish(decision)
 
     def _new_backlog(self) -> Backlog | OrderedBacklog:

@@ -327,6 +327,15 @@ class TestDeadLetters:
         made.expire(2)
         assert [letter.offset for letter in made.letters] == [0]
 
+    def test_exhausted_found_by_a_scan_and_sought_away(self):
+        made = world(1, 2, attempts=1, exactly_once=True)
+        made.nack(1, made.lease(deadline_s=50.0)[:1])
+        made.restart()
+        decision = made.share.seek(0, 0, generation=made.next_generation())
+        assert decision.dead_letters == []
+        made.decided(decision)
+        assert made.offsets() == [0, 1]
+
 
 class TestRetention:
     def test_soft_acks_behind_what_is_gone_become_hard(self):
