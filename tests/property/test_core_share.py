@@ -433,6 +433,6 @@ def test_a_share_behaves_like_the_model(ordering, exactly_once, monkeypatch):
         lambda: ShareMachine(ordering, exactly_once),
         # Shrinking a long run takes minutes: add Phase.shrink to look into a failure.
         settings=settings(
-            max_examples=120, stateful_step_count=50, phases=[Phase.explicit, Phase.generate]
+            max_examples=80, stateful_step_count=50, phases=[Phase.explicit, Phase.generate]
         ),
     )

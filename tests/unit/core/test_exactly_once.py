@@ -130,6 +130,13 @@ class TestRestart:
         assert made.ack(2, ids[1:]).count == 1
         assert made.store.keys() == {CursorHead(3, PARTITION, 0).key()}
 
+    def test_a_record_of_nothing_but_acknowledged_ones_is_no_lease(self):
+        made = world(0)
+        made.ack(1, made.lease())
+        made.share.apply(LeaseHeld(3, PARTITION, 1, 0, 10.0, BitMap64([0])))
+        made.share.start()
+        assert made.share.stats(made.end).outstanding == 0
+
 
 class TestOrder:
     def test_an_early_ack_is_refused_until_it_is_its_turn(self):
@@ -171,6 +178,15 @@ class TestOrder:
         assert made.share.next_offset == 3
         assert made.ack(1, ids[1:2]).early == ids[1:2]
         assert made.ack(1, ids).count == 3
+
+    def test_a_scan_delivers_nothing(self):
+        made = world(0, 2, 1, ordering="key")
+        ids = made.lease(deadline_s=10.0)
+        made.nack(1, ids[:2])
+        made.restart()
+        assert made.share.stats(made.end).outstanding == 1
+        assert made.share.next_offset == 3
+        assert made.offsets() == [0, 1]
 
     def test_one_that_fails_before_it_is_placed_takes_the_tail_along(self):
         made = world(1, 1, 1, 0, ordering="key")

@@ -27,6 +27,7 @@ def test_without_limits_the_answer_is_the_bound():
 
 def test_messages_are_counted_exactly():
     credit = Credit(max_messages=3)
+    assert credit.has_room
     assert credit.budget(10, 100).messages == 3
     credit.take(2, 20)
     assert credit.budget(10, 100).messages == 1

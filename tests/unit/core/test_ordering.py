@@ -61,9 +61,9 @@ class TestRuns:
         assert offsets(made.lease(Credit())) == [1]
 
     def test_an_abandoned_run_still_holds_up_its_key(self):
-        made, a, b = world(1, 1), Credit(), Credit()
+        made, a, b = world(1, 1, 2), Credit(), Credit()
         held = made.lease(a, 1)
-        made.lease(b)
+        assert offsets(made.lease(b)) == [2]
         assert made.share.has_some(made.end)
         made.share.abandon(a)
         assert not made.share.has_some(made.end)
@@ -230,6 +230,19 @@ class TestKeyless:
         ids = made.lease()
         made.nack(1, ids[:1])
         assert made.offsets() == [0]
+
+    def test_what_does_not_fit_stays(self):
+        made = world(0, 0, 0)
+        made.nack(1, made.lease())
+        assert made.offsets(max_messages=2) == [0, 1]
+        assert offsets(made.lease(Credit(max_bytes=5), max_bytes=5)) == [2]
+
+    def test_what_does_not_fit_a_window_stays(self):
+        made, credit = world(0, 0), Credit(max_bytes=15)
+        made.nack(1, made.lease())
+        assert made.offsets(credit) == [0]
+        assert made.offsets(credit) == []
+        assert made.offsets() == [1]
 
     def test_acks_are_hard_at_once_and_may_be_late(self):
         made = world(0, 0, 1, retry=RETRY)

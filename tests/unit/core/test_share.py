@@ -248,11 +248,14 @@ class TestLeases:
         world = World(subscription())
         world.publish(0, 0)
         credit = Credit(max_messages=1)
+        other = Credit(max_messages=1)
         ids = world.lease(credit, deadline_s=10.0)
+        others = world.lease(other, deadline_s=10.0)
         world.share.abandon(credit)
-        assert states(world) == "BO"
-        world.ack(1, ids)
+        assert states(world) == "OO"
+        world.ack(1, [*ids, *others])
         assert credit.messages == 1, "nobody looks at it any more"
+        assert other.messages == 0
 
     def test_runs_speak_of_batches(self):
         world = World(subscription())
