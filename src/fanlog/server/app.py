@@ -10,6 +10,7 @@ import gc
 import logging
 import random
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 import grpc
 import uvicorn
 import uvloop
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2_grpc
+from grpc_health.v1.health import SERVICE_NAME
 from grpc_reflection.v1alpha import reflection
 
 from fanlog import limits
@@ -32,8 +34,9 @@ from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.memory import MemoryLog
 from fanlog.server import grpc_api
 from fanlog.server.allocator import keep_freed_memory
+from fanlog.server.health import Health
 from fanlog.server.http_api import HttpServer, http_app
-from fanlog.server.resources import ensure_resources, read_resources
+from fanlog.server.resources import Resources, ensure_resources, read_resources
 from fanlog.wire.forward import compose
 
 log = logging.getLogger("fanlog.server")
@@ -50,6 +53,10 @@ GRPC_OPTIONS = (
 )
 
 
+#: How long a stop waits for HTTP requests, in seconds; gRPC calls have had their time before.
+HTTP_DRAIN_S = 1
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """A running server."""
@@ -62,7 +69,11 @@ class Server:
 
     @property
     def endpoint(self) -> str:
-        return f"{self.host}:{self.port}"
+        return _address(self.host, self.port)
+
+    @property
+    def http_endpoint(self) -> str:
+        return _address(self.host, self.http_port)
 
 
 @asynccontextmanager
@@ -76,16 +87,16 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
     wanted = read_resources(config.resources, config.project) if config.resources else None
     store = _open_store(config)
     try:
-        async with _serving(config, store, clock or SystemClock()) as server:
-            if wanted is not None:
-                await ensure_resources(server.broker, wanted)
+        async with _serving(config, store, clock or SystemClock(), wanted) as server:
             yield server
     finally:
         store.close()
 
 
 @asynccontextmanager
-async def _serving(config: Config, store: Log, clock: Clock) -> AsyncIterator[Server]:
+async def _serving(
+    config: Config, store: Log, clock: Clock, wanted: Resources | None
+) -> AsyncIterator[Server]:
     broker = Broker(
         store,
         ThreadCommitter(store),
@@ -97,30 +108,32 @@ async def _serving(config: Config, store: Log, clock: Clock) -> AsyncIterator[Se
     await broker.start()
     is_ready = asyncio.Event()
     grpc_server = grpc.aio.server(options=GRPC_OPTIONS)
-    checks = health.aio.HealthServicer()
-    _add_services(grpc_server, broker, checks)
+    health = Health((grpc_api.PUBLISHER, grpc_api.SUBSCRIBER))
+    _add_services(grpc_server, broker, health)
     http_server = HttpServer(
         uvicorn.Config(
             http_app(broker, store, is_ready.is_set),
-            host=config.host,
-            port=config.http_port,
             log_config=None,
             access_log=False,
             lifespan="off",
+            timeout_graceful_shutdown=HTTP_DRAIN_S,
         )
     )
     try:
-        port = _listen(grpc_server, config)
+        if wanted is not None:
+            await ensure_resources(broker, wanted)
+        http_socket = _listen_http(config)
+        port = _listen_grpc(grpc_server, config)
         await grpc_server.start()
-        http_task = asyncio.create_task(http_server.serve())
+        http_task = asyncio.create_task(http_server.serve([http_socket]))
         try:
-            await _started(http_server, http_task, config)
-            await _set_health(checks, health_pb2.HealthCheckResponse.SERVING)
+            await _started(http_server, http_task)
+            health.serving()
             is_ready.set()
             yield Server(broker, store, config.host, port, http_server.port)
         finally:
             is_ready.clear()
-            await _set_health(checks, health_pb2.HealthCheckResponse.NOT_SERVING)
+            health.drain()
             broker.drain()
             await grpc_server.stop(config.drain_s)
             http_server.should_exit = True
@@ -134,48 +147,52 @@ def _open_store(config: Config) -> Log:
     return MemoryLog() if config.memory else EmbeddedLog(config.data_dir)
 
 
-def _add_services(
-    server: grpc.aio.Server, broker: Broker, checks: health.aio.HealthServicer
-) -> None:
+def _add_services(server: grpc.aio.Server, broker: Broker, health: Health) -> None:
     server.add_generic_rpc_handlers(tuple(grpc_api.handlers(broker)))
-    health_pb2_grpc.add_HealthServicer_to_server(checks, server)
+    health_pb2_grpc.add_HealthServicer_to_server(health, server)
     services = (
         grpc_api.PUBLISHER,
         grpc_api.SUBSCRIBER,
-        health.SERVICE_NAME,
+        SERVICE_NAME,
         reflection.SERVICE_NAME,
     )
     reflection.enable_server_reflection(services, server)
 
 
-async def _set_health(
-    checks: health.aio.HealthServicer, status: health_pb2.HealthCheckResponse.ServingStatus
-) -> None:
-    for service in ("", grpc_api.PUBLISHER, grpc_api.SUBSCRIBER):
-        await checks.set(service, status)
-
-
-def _listen(server: grpc.aio.Server, config: Config) -> int:
+def _listen_grpc(server: grpc.aio.Server, config: Config) -> int:
     try:
-        port = server.add_insecure_port(f"{config.host}:{config.port}")
+        port = server.add_insecure_port(_address(config.host, config.port))
     except RuntimeError as error:
-        raise _port_taken("port", config.host, config.port) from error
+        raise _cannot_listen("port", config.host, config.port) from error
     if port == 0:
-        raise _port_taken("port", config.host, config.port)
+        raise _cannot_listen("port", config.host, config.port)
     return port
 
 
-async def _started(server: HttpServer, task: asyncio.Task[None], config: Config) -> None:
+def _listen_http(config: Config) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    try:
+        return socket.create_server((config.host, config.http_port), family=family, backlog=2048)
+    except OSError as error:
+        raise _cannot_listen("http_port", config.host, config.http_port) from error
+
+
+async def _started(server: HttpServer, task: asyncio.Task[None]) -> None:
     while not server.started:
         if task.done():
-            raise _port_taken("http_port", config.host, config.http_port)
+            task.result()
         await asyncio.sleep(0.005)
 
 
-def _port_taken(setting: str, host: str, port: int) -> Unavailable:
+def _cannot_listen(setting: str, host: str, port: int) -> Unavailable:
     return Unavailable(
-        f"cannot listen on {host}:{port} ({setting}): another program may be using it"
+        f"cannot listen on {_address(host, port)} ({setting}): another program may be using it, "
+        "or the address is not of this machine"
     )
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def serve(config: Config) -> int:
@@ -208,7 +225,7 @@ async def _serve(config: Config) -> None:
         gc.set_threshold(50_000, 20, 100)
         where = "in memory" if config.memory else f"in {config.data_dir}"
         sys.stdout.write(
-            f"fanlog ready: gRPC on {server.endpoint}, HTTP on {server.host}:{server.http_port}, "
+            f"fanlog ready: gRPC on {server.endpoint}, HTTP on {server.http_endpoint}, "
             f"data {where}\n"
         )
         sys.stdout.flush()

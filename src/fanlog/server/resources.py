@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import logging
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,6 +42,8 @@ Spec = TypeVar("Spec")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
+    #: The file they stand in.
+    path: Path
     topics: tuple[TopicSpec, ...]
     subscriptions: tuple[SubscriptionSpec, ...]
 
@@ -73,26 +76,29 @@ def read_resources(path: Path, project: str) -> Resources:
         )
         for name, value in _section(path, content, "subscriptions").items()
     ]
-    return Resources(tuple(topics), tuple(subscriptions))
+    return Resources(path, tuple(topics), tuple(subscriptions))
 
 
 async def ensure_resources(broker: Broker, wanted: Resources) -> None:
     """Make what is missing, in the order of the file; say what differs. Safe to repeat.
 
     Raises:
-        FanlogError: Something cannot be made, such as a subscription without its topic.
+        ConfigError: Something cannot be made, such as a subscription without its topic; names the
+            file and the resource.
     """
     catalog = broker.hard.catalog
     for topic in wanted.topics:
         existing = catalog.find_topic(topic.name)
         if existing is None:
-            await broker.admin.create_topic(topic)
+            with _naming(wanted.path, f"topic {topic.name!r}"):
+                await broker.admin.create_topic(topic)
             log.info("action=resource_created topic=%s", topic.name)
         else:
             _say_differences("topic", topic, existing)
     for subscription in wanted.subscriptions:
         if not catalog.has_subscription(subscription.name):
-            await broker.admin.create_subscription(subscription)
+            with _naming(wanted.path, f"subscription {subscription.name!r}"):
+                await broker.admin.create_subscription(subscription)
             log.info("action=resource_created subscription=%s", subscription.name)
         else:
             present = catalog.subscription(subscription.name)
@@ -113,6 +119,15 @@ def _say_differences(
                 asked,
                 there,
             )
+
+
+@contextmanager
+def _naming(path: Path, what: str) -> Iterator[None]:
+    """Say of an error in which file and of which resource it is."""
+    try:
+        yield
+    except (FanlogError, json_format.ParseError) as error:
+        raise ConfigError(f"{path}: {what}: {error}") from error
 
 
 def _load(path: Path) -> Mapping[str, Any]:
@@ -148,7 +163,7 @@ def _spec(
         value = {}
     if not isinstance(value, Mapping):
         raise ConfigError(f"{path}: {what} must be a table of fields")
-    try:
+    with _naming(path, what):
         message = json_format.ParseDict(dict(value), message_class())
         is_topic = message_class is types.Topic
         message.name = _full(str(name), "topics" if is_topic else "subscriptions", project)
@@ -159,8 +174,6 @@ def _spec(
                 full = _full(dead_letter, "topics", project)
                 message.dead_letter_policy.dead_letter_topic = full
         return read(message)
-    except (FanlogError, json_format.ParseError) as error:
-        raise ConfigError(f"{path}: {what}: {error}") from error
 
 
 def _full(name: str, collection: str, project: str) -> str:
