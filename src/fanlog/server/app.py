@@ -34,6 +34,7 @@ from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.memory import MemoryLog
 from fanlog.server import grpc_api
 from fanlog.server.allocator import keep_freed_memory
+from fanlog.server.descriptors import service_descriptors
 from fanlog.server.health import Health
 from fanlog.server.http_api import HttpServer, http_app
 from fanlog.server.resources import Resources, ensure_resources, read_resources
@@ -156,7 +157,7 @@ def _add_services(server: grpc.aio.Server, broker: Broker, health: Health) -> No
         SERVICE_NAME,
         reflection.SERVICE_NAME,
     )
-    reflection.enable_server_reflection(services, server)
+    reflection.enable_server_reflection(services, server, pool=service_descriptors())
 
 
 def _listen_grpc(server: grpc.aio.Server, config: Config) -> int:

@@ -1,0 +1,94 @@
+"""What reflection tells of the services: their methods, beside Google's messages.
+
+The Python package of Google's API describes its messages only, so the services are described here.
+They stand in a pool of their own: a program that has Google's real descriptors loaded as well would
+find each service twice in the common one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.empty_pb2 import Empty
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
+
+from fanlog.wire import types
+
+#: Request and answer of each method.
+_PUBLISHER: dict[str, tuple[Any, Any]] = {
+    "CreateTopic": (types.Topic, types.Topic),
+    "UpdateTopic": (types.UpdateTopicRequest, types.Topic),
+    "Publish": (types.PublishRequest, types.PublishResponse),
+    "GetTopic": (types.GetTopicRequest, types.Topic),
+    "ListTopics": (types.ListTopicsRequest, types.ListTopicsResponse),
+    "ListTopicSubscriptions": (
+        types.ListTopicSubscriptionsRequest,
+        types.ListTopicSubscriptionsResponse,
+    ),
+    "ListTopicSnapshots": (types.ListTopicSnapshotsRequest, types.ListTopicSnapshotsResponse),
+    "DeleteTopic": (types.DeleteTopicRequest, Empty),
+    "DetachSubscription": (types.DetachSubscriptionRequest, types.DetachSubscriptionResponse),
+}
+_SUBSCRIBER: dict[str, tuple[Any, Any]] = {
+    "CreateSubscription": (types.Subscription, types.Subscription),
+    "GetSubscription": (types.GetSubscriptionRequest, types.Subscription),
+    "UpdateSubscription": (types.UpdateSubscriptionRequest, types.Subscription),
+    "ListSubscriptions": (types.ListSubscriptionsRequest, types.ListSubscriptionsResponse),
+    "DeleteSubscription": (types.DeleteSubscriptionRequest, Empty),
+    "ModifyAckDeadline": (types.ModifyAckDeadlineRequest, Empty),
+    "Acknowledge": (types.AcknowledgeRequest, Empty),
+    "Pull": (types.PullRequest, types.PullResponse),
+    "StreamingPull": (types.StreamingPullRequest, types.StreamingPullResponse),
+    "ModifyPushConfig": (types.ModifyPushConfigRequest, Empty),
+    "GetSnapshot": (types.GetSnapshotRequest, types.Snapshot),
+    "ListSnapshots": (types.ListSnapshotsRequest, types.ListSnapshotsResponse),
+    "CreateSnapshot": (types.CreateSnapshotRequest, types.Snapshot),
+    "UpdateSnapshot": (types.UpdateSnapshotRequest, types.Snapshot),
+    "DeleteSnapshot": (types.DeleteSnapshotRequest, Empty),
+    "Seek": (types.SeekRequest, types.SeekResponse),
+}
+_STREAMING = frozenset({"StreamingPull"})
+
+
+def service_descriptors() -> DescriptorPool:
+    """A pool that knows every service on the gRPC port, and all their messages."""
+    pool = DescriptorPool()
+    messages = types.Topic.DESCRIPTOR.file
+    added: set[str] = set()
+    for file in (
+        messages,
+        Empty.DESCRIPTOR.file,
+        health_pb2.DESCRIPTOR,
+        reflection_pb2.DESCRIPTOR,
+    ):
+        _add(pool, file, added)
+    services = FileDescriptorProto(
+        name="google/pubsub/v1/services.proto",
+        package=messages.package,
+        syntax="proto3",
+        dependency=[messages.name, Empty.DESCRIPTOR.file.name],
+    )
+    for name, methods in (("Publisher", _PUBLISHER), ("Subscriber", _SUBSCRIBER)):
+        service = services.service.add(name=name)
+        for method, (request, answer) in methods.items():
+            service.method.add(
+                name=method,
+                input_type=f".{request.DESCRIPTOR.full_name}",
+                output_type=f".{answer.DESCRIPTOR.full_name}",
+                client_streaming=method in _STREAMING,
+                server_streaming=method in _STREAMING,
+            )
+    pool.AddSerializedFile(services.SerializeToString())
+    return pool
+
+
+def _add(pool: DescriptorPool, file: Any, added: set[str]) -> None:
+    if file.name in added:
+        return
+    added.add(file.name)
+    for dependency in file.dependencies:
+        _add(pool, dependency, added)
+    pool.AddSerializedFile(file.serialized_pb)
