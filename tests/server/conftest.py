@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 PROJECT = "test"
 #: Longest anything may take on a busy machine; nothing waits this long when all is well.
-PATIENCE_S = 30.0
+PATIENCE_S = 15.0
 
 _numbers = itertools.count(1)
 
@@ -63,9 +63,10 @@ class LoopThread:
         """Run a coroutine on the loop; wait for its result."""
 
         async def awaited() -> T:
-            return await work
+            async with asyncio.timeout(PATIENCE_S):
+                return await work
 
-        return asyncio.run_coroutine_threadsafe(awaited(), self._loop).result(PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(awaited(), self._loop).result()
 
     def call(self, function: Callable[..., T], *args: Any) -> T:
         """Call a function on the loop's thread; wait for its result."""
@@ -238,9 +239,19 @@ class RunningServer:
 
     def metrics(self) -> str:
         """The page that Prometheus reads."""
-        url = f"http://{self._server.host}:{self._server.http_port}/metrics"
-        with urllib.request.urlopen(url, timeout=PATIENCE_S) as response:
+        with urllib.request.urlopen(self.http("/metrics"), timeout=PATIENCE_S) as response:
             return str(response.read().decode())
+
+    def http(self, path: str) -> str:
+        """The address of a page of the HTTP port."""
+        return f"http://{self._server.http_endpoint}{path}"
+
+    def metric(self, name: str, subscription: str | None = None) -> float:
+        """One number of that page, of a subscription if it is one of many."""
+        labels = "" if subscription is None else f'{{subscription="{subscription}"}}'
+        start = f"{name}{labels} "
+        [found] = [line for line in self.metrics().splitlines() if line.startswith(start)]
+        return float(found.removeprefix(start))
 
     # Clients.
 
@@ -267,6 +278,12 @@ class RunningServer:
         """A unary call by bytes, such as `raw("Publisher/Publish")`; errors are grpc.RpcError."""
         call: Any = self._channel.unary_unary(f"/google.pubsub.v1.{method}")
         return lambda request: call(request, timeout=PATIENCE_S)
+
+    def raw_stream(self, requests: Iterable[bytes]) -> Iterator[bytes]:
+        """A StreamingPull by bytes; errors are grpc.RpcError."""
+        call: Any = self._channel.stream_stream("/google.pubsub.v1.Subscriber/StreamingPull")
+        answers: Iterator[bytes] = call(iter(requests), timeout=PATIENCE_S)
+        return answers
 
     # Words.
 
@@ -315,10 +332,16 @@ class RunningServer:
         async def waited() -> None:
             found, feed = self.broker.attach(subscription)
             while feed.waiting < count:
-                await asyncio.sleep(0)
+                await asyncio.sleep(0.001)
             self.broker.detach(found, feed)
 
         self._loop.run(waited())
+
+    def outstanding(self, subscription: str, waiters: int = 1) -> int:
+        """Messages that somebody holds, once so many consumers have found nothing more to get."""
+        self.await_waiters(subscription, waiters)
+        found = self.broker.hard.catalog.subscription(subscription)
+        return self._loop.run(self.broker.admin.backlog(found)).outstanding
 
     def drain(self, subscription: str, count: int) -> list[Any]:
         """Pull and acknowledge until `count` messages have come."""

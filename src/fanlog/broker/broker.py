@@ -238,13 +238,15 @@ class Broker:
             InvalidArgument: An id is not one of this broker's; nothing changed.
             AckIdsRefused: Exactly-once, and an id is stale or early; nothing changed.
         """
-        subscription, parsed = self._parse(name, ack_ids)
+        subscription = self._readable(name)
+        parsed = self._parse(subscription, ack_ids)
         refused = await self._settle_all(subscription, parsed, None, partial=False)
         self._raise_refused(subscription, ack_ids, parsed, refused)
 
     async def modify_ack_deadline(self, name: str, ack_ids: Sequence[str], seconds: int) -> None:
         """Give leases `seconds` from now; zero is a nack. Errors as for `acknowledge`."""
-        subscription, parsed = self._parse(name, ack_ids)
+        subscription = self._readable(name)
+        parsed = self._parse(subscription, ack_ids)
         refused = await self._settle_all(subscription, parsed, seconds, partial=False)
         self._raise_refused(subscription, ack_ids, parsed, refused)
 
@@ -254,8 +256,11 @@ class Broker:
         """Acknowledge (`seconds` None) or change deadlines, as much as can be; for streams.
 
         Returns why each refused id was refused; at least once, none is.
+
+        Raises:
+            InvalidArgument: At least once, and an id is not one of this broker's.
         """
-        parsed = self._ack_ids.parse(subscription.id, ack_ids)
+        parsed = self._parse(subscription, ack_ids)
         refused = await self._settle_all(subscription, parsed, seconds, partial=True)
         if not subscription.enable_exactly_once:
             return {}
@@ -264,7 +269,7 @@ class Broker:
     # Deciding.
 
     def decide(
-        self, share: Share, decision: Decision, *, can_wait: bool = False
+        self, share: Share, decision: Decision, *, can_wait: bool = False, wakes: bool = True
     ) -> asyncio.Future[None] | None:
         """Apply a share's decision and put it on its way; its future, if anything is to commit."""
         committed = None
@@ -274,10 +279,8 @@ class Broker:
         if decision.dead_letters:
             self._dead_letters.add(share, decision.dead_letters)
         self._timers.watch(share)
-        if decision.grant is None:
-            feed = self._feeds.get(share.settings.id)
-            if feed is not None:
-                feed.wake()
+        if wakes:
+            self.wake(share.settings)
         return committed
 
     async def commit(self, records: Iterable[Record]) -> None:
@@ -348,15 +351,14 @@ class Broker:
             self._feeds_on[share.partition].add(feed)
         return feed
 
-    def _parse(self, name: str, ack_ids: Sequence[str]) -> tuple[Subscription, ParsedAckIds]:
-        subscription = self._readable(name)
+    def _parse(self, subscription: Subscription, ack_ids: Sequence[str]) -> ParsedAckIds:
         parsed = self._ack_ids.parse(subscription.id, ack_ids)
         if parsed.malformed and not subscription.enable_exactly_once:
             raise InvalidArgument(
                 f"ack_ids: {parsed.malformed[0][:80]!r} is not an ack id of this service"
                 + (f" ({len(parsed.malformed)} such ids)" if len(parsed.malformed) > 1 else "")
             )
-        return subscription, parsed
+        return parsed
 
     async def _settle_all(
         self,

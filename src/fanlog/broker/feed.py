@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from fanlog import limits
 from fanlog.core.cursor import Range
@@ -35,6 +36,14 @@ class Delivery:
     attempt: int
 
 
+class Decide(Protocol):
+    """Applies a decision; returns the future of its commit, if there is anything to commit."""
+
+    def __call__(
+        self, share: Share, decision: Decision, *, wakes: bool
+    ) -> asyncio.Future[None] | None: ...
+
+
 class Feed:
     """Hands out the messages of one subscription's shares.
 
@@ -50,7 +59,7 @@ class Feed:
         end: Callable[[PartitionId], Offset],
         now: Callable[[], float],
         next_generation: Callable[[], int],
-        decide: Callable[[Share, Decision], asyncio.Future[None] | None],
+        decide: Decide,
         on_damage: Callable[[Damaged], None],
     ) -> None:
         self.shares = shares
@@ -88,15 +97,20 @@ class Feed:
         self.wake()
 
     async def wait(self, version: int) -> None:
-        """Return when the feed was woken since it had `version`."""
-        if self.version != version:
-            return
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        try:
-            await waiter
-        finally:
-            self._waiters.discard(waiter)
+        """Return when the feed was woken since it had `version`.
+
+        Raises:
+            FanlogError: The feed was closed.
+        """
+        if self.version == version:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.add(waiter)
+            try:
+                await waiter
+            finally:
+                self._waiters.discard(waiter)
+        if self._closed is not None:
+            raise self._closed
 
     async def take(
         self, consumer: Credit, *, max_messages: int, max_bytes: int, deadline_s: float
@@ -155,7 +169,8 @@ class Feed:
                 generation=self._next_generation(),
                 deadline_s=self._now() + deadline_s,
             )
-            committed = self._decide(share, decision)
+            # Who takes must not wake itself: what did not fit would be looked at for ever.
+            committed = self._decide(share, decision, wakes=False)
             if decision.grant is not None:
                 if committed is not None:
                     await committed

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -23,6 +24,19 @@ from fanlog.wire import fields, types
 
 #: Requests of one stream that may wait for their commit before the next one is read.
 SETTLING_MAX = 256
+
+#: From this `protocol_version` on, a client takes a stream for dead whose server leaves an empty
+#: request unanswered: Java and Go send one every 30 s and wait 15 s.
+KEEP_ALIVE_VERSION = 1
+
+#: What only the first request of a stream may say.
+_OPENING = (
+    "subscription",
+    "client_id",
+    "max_outstanding_messages",
+    "max_outstanding_bytes",
+    "protocol_version",
+)
 
 
 async def streaming_pull(broker: Broker, context: Any) -> None:
@@ -40,6 +54,7 @@ class _Stream:
         self._name = str(names.parse_subscription(first.subscription))
         self._first = first
         self._deadline_s = _stream_deadline(first.stream_ack_deadline_seconds)
+        self._answers_pings = first.protocol_version >= KEEP_ALIVE_VERSION
         self._credit = Credit(
             max(0, first.max_outstanding_messages), max(0, first.max_outstanding_bytes)
         )
@@ -91,6 +106,12 @@ class _Stream:
                 answer + _properties(self._broker.present(self._subscription))
             )
 
+    async def _say(self, answer: bytes) -> None:
+        """Write from beside the delivery; a stream that has ended has nobody to hear it."""
+        if not self._is_over:
+            with suppress(grpc.aio.BaseError):
+                await self._write(answer)
+
     async def _read_requests(self) -> None:
         try:
             await self._settle(self._first)
@@ -99,8 +120,16 @@ class _Stream:
                 if request.stream_ack_deadline_seconds:
                     self._deadline_s = _stream_deadline(request.stream_ack_deadline_seconds)
                 await self._settle(request)
+                if self._answers_pings and not (request.ack_ids or request.modify_deadline_ack_ids):
+                    self._begin(self._say(b""))
+            # The client has said all it had to say; it may still hear how that went.
+            while self._settling:
+                await asyncio.wait(self._settling)
         except FanlogError as error:
             self._ended = error
+        self._end()
+
+    def _end(self) -> None:
         self._is_over = True
         self._feed.wake()
 
@@ -122,14 +151,14 @@ class _Stream:
                 )
             by_seconds[seconds].append(ack_id)
         if request.ack_ids:
-            self._begin(list(request.ack_ids), None)
+            self._begin(self._settle_ids(list(request.ack_ids), None))
         for seconds, ack_ids in by_seconds.items():
-            self._begin(ack_ids, seconds)
+            self._begin(self._settle_ids(ack_ids, seconds))
         while len(self._settling) > SETTLING_MAX:
             await asyncio.wait(self._settling, return_when=asyncio.FIRST_COMPLETED)
 
-    def _begin(self, ack_ids: Sequence[str], seconds: int | None) -> None:
-        task = asyncio.create_task(self._settle_ids(ack_ids, seconds))
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
 
@@ -138,12 +167,11 @@ class _Stream:
         try:
             failures = await self._broker.settle_some(subscription, ack_ids, seconds)
         except FanlogError as error:
-            # The broker recovers; its feed has been closed and ends this stream.
             self._ended = self._ended or error
+            self._end()
             return
-        if subscription.enable_exactly_once and not self._is_over:
-            confirmation = _confirmation(ack_ids, failures, is_ack=seconds is None)
-            await self._write(confirmation)
+        if subscription.enable_exactly_once:
+            await self._say(_confirmation(ack_ids, failures, is_ack=seconds is None))
 
 
 def _read(raw: Any) -> Any | None:
@@ -154,7 +182,7 @@ def _read(raw: Any) -> Any | None:
 
 def _check_later(request: Any) -> None:
     """Only the first request of a stream opens it; Google refuses these later, and so do we."""
-    for name in ("subscription", "client_id", "max_outstanding_messages", "max_outstanding_bytes"):
+    for name in _OPENING:
         if getattr(request, name):
             raise InvalidArgument(f"{name}: must be set on the first request of a stream only")
 
