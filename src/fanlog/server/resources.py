@@ -21,6 +21,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +29,7 @@ import yaml
 from google.protobuf import json_format
 
 from fanlog.broker.broker import Broker
-from fanlog.errors import ConfigError, FanlogError
+from fanlog.errors import ConfigError, FanlogError, InvalidArgument
 from fanlog.model import Subscription, Topic
 from fanlog.specs import SubscriptionSpec, TopicSpec
 from fanlog.wire import resources as wire
@@ -164,9 +165,12 @@ def _spec(
     if not isinstance(value, Mapping):
         raise ConfigError(f"{path}: {what} must be a table of fields")
     with _naming(path, what):
-        message = json_format.ParseDict(dict(value), message_class())
+        message = json_format.ParseDict(_plain(value), message_class())
         is_topic = message_class is types.Topic
-        message.name = _full(str(name), "topics" if is_topic else "subscriptions", project)
+        full_name = _full(str(name), "topics" if is_topic else "subscriptions", project)
+        if message.name not in ("", full_name):
+            raise InvalidArgument(f"name: {message.name!r} is not the name it stands under")
+        message.name = full_name
         if not is_topic:
             message.topic = _full(message.topic, "topics", project)
             dead_letter = message.dead_letter_policy.dead_letter_topic
@@ -174,6 +178,13 @@ def _spec(
                 full = _full(dead_letter, "topics", project)
                 message.dead_letter_policy.dead_letter_topic = full
         return read(message)
+
+
+def _plain(value: Any) -> Any:
+    """Times as text: TOML and YAML read those that stand without quotes for themselves."""
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def _full(name: str, collection: str, project: str) -> str:

@@ -1,0 +1,246 @@
+"""`--resources FILE`: topics and subscriptions that are there when the server starts."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fanlog.errors import ConfigError
+from fanlog.server.resources import ensure_resources, read_resources
+from server.conftest import RunningServer, unique
+
+TOML = """
+[topics.orders]
+labels = { team = "shop" }
+message_retention_duration = "86400s"
+
+[topics.orders-dead]
+
+[topics."projects/elsewhere/topics/far"]
+
+[subscriptions.billing]
+topic = "orders"
+ack_deadline_seconds = 30
+retain_acked_messages = true
+enable_message_ordering = true
+enable_exactly_once_delivery = true
+expiration_policy = {}
+dead_letter_policy = { dead_letter_topic = "orders-dead", max_delivery_attempts = 7 }
+retry_policy = { minimum_backoff = "1.5s", maximum_backoff = "60s" }
+labels = { fanlog-start = "earliest" }
+
+[subscriptions.far]
+topic = "projects/elsewhere/topics/far"
+"""
+
+YAML = """
+topics:
+  orders:
+    labels: {team: shop}
+    messageRetentionDuration: 86400s
+  orders-dead:
+  projects/elsewhere/topics/far:
+subscriptions:
+  billing:
+    topic: orders
+    ackDeadlineSeconds: 30
+    retainAckedMessages: true
+    enableMessageOrdering: true
+    enableExactlyOnceDelivery: true
+    expirationPolicy: {}
+    deadLetterPolicy:
+      deadLetterTopic: orders-dead
+      maxDeliveryAttempts: 7
+    retryPolicy:
+      minimumBackoff: 1.5s
+      maximumBackoff: 60s
+    labels:
+      fanlog-start: earliest
+  far:
+    topic: projects/elsewhere/topics/far
+"""
+
+
+class Started:
+    """A project of its own on a server, and resources files for it."""
+
+    def __init__(self, server: RunningServer, folder: Path) -> None:
+        self._server = server
+        self._folder = folder
+        self.project = unique("resources")
+        self.publisher = server.publisher
+        self.subscriber = server.subscriber
+
+    def file(self, name: str, text: str) -> Path:
+        path = self._folder / name
+        path.write_text(text)
+        return path
+
+    def ensure(self, name: str, text: str) -> None:
+        wanted = read_resources(self.file(name, text), self.project)
+        self._server.run(ensure_resources(self._server.broker, wanted))
+
+    def topic(self, name: str) -> Any:
+        return self.publisher.get_topic(topic=f"projects/{self.project}/topics/{name}")
+
+    def subscription(self, name: str) -> Any:
+        full = f"projects/{self.project}/subscriptions/{name}"
+        return self.subscriber.get_subscription(subscription=full)
+
+
+@pytest.fixture
+def started(server: RunningServer, tmp_path: Path) -> Started:
+    return Started(server, tmp_path)
+
+
+@pytest.mark.parametrize(("name", "text"), [("r.toml", TOML), ("r.yaml", YAML), ("r.yml", YAML)])
+def test_everything_it_names_is_made(started, name, text):
+    started.ensure(name, text)
+    topic = started.topic("orders")
+    assert topic.labels == {"team": "shop"}
+    assert topic.message_retention_duration.total_seconds() == 86400
+    billing = started.subscription("billing")
+    project = started.project
+    assert billing.topic == topic.name
+    assert billing.ack_deadline_seconds == 30
+    assert billing.retain_acked_messages
+    assert billing.enable_message_ordering
+    assert billing.enable_exactly_once_delivery
+    assert "ttl" not in billing.expiration_policy
+    assert billing.dead_letter_policy.dead_letter_topic == f"projects/{project}/topics/orders-dead"
+    assert billing.dead_letter_policy.max_delivery_attempts == 7
+    assert billing.retry_policy.minimum_backoff.total_seconds() == 1.5
+    assert started.subscription("far").topic == "projects/elsewhere/topics/far"
+
+
+def test_a_second_start_changes_nothing_and_says_nothing(started, caplog):
+    started.ensure("r.toml", TOML)
+    before = started.subscription("billing")
+    caplog.set_level(logging.INFO, "fanlog.resources")
+    caplog.clear()
+    started.ensure("r.toml", TOML)
+    assert started.subscription("billing") == before
+    assert caplog.messages == []
+
+
+def test_what_differs_is_said_and_left_as_it_is(started, caplog):
+    started.ensure("r.toml", TOML)
+    before = started.topic("orders"), started.subscription("billing")
+    caplog.clear()
+    started.ensure(
+        "r.toml",
+        """
+        [topics.orders]
+        labels = { team = "sales" }
+        message_retention_duration = "86400s"
+        [topics.new]
+        [subscriptions.billing]
+        topic = "new"
+        ack_deadline_seconds = 31
+        retain_acked_messages = true
+        enable_message_ordering = true
+        enable_exactly_once_delivery = true
+        expiration_policy = {}
+        retry_policy = { minimum_backoff = "1.5s", maximum_backoff = "60s" }
+        labels = { fanlog-start = "earliest" }
+        """,
+    )
+    assert (started.topic("orders"), started.subscription("billing")) == before
+    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+    said = {record.getMessage() for record in warnings}
+    fields = {message.partition("field=")[2].split()[0] for message in said}
+    assert fields == {"labels", "topic", "ack_deadline_s", "dead_letter"}
+    assert any("'sales'" in message and "'shop'" in message for message in said)
+    assert any("wanted=31 present=30" in message for message in said)
+    # What is new was made.
+    assert started.topic("new")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("bad.toml", "[topics", ["bad.toml", "malformed"]),
+        ("bad.yaml", "topics: [", ["bad.yaml", "malformed"]),
+        ("list.yaml", "- a\n- b\n", ["list.yaml", "table"]),
+        ("empty.yaml", "", ["empty.yaml", "table"]),
+        ("names.yaml", "topics: [orders]\n", ["names.yaml", "topics", "table of names"]),
+        ("section.toml", "[topic.orders]\n", ["section.toml", "'topic'"]),
+        ("value.yaml", "topics: {orders: 7}\n", ["value.yaml", "topic 'orders'", "table"]),
+        ("name.toml", "[topics.1st]\n", ["name.toml", "topic '1st'", "1st"]),
+        ("field.toml", "[topics.orders]\ncolour = 1\n", ["topic 'orders'", "colour"]),
+        (
+            "type.toml",
+            '[subscriptions.s-1]\ntopic = "t-1"\nack_deadline_seconds = "soon"\n',
+            ["type.toml", "subscription 's-1'", "ack_deadline_seconds"],
+        ),
+        (
+            "range.toml",
+            '[subscriptions.s-1]\ntopic = "t-1"\nack_deadline_seconds = 5\n',
+            ["range.toml", "subscription 's-1'", "ack_deadline_seconds: 5"],
+        ),
+        (
+            "filter.toml",
+            '[subscriptions.s-1]\ntopic = "t-1"\nfilter = "attributes:a"\n',
+            ["subscription 's-1'", "filter"],
+        ),
+        ("topic.toml", "[subscriptions.s-1]\n", ["topic.toml", "subscription 's-1'", "topic"]),
+        (
+            "retention.yaml",
+            "topics: {orders: {message_retention_duration: 5s}}\n",
+            ["topic 'orders'", "message_retention_duration: 5 s"],
+        ),
+        (
+            "named.toml",
+            '[topics.orders]\nname = "projects/p/topics/other"\n',
+            ["topic 'orders'", "name"],
+        ),
+        (
+            "number.yaml",
+            "subscriptions: {s-1: {topic: 7}}\n",
+            ["number.yaml", "subscription 's-1'", "topic"],
+        ),
+        ("label.yaml", "topics: {orders: {labels: {a: 1}}}\n", ["topic 'orders'", "labels"]),
+    ],
+)
+def test_mistakes_are_named_by_file_resource_and_field(tmp_path, name, text, words):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        read_resources(path, "p")
+    assert str(path) in str(refused.value)
+    for word in words:
+        assert word in str(refused.value)
+
+
+def test_a_time_that_yaml_reads_for_itself(tmp_path):
+    path = tmp_path / "time.yaml"
+    path.write_text(
+        "subscriptions: {s-1: {topic: t-1, labels: {fanlog-start: 2026-01-31T12:00:00Z}}}"
+    )
+    [subscription] = read_resources(path, "p").subscriptions
+    assert subscription.start == 1769860800.0
+
+
+def test_bytes_that_are_not_text(tmp_path):
+    path = tmp_path / "latin.toml"
+    path.write_bytes(b'[topics.orders]\nlabels = {a = "\xe9"}\n')
+    with pytest.raises(ConfigError, match=r"latin\.toml is malformed"):
+        read_resources(path, "p")
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(ConfigError, match=r"nowhere\.toml cannot be read"):
+        read_resources(tmp_path / "nowhere.toml", "p")
+
+
+def test_a_subscription_whose_topic_is_nowhere(started):
+    text = '[topics.orders]\n[subscriptions.lost]\ntopic = "nowhere"\n'
+    with pytest.raises(
+        ConfigError, match=r"lost\.toml: subscription '.*/lost': topic '.*/nowhere'"
+    ):
+        started.ensure("lost.toml", text)
+    # Made in the order of the file: what came before it is there.
+    assert started.topic("orders")
