@@ -343,6 +343,16 @@ class RunningServer:
         found = self.broker.hard.catalog.subscription(subscription)
         return self._loop.run(self.broker.admin.backlog(found)).outstanding
 
+    def await_drained(self, subscription: str) -> None:
+        """Wait until everything published to the subscription is acknowledged."""
+
+        async def drained() -> None:
+            found = self.broker.hard.catalog.subscription(subscription)
+            while (await self.broker.admin.backlog(found)).messages:
+                await asyncio.sleep(0.005)
+
+        self._loop.run(drained())
+
     def drain(self, subscription: str, count: int) -> list[Any]:
         """Pull and acknowledge until `count` messages have come."""
         found: list[Any] = []
