@@ -432,7 +432,8 @@ class Broker:
             raise AckIdsRefused(
                 f"{count} of {len(ack_ids)} ack ids of {subscription.name!r} are stale or not in "
                 "order; nothing of the request was applied",
-                dict.fromkeys(ack_ids, NOT_APPLIED) | failures,
+                # Those first: a status has room for a few ids only, and clients send the rest again.
+                failures | {ack_id: NOT_APPLIED for ack_id in ack_ids if ack_id not in failures},
             )
 
     def _failures(
