@@ -112,10 +112,15 @@ class DeadLetters:
             self._keep(share, offsets)
             return
         found = [letter for letter in letters if letter.offset in batches]
-        if not found:
-            return
-        committed = self._commit(share, topic, found, batches)
-        await committed
+        if len(found) < len(letters):
+            # Their bytes are damaged: like any quarantined batch they stay until it is mended.
+            log.error(
+                "action=dead_letter_unreadable subscription=%s messages=%d; they stay unacknowledged",
+                share.settings.name,
+                len(letters) - len(found),
+            )
+        if found:
+            await self._commit(share, topic, found, batches)
 
     def _commit(
         self,
