@@ -115,7 +115,7 @@ class DeadLetters:
         if len(found) < len(letters):
             # Their bytes are damaged: like any quarantined batch they stay until it is mended.
             log.error(
-                "action=dead_letter_unreadable subscription=%s messages=%d; they stay unacknowledged",
+                "action=dead_letter_unreadable subscription=%s messages=%d; they stay unacked",
                 share.settings.name,
                 len(letters) - len(found),
             )
