@@ -83,7 +83,7 @@ class Broker:
         self._ack_ids = AckIds(store.identity)
         self._generation = 0
         self._feeds: dict[SubscriptionId, Feed] = {}
-        self._feeds_on: defaultdict[PartitionId, set[Feed]] = defaultdict(set)
+        self._feeds_on: defaultdict[PartitionId, dict[Feed, None]] = defaultdict(dict)
         self._active: dict[SubscriptionId, float] = {}
         self._timers = Timers(clock, self._expire)
         self.writer = Writer(
@@ -216,7 +216,7 @@ class Broker:
         if feed.users == 0 and self._feeds.get(subscription.id) is feed:
             del self._feeds[subscription.id]
             for share in feed.shares:
-                self._feeds_on[share.partition].discard(feed)
+                self._feeds_on[share.partition].pop(feed, None)
                 if not self._feeds_on[share.partition]:
                     del self._feeds_on[share.partition]
 
@@ -313,7 +313,7 @@ class Broker:
         if feed is not None:
             feed.close(error)
             for share in feed.shares:
-                self._feeds_on[share.partition].discard(feed)
+                self._feeds_on[share.partition].pop(feed, None)
 
     def used(self, subscription: Subscription) -> None:
         """Somebody did something with a subscription: it is not idle."""
@@ -348,7 +348,7 @@ class Broker:
         )
         self._feeds[subscription.id] = feed
         for share in feed.shares:
-            self._feeds_on[share.partition].add(feed)
+            self._feeds_on[share.partition][feed] = None
         return feed
 
     def _parse(self, subscription: Subscription, ack_ids: Sequence[str]) -> ParsedAckIds:
@@ -432,7 +432,7 @@ class Broker:
             raise AckIdsRefused(
                 f"{count} of {len(ack_ids)} ack ids of {subscription.name!r} are stale or not in "
                 "order; nothing of the request was applied",
-                # Those first: a status has room for a few ids only, and clients send the rest again.
+                # Those first: a status has room for a few ids, and clients send the rest again.
                 failures | {ack_id: NOT_APPLIED for ack_id in ack_ids if ack_id not in failures},
             )
 

@@ -70,7 +70,8 @@ class Feed:
         self._decide = decide
         self._on_damage = on_damage
         self._lock = asyncio.Lock()
-        self._waiters: set[asyncio.Future[None]] = set()
+        # In the order they came, as dicts keep it: first come, first served, and the same each time.
+        self._waiters: dict[asyncio.Future[None], None] = {}
         #: Grows with every wake-up: one that comes while a consumer is busy is not lost.
         self.version = 0
         self._closed: FanlogError | None = None
@@ -86,7 +87,7 @@ class Feed:
         """Something may have changed: let everybody who waits look again."""
         self.version += 1
         if self._waiters:
-            waiters, self._waiters = self._waiters, set()
+            waiters, self._waiters = self._waiters, {}
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
@@ -104,11 +105,11 @@ class Feed:
         """
         if self.version == version:
             waiter = asyncio.get_running_loop().create_future()
-            self._waiters.add(waiter)
+            self._waiters[waiter] = None
             try:
                 await waiter
             finally:
-                self._waiters.discard(waiter)
+                self._waiters.pop(waiter, None)
         if self._closed is not None:
             raise self._closed
 
