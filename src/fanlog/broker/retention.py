@@ -8,6 +8,7 @@ says. Everything here works on whole partitions and is safe to repeat.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable
@@ -23,6 +24,8 @@ from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId
 
 log = logging.getLogger("fanlog.retention")
 
+#: Partitions looked at before the loop may do something else.
+STEP = 100
 #: How coarsely the last use of a subscription is written down. An idle one expires this much later
 #: than it could, never earlier, and never sooner than this after a start: however long the broker
 #: was stopped, consumers have time to come back.
@@ -123,10 +126,14 @@ class Retention:
         for topic in hard.catalog.topics():
             if topic.message_retention_s is not None:
                 wanted |= {(p, topic.message_retention_s) for p in topic.partitions}
-        return {
-            (partition, retention_s): await self._offset_at(partition, now - retention_s)
-            for partition, retention_s in wanted
-        }
+        found: dict[tuple[PartitionId, float], Offset] = {}
+        for number, (partition, retention_s) in enumerate(wanted):
+            if number % STEP == STEP - 1:
+                # Deliveries do not wait for thousands of partitions to be looked up. What changes
+                # meanwhile does no harm: a horizon that is missing or early keeps messages.
+                await asyncio.sleep(0)
+            found[partition, retention_s] = await self._offset_at(partition, now - retention_s)
+        return found
 
     def _expire_messages(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
         for share in list(self._hard().shares()):

@@ -42,7 +42,8 @@ async def metrics_page(broker: Broker, store: Log) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
     families = [*_broker_families(broker, store), *await _subscription_families(broker)]
     registry.register(_Families(families))
-    return generate_latest(registry)
+    # Ten thousand subscriptions make megabytes of text: not on the loop.
+    return await asyncio.to_thread(generate_latest, registry)
 
 
 class _Families(Collector):
