@@ -70,7 +70,7 @@ class Feed:
         self._decide = decide
         self._on_damage = on_damage
         self._lock = asyncio.Lock()
-        # In the order they came, as dicts keep it: first come, first served, and the same each time.
+        # In the order they came: first come, first served, and the same in every run.
         self._waiters: dict[asyncio.Future[None], None] = {}
         #: Grows with every wake-up: one that comes while a consumer is busy is not lost.
         self.version = 0
