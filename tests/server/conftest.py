@@ -12,6 +12,7 @@ import asyncio
 import itertools
 import queue
 import threading
+import time
 import urllib.request
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -31,6 +32,9 @@ from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransp
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import ManualClock
 from fanlog.config import Config
+from fanlog.log.api import Commit
+from fanlog.log.embedded import EmbeddedLog
+from fanlog.log.memory import MemoryLog
 from fanlog.server import app
 
 T = TypeVar("T")
@@ -80,6 +84,30 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(PATIENCE_S)
         self._loop.close()
+
+
+class _Breakable:
+    """A log that fails when told to, before anything is written, and notes what it commits."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        #: Raised by the next commits, one each.
+        self.failures: list[Exception] = []
+        self.commits: list[Commit] = []
+
+    def commit(self, commit: Commit) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        self.commits.append(commit)
+        super().commit(commit)  # type: ignore[misc]
+
+
+class BreakableMemoryLog(_Breakable, MemoryLog):
+    pass
+
+
+class BreakableEmbeddedLog(_Breakable, EmbeddedLog):
+    pass
 
 
 class Stream:
@@ -253,6 +281,12 @@ class RunningServer:
         [found] = [line for line in self.metrics().splitlines() if line.startswith(start)]
         return float(found.removeprefix(start))
 
+    def await_metric(self, name: str, subscription: str | None, value: float) -> None:
+        """Wait until a number of that page is what is expected."""
+        late_s = time.monotonic() + PATIENCE_S
+        while (found := self.metric(name, subscription)) != value:
+            assert time.monotonic() < late_s, f"{name} is {found}"
+
     # Clients.
 
     def publishing(self, **options: Any) -> pubsub_v1.PublisherClient:
@@ -423,8 +457,15 @@ def still_server(
 
 
 @pytest.fixture
-def start_server(loop_thread: LoopThread, tmp_path: Path) -> Iterator[StartServer]:
-    """Start servers of the test's own: `start_server(engine="embedded", clock=None)`."""
+def start_server(
+    loop_thread: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[StartServer]:
+    """Start servers of the test's own: `start_server(engine="embedded", clock=None)`.
+
+    Their `store` fails commits when told to.
+    """
+    monkeypatch.setattr(app, "MemoryLog", BreakableMemoryLog)
+    monkeypatch.setattr(app, "EmbeddedLog", BreakableEmbeddedLog)
     started: list[RunningServer] = []
 
     def start(engine: str = "embedded", clock: ManualClock | None = None) -> RunningServer:

@@ -25,8 +25,9 @@ from fanlog.model import Offset, Topic
 
 log = logging.getLogger("fanlog.dead_letters")
 
-#: Letters read and forwarded in one commit at most.
+#: Letters read and forwarded in one commit at most, and about how many bytes are read for them.
 LETTERS_MAX = 1_000
+LETTERS_BYTES_MAX = 4 * 1024 * 1024
 
 
 class Compose(Protocol):
@@ -102,7 +103,11 @@ class DeadLetters:
             self._task = None
 
     async def _forward(self, share: Share, letters: Sequence[DeadLetter]) -> None:
-        batches = await self._read(share, letters)
+        letters = sorted(letters, key=lambda letter: letter.offset)
+        batches, read = await self._read(share, letters)
+        if read < len(letters):
+            self._waiting.insert(0, (share, letters[read:]))
+            letters = letters[:read]
         hard, policy = self._hard(), share.settings.dead_letter
         if hard.share(share.settings.id, share.partition) is not share:
             return
@@ -162,17 +167,26 @@ class DeadLetters:
         self._metrics.of(share.settings.id).dead_letter_failed += len(offsets)
         self._decided(share, share.forward_failed(self._clock.now(), offsets))
 
-    async def _read(self, share: Share, letters: Sequence[DeadLetter]) -> dict[Offset, Batch]:
-        """The batch of each letter; one that cannot be read is left out and stays unacked."""
+    async def _read(
+        self, share: Share, letters: Sequence[DeadLetter]
+    ) -> tuple[dict[Offset, Batch], int]:
+        """The batch of each letter, and how many letters were looked at before it was enough.
+
+        One that cannot be read is left out and stays unacked.
+        """
         found: dict[Offset, Batch] = {}
         batch: Batch | None = None
-        for letter in sorted(letters, key=lambda letter: letter.offset):
+        size_bytes = 0
+        for index, letter in enumerate(letters):
             if batch is None or letter.offset >= batch.end_offset:
+                if size_bytes >= LETTERS_BYTES_MAX:
+                    return found, index
                 items = await self._store.read(share.partition, letter.offset, max_bytes=1)
                 batch = next((i for i in items if not isinstance(i, Damaged)), None)
+                size_bytes += len(batch.content) if batch is not None else 0
             if batch is not None and batch.base_offset <= letter.offset:
                 found[letter.offset] = batch
-        return found
+        return found, len(letters)
 
 
 def _rfc3339(seconds: int, nanoseconds: int) -> str:
