@@ -377,6 +377,16 @@ class RunningServer:
         found = self.broker.hard.catalog.subscription(subscription)
         return self._loop.run(self.broker.admin.backlog(found)).outstanding
 
+    def await_submitted(self, topic: str, count: int) -> None:
+        """Wait until so many messages of a topic are committed or wait for their commit."""
+
+        async def submitted() -> None:
+            [partition] = self.broker.hard.catalog.topic(topic).partitions
+            while self.broker.writer.assigned_end(partition) < count:
+                await asyncio.sleep(0.001)
+
+        self._loop.run(submitted())
+
     def await_drained(self, subscription: str) -> None:
         """Wait until everything published to the subscription is acknowledged."""
 
