@@ -10,7 +10,11 @@ from fanlog.core.share import Share
 
 
 class Timers:
-    """Calls `expire(share)` when a share's `next_deadline` has passed."""
+    """Calls `expire(share)` when a share's `next_deadline` has passed.
+
+    The caller watches the share again after that, as after each of its decisions, unless it has
+    forgotten it meanwhile: a share that is gone may still have deadlines, which nobody would meet.
+    """
 
     def __init__(self, clock: Clock, expire: Callable[[Share], None]) -> None:
         self._clock = clock
@@ -56,6 +60,5 @@ class Timers:
                 continue
             del self._due[id(share)]
             self._expire(share)
-            self.watch(share)
         if self._heap:
             self._arm()
