@@ -1,0 +1,294 @@
+"""Those who make, change and remove resources, and who move subscriptions in time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fanlog import limits
+from fanlog.errors import FanlogError
+from fanlog.model import DeadLetterPolicy, RetryPolicy
+from fanlog.names import snapshot_name
+from fanlog.specs import (
+    LABEL_ORDERING,
+    LABEL_START,
+    SnapshotSpec,
+    SnapshotUpdate,
+    SubscriptionSpec,
+    SubscriptionUpdate,
+    TopicSpec,
+    TopicUpdate,
+)
+from fanlog.testing.simulator import probes
+from fanlog.testing.simulator.chronicle import Op, SeekTo
+from fanlog.testing.simulator.clients import (
+    DEADLINES_S,
+    PROJECT,
+    letters_topic,
+    some_subscription,
+    some_topic,
+    subscription,
+    topic,
+)
+from fanlog.testing.simulator.life import ObservedBroker
+from fanlog.testing.simulator.network import call
+from fanlog.testing.simulator.world import Lost, World
+
+SNAPSHOTS = 3
+RETENTIONS_S = (600.0, 3600.0, 86400.0, 604800.0)
+
+
+async def settle_in(world: World) -> None:
+    """Make the first resources, before anybody else comes."""
+    for number in range(world.temper.topics):
+        await _insist(world, lambda n=number: create_topic(world, topic(n)))
+    if world.temper.dead_letters:
+        for number in range(2):
+            await _insist(world, lambda n=number: create_topic(world, letters_topic(n)))
+            # Letters are read, too: by a subscription beyond those that others choose from.
+            name = subscription(100 + number)
+            spec = SubscriptionSpec(name=name, topic=letters_topic(number), expiration_ttl_s=None)
+            await _insist(world, lambda s=spec: create_subscription(world, s))
+    for number in range(world.temper.subscriptions):
+        name = subscription(number)
+        await _insist(world, lambda n=name: create_subscription(world, some_spec(world, n)))
+
+
+async def _insist(world: World, work: Callable[[], Awaitable[None]]) -> None:
+    for _ in range(5):
+        await world.up()
+        try:
+            await work()
+            return
+        except (FanlogError, Lost):
+            await world.sleep(0.01)
+
+
+async def admin(world: World) -> None:
+    """Do one thing after another until the world is over."""
+    rng, temper = world.rng, world.temper
+    others = 0.1
+    deeds: tuple[tuple[float, Callable[[World], Awaitable[None]]], ...] = (
+        (temper.seeks, seek_to_time),
+        (temper.seeks / 2, seek_to_snapshot),
+        (temper.seeks / 2, create_snapshot),
+        (temper.seeks / 8, update_snapshot),
+        (temper.seeks / 8, delete_snapshot),
+        (temper.updates, update_subscription),
+        (temper.updates / 3, update_topic),
+        (temper.deletes, delete_subscription),
+        (temper.deletes / 3, detach_subscription),
+        (temper.deletes / 3, delete_topic),
+        (temper.deletes * 2, create_anything),
+        (others, look_around),
+        (others, probes.probe),
+    )
+    weights = [weight for weight, _ in deeds]
+    while await world.pause(2.0):
+        _, deed = rng.choices(deeds, weights)[0]
+        try:
+            await deed(world)
+        except (FanlogError, Lost):
+            continue
+
+
+# Topics.
+
+
+async def create_topic(world: World, name: str) -> None:
+    retention_s = world.rng.choice(RETENTIONS_S) if world.chance(0.3) else None
+    spec = TopicSpec(name=name, message_retention_s=retention_s)
+    await _called(world, "create topic", name, "", lambda b: b.admin.create_topic(spec))
+
+
+async def update_topic(world: World) -> None:
+    name = some_topic(world)
+    changes = {"message_retention_s": world.rng.choice((None, *RETENTIONS_S))}
+    update = TopicUpdate(name=name, changes=changes)
+    await _called(world, "update topic", name, changes, lambda b: b.admin.update_topic(update))
+
+
+async def delete_topic(world: World) -> None:
+    name = some_topic(world)
+    await _called(world, "delete topic", name, "", lambda b: b.admin.delete_topic(name))
+
+
+# Subscriptions.
+
+
+def some_spec(world: World, name: str) -> SubscriptionSpec:
+    rng, temper = world.rng, world.temper
+    is_ordered = world.chance(temper.ordered)
+    labels: dict[str, str] = {}
+    if is_ordered and world.chance(0.3):
+        labels[LABEL_ORDERING] = "strict"
+    if world.chance(0.15):
+        labels[LABEL_START] = "earliest"
+    return SubscriptionSpec(
+        name=name,
+        topic=some_topic(world),
+        ack_deadline_s=rng.choice(DEADLINES_S),
+        retain_acked=world.chance(0.3),
+        message_retention_s=_retention_s(world),
+        labels=labels,
+        enable_message_ordering=is_ordered,
+        enable_exactly_once=world.chance(temper.exactly_once),
+        expiration_ttl_s=rng.choice((None, limits.DAY_S * 8, limits.DAY_S * 31)),
+        dead_letter=_dead_letter(world) if world.chance(temper.dead_letters) else None,
+        retry=_retry(world) if world.chance(temper.retries) else None,
+    )
+
+
+def _retention_s(world: World) -> float:
+    if world.chance(world.temper.short_retention):
+        return world.rng.choice(RETENTIONS_S)
+    return limits.RETENTION_S_DEFAULT
+
+
+def _dead_letter(world: World) -> DeadLetterPolicy:
+    return DeadLetterPolicy(
+        dead_letter_topic=letters_topic(world.rng.randrange(2)),
+        max_delivery_attempts=world.rng.choice((1, 2, 3, 5)),
+    )
+
+
+def _retry(world: World) -> RetryPolicy:
+    least_s = world.rng.choice((0.0, 1.0, 10.0, 100.0))
+    return RetryPolicy(
+        minimum_backoff_s=least_s, maximum_backoff_s=world.rng.choice((least_s, 100.0, 600.0))
+    )
+
+
+async def create_subscription(world: World, spec: SubscriptionSpec) -> None:
+    await _called(
+        world,
+        "create subscription",
+        spec.name,
+        spec.labels.get(LABEL_START, "now"),
+        lambda b: b.admin.create_subscription(spec),
+    )
+
+
+async def create_anything(world: World) -> None:
+    if world.rng.random() < 0.3:
+        await create_topic(world, some_topic(world))
+    else:
+        await create_subscription(world, some_spec(world, some_subscription(world)))
+
+
+async def update_subscription(world: World) -> None:
+    rng, name = world.rng, some_subscription(world)
+    changes: dict[str, Any] = {}
+    field = rng.choice(("once", "retry", "dead_letter", "retention", "retain", "deadline"))
+    match field:
+        case "once":
+            changes["enable_exactly_once"] = rng.random() < 0.5
+        case "retry":
+            changes["retry"] = _retry(world) if rng.random() < 0.7 else None
+        case "dead_letter" if world.temper.dead_letters:
+            changes["dead_letter"] = _dead_letter(world) if rng.random() < 0.7 else None
+        case "retention":
+            changes["message_retention_s"] = _retention_s(world)
+        case "retain":
+            changes["retain_acked"] = rng.random() < 0.5
+        case _:
+            changes["ack_deadline_s"] = rng.choice(DEADLINES_S)
+    update = SubscriptionUpdate(name=name, changes=changes)
+    await _called(
+        world, "update subscription", name, changes, lambda b: b.admin.update_subscription(update)
+    )
+
+
+async def delete_subscription(world: World) -> None:
+    name = some_subscription(world)
+    await _called(
+        world, "delete subscription", name, "", lambda b: b.admin.delete_subscription(name)
+    )
+
+
+async def detach_subscription(world: World) -> None:
+    name = some_subscription(world)
+    await _called(world, "detach", name, "", lambda b: b.admin.detach_subscription(name))
+
+
+# Snapshots and seeks.
+
+
+def some_snapshot(world: World) -> str:
+    return snapshot_name(PROJECT, f"snapshot-{world.rng.randrange(SNAPSHOTS)}")
+
+
+async def create_snapshot(world: World) -> None:
+    name, source = some_snapshot(world), some_subscription(world)
+    spec = SnapshotSpec(name=name, subscription=source)
+    await _called(world, "create snapshot", name, source, lambda b: b.admin.create_snapshot(spec))
+
+
+async def update_snapshot(world: World) -> None:
+    name = some_snapshot(world)
+    expire_s = world.now + world.rng.random() * limits.SNAPSHOT_LIFE_S * 1.1
+    update = SnapshotUpdate(name=name, changes={"expire_s": expire_s})
+    await _called(world, "update snapshot", name, "", lambda b: b.admin.update_snapshot(update))
+
+
+async def delete_snapshot(world: World) -> None:
+    name = some_snapshot(world)
+    await _called(world, "delete snapshot", name, "", lambda b: b.admin.delete_snapshot(name))
+
+
+async def seek_to_time(world: World) -> None:
+    rng, name = world.rng, some_subscription(world)
+    back_s = rng.choice((0.0, world.temper.pace_s * 10, 3600.0, 86400.0)) * rng.random()
+    time_s = world.now - back_s
+    if rng.random() < 0.2:
+        time_s = world.now + 1000.0
+    elif rng.random() < 0.2:
+        time_s = 0.0
+    elif rng.random() < 0.3 and (partition := _some_partition(world)):
+        # The very moment of a publish: that message is not passed.
+        time_s = rng.choice(world.chronicle.log[partition]).publish_s
+    time_ns = int(time_s * 1e9)
+    await _called(
+        world, "seek", name, SeekTo(time_ns=time_ns), lambda b: b.admin.seek_to_time(name, time_ns)
+    )
+
+
+def _some_partition(world: World) -> Any:
+    partitions = [partition for partition, log in world.chronicle.log.items() if log]
+    return world.rng.choice(partitions) if partitions else None
+
+
+async def seek_to_snapshot(world: World) -> None:
+    name, snapshot = some_subscription(world), some_snapshot(world)
+    await _called(
+        world,
+        "seek",
+        name,
+        SeekTo(snapshot=snapshot),
+        lambda b: b.admin.seek_to_snapshot(name, snapshot),
+    )
+
+
+async def look_around(world: World) -> None:
+    name = some_subscription(world)
+    rng = world.rng
+    if rng.random() < 0.5:
+        await _called(world, "get subscription", name, "", lambda b: b.admin.get_subscription(name))
+    else:
+        await _called(
+            world, "list", PROJECT, "", lambda b: b.admin.list_subscriptions(PROJECT, "", 10)
+        )
+
+
+async def _called(
+    world: World,
+    verb: str,
+    name: str,
+    detail: Any,
+    work: Callable[[ObservedBroker], Awaitable[Any]],
+) -> None:
+    async def served(broker: ObservedBroker) -> None:
+        world.operations += 1
+        await work(broker)
+
+    await call(world, lambda: Op(verb, name, detail), served)

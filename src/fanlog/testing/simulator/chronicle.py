@@ -1,0 +1,299 @@
+"""What happened in a world, written down where it happened.
+
+Three kinds of witness write here. The server side: when a verb began, and when and how it ended;
+what was delivered to whom. The disk: what each commit appended and which resources it made, changed
+or removed, so that what is unknown to a client after a crash is not unknown to a checker. And the
+world itself: crashes, failed commits, batches that rot. Clients do not: a promise is made when the
+answer leaves the server, whether or not it arrives.
+
+Every entry has a number of its own (`at`), the virtual time, and the broker's lease *generation* of
+that moment. A delivery is handed out some time after its lease was decided (its commit comes
+between); sorted by generation, entries stand in the order in which things were decided.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from fanlog.core.records import CursorHead, SnapshotRecord, SubscriptionRecord, TopicRecord
+from fanlog.model import Offset, PartitionId, SubscriptionId
+
+#: `ok`: answered. `refused`: answered with an error that speaks of the request. `failed`: answered
+#: with one that says that nothing was done. `cut`: nobody knows. `running`: it never ended.
+Outcome = Literal["running", "ok", "refused", "failed", "cut"]
+
+#: After everything.
+NEVER = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class AckRef:
+    """What an ack id says: a message of a subscription, and the lease it was handed out under."""
+
+    subscription: SubscriptionId
+    generation: int
+    offset: Offset
+    ack_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """An acknowledgement (`seconds` is None), a nack (0) or another deadline."""
+
+    refs: Sequence[AckRef]
+    seconds: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeekTo:
+    time_ns: int | None = None
+    snapshot: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class Op:
+    """One verb as the server ran it."""
+
+    verb: str
+    #: The resource it speaks of.
+    name: str
+    detail: Any = None
+    life: int = 0
+    #: Who called; each pull is a consumer of its own, a stream is one for its life.
+    consumer: int = 0
+    begun_at: int = NEVER
+    begun_s: float = 0.0
+    begun_generation: int = 0
+    ended_at: int = NEVER
+    ended_s: float = float("inf")
+    ended_generation: int = NEVER
+    outcome: Outcome = "running"
+    #: What was answered: an error's code, or something that depends on the verb.
+    answer: Any = None
+
+    @property
+    def may_have_happened(self) -> bool:
+        return self.outcome in ("ok", "cut", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as it stands in the log."""
+
+    at: int
+    partition: PartitionId
+    offset: Offset
+    publish_s: float
+    key: str
+    data: bytes
+    #: The stored bytes: one `messages` field of a PublishRequest.
+    field: bytes
+    #: Base offset of the batch it stands in.
+    base: Offset
+    #: Message id and subscription of the original, if this is a dead letter.
+    source_id: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Messages left the server for a consumer, all of one lease."""
+
+    at: int
+    time_s: float
+    generation: int
+    #: When the lease was decided.
+    decided_s: float
+    #: The deadline it was given lies between these.
+    deadline_lo_s: float
+    deadline_hi_s: float
+    subscription: SubscriptionId
+    partition: PartitionId
+    consumer: int
+    #: Most messages the consumer may hold; 0 is no limit.
+    credit: int
+    offsets: Sequence[Offset]
+    attempts: Sequence[int]
+    is_drain: bool
+
+
+CatalogChange = TopicRecord | SubscriptionRecord | SnapshotRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The disk took a commit."""
+
+    sequence: int
+    messages: Sequence[Message]
+    changes: Sequence[CatalogChange]
+    heads: Sequence[CursorHead]
+
+
+@dataclass(frozen=True, slots=True)
+class Rotten:
+    """Offsets of a partition that fail their checksum from now on."""
+
+    partition: PartitionId
+    offset_start: Offset
+    offset_end: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The broker lost its soft state, began or ended."""
+
+    what: Literal["crashed", "stopped", "commit failed", "started", "drain"]
+    life: int
+
+
+Kind = Literal["begun", "ended", "delivered", "committed", "rotten", "turn"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    at: int
+    time_s: float
+    generation: int
+    kind: Kind
+    what: Any
+
+    @property
+    def order(self) -> tuple[int, bool, int]:
+        """Sorts entries by decision: a lease comes first of all that its generation saw."""
+        return self.generation, self.kind != "delivered", self.at
+
+
+@dataclass(slots=True)
+class Chronicle:
+    """The record of one world; append only."""
+
+    entries: list[Entry] = field(default_factory=list)
+    #: Generation of the last lease decided, in any life.
+    generation: int = 0
+    #: When each generation was decided.
+    decided_s: dict[int, float] = field(default_factory=dict)
+    #: All messages that ever stood in the log; the index is the offset.
+    log: dict[PartitionId, list[Message]] = field(default_factory=dict)
+
+    @property
+    def at(self) -> int:
+        """Number of the next entry."""
+        return len(self.entries)
+
+    def decided(self, generation: int, now: float) -> None:
+        self.generation = generation
+        self.decided_s[generation] = now
+
+    def begin(self, op: Op, now: float) -> None:
+        op.begun_at, op.begun_s, op.begun_generation = self.at, now, self.generation
+        self._add("begun", op, now)
+
+    def end(self, op: Op, outcome: Outcome, now: float, answer: Any = None) -> None:
+        assert op.outcome == "running"
+        op.outcome, op.answer = outcome, answer
+        op.ended_at, op.ended_s, op.ended_generation = self.at, now, self.generation
+        self._add("ended", op, now)
+
+    def deliver(self, delivered: Delivered) -> None:
+        assert delivered.at == self.at
+        self.entries.append(
+            Entry(self.at, delivered.time_s, delivered.generation, "delivered", delivered)
+        )
+
+    def commit(self, committed: Committed, now: float) -> None:
+        for message in committed.messages:
+            messages = self.log.setdefault(message.partition, [])
+            assert message.offset == len(messages), "offsets are dense"
+            messages.append(message)
+        self._add("committed", committed, now)
+
+    def rot(self, rotten: Rotten, now: float) -> None:
+        self._add("rotten", rotten, now)
+
+    def turn(self, turn: Turn, now: float) -> None:
+        self._add("turn", turn, now)
+
+    def message(self, partition: PartitionId, offset: Offset) -> Message | None:
+        messages = self.log.get(partition, ())
+        return messages[offset] if offset < len(messages) else None
+
+    def in_order(self) -> list[Entry]:
+        """All entries in the order in which things were decided."""
+        return sorted(self.entries, key=lambda entry: entry.order)
+
+    def lines(self, entries: Iterable[Entry] | None = None) -> Iterator[str]:
+        """Each entry as a line of text; the same world gives the same lines, byte by byte."""
+        for entry in self.entries if entries is None else entries:
+            yield f"{entry.at:6d} {entry.time_s - EPOCH:14.6f} {entry.kind:9s} {_shown(entry)}"
+
+    def digest(self) -> str:
+        digest = hashlib.sha256()
+        for line in self.lines():
+            digest.update(line.encode())
+        return digest.hexdigest()
+
+    def _add(self, kind: Kind, what: Any, now: float) -> None:
+        self.entries.append(Entry(len(self.entries), now, self.generation, kind, what))
+
+
+#: Times are shown relative to this.
+EPOCH = 1_700_000_000.0
+
+
+def _shown(entry: Entry) -> str:
+    what = entry.what
+    match what:
+        case Op():
+            text = f"{what.verb} {what.name.rpartition('/')[2]} #{what.begun_at}"
+            if entry.kind == "begun":
+                return f"{text} {_plain(what.detail)}".rstrip()
+            answer = "" if what.answer is None else f" {_plain(what.answer)}"
+            return f"{text} {what.outcome}{answer}"
+        case Delivered():
+            return (
+                f"subscription {what.subscription} generation {what.generation:x} consumer "
+                f"{what.consumer} offsets {_plain(what.offsets)} until "
+                f"{what.deadline_lo_s - EPOCH:.3f}"
+            )
+        case Committed():
+            appended = [
+                f"{m.partition}:{m.offset}{'/' + m.key if m.key else ''}" for m in what.messages
+            ]
+            changes = [_plain(change) for change in what.changes]
+            return f"{what.sequence} {' '.join(appended + changes)}".rstrip()
+        case _:
+            return _plain(what)
+
+
+def _plain(value: Any) -> str:
+    """Short and the same in every process."""
+    match value:
+        case None:
+            return ""
+        case Settle(refs=refs, seconds=seconds):
+            ids = " ".join(f"{ref.generation:x}:{ref.offset}" for ref in refs)
+            return ids if seconds is None else f"{seconds} s {ids}"
+        case SubscriptionRecord(id=number, subscription=None):
+            return f"subscription {number} removed"
+        case SubscriptionRecord(id=number, subscription=subscription) if subscription is not None:
+            parts = [
+                f"{part.name}={getattr(subscription, part.name)!r}"
+                for part in fields(subscription)
+                if getattr(subscription, part.name) != part.default and part.name not in _UNSHOWN
+            ]
+            return f"subscription {number} {' '.join(parts)}"
+        case TopicRecord(id=number, topic=topic):
+            return f"topic {number} {'removed' if topic is None else topic.name}"
+        case SnapshotRecord(id=number, snapshot=snapshot):
+            return f"snapshot {number} {'removed' if snapshot is None else snapshot.name}"
+        case list() | tuple():
+            return " ".join(_plain(item) for item in value)
+        case _:
+            return str(value)
+
+
+_UNSHOWN = ("id", "labels", "partitions")

@@ -1,0 +1,264 @@
+"""Publishers and consumers: what they do is chance, what they remember is what they were told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal
+
+from fanlog.broker.broker import Broker
+from fanlog.errors import FanlogError
+from fanlog.names import subscription_name, topic_name
+from fanlog.testing.simulator.chronicle import AckRef, Op, Settle
+from fanlog.testing.simulator.life import ObservedBroker
+from fanlog.testing.simulator.network import Confirmation, Received, Stream, call, hand_out
+from fanlog.testing.simulator.world import Lost, World
+from fanlog.wire.publish import build_body, message_id
+
+PROJECT = "sim"
+#: Deadlines that consumers ask for: the shortest, the usual, the longest.
+DEADLINES_S = (10, 30, 60, 600)
+
+
+def topic(number: int) -> str:
+    return topic_name(PROJECT, f"topic-{number}")
+
+
+def letters_topic(number: int) -> str:
+    return topic_name(PROJECT, f"letters-{number}")
+
+
+def subscription(number: int) -> str:
+    return subscription_name(PROJECT, f"subscription-{number}")
+
+
+def some_topic(world: World) -> str:
+    return topic(world.rng.randrange(world.temper.topics))
+
+
+def some_subscription(world: World) -> str:
+    return subscription(world.rng.randrange(world.temper.subscriptions))
+
+
+# Publishing.
+
+
+async def publisher(world: World) -> None:
+    """Publish small batches until the world is over."""
+    rng = world.rng
+    while await world.pause():
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            try:
+                await publish(world, some_topic(world), rng.randint(1, 8))
+            except (FanlogError, Lost):
+                continue
+
+
+async def publish(world: World, name: str, count: int) -> None:
+    rng, keys = world.rng, world.temper.keys
+    messages: list[tuple[bytes, dict[str, str], str]] = []
+    for _ in range(count):
+        world.published += 1
+        key = f"key-{rng.randrange(keys)}" if keys and rng.random() < 0.8 else ""
+        padding = b"." * rng.choice((0, 0, 10, 200))
+        messages.append((b"%d " % world.published + padding, {}, key))
+    body = build_body(messages)
+
+    async def verb(broker: ObservedBroker) -> tuple[str, ...]:
+        partition, base = await broker.publish(name, body)
+        world.operations += count
+        for index in range(count):
+            stored = world.chronicle.message(partition, base + index)
+            if stored is None or stored.data != messages[index][0]:
+                world.broken.append(
+                    f"P1: the publish of {message_id(partition, base + index)} was answered, and "
+                    "it is not on the disk"
+                )
+        return f"{partition}:{base}", f"+{count}"
+
+    await call(world, lambda: Op("publish", name, count), verb)
+
+
+# Settling.
+
+
+async def settle(world: World, name: str, refs: Sequence[AckRef], seconds: int | None) -> None:
+    """Acknowledge, nack or extend with a unary call."""
+
+    async def verb(broker: ObservedBroker) -> None:
+        world.operations += len(refs)
+        ack_ids = [ref.ack_id for ref in refs]
+        if seconds is None:
+            await broker.acknowledge(name, ack_ids)
+        else:
+            await broker.modify_ack_deadline(name, ack_ids, seconds)
+
+    verb_name = "acknowledge" if seconds is None else "modify"
+    await call(world, lambda: Op(verb_name, name, Settle(refs, seconds)), verb)
+
+
+Deed = Literal["ack", "nack", "extend", "forget"]
+
+
+class Pocket:
+    """Messages one consumer holds, and what it makes up its mind to do with them."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.held: list[Received] = []
+        self._used: list[AckRef] = []
+
+    def put(self, received: Sequence[Received]) -> None:
+        self.held += received
+        # Nobody remembers for ever; what falls out expires.
+        del self.held[:-200]
+
+    def choose(self) -> tuple[Deed, list[AckRef]]:
+        """A deed, and the messages it is done to."""
+        world, rng = self._world, self._world.rng
+        temper = world.temper
+        deeds: tuple[Deed, ...] = ("ack", "nack", "extend", "forget")
+        weights = (temper.acks, temper.nacks, temper.extends, temper.forgets)
+        deed = rng.choices(deeds, weights)[0]
+        if rng.random() < 0.6:
+            # The orderly way: everything, or the first few, in order.
+            chosen = self.held[: rng.choice((1, 5, len(self.held)))]
+        else:
+            chosen = rng.sample(self.held, rng.randint(1, len(self.held)))
+        if deed != "extend":
+            gone = set(id(one) for one in chosen)
+            self.held = [one for one in self.held if id(one) not in gone]
+        refs = [one.ref for one in chosen]
+        if self._used and rng.random() < temper.repeats:
+            refs += rng.sample(self._used, rng.randint(1, min(3, len(self._used))))
+        self._used += refs
+        del self._used[:-20]
+        return deed, refs
+
+    def seconds_of(self, deed: Deed) -> int | None:
+        match deed:
+            case "nack":
+                return 0
+            case "extend":
+                return self._world.rng.choice(DEADLINES_S)
+            case _:
+                return None
+
+
+# Pulling.
+
+
+async def puller(world: World) -> None:
+    """Pull from any subscription, and settle in any order, until the world is over."""
+    rng = world.rng
+    pockets: dict[str, Pocket] = {}
+    while await world.pause():
+        name = some_subscription(world)
+        pocket = pockets.setdefault(name, Pocket(world))
+        try:
+            if not pocket.held or rng.random() < 0.6:
+                pocket.put(await pull(world, name, rng.choice((1, 3, 10, 100)), _wait_s(world)))
+            for _ in range(rng.choice((1, 1, 2, 3))):
+                if pocket.held:
+                    deed, refs = pocket.choose()
+                    if deed != "forget":
+                        await settle(world, name, refs, pocket.seconds_of(deed))
+        except (FanlogError, Lost):
+            continue
+
+
+def _wait_s(world: World) -> float:
+    return world.rng.choice((0.0, 0.0, 1.0, 20.0))
+
+
+async def pull(world: World, name: str, max_messages: int, wait_s: float) -> list[Received]:
+    async def verb(broker: ObservedBroker) -> list[Received]:
+        deadlines = _deadlines(world, broker, name)
+        found, delivery = await broker.pull(name, max_messages=max_messages, wait_s=wait_s)
+        if delivery is None:
+            return []
+        later = broker.present(found).ack_deadline_s
+        return hand_out(
+            world,
+            broker,
+            found,
+            delivery,
+            world.new_consumer(),
+            (min(*deadlines, later), max(*deadlines, later)),
+        )
+
+    return await call(world, lambda: Op("pull", name, max_messages), verb)
+
+
+def _deadlines(world: World, broker: Broker, name: str) -> tuple[int, int]:
+    """Bounds of the deadline that a lease gets; it may be changed while a pull waits."""
+    if not broker.hard.catalog.has_subscription(name):
+        return 600, 10
+    seconds = broker.hard.catalog.subscription(name).ack_deadline_s
+    return seconds, seconds
+
+
+# Streams.
+
+
+async def streamer(world: World) -> None:
+    """Open a stream, use it for a while, end it in one way or another; again and again."""
+    rng = world.rng
+    while await world.pause():
+        name = some_subscription(world)
+        try:
+            stream = Stream(
+                world,
+                name,
+                credit=rng.choice((0, 1, 2, 10, 100)),
+                credit_bytes=rng.choice((0, 0, 100, 1_000)),
+                deadline_s=rng.choice(DEADLINES_S),
+            )
+        except Lost:
+            continue
+        try:
+            await _use(world, stream, Pocket(world))
+        except (FanlogError, Lost):
+            pass
+        _leave(world, stream)
+
+
+async def _use(world: World, stream: Stream, pocket: Pocket) -> None:
+    rng = world.rng
+    while not stream.is_over and rng.random() < 0.97:
+        said = await stream.receive(world.temper.pace_s * rng.random())
+        if isinstance(said, Confirmation):
+            continue
+        if said is not None:
+            pocket.put(said)
+        elif not await world.pause(0.3):
+            return
+        if not pocket.held or stream.is_over:
+            continue
+        deed, refs = pocket.choose()
+        seconds = pocket.seconds_of(deed)
+        if deed == "forget":
+            continue
+        if rng.random() < 0.2:
+            await settle(world, stream.name, refs, seconds)
+        elif seconds is None:
+            stream.send(refs)
+        else:
+            deadline_s = rng.choice(DEADLINES_S) if rng.random() < 0.1 else 0
+            stream.send(modify=[(ref, seconds) for ref in refs], deadline_s=deadline_s)
+
+
+def _leave(world: World, stream: Stream) -> None:
+    if stream.is_over:
+        return
+    if world.chance(world.odds.stream_half_open, "stream_half_open"):
+        stream.go_silent(world.rng.random() * 100.0)
+    elif world.rng.random() < 0.5:
+        stream.close()
+    else:
+        stream.cut()
+
+
+async def all_done(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        await task

@@ -1,0 +1,50 @@
+"""Hard state as text: two states that say the same are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fanlog.broker.hard_state import HardState
+from fanlog.core.cursor import Cursor
+from fanlog.core.share import Share
+
+
+def hard_lines(hard: HardState) -> list[str]:
+    """All that must survive the process, one line each, in an order of its own."""
+    catalog = hard.catalog
+    lines = [repr(resource) for resource in catalog.topics()]
+    lines += [repr(resource) for resource in catalog.subscriptions()]
+    for snapshot in catalog.snapshots():
+        lines.append(repr(snapshot))
+        lines += [
+            f"snapshot {snapshot.id} {partition} {_cursor(hard.cursor_of(snapshot, partition))}"
+            for partition in snapshot.partitions
+        ]
+    for share in hard.shares():
+        lines += _share_lines(share)
+    lines += [f"activity {owner} {last_s}" for owner, last_s in hard.activity.items()]
+    return sorted(lines)
+
+
+def _share_lines(share: Share) -> Iterator[str]:
+    who = f"share {share.settings.id} {share.partition}"
+    yield f"{who} cursor {_cursor(share.cursor)} fence {share._fence}"
+    if share.settings.dead_letter is not None:
+        for number, counts in share._attempts._chunks.items():
+            yield f"{who} attempts {number} {sorted(counts.items())}"
+    if share.settings.enable_exactly_once:
+        for (generation, part), held in share._held.items():
+            assert held.offsets is not None
+            yield f"{who} held {generation} {part} {held.deadline_s} {list(held.offsets)}"
+
+
+def _cursor(cursor: Cursor) -> str:
+    chunks = {number: list(bits) for number, bits in sorted(cursor.chunks.items())}
+    return f"{cursor.floor} {chunks}"
+
+
+def difference(left: list[str], right: list[str]) -> str:
+    """The first lines that only one of them has."""
+    only_left = [line for line in left if line not in right][:2]
+    only_right = [line for line in right if line not in left][:2]
+    return f"{only_left} against {only_right}"

@@ -1,0 +1,38 @@
+"""Bounds made small for one world, so that its few messages reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fanlog import limits
+from fanlog.broker import broker, dead_letters
+from fanlog.testing.simulator.world import World
+
+
+@contextmanager
+def limited(world: World) -> Iterator[None]:
+    """Patch the bounds that this world has smaller; put them back afterwards."""
+    rng, temper = world.rng, world.temper
+    patched: dict[tuple[object, str], object] = {}
+    # A sweep every five seconds would be most of what happens in a slow world.
+    sweep_s = max(5.0, temper.pace_s * rng.choice((1.0, 5.0)))
+    patched[broker, "SWEEP_S"] = sweep_s
+    if temper.small_limits:
+        patched |= {
+            (limits, "KEY_WAITING_MAX"): rng.choice((1, 2, 5)),
+            (limits, "WAITING_MAX"): rng.choice((5, 10)),
+            (limits, "READ_BYTES_MAX"): rng.choice((100, 1_000)),
+            (limits, "ANSWER_BYTES_MAX"): rng.choice((200, 2_000)),
+            (limits, "STREAM_ANSWER_BYTES_MAX"): rng.choice((200, 2_000)),
+            (limits, "COMMIT_BYTES_MAX"): rng.choice((100, 1_000)),
+            (dead_letters, "LETTERS_MAX"): rng.choice((1, 3)),
+        }
+    before = {(owner, name): getattr(owner, name) for owner, name in patched}
+    try:
+        for (owner, name), value in patched.items():
+            setattr(owner, name, value)
+        yield
+    finally:
+        for (owner, name), value in before.items():
+            setattr(owner, name, value)

@@ -1,0 +1,194 @@
+"""Looks inside: what a refused request changed, whether the disk says what memory says, sizes.
+
+Each runs between two turns of the loop, so that nobody else can have been at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fanlog import limits
+from fanlog.broker.hard_state import HardState
+from fanlog.core.ordering import OrderedBacklog
+from fanlog.errors import FanlogError, InvalidArgument
+from fanlog.names import snapshot_name, subscription_name, topic_name
+from fanlog.specs import SnapshotSpec, SubscriptionSpec, SubscriptionUpdate, TopicSpec
+from fanlog.testing.simulator.digest import difference, hard_lines
+from fanlog.testing.simulator.life import ObservedBroker
+from fanlog.testing.simulator.world import World, outcome_of
+
+NOBODY = "projects/sim/subscriptions/nobody"
+
+
+async def probe(world: World) -> None:
+    """Look at everything that can be looked at now."""
+    check_recovery(world)
+    check_bounds(world)
+    check_refusal(world)
+
+
+def check_recovery(world: World) -> None:
+    """What is applied is what would be recovered, whenever nothing is on its way to the disk."""
+    life = world.life
+    if life is None or not life.is_serving or not life.broker.writer.is_idle:
+        return
+    live = hard_lines(life.broker.hard)
+    recovered = hard_lines(HardState.load(world.store.state()))
+    if live != recovered:
+        world.broken.append(f"recovery: memory and disk differ: {difference(live, recovered)}")
+
+
+def check_bounds(world: World) -> None:
+    """P8: what a share remembers of blocked keys is bounded, whatever its backlog."""
+    life = world.life
+    if life is None or not life.is_serving:
+        return
+    for share in life.broker.hard.shares():
+        backlog = share._backlog
+        if not isinstance(backlog, OrderedBacklog):
+            continue
+        waiting = sum(len(key.waiting) for key in backlog._keys.values())
+        outstanding = sum(len(key.outstanding) for key in backlog._keys.values())
+        # A full share still lets each key remember the one it needs next, and what it recalled.
+        most = limits.WAITING_MAX + len(backlog._keys) + outstanding + world.temper.recalls_max
+        if waiting > most:
+            world.broken.append(
+                f"P8: subscription {share.settings.id} remembers {waiting} waiting messages; "
+                f"{limits.WAITING_MAX} is the bound"
+            )
+        if waiting != backlog._waiting_count:
+            world.broken.append(
+                f"P8: subscription {share.settings.id} counts {backlog._waiting_count} waiting "
+                f"messages and has {waiting}"
+            )
+
+
+def check_refusal(world: World) -> None:
+    """P7: a request that is refused changes nothing, in memory or on disk."""
+    life = world.life
+    if life is None or not life.is_serving:
+        return
+    name, work = world.rng.choice(_BAD_REQUESTS)
+    before = hard_lines(life.broker.hard), world.store.last_sequence
+    submitted = _submitted(life.broker)
+    refusal = _refusal_of(world, life.broker, work)
+    world.operations += 1
+    if refusal is None:
+        return
+    after = hard_lines(life.broker.hard), world.store.last_sequence
+    if before != after or submitted != _submitted(life.broker):
+        world.broken.append(f"P7: {name} was refused ({refusal}) and changed something")
+
+
+def _submitted(broker: ObservedBroker) -> list[tuple[int, int]]:
+    """How much waits for the disk."""
+    return [(len(g.records), g.count) for g in broker.writer._gatherings]
+
+
+def _refusal_of(
+    world: World, broker: ObservedBroker, work: Callable[[World, ObservedBroker], Awaitable[Any]]
+) -> str | None:
+    """The code of the error, if it comes at once."""
+    steps: Any = None
+    try:
+        steps = work(world, broker).__await__()
+        next(steps)
+    except StopIteration:
+        return None
+    except FanlogError as error:
+        return error.code if outcome_of(error) == "refused" else None
+    steps.close()
+    return None
+
+
+async def _publish_nowhere(_: World, broker: ObservedBroker) -> None:
+    from fanlog.wire.publish import build_body
+
+    await broker.publish(topic_name("sim", "nowhere"), build_body([(b"x", {}, "")]))
+
+
+async def _publish_garbage(_: World, broker: ObservedBroker) -> None:
+    from fanlog.server.grpc_api import PublisherApi
+
+    context: Any = None
+    await PublisherApi(broker).publish(b"\xff\xff", context)
+
+
+async def _ack_nobody(_: World, broker: ObservedBroker) -> None:
+    await broker.acknowledge(NOBODY, ["x"])
+
+
+async def _ack_garbage(world: World, broker: ObservedBroker) -> None:
+    names = [s.name for s in broker.hard.catalog.subscriptions()]
+    name = world.rng.choice(names) if names else NOBODY
+    await broker.acknowledge(name, ["not an ack id", "f" * 52])
+
+
+async def _nack_garbage(world: World, broker: ObservedBroker) -> None:
+    names = [s.name for s in broker.hard.catalog.subscriptions()]
+    name = world.rng.choice(names) if names else NOBODY
+    await broker.modify_ack_deadline(name, ["not an ack id", "f" * 52], 0)
+
+
+async def _create_twice(world: World, broker: ObservedBroker) -> None:
+    topics = [topic.name for topic in broker.hard.catalog.topics()]
+    if topics:
+        await broker.admin.create_topic(TopicSpec(name=world.rng.choice(topics)))
+    raise InvalidArgument("nothing to create twice")
+
+
+async def _create_on_nothing(_: World, broker: ObservedBroker) -> None:
+    spec = SubscriptionSpec(
+        name=subscription_name("sim", "fresh"), topic=topic_name("sim", "nowhere")
+    )
+    await broker.admin.create_subscription(spec)
+
+
+async def _subscribe_twice(world: World, broker: ObservedBroker) -> None:
+    existing = [s for s in broker.hard.catalog.subscriptions() if s.topic_id is not None]
+    if existing:
+        chosen = world.rng.choice(existing)
+        spec = SubscriptionSpec(name=chosen.name, topic=chosen.topic)
+        await broker.admin.create_subscription(spec)
+    raise InvalidArgument("nothing to create twice")
+
+
+async def _update_badly(world: World, broker: ObservedBroker) -> None:
+    existing = list(broker.hard.catalog.subscriptions())
+    if existing:
+        changes = world.rng.choice(({"ack_deadline_s": 5}, {"message_retention_s": 1.0}))
+        name = world.rng.choice(existing).name
+        await broker.admin.update_subscription(SubscriptionUpdate(name=name, changes=changes))
+    raise InvalidArgument("nothing to update")
+
+
+async def _snapshot_of_nobody(_: World, broker: ObservedBroker) -> None:
+    spec = SnapshotSpec(name=snapshot_name("sim", "fresh"), subscription=NOBODY)
+    await broker.admin.create_snapshot(spec)
+
+
+async def _seek_nowhere(world: World, broker: ObservedBroker) -> None:
+    existing = list(broker.hard.catalog.subscriptions())
+    name = world.rng.choice(existing).name if existing else NOBODY
+    await broker.admin.seek_to_snapshot(name, snapshot_name("sim", "never-made"))
+
+
+async def _delete_nobody(_: World, broker: ObservedBroker) -> None:
+    await broker.admin.delete_subscription(NOBODY)
+
+
+_BAD_REQUESTS: tuple[tuple[str, Callable[[World, ObservedBroker], Awaitable[Any]]], ...] = (
+    ("a publish to no topic", _publish_nowhere),
+    ("a publish of garbage", _publish_garbage),
+    ("an ack of nobody's", _ack_nobody),
+    ("an ack of garbage", _ack_garbage),
+    ("a nack of garbage", _nack_garbage),
+    ("a topic made twice", _create_twice),
+    ("a subscription made twice", _subscribe_twice),
+    ("a subscription on no topic", _create_on_nothing),
+    ("a bad update", _update_badly),
+    ("a snapshot of nobody", _snapshot_of_nobody),
+    ("a seek to no snapshot", _seek_nowhere),
+    ("a deletion of nobody", _delete_nobody),
+)

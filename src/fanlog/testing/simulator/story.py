@@ -1,0 +1,158 @@
+"""The plot of a world: it is settled, lived in, and at last everything is fetched and checked.
+
+When the actors are done all faults end, the broker serves, and every subscription that is left is
+drained: pulled and acknowledged until nothing is left, over leases and back-offs that must run out
+first. While the others are drained, one subscription may be left to a consumer that never does
+anything: it must not hold up anybody (P6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fanlog.errors import FanlogError
+from fanlog.model import Subscription
+from fanlog.testing.simulator import faults, probes
+from fanlog.testing.simulator.admins import admin, settle_in
+from fanlog.testing.simulator.chaos import chaos
+from fanlog.testing.simulator.chronicle import Turn
+from fanlog.testing.simulator.clients import (
+    Pocket,
+    publisher,
+    pull,
+    puller,
+    settle,
+    streamer,
+)
+from fanlog.testing.simulator.limits import limited
+from fanlog.testing.simulator.network import Received, Stream
+from fanlog.testing.simulator.world import Lost, World
+
+#: A drain is over by then: a lease of 600 s, a back-off of 600 s, and as much to spare.
+DRAIN_S = 2_000.0
+#: How often a drain looks again when nothing is to be had.
+LOOK_S = 20.0
+
+Actor = Callable[[World], Coroutine[Any, Any, None]]
+
+
+def live(world: World) -> None:
+    """Run a world from its beginning to its end."""
+    loop = world.loop
+    with limited(world):
+        try:
+            loop.run_until_complete(_plot(world))
+        except AssertionError as error:
+            world.mistaken(error)
+        finally:
+            _bury(world)
+
+
+async def _plot(world: World) -> None:
+    await world.start()
+    await settle_in(world)
+    temper = world.temper
+    actors: list[Actor] = [
+        *[publisher] * temper.publishers,
+        *[puller] * temper.pullers,
+        *[streamer] * temper.streams,
+        *[admin] * temper.admins,
+        chaos,
+    ]
+    tasks = [world.loop.create_task(actor(world)) for actor in actors]
+    for task in tasks:
+        await task
+    await _end(world)
+
+
+async def _end(world: World) -> None:
+    world.odds = faults.KIND
+    world.store.is_full = False
+    how = world.rng.randrange(3)
+    if how == 0:
+        world.crash()
+    elif how == 1:
+        await world.stop()
+    life = await world.up()
+    probes.check_recovery(world)
+    world.is_draining = True
+    world.chronicle.turn(Turn("drain", life.number), world.now)
+    present = [s for s in life.broker.hard.catalog.subscriptions() if not s.detached]
+    stuck = world.rng.choice(present) if present and world.rng.random() < 0.3 else None
+    stream = _get_stuck(world, stuck) if stuck is not None else None
+    await _drain_all(world, [s for s in present if s is not stuck])
+    if stuck is not None and stream is not None:
+        stream.cut()
+        await _drain_all(world, [stuck])
+    probes.check_recovery(world)
+    probes.check_bounds(world)
+
+
+def _get_stuck(world: World, subscription: Subscription) -> Stream:
+    """A consumer that takes all it is given and never says a word."""
+    return Stream(world, subscription.name, credit=0, credit_bytes=0, deadline_s=600)
+
+
+async def _drain_all(world: World, subscriptions: list[Subscription]) -> None:
+    """Subscriptions on dead letter topics may get some while others are drained."""
+    drains = [world.loop.create_task(_drain(world, s, world.now + DRAIN_S)) for s in subscriptions]
+    for drain in drains:
+        await drain
+
+
+async def _drain(world: World, subscription: Subscription, until_s: float) -> None:
+    use = _drain_by_stream if world.rng.random() < 0.3 else _drain_by_pull
+    while world.now < until_s and not world.mistakes:
+        if subscription.id not in _existing(world):
+            return
+        try:
+            await use(world, subscription)
+        except (FanlogError, Lost):
+            pass
+        if world.now < until_s:
+            await asyncio.sleep(LOOK_S)
+
+
+def _existing(world: World) -> set[int]:
+    life = world.life
+    if life is None:
+        return set()
+    return {s.id for s in life.broker.hard.catalog.subscriptions()}
+
+
+async def _drain_by_pull(world: World, subscription: Subscription) -> None:
+    while received := await pull(world, subscription.name, 100, 0.0):
+        await _acknowledge(world, subscription, received)
+
+
+async def _drain_by_stream(world: World, subscription: Subscription) -> None:
+    """With little credit, so that what leaks is missed."""
+    stream = Stream(world, subscription.name, credit=5, credit_bytes=0, deadline_s=60)
+    while (said := await stream.receive(1.0)) is not None:
+        if isinstance(said, list):
+            await _acknowledge(world, subscription, said)
+    stream.cut()
+
+
+async def _acknowledge(world: World, subscription: Subscription, received: list[Received]) -> None:
+    pocket = Pocket(world)
+    pocket.put(received)
+    await settle(world, subscription.name, [one.ref for one in received], None)
+
+
+def _bury(world: World) -> None:
+    """End what still runs, quietly, and close the loop."""
+    loop = world.loop
+    mistakes = list(world.mistakes)
+    world.odds = faults.KIND
+    if world.life is not None:
+        world.life.kill()
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    if tasks and not loop.is_closed():
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    loop.close()
+    world.mistakes = mistakes

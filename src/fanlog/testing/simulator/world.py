@@ -1,0 +1,353 @@
+"""One world: its loop, clock, disk, odds and chronicle, and the broker's lives in it.
+
+The disk survives; the broker does not. `crash` may come at any await: every task of the life is
+cancelled, its timers and its committer are dead, and after a while another life begins on the same
+disk. Whoever waited for an answer is told that the connection is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from fanlog.core import records as codec
+from fanlog.core.records import CursorHead, SnapshotRecord, SubscriptionRecord, TopicRecord
+from fanlog.errors import FanlogError, ResourceExhausted, Unavailable
+from fanlog.log.api import Commit
+from fanlog.testing.simulator import faults
+from fanlog.testing.simulator.chronicle import (
+    CatalogChange,
+    Chronicle,
+    Committed,
+    Message,
+    Op,
+    Outcome,
+    Rotten,
+    Turn,
+)
+from fanlog.testing.simulator.faults import Odds
+from fanlog.testing.simulator.life import Life, ObservedBroker, task_factory
+from fanlog.testing.simulator.loop import SimulatedClock, SimulatedLoop
+from fanlog.testing.simulator.store import SimulatedCommitter, SimulatedStore
+from fanlog.testing.simulator.temper import Temper
+from fanlog.wire import types
+
+T = TypeVar("T")
+
+SOURCE_ID = "fanlog-source-message-id"
+SOURCE_SUBSCRIPTION = "CloudPubSubDeadLetterSourceSubscription"
+
+
+class Lost(Exception):
+    """No answer came: the request may have been served, or not."""
+
+
+class Broken(AssertionError):
+    """A promise was broken, or the broker itself broke."""
+
+
+class World:
+    """A world of one seed. `loop` runs it; see `fanlog.testing.simulator.story` for its plot."""
+
+    def __init__(self, seed: int, *, steps: int | None = None) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.odds = faults.drawn(self.rng)
+        self.temper = Temper.drawn(self.rng)
+        self.steps_left = self.temper.steps if steps is None else steps
+        self.loop = SimulatedLoop()
+        self.loop.set_task_factory(task_factory)
+        self.loop.set_exception_handler(self._on_exception)
+        self.clock = SimulatedClock(self.loop)
+        self.chronicle = Chronicle()
+        self.store = SimulatedStore(
+            self.rng.randbytes(16), self.rng, lambda: self.odds, self._committed
+        )
+        self.life: Life | None = None
+        self.lives = 0
+        self.faults: dict[str, int] = {}
+        #: What the broker did that nothing excuses: exceptions that are not errors of the API.
+        self.mistakes: list[str] = []
+        #: Sentences of promises found broken while the world ran.
+        self.broken: list[str] = []
+        self.operations = 0
+        #: Messages that anybody tried to publish.
+        self.published = 0
+        self.is_draining = False
+        self._consumers = 0
+        self._restarting: asyncio.Task[None] | None = None
+
+    # Time and chance.
+
+    @property
+    def now(self) -> float:
+        return self.clock.now()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def pause(self, factor: float = 1.0) -> bool:
+        """Think for a while before the next step; False when the world is over."""
+        await asyncio.sleep(self.rng.expovariate(1.0) * self.temper.pace_s * factor)
+        self.steps_left -= 1
+        return self.steps_left >= 0 and not self.mistakes
+
+    def chance(self, odds: float, fault: str = "") -> bool:
+        """Draw; a fault that happens is counted."""
+        if odds <= 0.0 or self.rng.random() >= odds:
+            return False
+        if fault:
+            self.faulted(fault)
+        return True
+
+    def faulted(self, fault: str) -> None:
+        self.faults[fault] = self.faults.get(fault, 0) + 1
+
+    def new_consumer(self) -> int:
+        self._consumers += 1
+        return self._consumers
+
+    # Lives.
+
+    async def start(self) -> None:
+        """Begin a life; comes back when the broker serves, however often it takes."""
+        while self.life is None:
+            self.lives += 1
+            life = Life(self.lives, self.loop, self.clock, self.mistaken)
+            life.committer = SimulatedCommitter(
+                self.store,
+                self.rng,
+                lambda: self.odds,
+                crash=lambda: self.crash("commit_crashes"),
+                on_failure=self._commit_failed,
+            )
+            life.broker = ObservedBroker(
+                self.store,
+                life.committer,
+                life.clock,
+                jitter=self.rng.random,
+                chronicle=self.chronicle,
+            )
+            self.life = life
+            started = life.begin(life.broker.start())
+            await asyncio.wait([started])
+            if started.cancelled():
+                continue
+            error = started.exception()
+            if error is None and not life.is_dead:
+                life.is_serving = True
+                self.chronicle.turn(Turn("started", life.number), self.now)
+            else:
+                if error is not None and not isinstance(error, FanlogError):
+                    self.mistaken(error)
+                life.kill()
+                self.life = None
+                await self.sleep(0.1)
+
+    def crash(self, fault: str = "crash", *, down_s: float | None = None) -> None:
+        """Kill the process now, wherever it stands; it comes back by itself."""
+        if self.life is None:
+            return
+        self.faulted(fault)
+        self._end_life("crashed")
+        self._restart_later(down_s)
+
+    async def stop(self) -> None:
+        """Stop the broker as SIGTERM does, and start it again."""
+        life = self.life
+        if life is None or not life.is_serving:
+            return
+        self.faulted("stop")
+        life.is_serving = False
+        stopped = life.begin(life.broker.stop())
+        await asyncio.wait([stopped])
+        if life.is_dead:
+            return
+        self._end_life("stopped")
+        self._restart_later(None)
+
+    async def up(self) -> Life:
+        """The present life, once it serves."""
+        while self.life is None or not self.life.is_serving:
+            if self._restarting is not None:
+                await asyncio.wait([self._restarting])
+            else:
+                await self.sleep(0.05)
+        return self.life
+
+    def mistaken(self, error: BaseException) -> None:
+        """The broker raised what no caller should ever see."""
+        trace, place = error.__traceback__, ""
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            place = f"{code.co_qualname} line {trace.tb_lineno}"
+            trace = trace.tb_next
+        self.mistakes.append(f"{type(error).__name__} in {place}: {error}")
+
+    # Serving.
+
+    def serve(
+        self, op: Op, verb: Callable[[ObservedBroker], Awaitable[T]]
+    ) -> tuple[asyncio.Task[Any], asyncio.Future[T]]:
+        """Run a verb inside the process. The future has its answer, its error, or `Lost`."""
+        life = self.life
+        if life is None or not life.is_serving:
+            raise Lost("nobody listens")
+        reply: asyncio.Future[T] = self.loop.create_future()
+        reply.add_done_callback(_seen)
+        op.life = life.number
+        task = life.begin(self._run(life, op, verb, reply))
+        life.running[op] = reply
+        return task, reply
+
+    async def _run(
+        self,
+        life: Life,
+        op: Op,
+        verb: Callable[[ObservedBroker], Awaitable[T]],
+        reply: asyncio.Future[T],
+    ) -> None:
+        self.chronicle.begin(op, self.now)
+        try:
+            answer = await verb(life.broker)
+        except asyncio.CancelledError:
+            self.end(life, op, "cut")
+            raise
+        except FanlogError as error:
+            if self.end(life, op, outcome_of(error), error.code) and not reply.done():
+                reply.set_exception(error)
+        except Exception as error:
+            if self.end(life, op, "cut"):
+                self.mistaken(error)
+        else:
+            if self.end(life, op, "ok", _noted(answer)) and not reply.done():
+                reply.set_result(answer)
+        finally:
+            if not reply.done():
+                reply.set_exception(Lost("the connection is lost"))
+        if self.odds.answer_crashes and self.rng.random() < self.odds.answer_crashes:
+            self.crash("answer_crashes")
+
+    def end(self, life: Life, op: Op, outcome: Outcome, answer: Any = None) -> bool:
+        """Write down how a verb ended; False if its life had ended before."""
+        if life.is_dead or op.outcome != "running":
+            return False
+        life.running.pop(op, None)
+        self.chronicle.end(op, outcome, self.now, answer)
+        return True
+
+    # Private.
+
+    def _end_life(self, how: Any) -> None:
+        life, self.life = self.life, None
+        assert life is not None
+        for op, reply in life.running.items():
+            if op.begun_s:
+                self.chronicle.end(op, "cut", self.now)
+            if reply is not None and not reply.done():
+                reply.set_exception(Lost("the connection is lost"))
+        life.kill()
+        self.chronicle.turn(Turn(how, life.number), self.now)
+
+    def _restart_later(self, down_s: float | None) -> None:
+        if down_s is None:
+            down_s = self.rng.choice((0.0, 0.01, 1.0, 30.0)) * self.rng.random()
+            if self.chance(self.temper.long_downs):
+                down_s = self.rng.choice((3600.0, 86400.0)) * self.rng.random()
+
+        async def restart() -> None:
+            await asyncio.sleep(down_s)
+            await self.start()
+            self._restarting = None
+
+        self._restarting = self.loop.create_task(restart())
+
+    def _commit_failed(self) -> None:
+        self.faulted("commit_fails")
+        assert self.life is not None
+        self.chronicle.turn(Turn("commit failed", self.life.number), self.now)
+
+    def _committed(self, commit: Commit) -> None:
+        changes: list[CatalogChange] = []
+        heads: list[CursorHead] = []
+        for key, value in commit.state.items():
+            kind = key[:1]
+            if kind in _CATALOG:
+                changes.append(_decoded(key, value))
+            elif kind == CursorHead.KIND and value is not None:
+                head = codec.decode(key, value)
+                assert isinstance(head, CursorHead)
+                heads.append(head)
+        messages = list(self._messages(commit))
+        self.chronicle.commit(Committed(commit.sequence, messages, changes, heads), self.now)
+        if messages and self.chance(self.odds.batch_damaged, "batch_damaged"):
+            self.rot(*self.rng.choice(self.store.batches()))
+
+    def rot(self, partition: Any, base: int, end: int) -> None:
+        """Damage a stored batch."""
+        self.store.damaged.add((partition, base))
+        self.chronicle.rot(Rotten(partition, base, end), self.now)
+
+    def _messages(self, commit: Commit) -> Any:
+        for append in commit.appends:
+            offset = append.base_offset
+            for body in append.bodies:
+                content, starts = body.content, body.starts
+                for i, message in enumerate(types.PublishRequest.FromString(content).messages):
+                    attributes = message.attributes
+                    yield Message(
+                        at=self.chronicle.at,
+                        partition=append.partition,
+                        offset=offset,
+                        publish_s=commit.publish_time_ns / 1e9,
+                        key=message.ordering_key,
+                        data=message.data,
+                        field=content[starts[i] : starts[i + 1]],
+                        base=append.base_offset,
+                        source_id=attributes.get(SOURCE_ID, "") if attributes else "",
+                        source=attributes.get(SOURCE_SUBSCRIPTION, "") if attributes else "",
+                    )
+                    offset += 1
+
+    def _on_exception(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, FanlogError | Lost | asyncio.CancelledError):
+            return
+        if error is None:
+            self.mistakes.append(str(context.get("message")))
+        else:
+            self.mistaken(error)
+
+
+_CATALOG = (TopicRecord.KIND, SubscriptionRecord.KIND, SnapshotRecord.KIND)
+
+
+def outcome_of(error: FanlogError) -> Outcome:
+    return "failed" if isinstance(error, Unavailable | ResourceExhausted) else "refused"
+
+
+def _decoded(key: bytes, value: bytes | None) -> CatalogChange:
+    if value is not None:
+        record = codec.decode(key, value)
+        assert isinstance(record, TopicRecord | SubscriptionRecord | SnapshotRecord)
+        return record
+    number: Any = int.from_bytes(key[1:], "big")
+    match key[:1]:
+        case TopicRecord.KIND:
+            return TopicRecord(number, None)
+        case SubscriptionRecord.KIND:
+            return SubscriptionRecord(number, None)
+        case _:
+            return SnapshotRecord(number, None)
+
+
+def _noted(answer: Any) -> Any:
+    """What of an answer is worth writing down."""
+    return answer if isinstance(answer, tuple | int | str) else None
+
+
+def _seen(reply: asyncio.Future[Any]) -> None:
+    if not reply.cancelled():
+        reply.exception()
