@@ -17,6 +17,7 @@ import urllib.request
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -221,17 +222,23 @@ class RunningServer:
             return
         for client in self._clients:
             client.close()
-        for stream in self._streams:
-            stream.close()
-        self._clients, self._streams = [], []
-        self._channel.close()
+        self._clients = []
+        self._stop_serving()
+
+    def _stop_serving(self) -> None:
+        assert self._running is not None
         running, self._running = self._running, None
         self._loop.run(running.__aexit__(None, None, None))
+        for stream in self._streams:
+            stream.close()
+        self._streams = []
+        self._channel.close()
 
     def restart(self) -> None:
-        """Stop and start on the same data; the port is another one."""
+        """Stop and start on the same data and port; clients with callbacks live through it."""
         assert not self._config.memory
-        self.stop()
+        self._stop_serving()
+        self._config = replace(self._config, port=self._server.port)
         self.start()
 
     @property
@@ -248,14 +255,21 @@ class RunningServer:
 
     def channel(self) -> grpc.Channel:
         """A channel that takes answers of any size, as official clients outside emulator mode."""
-        return grpc.insecure_channel(
-            self.endpoint, options=[("grpc.max_receive_message_length", -1)]
-        )
+        options = [
+            ("grpc.max_receive_message_length", -1),
+            # Otherwise one that waits before it connects again would make the others wait too.
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+        return grpc.insecure_channel(self.endpoint, options=options)
 
     def advance(self, seconds: float) -> None:
         """Let time pass on a server whose clock stands still."""
         assert self.clock is not None
         self._loop.call(self.clock.advance, seconds)
+
+    def drain_broker(self) -> None:
+        """What stopping does first: consumers are sent away, while the port still answers."""
+        self._loop.call(self.broker.drain)
 
     def sweep(self) -> None:
         """Let retention do its work now."""

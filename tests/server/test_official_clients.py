@@ -1,0 +1,181 @@
+"""The official clients as programs use them: emulator mode, callbacks, flow control."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+from google.cloud import pubsub_v1
+
+
+@pytest.fixture
+def emulator(server, monkeypatch):
+    """What users of Google's emulator set, and nothing else."""
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", server.endpoint)
+    return server
+
+
+class Collected:
+    """A callback that keeps what it got, and acknowledges it."""
+
+    def __init__(self, expected):
+        self._expected = expected
+        self._done = threading.Event()
+        self._lock = threading.Lock()
+        self.data = Counter()
+
+    def __call__(self, message):
+        with self._lock:
+            self.data[message.data] += 1
+            if len(self.data) >= self._expected:
+                self._done.set()
+        message.ack()
+
+    def wait(self):
+        assert self._done.wait(30), f"only {len(self.data)} of {self._expected} came"
+
+
+class TestEmulatorMode:
+    def test_from_nothing_to_a_message(self, emulator):
+        publisher = pubsub_v1.PublisherClient()
+        subscriber = pubsub_v1.SubscriberClient()
+        topic = publisher.topic_path("emulated", "first")
+        subscription = subscriber.subscription_path("emulated", "first")
+        with subscriber:
+            publisher.create_topic(name=topic)
+            subscriber.create_subscription(name=subscription, topic=topic)
+            collected = Collected(100)
+            pulling = subscriber.subscribe(subscription, collected)
+            futures = [publisher.publish(topic, b"%d" % number) for number in range(100)]
+            for future in futures:
+                future.result(30)
+            collected.wait()
+            pulling.cancel()
+            pulling.result(15)
+        publisher.stop()
+        assert set(collected.data) == {b"%d" % number for number in range(100)}
+
+    def test_answers_fit_into_its_4_MiB(self, emulator):
+        """Emulator mode keeps gRPC's own limit; a larger answer would be refused for ever."""
+        topic, subscription = emulator.topic_and_subscription()
+        for _ in range(3):
+            emulator.publish(topic, *[b"x" * 400_000] * 20)
+        with pubsub_v1.SubscriberClient() as subscriber:
+            count = 0
+            while count < 60:
+                received = subscriber.pull(
+                    request={"subscription": subscription, "max_messages": 1000}, timeout=15
+                ).received_messages
+                subscriber.acknowledge(
+                    subscription=subscription, ack_ids=[one.ack_id for one in received]
+                )
+                count += len(received)
+        assert count == 60
+
+    def test_streamed_answers_fit_too(self, emulator):
+        topic, subscription = emulator.topic_and_subscription()
+        expected = {b"%04d" % number * 100_000 for number in range(20)}
+        emulator.publish(topic, *sorted(expected))
+        collected = Collected(20)
+        with pubsub_v1.SubscriberClient() as subscriber:
+            pulling = subscriber.subscribe(subscription, collected)
+            collected.wait()
+            pulling.cancel()
+            pulling.result(15)
+        assert set(collected.data) == expected
+
+
+class TestCallbacks:
+    def test_everything_comes_and_is_settled(self, server):
+        topic, subscription = server.topic_and_subscription()
+        collected = Collected(2000)
+        pulling = server.subscribing().subscribe(subscription, collected)
+        for start in range(0, 2000, 500):
+            server.publish(topic, *[b"%d" % n for n in range(start, start + 500)])
+        collected.wait()
+        server.await_drained(subscription)
+        pulling.cancel()
+        pulling.result(15)
+        assert set(collected.data.values()) == {1}
+
+    def test_a_nack_comes_again(self, server):
+        topic, subscription = server.topic_and_subscription()
+        seen, done = [], threading.Event()
+
+        def callback(message):
+            seen.append(message.message_id)
+            if len(seen) < 3:
+                message.nack()
+            else:
+                message.ack()
+                done.set()
+
+        pulling = server.subscribing().subscribe(subscription, callback)
+        [message_id] = server.publish(topic, b"x")
+        assert done.wait(15)
+        server.await_drained(subscription)
+        pulling.cancel()
+        pulling.result(15)
+        assert seen == [message_id] * 3
+
+    def test_flow_control(self, server):
+        topic, subscription = server.topic_and_subscription()
+        server.publish(topic, *[b"%d" % n for n in range(100)])
+        release, reached = threading.Event(), threading.Semaphore(0)
+
+        def callback(message):
+            reached.release()
+            release.wait(15)
+            message.ack()
+
+        flow = pubsub_v1.types.FlowControl(max_messages=7)
+        pulling = server.subscribing().subscribe(subscription, callback, flow_control=flow)
+        for _ in range(7):
+            assert reached.acquire(timeout=15)
+        assert server.outstanding(subscription) == 7
+        release.set()
+        server.await_drained(subscription)
+        pulling.cancel()
+        pulling.result(15)
+
+    def test_two_subscribers_share(self, server):
+        topic, subscription = server.topic_and_subscription()
+        collected = Collected(500)
+        flow = pubsub_v1.types.FlowControl(max_messages=10)
+        pulling = [
+            server.subscribing().subscribe(subscription, collected, flow_control=flow)
+            for _ in range(2)
+        ]
+        server.publish(topic, *[b"%d" % n for n in range(500)])
+        collected.wait()
+        server.await_drained(subscription)
+        for one in pulling:
+            one.cancel()
+            one.result(15)
+        assert set(collected.data.values()) == {1}
+
+    def test_a_deleted_subscription_ends_it(self, server):
+        _, subscription = server.topic_and_subscription()
+        pulling = server.subscribing().subscribe(subscription, lambda message: message.ack())
+        server.await_waiters(subscription, 1)
+        server.subscriber.delete_subscription(subscription=subscription)
+        with pytest.raises(Exception, match="was deleted"):
+            pulling.result(15)
+
+    @pytest.mark.slow
+    def test_it_comes_again_after_a_restart(self, start_server):
+        """Ten seconds of which are the client's own: it allows itself five attempts in that."""
+        server = start_server()
+        topic, subscription = server.topic_and_subscription()
+        collected = Collected(20)
+        pulling = server.subscribing().subscribe(subscription, collected)
+        server.publish(topic, *[b"%d" % n for n in range(10)])
+        server.await_drained(subscription)
+        server.restart()
+        server.publish(topic, *[b"%d" % n for n in range(10, 20)])
+        collected.wait()
+        server.await_drained(subscription)
+        pulling.cancel()
+        pulling.result(15)
+        assert collected.data == {b"%d" % n: 1 for n in range(20)}
