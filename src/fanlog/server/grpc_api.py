@@ -15,14 +15,14 @@ from google.protobuf.empty_pb2 import Empty
 from grpc_status import rpc_status
 
 from fanlog import limits, names
-from fanlog.broker.broker import Broker
-from fanlog.errors import FanlogError, Internal, InvalidArgument
+from fanlog.broker.broker import NOT_APPLIED, Broker
+from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
 from fanlog.model import Subscription
 from fanlog.server.answer import frame_delivery
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.wire import fields, paging, resources, types
 from fanlog.wire.publish import parse_publish, publish_response
-from fanlog.wire.status import rich_status
+from fanlog.wire.status import all_fit, rich_status
 
 log = logging.getLogger("fanlog.grpc")
 
@@ -162,19 +162,53 @@ class SubscriberApi:
             return b""
         return frame_delivery(self._broker, subscription, delivery)
 
-    async def acknowledge(self, raw: bytes, _: Context) -> bytes:
+    async def acknowledge(self, raw: bytes, context: Context) -> bytes:
         request = fields.parse(types.AcknowledgeRequest, raw)
         ack_ids = _ack_ids(request.ack_ids)
-        await self._broker.acknowledge(_subscription(request.subscription), ack_ids)
+        name = _subscription(request.subscription)
+        try:
+            await self._broker.acknowledge(name, ack_ids)
+        except AckIdsRefused as refused:
+            await self._settle_the_rest(context, name, ack_ids, None, refused)
         return _EMPTY
 
-    async def modify_ack_deadline(self, raw: bytes, _: Context) -> bytes:
+    async def modify_ack_deadline(self, raw: bytes, context: Context) -> bytes:
         request = fields.parse(types.ModifyAckDeadlineRequest, raw)
         ack_ids = _ack_ids(request.ack_ids)
         seconds = checked_deadline(request.ack_deadline_seconds)
         name = _subscription(request.subscription)
-        await self._broker.modify_ack_deadline(name, ack_ids, seconds)
+        try:
+            await self._broker.modify_ack_deadline(name, ack_ids, seconds)
+        except AckIdsRefused as refused:
+            await self._settle_the_rest(context, name, ack_ids, seconds, refused)
         return _EMPTY
+
+    async def _settle_the_rest(
+        self,
+        context: Context,
+        name: str,
+        ack_ids: list[str],
+        seconds: int | None,
+        refused: AckIdsRefused,
+    ) -> None:
+        """Answer a request that was refused whole so that its client makes the right thing of it.
+
+        Of ids that a refusal has no room to name, most clients think that they failed; Java's
+        thinks that they were done. For Java's, then, they are done, and the others are named. When
+        those alone are too many, none is named, and every client takes that for a failure of all.
+        """
+        if all_fit(refused) or not _is_java(context):
+            raise refused
+        subscription, _ = await self._broker.admin.get_subscription(name)
+        stale = {i: why for i, why in refused.failures.items() if why != NOT_APPLIED}
+        if all_fit(AckIdsRefused(refused.message, stale)):
+            stale = await self._broker.settle_some(subscription, ack_ids, seconds)
+            if not stale:
+                return
+        answer = AckIdsRefused(
+            f"{len(stale)} of {len(ack_ids)} ack ids of {name!r} are stale or not in order", stale
+        )
+        raise answer if all_fit(answer) else AckIdsRefused(answer.message, {})
 
     async def create_subscription(self, request: Any) -> Any:
         spec = resources.subscription_spec(request)
@@ -251,6 +285,11 @@ class SubscriberApi:
     def _shown(self, subscription: Subscription) -> Any:
         topic = self._broker.admin.topic_of(subscription)
         return resources.subscription_pb(subscription, topic)
+
+
+def _is_java(context: Context) -> bool:
+    """Whether the caller is Java: every gRPC library says what it is."""
+    return "grpc-java" in str(dict(context.invocation_metadata() or ()).get("user-agent"))
 
 
 def checked_deadline(seconds: int) -> int:

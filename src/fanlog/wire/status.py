@@ -22,9 +22,10 @@ def rich_status(error: FanlogError) -> Status:
     """Make the status of an error: code, sentence, and one ErrorInfo.
 
     The first detail is always an ErrorInfo whose reason is the error's stable code; official
-    clients read no other. For refused ack ids its metadata says of each id why. When not all of
-    them fit, the status becomes RESOURCE_EXHAUSTED, on which clients send those that are not listed
-    again: a permanent answer would be taken for all of them.
+    clients read no other. For refused ack ids its metadata says of each id why. Of ids that it has
+    no room for, most clients think what the code says: FAILED_PRECONDITION, that they failed for
+    good; RESOURCE_EXHAUSTED, that they are to be sent again. Java's takes them for done, and must
+    not be given more than `all_fit`.
 
     The call must end with exactly this code and message: clients drop details that disagree.
     """
@@ -32,19 +33,43 @@ def rich_status(error: FanlogError) -> Status:
     message = error.message[:_MESSAGE_LENGTH_MAX]
     info = ErrorInfo(reason=error.code, domain=DOMAIN)
     if isinstance(error, AckIdsRefused):
-        room = _DETAILS_BYTES_MAX - len(message.encode())
-        for ack_id, failure in error.failures.items():
-            size = len(ack_id.encode()) + len(failure) + 8
-            if size > room:
-                code = "RESOURCE_EXHAUSTED"
-                continue
-            room -= size
-            info.metadata[ack_id] = failure
+        listed, unlisted = _split(error, message)
+        info.metadata.update(listed)
+        if any(map(_is_transient, unlisted.values())):
+            code = "RESOURCE_EXHAUSTED"
     status = Status(code=Code.Value(code), message=message)
     detail = AnyMessage()
     detail.Pack(info)
     status.details.append(detail)
     return status
+
+
+def all_fit(error: AckIdsRefused) -> bool:
+    """Whether the status of `error` names every ack id."""
+    _, unlisted = _split(error, error.message[:_MESSAGE_LENGTH_MAX])
+    return not unlisted
+
+
+def _split(error: AckIdsRefused, message: str) -> tuple[dict[str, str], dict[str, str]]:
+    """What the details have room for, permanent failures first, and the rest.
+
+    A stale id that is not named would be sent again with all the others, and refused with them.
+    """
+    room = _DETAILS_BYTES_MAX - len(message.encode())
+    listed: dict[str, str] = {}
+    unlisted: dict[str, str] = {}
+    for ack_id, failure in sorted(error.failures.items(), key=lambda one: _is_transient(one[1])):
+        size = len(ack_id.encode()) + len(failure) + 8
+        if size <= room:
+            room -= size
+            listed[ack_id] = failure
+        else:
+            unlisted[ack_id] = failure
+    return listed, unlisted
+
+
+def _is_transient(failure: str) -> bool:
+    return failure.startswith("TRANSIENT_")
 
 
 def code_name(status: Status) -> str:

@@ -8,7 +8,7 @@ import pytest
 from google.rpc.error_details_pb2 import ErrorInfo
 
 from fanlog import errors
-from fanlog.wire.status import DOMAIN, code_name, rich_status
+from fanlog.wire.status import DOMAIN, all_fit, code_name, rich_status
 
 ALL = [
     error
@@ -44,14 +44,25 @@ def test_refused_ack_ids_are_listed() -> None:
     assert dict(info_of(status).metadata) == failures
 
 
-def test_more_ack_ids_than_trailers_hold_are_sent_again() -> None:
-    failures = {f"{number:040}": "PERMANENT_FAILURE_INVALID_ACK_ID" for number in range(1_000)}
-    status = rich_status(errors.AckIdsRefused("many", failures))
+def test_ack_ids_that_trailers_do_not_hold_are_sent_again_the_stale_ones_are_named() -> None:
+    good = {f"{number:052}": "TRANSIENT_FAILURE_REQUEST_NOT_APPLIED" for number in range(1_000)}
+    stale = {f"{number:052x}": "PERMANENT_FAILURE_INVALID_ACK_ID" for number in range(2_000, 2_010)}
+    error = errors.AckIdsRefused("many", good | stale)
+    status = rich_status(error)
     assert code_name(status) == "RESOURCE_EXHAUSTED"
     listed = dict(info_of(status).metadata)
-    assert 50 < len(listed) < 1_000
-    assert listed.items() <= failures.items()
+    assert stale.items() <= listed.items() <= error.failures.items()
+    assert 40 < len(listed) < 1_000
     assert status.ByteSize() * 4 / 3 < 7_500
+    assert not all_fit(error)
+    assert all_fit(errors.AckIdsRefused("few", stale))
+
+
+def test_more_stale_ack_ids_than_trailers_hold_have_all_failed() -> None:
+    stale = {f"{number:052}": "PERMANENT_FAILURE_INVALID_ACK_ID" for number in range(1_000)}
+    status = rich_status(errors.AckIdsRefused("many", stale))
+    assert code_name(status) == "FAILED_PRECONDITION"
+    assert 40 < len(info_of(status).metadata) < 1_000
 
 
 def test_a_long_sentence_is_cut() -> None:
