@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import queue
+import random
+import threading
+from collections import Counter, defaultdict
 
 import pytest
 from google.api_core.exceptions import FailedPrecondition, GoogleAPICallError
@@ -134,6 +137,13 @@ class TestUnary:
         foreign = still_server.pull(other)
         assert refusal(still_server.ack, subscription, foreign) == {foreign[0].ack_id: INVALID}
         still_server.ack(other, foreign)
+
+    def test_an_id_twice_in_a_request_is_one(self, still_server, once):
+        topic, subscription = once
+        still_server.publish(topic, b"x")
+        still_server.ack(subscription, still_server.pull(subscription) * 2)
+        still_server.advance(11)
+        assert still_server.pull(subscription) == []
 
     def test_refusals_are_counted(self, still_server, once):
         topic, subscription = once
@@ -400,3 +410,47 @@ class TestOfficialSubscriber:
         with pytest.raises(AcknowledgeError) as caught:
             message.modify_ack_deadline_with_response(60).result(15)
         assert caught.value.error_code is AcknowledgeStatus.INVALID_ACK_ID
+
+    def test_every_message_is_acknowledged_once_though_some_are_nacked(self, still_server, once):
+        topic, subscription = once
+        rng, lock, acked = random.Random(5), threading.Lock(), Counter()
+        futures = queue.SimpleQueue()
+
+        def callback(message):
+            with lock:
+                is_good = rng.random() < 0.8
+            settle = message.ack_with_response if is_good else message.nack_with_response
+            futures.put((message.data, is_good, settle()))
+
+        pulling = still_server.subscribing().subscribe(subscription, callback)
+        still_server.publish(topic, *[b"%d" % n for n in range(200)])
+        while sum(acked.values()) < 200:
+            name, is_good, future = futures.get(timeout=15)
+            assert future.result(15) is AcknowledgeStatus.SUCCESS
+            acked[name] += is_good
+        still_server.await_drained(subscription)
+        pulling.cancel()
+        pulling.result(15)
+        assert set(acked.values()) == {1}
+        assert futures.empty()
+
+    def test_in_order(self, still_server):
+        topic, subscription = still_server.topic_and_subscription(
+            enable_exactly_once_delivery=True, enable_message_ordering=True
+        )
+        seen, futures = defaultdict(list), queue.SimpleQueue()
+
+        def callback(message):
+            seen[message.ordering_key].append(message.data)
+            futures.put(message.ack_with_response())
+
+        pulling = still_server.subscribing().subscribe(subscription, callback)
+        expected = {key: [b"%d" % n for n in range(40)] for key in "abc"}
+        for key, messages in expected.items():
+            still_server.publish(topic, *messages, key=key)
+        for _ in range(120):
+            assert futures.get(timeout=15).result(15) is AcknowledgeStatus.SUCCESS
+        still_server.await_drained(subscription)
+        pulling.cancel()
+        pulling.result(15)
+        assert seen == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections import Counter
 
@@ -17,16 +18,21 @@ def emulator(server, monkeypatch):
 
 
 class Collected:
-    """A callback that keeps what it got, and acknowledges it."""
+    """A callback that keeps what it acknowledges; a share of the messages it nacks."""
 
-    def __init__(self, expected):
+    def __init__(self, expected, nack_share=0.0):
         self._expected = expected
+        self._nack_share = nack_share
+        self._random = random.Random(11)
         self._done = threading.Event()
         self._lock = threading.Lock()
         self.data = Counter()
 
     def __call__(self, message):
         with self._lock:
+            if self._random.random() < self._nack_share:
+                message.nack()
+                return
             self.data[message.data] += 1
             if len(self.data) >= self._expected:
                 self._done.set()
@@ -162,6 +168,36 @@ class TestCallbacks:
         server.subscriber.delete_subscription(subscription=subscription)
         with pytest.raises(Exception, match="was deleted"):
             pulling.result(15)
+
+    def test_many_publishers_and_subscribers_at_once(self, server):
+        topic = server.topic()
+        subscriptions = [server.subscription(topic) for _ in range(3)]
+        collected = [Collected(2000, nack_share=0.05) for _ in subscriptions]
+        pulling = [
+            server.subscribing().subscribe(subscription, one)
+            for subscription, one in zip(subscriptions, collected, strict=True)
+        ]
+
+        def publish(worker):
+            for number in range(20):
+                first = worker * 500 + number * 25
+                server.publish(topic, *[b"%d" % n for n in range(first, first + 25)])
+
+        workers = [threading.Thread(target=publish, args=(n,)) for n in range(4)]
+        for worker in workers:
+            worker.start()
+        for one in collected:
+            one.wait()
+        for subscription, one in zip(subscriptions, pulling, strict=True):
+            server.await_drained(subscription)
+            one.cancel()
+            one.result(15)
+        for worker in workers:
+            worker.join(15)
+        for one in collected:
+            assert set(one.data) == {b"%d" % n for n in range(2000)}
+            # At least once, and with leases that live as good as once.
+            assert sum(one.data.values()) < 2100
 
     @pytest.mark.slow
     def test_it_comes_again_after_a_restart(self, start_server):

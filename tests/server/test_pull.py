@@ -306,6 +306,23 @@ class TestAcknowledge:
 
         assert data(still_server.pull(subscription)) == [b"new"]
 
+    def test_an_id_twice_in_a_request(self, still_server):
+        topic, subscription = still_server.topic_and_subscription()
+        still_server.publish(topic, b"0", b"1")
+        held = still_server.pull(subscription)
+        still_server.ack(subscription, held[:1] * 2)
+        still_server.nack(subscription, held[1:] * 2)
+        assert data(still_server.pull(subscription)) == [b"1"]
+
+    def test_more_than_100000_ids_are_refused(self, server):
+        topic, subscription = server.topic_and_subscription()
+        server.publish(topic, b"x")
+        held = server.pull(subscription)
+        with pytest.raises(InvalidArgument, match="100001 ids; at most 100000 are allowed"):
+            server.ack(subscription, held * 100_001)
+        server.ack(subscription, held * 100_000)
+        assert server.pull(subscription) == []
+
     @pytest.mark.parametrize("verb", ["ack", "modify"])
     def test_no_ids_are_refused(self, server, verb):
         _, subscription = server.topic_and_subscription()

@@ -245,6 +245,51 @@ class TestFlowControl:
         stream.send(ack_ids=ids(large))
         assert data(stream.messages(1)) == [b"last"]
 
+    def test_bytes_in_order(self, still_server):
+        topic, subscription = still_server.topic_and_subscription(enable_message_ordering=True)
+        sizes = [600, 600, 3000, 100, 100]
+        still_server.publish(topic, *[b"x" * size for size in sizes], key="k")
+        stream = still_server.open_stream(subscription, max_outstanding_bytes=1000)
+        for size in sizes[:3]:
+            held = stream.messages(1)
+            assert len(held[0].message.data) == size
+            assert still_server.outstanding(subscription) == 1
+            stream.send(ack_ids=ids(held))
+        assert len(stream.messages(2)) == 2
+
+    def test_a_seek_opens_the_window(self, still_server):
+        topic, subscription = still_server.topic_and_subscription()
+        still_server.publish(topic, *numbers(4))
+        stream = still_server.open_stream(subscription, max_outstanding_messages=2)
+        held = stream.messages(2)
+        still_server.advance(1)
+        still_server.subscriber.seek(
+            request={"subscription": subscription, "time": {"seconds": 4_000_000_000}}
+        )
+        still_server.publish(topic, b"new")
+        assert data(stream.messages(1)) == [b"new"]
+        # What was handed out before the seek is void.
+        stream.send(ack_ids=ids(held))
+        still_server.publish(topic, b"newer")
+        assert data(stream.messages(1)) == [b"newer"]
+        assert still_server.outstanding(subscription) == 2
+
+    def test_retention_opens_the_window(self, still_server):
+        topic, subscription = still_server.topic_and_subscription(
+            message_retention_duration={"seconds": 600}
+        )
+        still_server.publish(topic, b"old")
+        stream = still_server.open_stream(
+            subscription, max_outstanding_messages=1, stream_ack_deadline_seconds=600
+        )
+        held = stream.messages(1)
+        still_server.advance(300)
+        still_server.modify(subscription, held, 600)
+        still_server.publish(topic, b"new")
+        still_server.advance(301)
+        still_server.sweep()
+        assert data(stream.messages(1)) == [b"new"]
+
     @pytest.mark.parametrize("limit", [0, -1])
     def test_no_limit(self, still_server, limit):
         topic, subscription = still_server.topic_and_subscription()
@@ -314,6 +359,18 @@ class TestRequestsAfterTheFirst:
         assert still_server.pull(subscription) == []
         still_server.advance(10.1)
         assert data(still_server.pull(subscription)) == [b"x"]
+
+    def test_an_id_twice_counts_once(self, still_server):
+        topic, subscription = still_server.topic_and_subscription()
+        still_server.publish(topic, *numbers(4))
+        stream = still_server.open_stream(subscription, max_outstanding_messages=2)
+        held = stream.messages(2)
+        stream.send(ack_ids=ids(held[:1]) * 3)
+        assert data(stream.messages(1)) == [b"2"]
+        stream.send(ack_ids=ids(held[:1]))
+        stream.send(ack_ids=ids(held[1:]))
+        assert data(stream.messages(1)) == [b"3"]
+        assert still_server.outstanding(subscription) == 2
 
     def test_an_ack_id_of_another_subscription_does_nothing(self, still_server):
         topic, subscription = still_server.topic_and_subscription()
@@ -423,6 +480,15 @@ class TestEnding:
         server.await_waiters(subscription, 1)
         server.publisher.detach_subscription(request={"subscription": subscription})
         assert isinstance(stream.error(), FailedPrecondition)
+
+    def test_deleting_the_topic_ends_nothing(self, server):
+        topic, subscription = server.topic_and_subscription()
+        server.publish(topic, *numbers(2))
+        stream = server.open_stream(subscription, max_outstanding_messages=1)
+        held = stream.messages(1)
+        server.publisher.delete_topic(topic=topic)
+        stream.send(ack_ids=ids(held))
+        assert data(stream.messages(1)) == [b"1"]
 
     def test_streams_are_counted_while_they_last(self, server):
         _, subscription = server.topic_and_subscription()
