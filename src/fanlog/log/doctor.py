@@ -12,8 +12,6 @@ from collections.abc import Callable
 from operator import lt
 from pathlib import Path
 
-import lmdb
-
 from fanlog.log import folder, stored
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
@@ -48,7 +46,7 @@ def examine(data_dir: Path, *, inspect_state: InspectState | None = None) -> Rep
     store = folder.open_store(data_dir, readonly=True)
     try:
         _Examination(store, report).run(inspect_state)
-    except lmdb.Error as error:
+    except folder.UNREADABLE as error:
         report.add("error", f"LMDB cannot read its own pages: {error}")
     finally:
         store.close()

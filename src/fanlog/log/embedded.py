@@ -217,7 +217,7 @@ class EmbeddedLog:
                     for partition, row in rows.items()
                     if row.is_dropped or self._has_garbage(txn, partition, row)
                 }
-        except EnvelopeDamaged as error:
+        except (EnvelopeDamaged, *folder.UNREADABLE) as error:
             raise folder.damaged(self._data_dir, str(error)) from error
         self._has_freed = False
         self._identity = facts.identity
@@ -324,7 +324,7 @@ class EmbeddedLog:
         try:
             with self._env.begin(buffers=True) as txn, txn.cursor(database) as at:
                 yield txn, at
-        except lmdb.Error as error:
+        except folder.UNREADABLE as error:
             raise folder.damaged(self._data_dir, str(error)) from error
 
     def _read_stored(

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 import struct
 from collections.abc import Iterator
@@ -27,13 +28,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import lmdb
-from lmdb import verify
 
 from fanlog import limits
 from fanlog.errors import CommitFailed, ConfigError, DataFolderInUse, DataLoss, DiskFull
-from fanlog.log import envelope
+from fanlog.log import envelope, pages
 from fanlog.log.envelope import EnvelopeDamaged, Kind
 from fanlog.model import Offset, PartitionId
+
+log = logging.getLogger("fanlog.log")
 
 #: Version of the folder as a whole: databases, keys and what they mean.
 FORMAT_VERSION = 1
@@ -71,6 +73,9 @@ _TREE_ERRORS = (
     lmdb.VersionMismatchError,
 )
 
+#: What reading makes of a page or a key that makes no sense.
+UNREADABLE = (lmdb.Error, struct.error)
+
 _SALVAGE_HINT = "Stop the broker and run `fanlog doctor --salvage`, or restore a backup."
 
 
@@ -107,7 +112,8 @@ class Store:
 def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
     """Open the environment in `data_dir`, making it if there is none and `readonly` is not set.
 
-    A read-only store may be opened while another process writes.
+    A read-only store may be opened while another process writes. One that is to be written has its
+    pages verified first, unless there are too many of them.
 
     Raises:
         DataLoss: LMDB finds its own pages damaged, or the file is cut short.
@@ -125,6 +131,8 @@ def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
         )
         try:
             _check_length(env, data_dir)
+            if not readonly:
+                _check_pages(data_dir)
             return Store(env, create=not readonly)
         except BaseException:
             env.close()
@@ -159,11 +167,7 @@ def write_error(error: lmdb.Error | OSError, what: str, place: Path) -> DiskFull
 
 def page_problems(data_dir: Path) -> list[str]:
     """What is wrong with LMDB's pages, judged without LMDB, which trusts them. At rest only."""
-    try:
-        problems: list[str] = verify.verify(str(data_dir))  # type: ignore[no-untyped-call]
-    except verify.VerifyError as error:
-        problems = [str(error)]
-    return problems
+    return pages.problems(data_dir / DATA_NAME, facts=DATABASES[-1], last=META_LAST)
 
 
 def _check_length(env: lmdb.Environment, data_dir: Path) -> None:
@@ -174,6 +178,19 @@ def _check_length(env: lmdb.Environment, data_dir: Path) -> None:
     if size_bytes < expected_bytes and page_problems(data_dir):
         reason = f"{DATA_NAME} has {size_bytes} bytes and should have {expected_bytes}"
         raise damaged(data_dir, reason)
+
+
+def _check_pages(data_dir: Path) -> None:
+    size_bytes = (data_dir / DATA_NAME).stat().st_size
+    if size_bytes > limits.VERIFY_BYTES_MAX:
+        log.warning(
+            "action=pages_not_verified bytes=%d; it would take long: let `fanlog doctor` do it",
+            size_bytes,
+        )
+        return
+    for problem in page_problems(data_dir):
+        if not pages.is_harmless(problem):
+            raise damaged(data_dir, problem)
 
 
 def make(data_dir: Path) -> None:

@@ -1,0 +1,116 @@
+"""LMDB's pages, judged without LMDB, which trusts them. At rest only.
+
+A flipped bit in a page of a tree may make LMDB abort the process, lose entries without a word, or
+use a page again that is in use. So the structure of a file is verified before it is trusted; the
+verifier comes with `lmdb`, and this module adds the one thing it cannot know.
+
+LMDB keeps two meta pages and believes the one with the higher transaction number. A flipped bit in
+that number makes it believe the other: the last commit is gone, and every page is in order. But
+each meta page leads to our own record of the last commit, which has a checksum. If the page that is
+not believed leads to a later one, the file has been rolled back. A crash cannot look like this: the
+pages that the older meta page leads to are not used again before it is overwritten.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from lmdb import verify
+
+from fanlog.log import envelope
+from fanlog.log.envelope import Kind, Record
+
+#: Pages that LMDB has lost count of: they are never used again, and nothing else is wrong.
+_HARMLESS = "neither reachable nor in the freeDB"
+
+# Of LMDB 0.9, in the byte order of the machine. A page's header: number, pad, flags, and where its
+# free space begins and ends. Behind it, on a meta page: magic, version, address, map size, the tree
+# of free pages, the main tree, last page, transaction. A tree: pad (of the free one: page size),
+# flags, depth, counts, root. A node: length of its value in two halves, flags, length of its key.
+_PAGE = struct.Struct("=QHHHH")
+_META = struct.Struct("=IIQQ48s48sQQ")
+_TREE = struct.Struct("=IHHQQQQQ")
+_NODE = struct.Struct("=HHHH")
+_POINTER = struct.Struct("=H")
+
+_LEAF = 2
+_PLAIN, _TREE_NODE = 0, 2
+
+
+class _Meta(NamedTuple):
+    transaction: int
+    #: Our record of the last commit that this meta page leads to; None when there is none.
+    last: Record | None
+
+
+def problems(path: Path, *, facts: bytes, last: bytes) -> list[str]:
+    """What is wrong with a data file; a sentence for each thing.
+
+    `facts` is the database, and `last` the key in it, of our record of the last commit.
+    """
+    try:
+        found: list[str] = verify.verify(str(path), subdir=False)  # type: ignore[no-untyped-call]
+    except verify.VerifyError as error:
+        return [str(error)]
+    if not found and (rollback := _rollback(path, facts, last)):
+        found = [rollback]
+    return found
+
+
+def is_harmless(problem: str) -> bool:
+    """Whether a broker can live with it: space is lost, and nothing else."""
+    return _HARMLESS in problem
+
+
+def _rollback(path: Path, facts: bytes, last: bytes) -> str:
+    other, believed = sorted(_metas(path, facts, last), key=lambda meta: meta.transaction)
+    if believed.last is None or other.last is None:
+        return ""
+    if believed.last.sequence >= other.last.sequence:
+        return ""
+    return (
+        f"the meta page of transaction {believed.transaction}, which LMDB believes, leads to "
+        f"commit {believed.last.sequence}, the other one to the later {other.last.sequence}"
+    )
+
+
+def _metas(path: Path, facts: bytes, last: bytes) -> list[_Meta]:
+    with path.open("rb") as file:
+        head = file.read(_PAGE.size + _META.size)
+        page_bytes = _TREE.unpack(_META.unpack_from(head, _PAGE.size)[4])[0]
+
+        def read(number: int) -> bytes:
+            file.seek(number * page_bytes)
+            return file.read(page_bytes)
+
+        return [_meta(read, number, facts, last) for number in (0, 1)]
+
+
+def _meta(read: Callable[[int], bytes], number: int, facts: bytes, last: bytes) -> _Meta:
+    *_, main, _, transaction = _META.unpack_from(read(number), _PAGE.size)
+    try:
+        databases = _leaf(read(_TREE.unpack(main)[-1]), _TREE_NODE)
+        entries = _leaf(read(_TREE.unpack(databases[facts])[-1]), _PLAIN)
+        record = envelope.decode(entries[last])
+    except (struct.error, KeyError, ValueError, OSError):
+        # The older meta page of a new file leads nowhere; a wild one proves nothing.
+        return _Meta(transaction, None)
+    return _Meta(transaction, record if record.kind is Kind.META else None)
+
+
+def _leaf(page: bytes, kind: int) -> dict[bytes, bytes]:
+    """Entries of a leaf whose nodes are of one kind; few databases and facts fit on one page."""
+    _, _, flags, lower, _ = _PAGE.unpack_from(page)
+    entries: dict[bytes, bytes] = {}
+    if flags != _LEAF:
+        return entries
+    for (position,) in _POINTER.iter_unpack(page[_PAGE.size : lower]):
+        low, high, node_kind, key_bytes = _NODE.unpack_from(page, position)
+        middle = position + _NODE.size + key_bytes
+        if node_kind == kind:
+            key = page[position + _NODE.size : middle]
+            entries[key] = page[middle : middle + (low | high << 16)]
+    return entries

@@ -1,0 +1,119 @@
+"""LMDB's pages with flipped bits: named before LMDB is let near them."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+
+from fanlog import limits
+from fanlog.errors import DataLoss
+from fanlog.log import folder
+from fanlog.log.embedded import EmbeddedLog
+from fanlog.log.salvage import salvage
+from fanlog.testing.conformance import ONE, Author
+
+PAGE = 4096
+#: Where the transaction number stands on a meta page.
+TRANSACTION = 144
+
+
+@pytest.fixture
+def filled(data_dir: Path) -> Path:
+    log = EmbeddedLog(data_dir)
+    for number in range(40):
+        Author(log).publish(ONE, b"%d" % number * 500)
+        Author(log).commit(state={b"key-%d" % number: b"x" * 300})
+    log.close()
+    return data_dir / folder.DATA_NAME
+
+
+def flip(path: Path, position: int, bit: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def transactions(path: Path) -> list[int]:
+    content = path.read_bytes()
+    return [struct.unpack_from("=Q", content, page * PAGE + TRANSACTION)[0] for page in (0, 1)]
+
+
+@pytest.mark.parametrize("bit", range(1, 64))
+def test_a_meta_page_that_lost_its_turn_is_noticed(filled: Path, bit: int):
+    """LMDB would go back to the commit before, and every page would be in order."""
+    before = transactions(filled)
+    newest = before.index(max(before))
+    for page in (0, 1):
+        flip(filled, page * PAGE + TRANSACTION + bit // 8, bit % 8)
+        after = transactions(filled)
+        if after.index(max(after)) == newest:
+            EmbeddedLog(filled.parent).close()
+            # Opening wrote nothing: this is still the very file.
+            assert transactions(filled) == after
+        else:
+            with pytest.raises(
+                DataLoss, match=r"leads to commit 79, the other one to the later 80"
+            ):
+                EmbeddedLog(filled.parent)
+        flip(filled, page * PAGE + TRANSACTION + bit // 8, bit % 8)
+
+
+def test_what_a_rollback_hid_is_salvaged(filled: Path, tmp_path: Path):
+    log = EmbeddedLog(filled.parent)
+    Author(log).publish(ONE, b"the last")
+    sequence = log.last_sequence
+    log.close()
+    newest = transactions(filled).index(max(transactions(filled)))
+    flip(filled, newest * PAGE + TRANSACTION, 5)
+    flip(filled, newest * PAGE + TRANSACTION, 6)
+    if transactions(filled).index(max(transactions(filled))) == newest:
+        pytest.fail("the test did not lower the number")
+    report = salvage(filled.parent, tmp_path / "out")
+    assert report.is_healthy
+    assert report.last_sequence == sequence
+
+
+def test_a_damaged_tree_stops_the_broker(filled: Path):
+    content = filled.read_bytes()
+    leaf = next(
+        page
+        for page in range(2, len(content) // PAGE)
+        if struct.unpack_from("=QHH", content, page * PAGE)[::2] == (page, 2)
+    )
+    flip(filled, leaf * PAGE + 12, 3)
+    if not folder.page_problems(filled.parent):
+        flip(filled, leaf * PAGE, 0)
+    before = filled.read_bytes()
+    with pytest.raises(DataLoss, match="doctor --salvage"):
+        EmbeddedLog(filled.parent)
+    assert filled.read_bytes() == before
+
+
+def test_a_very_large_file_is_not_verified_when_it_is_opened(
+    filled: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def never(_: Path) -> list[str]:
+        raise AssertionError
+
+    monkeypatch.setattr(folder, "page_problems", never)
+    monkeypatch.setattr(limits, "VERIFY_BYTES_MAX", filled.stat().st_size - 1)
+    EmbeddedLog(filled.parent).close()
+    assert "action=pages_not_verified" in caplog.text
+
+
+def test_pages_that_only_leaked_do_no_harm(filled: Path, monkeypatch: pytest.MonkeyPatch):
+    leak = "3 page(s) are neither reachable nor in the freeDB -- a leak (first: page 7)"
+    monkeypatch.setattr(folder, "page_problems", lambda _: [leak])
+    EmbeddedLog(filled.parent).close()
+    monkeypatch.setattr(folder, "page_problems", lambda _: [leak, "another"])
+    with pytest.raises(DataLoss, match="another"):
+        EmbeddedLog(filled.parent)
+
+
+def test_an_empty_file_is_a_new_log(data_dir: Path):
+    data_dir.mkdir()
+    os.close(os.open(data_dir / folder.DATA_NAME, os.O_CREAT | os.O_WRONLY))
+    EmbeddedLog(data_dir).close()
