@@ -1,0 +1,354 @@
+"""A small broker, the same for every input: real handlers, memory under it, a clock by hand.
+
+    projects/test/topics/     orders, letters
+    projects/test/subscriptions/
+        plain     at least once
+        ordered   by ordering key
+        once      exactly once
+        failing   dead letters to `letters` after two attempts
+        detached  from its topic
+    projects/test/snapshots/  monday, of plain
+
+`orders` holds six messages. Nothing waits for a real clock: when all there is to do is to wait,
+the clock moves on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import cache
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import grpc
+
+from fanlog.broker.broker import Broker
+from fanlog.broker.clock import ManualClock
+from fanlog.broker.committer import InlineCommitter
+from fanlog.broker.hard_state import HardState
+from fanlog.core.cursor import Cursor
+from fanlog.core.records import SnapshotRecord, SubscriptionRecord, TopicRecord
+from fanlog.log.api import Commit
+from fanlog.log.memory import MemoryLog
+from fanlog.server.grpc_api import PUBLISHER, SUBSCRIBER, handlers
+from fanlog.wire import types
+from fanlog.wire.forward import compose
+
+T = TypeVar("T")
+
+TOPIC = "projects/test/topics/orders"
+LETTERS = "projects/test/topics/letters"
+SUBSCRIPTIONS = {
+    name: f"projects/test/subscriptions/{name}"
+    for name in ("plain", "ordered", "once", "failing", "detached")
+}
+SNAPSHOT = "projects/test/snapshots/monday"
+IDENTITY = b"fuzz fuzz fuzz f"
+
+#: Answers of a broker that is well. UNKNOWN, INTERNAL and DATA_LOSS would be ours.
+STATUSES = frozenset(
+    {
+        grpc.StatusCode.OK,
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.NOT_FOUND,
+        grpc.StatusCode.ALREADY_EXISTS,
+        grpc.StatusCode.FAILED_PRECONDITION,
+        grpc.StatusCode.OUT_OF_RANGE,
+        grpc.StatusCode.UNIMPLEMENTED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+    }
+)
+#: What gRPC clients accept in trailers unless told otherwise, less what else stands in them.
+TRAILERS_BYTES_MAX = 8 * 1024 - 256
+
+#: Turns of the loop after which whoever is not done waits for the clock.
+_TURNS = 60
+#: Longer than any wait of a request; so often at most.
+_STEP_S, _STEPS_MAX = 31.0, 20
+
+
+class Aborted(Exception):
+    """A call ended with a status."""
+
+
+class Context:
+    """The server's side of one call."""
+
+    def __init__(self, user_agent: str = "grpc-python/1") -> None:
+        self.status: grpc.StatusCode = grpc.StatusCode.OK
+        self.requests: asyncio.Queue[Any] = asyncio.Queue()
+        self.answers: list[bytes] = []
+        self._user_agent = user_agent
+
+    def time_remaining(self) -> float | None:
+        return None
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return (("user-agent", self._user_agent),)
+
+    async def abort_with_status(self, status: Any) -> None:
+        self.status = status.code
+        cause = sys.exc_info()[1]
+        if status.code not in STATUSES:
+            raise AssertionError(f"{status.code.name}: {status.details}") from cause
+        assert status.details
+        ((key, details),) = status.trailing_metadata
+        size = len(quote(status.details, safe=" ")) + len(key) + len(base64.b64encode(details))
+        assert size <= TRAILERS_BYTES_MAX, f"{size} bytes of trailers: {status.details}"
+        raise Aborted(status.details)
+
+    async def read(self) -> Any:
+        return await self.requests.get()
+
+    async def write(self, answer: bytes) -> None:
+        types.StreamingPullResponse.FromString(answer)
+        self.answers.append(answer)
+
+
+class World:
+    """One broker for one input. Make it with `run`."""
+
+    def __init__(self, store: MemoryLog) -> None:
+        self.store = store
+        self.clock = ManualClock()
+        self.broker = Broker(
+            store, InlineCommitter(store), self.clock, compose=compose, jitter=lambda: 0.5
+        )
+        self._handlers = handlers(self.broker)
+        self.prefixes: dict[str, str] = {}
+        self.has_waited = False
+
+    @classmethod
+    def run(cls, story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+        """Tell a story in a world of its own, and check that it is whole at the end."""
+        cls._told(_furnished(), story)
+
+    @classmethod
+    def _told(cls, commits: list[Commit], story: Callable[[World], Awaitable[None]]) -> None:
+        store = MemoryLog(identity=IDENTITY)
+        for commit in commits:
+            store.commit(commit)
+        failures: list[dict[str, Any]] = []
+
+        async def told() -> None:
+            asyncio.get_running_loop().set_exception_handler(
+                lambda _, context: failures.append(context)
+            )
+            world = cls(store)
+            await world.finish(world.broker.start())
+            try:
+                await story(world)
+                await world.settle()
+                loaded = HardState.load(store.state())
+                assert facts(world.broker.hard) == facts(loaded), "memory and log differ"
+            finally:
+                await world.finish(world.broker.stop())
+
+        disabled = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)
+        try:
+            with asyncio.Runner() as runner:
+                runner.run(told())
+        finally:
+            logging.disable(disabled)
+        for failure in failures:
+            raise AssertionError(failure["message"]) from failure.get("exception")
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await work on a clock that moves when nothing else does; never for ever."""
+        task = asyncio.ensure_future(work)
+        for _ in range(_STEPS_MAX):
+            await self.turn(task)
+            if task.done():
+                return await task
+            self.has_waited = True
+            self.clock.advance(_STEP_S)
+        task.cancel()
+        raise AssertionError(f"hangs: not done after {_STEPS_MAX * _STEP_S:.0f} s of its time")
+
+    async def turn(self, task: asyncio.Future[Any] | None = None) -> None:
+        """Let the loop do what it has to do."""
+        for _ in range(_TURNS):
+            if task is not None and task.done():
+                return
+            await asyncio.sleep(0)
+
+    async def settle(self) -> None:
+        await self.finish(self.broker.writer.drain())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await self.finish(self.broker.writer.drain())
+
+    async def call(self, method: str, raw: bytes, context: Context | None = None) -> bytes | None:
+        """Call a unary method by its name; None when it was refused."""
+        handler: Any = self.handler(method)
+        try:
+            answer: bytes = await self.finish(handler.unary_unary(raw, context or Context()))
+        except Aborted:
+            return None
+        if method == "Pull":
+            self._note_prefix(types.PullRequest.FromString(raw).subscription, answer)
+        return answer
+
+    def handler(self, method: str) -> Any:
+        details = _Details(f"/{SERVICES[method]}/{method}")
+        for handler in self._handlers:
+            found = handler.service(details)
+            if found is not None:
+                return found
+        raise LookupError(method)
+
+    def note_answers(self, subscription: str, context: Context) -> None:
+        for answer in context.answers:
+            self._note_prefix(subscription, answer)
+
+    def resolved(self, raw: bytes) -> bytes:
+        """Put the last ack ids' prefix where a request says so, see `placeholder`."""
+        for name, full in SUBSCRIPTIONS.items():
+            prefix = self.prefixes.get(full)
+            if prefix is not None:
+                raw = raw.replace(placeholder(name), prefix.encode())
+        return raw
+
+    def _note_prefix(self, subscription: str, answer: bytes) -> None:
+        for received in types.PullResponse.FromString(answer).received_messages:
+            self.prefixes[subscription] = received.ack_id[:-12]
+
+
+class _Details:
+    invocation_metadata: tuple[tuple[str, str | bytes], ...] = ()
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+
+
+def placeholder(name: str) -> bytes:
+    """What stands in a request for the prefix of the ack ids last got from a subscription.
+
+    As long as such a prefix, so that the lengths around it stay right.
+    """
+    return f"<{name}>".ljust(40, ".").encode()
+
+
+def facts(hard: HardState) -> list[object]:
+    """Hard state as values that can be compared."""
+    catalog = hard.catalog
+    found: list[object] = [TopicRecord(topic.id, topic).value() for topic in catalog.topics()]
+    found += [SubscriptionRecord(one.id, one).value() for one in catalog.subscriptions()]
+    found += [SnapshotRecord(one.id, one).value() for one in catalog.snapshots()]
+    cursors: list[tuple[int, int, Cursor]] = [
+        (share.settings.id, share.partition, share.cursor) for share in hard.shares()
+    ]
+    cursors += [
+        (snapshot.id, partition, hard.cursor_of(snapshot, partition))
+        for snapshot in catalog.snapshots()
+        for partition in snapshot.partitions
+    ]
+    found += [
+        (owner, partition, cursor.floor, sorted((n, tuple(b)) for n, b in cursor.chunks.items()))
+        for owner, partition, cursor in cursors
+    ]
+    return sorted(found, key=repr)
+
+
+class _Recording(MemoryLog):
+    def __init__(self) -> None:
+        super().__init__(identity=IDENTITY)
+        self.commits: list[Commit] = []
+
+    def commit(self, commit: Commit) -> None:
+        super().commit(commit)
+        self.commits.append(commit)
+
+
+@cache
+def _furnished() -> list[Commit]:
+    """The commits that make the world; made once, through the API."""
+    store = _Recording()
+
+    async def furnish() -> None:
+        world = World(store)
+        await world.finish(world.broker.start())
+        for method, message in FURNITURE:
+            answer = await world.call(method, message.SerializeToString())
+            assert answer is not None, method
+        await world.finish(world.broker.stop())
+
+    with asyncio.Runner() as runner:
+        runner.run(furnish())
+    return store.commits
+
+
+PUBLISHER_METHODS: dict[str, Any] = {
+    "CreateTopic": types.Topic,
+    "UpdateTopic": types.UpdateTopicRequest,
+    "Publish": types.PublishRequest,
+    "GetTopic": types.GetTopicRequest,
+    "ListTopics": types.ListTopicsRequest,
+    "ListTopicSubscriptions": types.ListTopicSubscriptionsRequest,
+    "ListTopicSnapshots": types.ListTopicSnapshotsRequest,
+    "DeleteTopic": types.DeleteTopicRequest,
+    "DetachSubscription": types.DetachSubscriptionRequest,
+}
+SUBSCRIBER_METHODS: dict[str, Any] = {
+    "CreateSubscription": types.Subscription,
+    "GetSubscription": types.GetSubscriptionRequest,
+    "UpdateSubscription": types.UpdateSubscriptionRequest,
+    "ListSubscriptions": types.ListSubscriptionsRequest,
+    "DeleteSubscription": types.DeleteSubscriptionRequest,
+    "ModifyAckDeadline": types.ModifyAckDeadlineRequest,
+    "Acknowledge": types.AcknowledgeRequest,
+    "Pull": types.PullRequest,
+    "ModifyPushConfig": types.ModifyPushConfigRequest,
+    "GetSnapshot": types.GetSnapshotRequest,
+    "ListSnapshots": types.ListSnapshotsRequest,
+    "CreateSnapshot": types.CreateSnapshotRequest,
+    "UpdateSnapshot": types.UpdateSnapshotRequest,
+    "DeleteSnapshot": types.DeleteSnapshotRequest,
+    "Seek": types.SeekRequest,
+}
+#: Every unary method with its request; a seed names a method by its place here.
+METHODS = PUBLISHER_METHODS | SUBSCRIBER_METHODS
+SERVICES = dict.fromkeys(PUBLISHER_METHODS, PUBLISHER) | dict.fromkeys(
+    [*SUBSCRIBER_METHODS, "StreamingPull"], SUBSCRIBER
+)
+
+
+def _subscription(name: str, **settings: Any) -> tuple[str, Any]:
+    message = types.Subscription(name=SUBSCRIPTIONS[name], topic=TOPIC, **settings)
+    return "CreateSubscription", message
+
+
+FURNITURE: tuple[tuple[str, Any], ...] = (
+    ("CreateTopic", types.Topic(name=TOPIC)),
+    ("CreateTopic", types.Topic(name=LETTERS)),
+    _subscription("plain"),
+    _subscription("ordered", enable_message_ordering=True),
+    _subscription("once", enable_exactly_once_delivery=True),
+    _subscription(
+        "failing", dead_letter_policy={"dead_letter_topic": LETTERS, "max_delivery_attempts": 2}
+    ),
+    _subscription("detached"),
+    (
+        "Publish",
+        types.PublishRequest(
+            topic=TOPIC,
+            messages=[
+                {"data": b"%d" % n, "ordering_key": "k" * (n % 2), "attributes": {"n": str(n)}}
+                for n in range(6)
+            ],
+        ),
+    ),
+    (
+        "CreateSnapshot",
+        types.CreateSnapshotRequest(name=SNAPSHOT, subscription=SUBSCRIPTIONS["plain"]),
+    ),
+    (
+        "DetachSubscription",
+        types.DetachSubscriptionRequest(subscription=SUBSCRIPTIONS["detached"]),
+    ),
+)
