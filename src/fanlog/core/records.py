@@ -221,7 +221,7 @@ def decode(key: bytes, value: bytes) -> Record:
         )
     try:
         record = _decode(key[:1], key[1:], value[1:])
-    except (struct.error, ValueError, LookupError, TypeError) as error:
+    except (struct.error, ValueError, LookupError, TypeError, RecursionError) as error:
         raise DamagedRecord(f"state record {key!r} cannot be read: {error}") from error
     if record is None:
         raise UnknownRecord(f"state record {key!r} is of a kind this build does not know")
@@ -230,7 +230,7 @@ def decode(key: bytes, value: bytes) -> Record:
 
 def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
     match kind:
-        case Counters.KIND:
+        case Counters.KIND if not rest:
             return Counters(*_HEAD_VALUE.unpack(body))
         case TopicRecord.KIND:
             return TopicRecord(TopicId(_ID.unpack(rest)[0]), _topic(json.loads(body)))

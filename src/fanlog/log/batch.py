@@ -200,10 +200,10 @@ def decode(value: bytes | memoryview) -> Batch:
         key_hashes = _array("Q", view[position : position + _KEY_HASH_BYTES * header.message_count])
         position += _KEY_HASH_BYTES * header.message_count
     body_start = position + header.attributes_bytes
-    # What has passed its checksum is what `encode` wrote.
-    assert header.message_count > 0
-    assert starts[0] == 0
-    assert starts[-1] == header.body_bytes
+    # What has passed its checksum is what `encode` wrote, or what a publisher wrote into a message
+    # for a search of the file to find.
+    if not header.message_count or starts[0] or starts[-1] != header.body_bytes:
+        raise BatchDamaged("the slot table does not span the body")
     return Batch(
         topic=header.topic,
         partition=header.partition,
@@ -215,6 +215,16 @@ def decode(value: bytes | memoryview) -> Batch:
         attributes=_decode_attributes(view[position:body_start]),
         content=bytes(view[body_start:]),
     )
+
+
+def check_slots(batch: Batch) -> None:
+    """Look at every slot: what `encode` wrote passes, and need not be asked.
+
+    Raises:
+        BatchDamaged: A slot is smaller than the one before it.
+    """
+    if list(batch.starts) != sorted(batch.starts):
+        raise BatchDamaged("the slot table goes back")
 
 
 class _Run:
@@ -360,14 +370,20 @@ def _encode_attributes(attributes: Mapping[str, str]) -> bytes:
 
 
 def _decode_attributes(block: memoryview) -> Mapping[str, str]:
-    attributes = {}
-    position = 0
-    while position < len(block):
-        key_bytes, text_bytes = _ATTRIBUTE_LENGTHS.unpack_from(block, position)
-        middle = position + _ATTRIBUTE_LENGTHS.size + key_bytes
-        key = str(block[middle - key_bytes : middle], "utf-8")
-        position = middle + text_bytes
-        attributes[key] = str(block[middle:position], "utf-8")
+    attributes: dict[str, str] = {}
+    position = count = 0
+    try:
+        while position < len(block):
+            key_bytes, text_bytes = _ATTRIBUTE_LENGTHS.unpack_from(block, position)
+            middle = position + _ATTRIBUTE_LENGTHS.size + key_bytes
+            key = str(block[middle - key_bytes : middle], "utf-8")
+            position = middle + text_bytes
+            attributes[key] = str(block[middle:position], "utf-8")
+            count += 1
+    except (struct.error, UnicodeDecodeError) as error:
+        raise BatchDamaged(f"the attributes cannot be read: {error}") from error
+    if position != len(block) or count != len(attributes):
+        raise BatchDamaged("the attributes pass their end, or one is there twice")
     return attributes
 
 

@@ -89,6 +89,8 @@ def decode(value: bytes | memoryview) -> Record:
     (stored,) = _CHECKSUM.unpack_from(value, _HEAD.size)
     if crc32c(value[HEAD_BYTES:end], crc32c(value[: _HEAD.size])) != stored:
         raise EnvelopeDamaged("it fails its checksum")
+    if not key_bytes:
+        raise EnvelopeDamaged("it has no key")
     if version != FORMAT_VERSION or kind not in _KINDS:
         raise EnvelopeDamaged(
             f"format version {version} of kind {kind}: this build reads version {FORMAT_VERSION}"

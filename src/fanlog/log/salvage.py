@@ -21,6 +21,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
+import struct
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
@@ -31,7 +32,7 @@ import lmdb
 
 from fanlog.log import batch as codec
 from fanlog.log import envelope, folder, stored
-from fanlog.log.api import Bounds, Damaged
+from fanlog.log.api import KEY_BYTES_MAX, Bounds, Damaged
 from fanlog.log.batch import BatchDamaged
 from fanlog.log.doctor import InspectState, examine
 from fanlog.log.envelope import EnvelopeDamaged, Kind, Record
@@ -43,6 +44,8 @@ _MAGICS = re.compile(re.escape(codec.MAGIC) + b"|" + re.escape(envelope.MAGIC))
 
 #: Bytes written by one transaction of the new folder.
 _SLICE_BYTES = 64 * 1024 * 1024
+
+_IDENTITY_BYTES = 16
 
 
 class _Place(NamedTuple):
@@ -140,7 +143,7 @@ def _search_batch(view: memoryview, position: int, finds: _Finds) -> int:
     try:
         header = codec.decode_header(view[position : position + codec.HEADER_BYTES])
         end = position + header.value_bytes
-        codec.decode(view[position:end])
+        codec.check_slots(codec.decode(view[position:end]))
     except BatchDamaged:
         return position
     finds.places.append(_place(header, position))
@@ -152,8 +155,24 @@ def _search_record(view: memoryview, position: int, finds: _Finds) -> int:
         record = envelope.decode(view[position:])
     except EnvelopeDamaged:
         return position
+    if not _can_be_ours(record):
+        return position
     finds.add_record(record)
     return position + record.value_bytes
+
+
+def _can_be_ours(record: Record) -> bool:
+    """Whether a record has the shape of its kind: a publisher may have written it in a message."""
+    if record.kind is Kind.PARTITION:
+        try:
+            folder.parse_partition_key(record.key)
+            folder.parse_row(record.payload)
+        except struct.error:
+            return False
+    is_identity = record.kind is Kind.META and record.key == folder.META_IDENTITY
+    if is_identity and len(record.payload) != _IDENTITY_BYTES:
+        return False
+    return len(record.key) <= KEY_BYTES_MAX
 
 
 def _without_overlaps(
@@ -293,7 +312,8 @@ class _Builder:
         identity = finds.records.get((Kind.META, folder.META_IDENTITY))
         if identity is None:
             report.add("warning", "lost: the log's identity; it has a new one")
-        facts = Facts(os.urandom(16) if identity is None else identity.payload, *last, True)
+        known = os.urandom(_IDENTITY_BYTES) if identity is None else identity.payload
+        facts = Facts(known, *last, True)
         folder.write_facts(self._store, self._txn, facts)
         self._txn.commit()
         folder.sync_folder(self._out_dir)
