@@ -334,6 +334,8 @@ def _key_hashes(keys: Sequence[str]) -> list[int]:
 #: Digits of the offset in a message id; the partition's number stands before them.
 OFFSET_DIGITS = 12
 _OFFSET_MAX = 10**OFFSET_DIGITS
+#: Digits of the largest partition that a batch's header can name.
+_PARTITION_DIGITS_MAX = len(str(2**32 - 1))
 _DIGITS = tuple(b"%03d" % number for number in range(1_000))
 
 
@@ -351,9 +353,10 @@ def parse_message_id(text: str) -> tuple[int, int]:
         InvalidArgument: Not an id this service gives.
     """
     head, tail = text[:-OFFSET_DIGITS], text[-OFFSET_DIGITS:]
-    if not (head.isascii() and head.isdigit() and tail.isascii() and tail.isdigit()):
+    if not (text.isascii() and head.isdigit() and tail.isdigit()) or head[0] == "0":
         raise InvalidArgument(f"message id: {names.shown(text)} is not an id of this service")
-    if head[0] == "0":
+    # Longer than any: `int` would refuse it with an error of its own.
+    if len(head) > _PARTITION_DIGITS_MAX:
         raise InvalidArgument(f"message id: {names.shown(text)} is not an id of this service")
     return int(head), int(tail)
 

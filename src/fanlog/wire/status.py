@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc.code_pb2 import Code
 from google.rpc.error_details_pb2 import ErrorInfo
@@ -12,10 +14,15 @@ from fanlog.errors import AckIdsRefused, FanlogError
 #: Who speaks, in every ErrorInfo.
 DOMAIN = "fanlog"
 
-# A status travels in HTTP/2 trailers, of which gRPC clients accept 8 KiB unless told otherwise; the
-# details go in base64. What is left is for the sentence and the other trailers.
+# A status travels in HTTP/2 trailers, of which gRPC clients accept 8 KiB unless told otherwise. The
+# details, which repeat the sentence, go in base64; the sentence by itself goes with every byte that
+# is not printable ASCII written as three.
+_TRAILERS_BYTES_MAX = 7_800
 _DETAILS_BYTES_MAX = 5_000
 _MESSAGE_LENGTH_MAX = 1_000
+_MESSAGE_QUOTED_BYTES_MAX = 2_000
+#: Of the details, what is neither the sentence nor ack ids.
+_DETAILS_FRAME_BYTES = 120
 
 
 def rich_status(error: FanlogError) -> Status:
@@ -30,7 +37,7 @@ def rich_status(error: FanlogError) -> Status:
     The call must end with exactly this code and message: clients drop details that disagree.
     """
     code = error.grpc_status
-    message = error.message[:_MESSAGE_LENGTH_MAX]
+    message = _sentence(error)
     info = ErrorInfo(reason=error.code, domain=DOMAIN)
     if isinstance(error, AckIdsRefused):
         listed, unlisted = _split(error, message)
@@ -44,9 +51,24 @@ def rich_status(error: FanlogError) -> Status:
     return status
 
 
+def _sentence(error: FanlogError) -> str:
+    """The message, cut where trailers would have no room for it."""
+    message = error.message[:_MESSAGE_LENGTH_MAX]
+    if _quoted_bytes(message) <= _MESSAGE_QUOTED_BYTES_MAX:
+        return message
+    sizes = accumulate(map(_quoted_bytes, message))
+    return message[: sum(size <= _MESSAGE_QUOTED_BYTES_MAX for size in sizes)]
+
+
+def _quoted_bytes(text: str) -> int:
+    if text.isascii() and text.isprintable() and "%" not in text:
+        return len(text)
+    return sum(1 if " " <= c <= "~" and c != "%" else 3 * len(c.encode()) for c in text)
+
+
 def all_fit(error: AckIdsRefused) -> bool:
     """Whether the status of `error` names every ack id."""
-    _, unlisted = _split(error, error.message[:_MESSAGE_LENGTH_MAX])
+    _, unlisted = _split(error, _sentence(error))
     return not unlisted
 
 
@@ -55,7 +77,8 @@ def _split(error: AckIdsRefused, message: str) -> tuple[dict[str, str], dict[str
 
     A stale id that is not named would be sent again with all the others, and refused with them.
     """
-    room = _DETAILS_BYTES_MAX - len(message.encode())
+    room = (_TRAILERS_BYTES_MAX - _quoted_bytes(message)) * 3 // 4 - _DETAILS_FRAME_BYTES
+    room = min(room, _DETAILS_BYTES_MAX) - len(message.encode())
     listed: dict[str, str] = {}
     unlisted: dict[str, str] = {}
     for ack_id, failure in sorted(error.failures.items(), key=lambda one: _is_transient(one[1])):
