@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
-import math
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from fanlog import limits
-from fanlog.errors import ConfigError
+from fanlog import limits, names
+from fanlog.errors import ConfigError, InvalidArgument
 
 ENV_PREFIX = "FANLOG_"
 #: Names the TOML file; a flag `config` does the same and comes first.
@@ -115,7 +115,7 @@ def _from_file(path: Path) -> dict[str, Any]:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read the file {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not a TOML file: {error}") from error
     values = _checked(table, lambda name: f"{name!r} in {path}")
     # Paths in the file are relative to it, so that the server may start from anywhere.
@@ -173,13 +173,19 @@ def _text(value: object) -> str:
 
 
 def _project(value: object) -> str:
-    if not isinstance(value, str) or not value or "/" in value:
-        raise ValueError("must be a project id without slashes")
-    return value
+    if not isinstance(value, str):
+        raise ValueError("must be a project id")
+    try:
+        return names.parse_project(names.project_name(str(value)))
+    except InvalidArgument as error:
+        raise ValueError(
+            "must be a project id: printable characters without slashes, "
+            f"at most {limits.PROJECT_LENGTH_MAX}"
+        ) from error
 
 
 def _path(value: object) -> Path:
-    if not isinstance(value, str | Path) or not str(value):
+    if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
         raise ValueError("must be a path")
     return Path(value)
 
@@ -203,7 +209,10 @@ def _size_bytes(value: object) -> int:
 
 
 def _seconds(value: object) -> float:
-    if (not _is_integer(value) and not isinstance(value, float)) or not 0 <= value < math.inf:
+    if not _is_integer(value) and not isinstance(value, float):
+        raise ValueError("must be a number of seconds, 0 or more")
+    # Not compared with infinity: an integer may be below it and still too large for a float.
+    if not 0 <= value <= sys.float_info.max:
         raise ValueError("must be a number of seconds, 0 or more")
     return float(value)
 

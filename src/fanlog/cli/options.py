@@ -46,6 +46,8 @@ PROJECT = PROJECT_DEFAULT
 DATA_DIR = Path("data")
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+#: As long as protobuf's Duration, about ten thousand years.
+_DURATION_S_MAX = 315_576_000_000
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
@@ -90,28 +92,46 @@ def pairs(texts: Iterable[str] | None, option: str) -> dict[str, str]:
 def duration_s(text: str, option: str) -> float:
     """Read `90`, `90s`, `1m30s`, `12h` or `7d` as seconds."""
     if re.fullmatch(r"\d+(\.\d+)?", text):
-        return float(text)
-    if not re.fullmatch(f"({_DURATION.pattern})+", text):
+        seconds = float(text)
+    elif re.fullmatch(f"({_DURATION.pattern})+", text):
+        seconds = sum(float(count) * _UNITS_S[unit] for count, unit in _DURATION.findall(text))
+    else:
         raise InvalidArgument(
-            f"{option} {text!r} is not a duration; write 90s, 10m, 12h, 7d or seconds as a number"
+            f"{option} {names.shown(text)} is not a duration; "
+            "write 90s, 10m, 12h, 7d or seconds as a number"
         )
-    return sum(float(count) * _UNITS_S[unit] for count, unit in _DURATION.findall(text))
+    if seconds > _DURATION_S_MAX:
+        raise InvalidArgument(f"{option} {names.shown(text)} is longer than any duration may be")
+    return seconds
 
 
 def moment(text: str, option: str) -> datetime:
     """Read an RFC 3339 time, or a duration as that long ago."""
     if text[:1].isdigit() and _DURATION.match(text):
-        return datetime.now(UTC) - timedelta(seconds=duration_s(text, option))
+        ago = timedelta(seconds=duration_s(text, option))
+        try:
+            return datetime.now(UTC) - ago
+        except OverflowError as error:
+            raise _out_of_calendar(text, option) from error
     try:
         read = datetime.fromisoformat(text)
     except ValueError as error:
         raise InvalidArgument(
-            f"{option} {text!r} is not a time; write 2025-01-31T12:00:00Z,"
+            f"{option} {names.shown(text)} is not a time; write 2025-01-31T12:00:00Z,"
             " or 10m for ten minutes ago"
         ) from error
     if read.tzinfo is None:
-        raise InvalidArgument(f"{option} {text!r} has no time zone; end it with Z for UTC")
-    return read.astimezone(UTC)
+        raise InvalidArgument(
+            f"{option} {names.shown(text)} has no time zone; end it with Z for UTC"
+        )
+    try:
+        return read.astimezone(UTC)
+    except OverflowError as error:
+        raise _out_of_calendar(text, option) from error
+
+
+def _out_of_calendar(text: str, option: str) -> InvalidArgument:
+    return InvalidArgument(f"{option} {names.shown(text)} lies outside of the years 1 to 9999")
 
 
 def rfc3339(when: datetime) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fanlog import names
+from fanlog import limits, names
 from fanlog.cli import options
 from fanlog.cli.output import Output, resource
 from fanlog.errors import InvalidArgument
@@ -209,6 +209,10 @@ def _whole_s(text: str, option: str) -> int:
     seconds = options.duration_s(text, option)
     if not seconds.is_integer():
         raise InvalidArgument(f"{option} {text!r} must be whole seconds")
+    if seconds > limits.ACK_DEADLINE_S_MAX:
+        raise InvalidArgument(
+            f"{option} {text!r} is longer than the {limits.ACK_DEADLINE_S_MAX} seconds allowed"
+        )
     return int(seconds)
 
 

@@ -40,6 +40,21 @@ log = logging.getLogger("fanlog.resources")
 
 Spec = TypeVar("Spec")
 
+#: More than this is a mistake; a subscription with everything set has about thirty.
+_VALUES_MAX = 500_000
+
+#: What TOML and YAML raise besides their own errors: for what is nested too deep, and, YAML, for a
+#: value that is not what its tag says.
+_MALFORMED = (
+    yaml.YAMLError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    TypeError,
+    ArithmeticError,
+    RecursionError,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Resources:
@@ -59,7 +74,8 @@ def read_resources(path: Path, project: str) -> Resources:
     unknown = content.keys() - {"topics", "subscriptions"}
     if unknown:
         raise ConfigError(
-            f"{path}: {min(unknown)!r} is not known; a resources file has topics and subscriptions"
+            f"{path}: {min(map(str, unknown))!r} is not known; "
+            "a resources file has topics and subscriptions"
         )
     topics = [
         _spec(path, f"topic {name!r}", wire.topic_spec, types.Topic, name, value, project)
@@ -133,15 +149,30 @@ def _naming(path: Path, what: str) -> Iterator[None]:
 
 def _load(path: Path) -> Mapping[str, Any]:
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         content = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
     except OSError as error:
         raise ConfigError(f"resources file {path} cannot be read: {error.strerror}") from error
-    except (ValueError, yaml.YAMLError) as error:
+    except _MALFORMED as error:
         raise ConfigError(f"resources file {path} is malformed: {error}") from error
     if not isinstance(content, Mapping):
         raise ConfigError(f"{path}: a resources file is a table with topics and subscriptions")
+    _check_extent(path, content)
     return content
+
+
+def _check_extent(path: Path, content: object) -> None:
+    """With YAML's aliases a few lines stand for any number of values, or for themselves."""
+    waiting, count = [content], 0
+    while waiting:
+        value = waiting.pop()
+        count += 1
+        if count > _VALUES_MAX:
+            raise ConfigError(f"{path}: it has more than {_VALUES_MAX} values, aliases written out")
+        if isinstance(value, Mapping):
+            waiting.extend(value.values())
+        elif isinstance(value, list | tuple):
+            waiting.extend(value)
 
 
 def _section(path: Path, content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
