@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from fanlog import limits
@@ -41,17 +42,16 @@ RETENTIONS_S = (600.0, 3600.0, 86400.0, 604800.0)
 async def settle_in(world: World) -> None:
     """Make the first resources, before anybody else comes."""
     for number in range(world.temper.topics):
-        await _insist(world, lambda n=number: create_topic(world, topic(n)))
+        await _insist(world, partial(create_topic, world, topic(number)))
     if world.temper.dead_letters:
         for number in range(2):
-            await _insist(world, lambda n=number: create_topic(world, letters_topic(n)))
+            await _insist(world, partial(create_topic, world, letters_topic(number)))
             # Letters are read, too: by a subscription beyond those that others choose from.
             name = subscription(100 + number)
             spec = SubscriptionSpec(name=name, topic=letters_topic(number), expiration_ttl_s=None)
-            await _insist(world, lambda s=spec: create_subscription(world, s))
+            await _insist(world, partial(create_subscription, world, spec))
     for number in range(world.temper.subscriptions):
-        name = subscription(number)
-        await _insist(world, lambda n=name: create_subscription(world, some_spec(world, n)))
+        await _insist(world, partial(create_some, world, subscription(number)))
 
 
 async def _insist(world: World, work: Callable[[], Awaitable[None]]) -> None:
@@ -169,11 +169,15 @@ async def create_subscription(world: World, spec: SubscriptionSpec) -> None:
     )
 
 
+async def create_some(world: World, name: str) -> None:
+    await create_subscription(world, some_spec(world, name))
+
+
 async def create_anything(world: World) -> None:
     if world.rng.random() < 0.3:
         await create_topic(world, some_topic(world))
     else:
-        await create_subscription(world, some_spec(world, some_subscription(world)))
+        await create_some(world, some_subscription(world))
 
 
 async def update_subscription(world: World) -> None:
@@ -246,11 +250,16 @@ async def seek_to_time(world: World) -> None:
         time_s = 0.0
     elif rng.random() < 0.3 and (partition := _some_partition(world)):
         # The very moment of a publish: that message is not passed.
-        time_s = rng.choice(world.chronicle.log[partition]).publish_s
+        time_s = rng.choice(world.chronicle.log[partition]).publish_ns / 1e9
     time_ns = int(time_s * 1e9)
-    await _called(
-        world, "seek", name, SeekTo(time_ns=time_ns), lambda b: b.admin.seek_to_time(name, time_ns)
-    )
+
+    async def verb(broker: ObservedBroker) -> int:
+        """Seek; answers with the start of the log: what is below is gone for good."""
+        await broker.admin.seek_to_time(name, time_ns)
+        partitions = broker.hard.catalog.subscription(name).partitions
+        return world.store.bounds(partitions[0]).start
+
+    await _called(world, "seek", name, SeekTo(time_ns=time_ns), verb)
 
 
 def _some_partition(world: World) -> Any:
@@ -287,8 +296,8 @@ async def _called(
     detail: Any,
     work: Callable[[ObservedBroker], Awaitable[Any]],
 ) -> None:
-    async def served(broker: ObservedBroker) -> None:
+    async def served(broker: ObservedBroker) -> Any:
         world.operations += 1
-        await work(broker)
+        return await work(broker)
 
     await call(world, lambda: Op(verb, name, detail), served)

@@ -23,8 +23,8 @@ async def chaos(world: World) -> None:
             world.store.is_full = False
         if world.chance(odds.clock_step, "clock_step"):
             world.clock.step(rng.choice((-3600.0, -1.0, 1.0, 600.0)) * rng.random())
-        if world.chance(odds.freeze, "freeze"):
-            world.loop.jump(rng.choice((60.0, 700.0, 7200.0, 200_000.0)) * rng.random())
+        if world.chance(odds.freeze):
+            world.freeze(rng.choice((60.0, 700.0, 7200.0, 200_000.0)) * rng.random())
         if world.chance(odds.batch_damaged, "batch_damaged") and (all_ := world.store.batches()):
             world.rot(*rng.choice(all_))
 

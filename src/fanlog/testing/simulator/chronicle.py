@@ -86,7 +86,7 @@ class Message:
     at: int
     partition: PartitionId
     offset: Offset
-    publish_s: float
+    publish_ns: int
     key: str
     data: bytes
     #: The stored bytes: one `messages` field of a PublishRequest.
@@ -146,7 +146,7 @@ class Rotten:
 class Turn:
     """The broker lost its soft state, began or ended."""
 
-    what: Literal["crashed", "stopped", "commit failed", "started", "drain"]
+    what: Literal["crashed", "stopped", "commit failed", "started", "frozen", "drain"]
     life: int
 
 

@@ -271,7 +271,7 @@ class Stream:
             confirmation = response.modify_ack_deadline_confirmation
             refused = list(confirmation.invalid_ack_ids)
             said.append(self._note_confirmation("modify", confirmation.ack_ids, refused))
-        if not self.is_half_open:
+        if said and not self.is_half_open:
             self._answers.extend(said)
             _resolve(self._has_answer)
         if self._world.chance(self._world.odds.stream_slow, "stream_slow"):

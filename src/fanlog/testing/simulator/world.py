@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from fanlog.core import records as codec
 from fanlog.core.records import CursorHead, SnapshotRecord, SubscriptionRecord, TopicRecord
@@ -27,7 +27,6 @@ from fanlog.testing.simulator.chronicle import (
     Rotten,
     Turn,
 )
-from fanlog.testing.simulator.faults import Odds
 from fanlog.testing.simulator.life import Life, ObservedBroker, task_factory
 from fanlog.testing.simulator.loop import SimulatedClock, SimulatedLoop
 from fanlog.testing.simulator.store import SimulatedCommitter, SimulatedStore
@@ -58,7 +57,7 @@ class World:
         self.temper = Temper.drawn(self.rng)
         self.steps_left = self.temper.steps if steps is None else steps
         self.loop = SimulatedLoop()
-        self.loop.set_task_factory(task_factory)
+        self.loop.set_task_factory(cast(Any, task_factory))
         self.loop.set_exception_handler(self._on_exception)
         self.clock = SimulatedClock(self.loop)
         self.chronicle = Chronicle()
@@ -104,6 +103,12 @@ class World:
 
     def faulted(self, fault: str) -> None:
         self.faults[fault] = self.faults.get(fault, 0) + 1
+
+    def freeze(self, seconds: float) -> None:
+        """The process stands still, as under SIGSTOP; what was due meanwhile is late."""
+        self.faulted("freeze")
+        self.loop.jump(seconds)
+        self.chronicle.turn(Turn("frozen", self.lives), self.now)
 
     def new_consumer(self) -> int:
         self._consumers += 1
@@ -301,7 +306,7 @@ class World:
                         at=self.chronicle.at,
                         partition=append.partition,
                         offset=offset,
-                        publish_s=commit.publish_time_ns / 1e9,
+                        publish_ns=commit.publish_time_ns,
                         key=message.ordering_key,
                         data=message.data,
                         field=content[starts[i] : starts[i + 1]],

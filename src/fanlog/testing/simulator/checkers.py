@@ -1,0 +1,252 @@
+"""The promises, as predicates over what is known.
+
+Each is asked at the moment it speaks of, with the ledger as it stood just before; each gives the
+sentences of what broke it, none when it was kept. What is unknown accuses nobody. P1's other half
+(what is answered is on the disk) and P7, P8 and recovery are looked at while the world runs: see
+`clients`, `network` and `probes`. P6 is in the plot of a world: everything is drained within a
+bounded time although somebody is stuck, or `nothing_is_lost` finds what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fanlog.model import Offset, SubscriptionId
+from fanlog.testing.simulator.chronicle import AckRef, Delivered, Entry, Op
+from fanlog.testing.simulator.ledger import Card, Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A promise that was broken, and whom it concerns."""
+
+    promise: str
+    sentence: str
+    subscription: SubscriptionId
+    offset: Offset = -1
+
+    def __str__(self) -> str:
+        return f"{self.promise}: {self.sentence}"
+
+
+def nothing_is_lost(ledger: Ledger, end_s: float) -> Iterator[Violation]:
+    """P1, P2, P6: what stands in the log comes to every subscription that was there.
+
+    After the faults have ended, each message that is certainly open came in the drain. It may be
+    missing only if an ack of it was sent since it was last certainly reopened, a seek or a snapshot
+    may have passed it, its retention has ended, its dead letter was committed, or its batch rotted.
+    """
+    if ledger.settings.detached:
+        return
+    for card in ledger.cards:
+        if not card.is_drained and not ledger.is_excused(card, end_s):
+            yield Violation(
+                "P2",
+                f"{_name(ledger, card)} was never delivered, nor was it acknowledged",
+                ledger.id,
+                card.message.offset,
+            )
+
+
+def removed_lawfully(ledger: Ledger, entry: Entry, *, was_asked: bool) -> Iterator[Violation]:
+    """P2: a subscription goes when somebody deletes it, or when it was idle for its time."""
+    if was_asked or ledger.is_vague:
+        return
+    ttl_s = ledger.settings.expiration_ttl_s
+    idle_s = entry.time_s - ledger.used_s
+    if ttl_s is None or idle_s < ttl_s:
+        yield Violation("P2", f"{ledger.name} vanished after {idle_s:.0f} idle seconds", ledger.id)
+
+
+def one_letter(ledger: Ledger, card: Card, entry: Entry) -> Iterator[Violation]:
+    """P3: a message becomes a dead letter once, and not after its ack was confirmed."""
+    if 0 <= card.letter_at and ledger.seek_until < card.letter_at:
+        yield Violation(
+            "P3",
+            f"{_name(ledger, card)} became a dead letter at {card.letter_at} and again at "
+            f"{entry.at}",
+            ledger.id,
+            card.message.offset,
+        )
+    if 0 <= card.confirmed_at and ledger.seek_until < card.confirmed_at:
+        yield Violation(
+            "P3",
+            f"{_name(ledger, card)} became a dead letter at {entry.at}, after its ack was "
+            f"confirmed at {card.confirmed_at}",
+            ledger.id,
+            card.message.offset,
+        )
+
+
+def attempts_are_kept(
+    ledger: Ledger, card: Card, delivered: Delivered, attempt: int
+) -> Iterator[Violation]:
+    """P3: failed deliveries are counted, through restarts too, and dead letters do not come back.
+
+    A delivery shows one more than the failures that certainly counted, or a higher number.
+    """
+    settings = ledger.settings
+    if settings.dead_letter is not None and ledger.update_until < delivered.at:
+        if attempt < 1 + card.failures:
+            yield Violation(
+                "P3",
+                f"{_name(ledger, card)} came at {delivered.at} as attempt {attempt} after "
+                f"{card.failures} failures",
+                ledger.id,
+                card.message.offset,
+            )
+    if 0 <= card.letter_at and ledger.seek_until < card.letter_at:
+        yield Violation(
+            "P3",
+            f"{_name(ledger, card)} came at {delivered.at}, after it became a dead letter at "
+            f"{card.letter_at}",
+            ledger.id,
+            card.message.offset,
+        )
+
+
+def order_is_kept(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[Violation]:
+    """P4: the outstanding messages of a key are a run from its first open one, with one consumer.
+
+    When a message of a key is delivered, every earlier one that is certainly open is outstanding
+    with the same consumer, delivered before it, its lease live; nothing of the key is outstanding
+    with anybody else; and with strict ordering nothing else of the key is outstanding at all.
+    """
+    settings, message = ledger.settings, card.message
+    if not settings.enable_message_ordering or not message.key:
+        return
+    now = delivered.decided_s
+    for earlier in ledger.open_before(card):
+        if ledger.is_excused(earlier, now) or ledger.is_letter(earlier, delivered.at):
+            continue
+        lease = earlier.lease
+        is_held = lease is not None and lease.consumer == delivered.consumer and not lease.is_over
+        if is_held and lease is not None and lease.hi_s < now and ledger.thawed_s != now:
+            is_held = False
+        if not is_held:
+            yield Violation(
+                "P4",
+                f"{_name(ledger, card)} came at {delivered.at}, before "
+                f"{earlier.message.offset} of its key {message.key}",
+                ledger.id,
+                message.offset,
+            )
+            return
+    for other in ledger.of_key(card):
+        lease = other.lease
+        assert lease is not None
+        if card.lease is not None and other.message.offset > message.offset:
+            # This one came back, and so did all after it of its key.
+            continue
+        is_elsewhere = lease.consumer != delivered.consumer
+        if not is_elsewhere and settings.ordering != "strict":
+            continue
+        if lease.is_live(now) and not ledger.is_excused(other, now):
+            yield Violation(
+                "P4",
+                f"{_name(ledger, card)} came at {delivered.at} while {other.message.offset} of its "
+                f"key {message.key} was outstanding",
+                ledger.id,
+                message.offset,
+            )
+            return
+
+
+def exactly_once(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[Violation]:
+    """P5: an ack that was confirmed is final, and while a lease lives nobody else gets the message.
+
+    Confirmed acks are final on every subscription where they cannot be early: without ordering,
+    also at least once.
+    """
+    if (
+        0 <= card.confirmed_at
+        and delivered.generation > card.confirmed_generation
+        and ledger.seek_until < card.confirmed_at
+    ):
+        yield Violation(
+            "P5" if ledger.settings.enable_exactly_once else "P2",
+            f"{_name(ledger, card)} came at {delivered.at}, after its ack was confirmed at "
+            f"{card.confirmed_at}",
+            ledger.id,
+            card.message.offset,
+        )
+    lease = card.lease
+    if lease is None or not ledger.is_exactly_once(delivered.at):
+        return
+    if lease.is_live(delivered.decided_s):
+        yield Violation(
+            "P5",
+            f"{_name(ledger, card)} came at {delivered.at} while the lease of generation "
+            f"{lease.generation:x} lived for another {lease.lo_s - delivered.decided_s:.3f} s",
+            ledger.id,
+            card.message.offset,
+        )
+
+
+def acks_are_of_live_leases(
+    ledger: Ledger, op: Op, pairs: Sequence[tuple[AckRef, Card]]
+) -> Iterator[Violation]:
+    """P5: an ack of a lease that is over is refused, and so is one ahead of its key."""
+    together = {ref.offset for ref, _ in pairs}
+    for ref, card in pairs:
+        why = _why_dead(ledger, op, ref, card)
+        if why:
+            yield Violation(
+                "P5",
+                f"the ack of {_name(ledger, card)} begun at {op.begun_at} was confirmed although "
+                f"{why}",
+                ledger.id,
+                ref.offset,
+            )
+        if not ledger.settings.enable_message_ordering or not card.message.key:
+            continue
+        for earlier in ledger.open_before(card):
+            if earlier.message.offset in together or ledger.is_excused(earlier, op.ended_s):
+                continue
+            yield Violation(
+                "P5",
+                f"the ack of {_name(ledger, card)} begun at {op.begun_at} was confirmed ahead of "
+                f"{earlier.message.offset} of its key {card.message.key}",
+                ledger.id,
+                ref.offset,
+            )
+
+
+def _why_dead(ledger: Ledger, op: Op, ref: AckRef, card: Card) -> str:
+    lease = card.lease
+    if lease is None:
+        return ""
+    if ref.generation < lease.generation <= op.begun_generation:
+        return "it was delivered again before"
+    if lease.generation == ref.generation:
+        if lease.hi_s < op.begun_s:
+            return "its lease had run out"
+        if lease.is_over:
+            return "its lease was over"
+    if 0 <= card.confirmed_at < op.begun_at and ledger.seek_until < card.confirmed_at:
+        return "it was confirmed before"
+    return ""
+
+
+def credit_is_kept(ledger: Ledger, delivered: Delivered) -> Iterator[Violation]:
+    """P8: a stream never holds more than the credit it asked for."""
+    held = sum(
+        1
+        for card in ledger.cards
+        if card.lease is not None
+        and card.lease.consumer == delivered.consumer
+        and card.lease.is_live(delivered.decided_s)
+        and not ledger.is_excused(card, delivered.decided_s)
+    )
+    if held > delivered.credit:
+        yield Violation(
+            "P8",
+            f"consumer {delivered.consumer} holds {held} messages of {ledger.name} and asked for "
+            f"{delivered.credit}",
+            ledger.id,
+        )
+
+
+def _name(ledger: Ledger, card: Card) -> str:
+    return f"message {card.message.offset} on subscription {ledger.id}"

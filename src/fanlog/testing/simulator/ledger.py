@@ -1,0 +1,245 @@
+"""What may be true of one subscription: built from the chronicle, in the order of decisions.
+
+A checker must not accuse where it does not know. So for each message the ledger keeps what may have
+closed it (the latest moment that could have happened) and what certainly reopened it (the earliest
+moment that could have been): a message is *maybe closed* when the first is later than the second,
+and *certainly open* otherwise. A lease is *certain* while nothing that could have ended it was even
+begun, and its deadline is known between two bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from fanlog.model import Offset, PartitionId, Subscription
+from fanlog.testing.simulator.chronicle import Delivered, Message
+
+#: Slack for comparisons of seconds that went through nanoseconds.
+EPSILON_S = 1e-3
+
+
+class Lease:
+    """The last delivery of a message."""
+
+    __slots__ = ("consumer", "decided_s", "generation", "hi_s", "is_certain", "is_over", "lo_s")
+
+    def __init__(self, delivered: Delivered) -> None:
+        self.consumer = delivered.consumer
+        self.generation = delivered.generation
+        self.decided_s = delivered.decided_s
+        #: The deadline lies between these.
+        self.lo_s = delivered.deadline_lo_s
+        self.hi_s = delivered.deadline_hi_s
+        #: Nothing but its deadline can have ended it.
+        self.is_certain = True
+        #: It certainly ended.
+        self.is_over = False
+
+    def is_live(self, now: float) -> bool:
+        """Whether it certainly lives."""
+        return self.is_certain and not self.is_over and self.lo_s > now
+
+
+class Card:
+    """What is known of one message on one subscription. Moments are numbers of entries."""
+
+    __slots__ = (
+        "ack_delivered",
+        "ack_until",
+        "closed_until",
+        "confirmed_at",
+        "confirmed_generation",
+        "failures",
+        "is_drained",
+        "is_rotten",
+        "lease",
+        "letter_at",
+        "message",
+        "opened_from",
+        "recalled_from",
+    )
+
+    def __init__(self, message: Message, closed_until: int) -> None:
+        self.message = message
+        #: Acks that may count: when the newest of their ids was handed out, and until when one of
+        #: them may have been decided.
+        self.ack_delivered = -1
+        self.ack_until = -1
+        #: Until when something other than an ack may have closed it.
+        self.closed_until = closed_until
+        #: Since when a seek has certainly reopened it. Ack ids from before are void.
+        self.opened_from = -1
+        #: Since when an ack ahead of its key is certainly forgotten.
+        self.recalled_from = -1
+        #: When an ack of it was confirmed, and the generation of that moment; -1 if none was.
+        self.confirmed_at = -1
+        self.confirmed_generation = -1
+        #: When its dead letter was committed.
+        self.letter_at = -1
+        #: Failed deliveries that certainly count, under the present dead letter policy.
+        self.failures = 0
+        self.lease: Lease | None = None
+        self.is_rotten = False
+        #: It came in the drain at the end.
+        self.is_drained = False
+
+    @property
+    def is_maybe_closed(self) -> bool:
+        if self.closed_until > self.opened_from:
+            return True
+        return self.ack_delivered > self.opened_from and self.ack_until > self.recalled_from
+
+    def close(self, until: int) -> None:
+        self.closed_until = max(self.closed_until, until)
+
+
+class Ledger:
+    """One subscription, from the commit that made it to the one that removes it."""
+
+    def __init__(self, settings: Subscription, floor: Offset, at: int, now: float) -> None:
+        self.id = settings.id
+        self.name = settings.name
+        assert len(settings.partitions) == 1, "a share in one partition is all there is yet"
+        self.partition: PartitionId = settings.partitions[0]
+        self.floor = floor
+        self.created_at = at
+        #: As last committed.
+        self.settings = settings
+        self.cards: list[Card] = []
+        #: Messages of each ordering key, in order; empty without ordering.
+        self.keys: dict[str, list[Card]] = {}
+        self._first_open: dict[str, int] = {}
+        #: When dead letters of its messages are committed, those to come included.
+        self.letters: Mapping[Offset, Sequence[int]] = {}
+        #: When each lease was handed out, by generation.
+        self.delivered_at: dict[int, int] = {}
+        #: Until when a seek, an update, a change of exactly-once may have been decided.
+        self.seek_until = -1
+        self.seek_begun = -1
+        self.update_until = -1
+        self.once_until = -1
+        self.used_s = now
+        #: Messages published before this may have expired, whatever the settings are now.
+        self._expired_s = 0.0
+        #: The last moment the process stood still: leases may be overdue just then.
+        self.thawed_s = 0.0
+        self.is_removed = False
+        #: Too much went on when it was made to say anything of it.
+        self.is_vague = False
+        #: How often a lease came into doubt.
+        self.doubts = 0
+
+    # Looking.
+
+    def card(self, offset: Offset) -> Card | None:
+        return self.cards[offset] if offset < len(self.cards) else None
+
+    def is_excused(self, card: Card, now: float) -> bool:
+        """Whether the subscription may do without the message now."""
+        return card.is_maybe_closed or card.is_rotten or self.is_expired(card, now)
+
+    def is_expired(self, card: Card, now: float) -> bool:
+        horizon_s = max(self._expired_s, now - self.settings.message_retention_s)
+        return card.message.publish_ns / 1e9 < horizon_s + EPSILON_S
+
+    def is_letter(self, card: Card, at: int) -> bool:
+        """Whether its dead letter was committed by then, and no seek has reopened it."""
+        committed = self.letters.get(card.message.offset, ())
+        return any(card.opened_from < letter < at for letter in committed)
+
+    def is_exactly_once(self, at: int) -> bool:
+        """Whether exactly-once is certainly on."""
+        return self.settings.enable_exactly_once and self.once_until < at
+
+    def is_at_least_once(self, at: int) -> bool:
+        return not self.settings.enable_exactly_once and self.once_until < at
+
+    def open_before(self, card: Card) -> Iterator[Card]:
+        """Messages of the same key, before this one, that are certainly not closed."""
+        cards = self.keys[card.message.key]
+        first = self._first_open.get(card.message.key, 0)
+        while first < len(cards) and cards[first].is_maybe_closed:
+            first += 1
+        self._first_open[card.message.key] = first
+        for other in cards[first:]:
+            if other.message.offset >= card.message.offset:
+                return
+            if not other.is_maybe_closed:
+                yield other
+
+    def of_key(self, card: Card) -> Iterator[Card]:
+        """Messages of the same key that were delivered and may be outstanding."""
+        for other in self.keys.get(card.message.key, ()):
+            if other.lease is not None and other is not card:
+                yield other
+
+    # Changing.
+
+    def add(self, message: Message) -> Card:
+        assert message.offset == len(self.cards)
+        card = Card(message, -1 if message.offset >= self.floor else self.created_at)
+        self.cards.append(card)
+        if self.settings.enable_message_ordering and message.key:
+            self.keys.setdefault(message.key, []).append(card)
+        return card
+
+    def reopened(self) -> None:
+        """Something below what was known to be closed is open again."""
+        self._first_open.clear()
+
+    def configure(self, settings: Subscription, now: float) -> None:
+        for retention_s in (self.settings.message_retention_s, settings.message_retention_s):
+            self._expired_s = max(self._expired_s, now - retention_s)
+        self.settings = settings
+
+    def doubt_leases(self) -> None:
+        """Every lease may have ended."""
+        self.doubts += 1
+        for card in self.cards:
+            if card.lease is not None:
+                card.lease.is_certain = False
+
+    def end_leases(self, generation: int) -> None:
+        """Every lease up to a generation has ended; later ones may have."""
+        self.doubts += 1
+        for card in self.cards:
+            if card.lease is not None:
+                card.lease.is_certain = False
+                if card.lease.generation <= generation:
+                    card.lease.is_over = True
+
+    def doubt_after(self, card: Card) -> None:
+        """The message may have come back, and with it all after it of its key."""
+        self.doubts += 1
+        if card.lease is not None:
+            card.lease.is_certain = False
+        for other in self.of_key(card):
+            if other.message.offset > card.message.offset:
+                assert other.lease is not None
+                other.lease.is_certain = False
+
+    def recall_after(self, card: Card, since: int, generation: int) -> None:
+        """The message certainly came back unacknowledged, after the lease of `generation`.
+
+        Leases up to that of those after it of its key are over, and acks of them are void.
+        """
+        self.doubts += 1
+        for other in self.keys.get(card.message.key, ()):
+            if other.message.offset > card.message.offset:
+                other.recalled_from = max(other.recalled_from, since)
+                if other.lease is not None:
+                    other.lease.is_certain = False
+                    if other.lease.generation <= generation:
+                        other.lease.is_over = True
+        self.reopened()
+
+    def recall_all(self, since: int) -> None:
+        """Soft state is gone: an ack that waited for an earlier one of its key is forgotten."""
+        for cards in self.keys.values():
+            is_behind = False
+            for card in cards:
+                if is_behind:
+                    card.recalled_from = max(card.recalled_from, since)
+                elif not card.is_maybe_closed and not card.is_rotten:
+                    is_behind = True
+        self.reopened()
