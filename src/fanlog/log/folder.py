@@ -120,6 +120,8 @@ def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
         DiskFull: There is no room to make it.
         ConfigError: The files cannot be opened.
     """
+    if not readonly:
+        _clear_unborn(data_dir / DATA_NAME)
     try:
         env = lmdb.open(
             str(data_dir),
@@ -143,6 +145,12 @@ def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
         raise write_error(error, f"the data folder {data_dir}", data_dir) from error
     except lmdb.Error as error:
         raise ConfigError(f"cannot open the data folder {data_dir}: {error}") from error
+
+
+def _clear_unborn(path: Path) -> None:
+    # LMDB would take a torn first write for a damaged file, and a broker would never start.
+    if path.exists() and path.stat().st_size and pages.is_unborn(path):
+        os.truncate(path, 0)
 
 
 def damaged(data_dir: Path, reason: str) -> DataLoss:

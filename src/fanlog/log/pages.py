@@ -13,6 +13,7 @@ pages that the older meta page leads to are not used again before it is overwrit
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 from lmdb import verify
 
+from fanlog.log import batch as codec
 from fanlog.log import envelope
 from fanlog.log.envelope import Kind, Record
 
@@ -35,6 +37,9 @@ _META = struct.Struct("=IIQQ48s48sQQ")
 _TREE = struct.Struct("=IHHQQQQQ")
 _NODE = struct.Struct("=HHHH")
 _POINTER = struct.Struct("=H")
+
+#: More than LMDB writes before it first syncs.
+_UNBORN_PAGES_MAX = 16
 
 _LEAF = 2
 _PLAIN, _TREE_NODE = 0, 2
@@ -63,6 +68,22 @@ def problems(path: Path, *, facts: bytes, last: bytes) -> list[str]:
 def is_harmless(problem: str) -> bool:
     """Whether a broker can live with it: space is lost, and nothing else."""
     return _HARMLESS in problem
+
+
+def is_unborn(path: Path) -> bool:
+    """Whether the power went before LMDB had made the file: nothing was ever in it.
+
+    Then neither of its meta pages has seen a transaction, and it holds a few pages without anything
+    of ours. Damage may look like the first; never like the second.
+    """
+    if path.stat().st_size > _UNBORN_PAGES_MAX * mmap.PAGESIZE:
+        return False
+    content = path.read_bytes()
+    if codec.MAGIC in content or envelope.MAGIC in content:
+        return False
+    content = content.ljust(2 * mmap.PAGESIZE, b"\0")
+    metas = (_META.unpack_from(content, page * mmap.PAGESIZE + _PAGE.size) for page in (0, 1))
+    return not any(transaction for *_, transaction in metas)
 
 
 def _rollback(path: Path, facts: bytes, last: bytes) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 from pathlib import Path
 
+import lmdb
 import pytest
 
 from fanlog import limits
@@ -20,14 +22,21 @@ PAGE = 4096
 TRANSACTION = 144
 
 
-@pytest.fixture
-def filled(data_dir: Path) -> Path:
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data_dir = tmp_path_factory.mktemp("template")
     log = EmbeddedLog(data_dir)
     for number in range(40):
         Author(log).publish(ONE, b"%d" % number * 500)
         Author(log).commit(state={b"key-%d" % number: b"x" * 300})
     log.close()
     return data_dir / folder.DATA_NAME
+
+
+@pytest.fixture
+def filled(template: Path, data_dir: Path) -> Path:
+    data_dir.mkdir()
+    return Path(shutil.copy(template, data_dir))
 
 
 def flip(path: Path, position: int, bit: int) -> None:
@@ -117,3 +126,38 @@ def test_an_empty_file_is_a_new_log(data_dir: Path):
     data_dir.mkdir()
     os.close(os.open(data_dir / folder.DATA_NAME, os.O_CREAT | os.O_WRONLY))
     EmbeddedLog(data_dir).close()
+
+
+@pytest.mark.parametrize("kept", [1, 200, 512, PAGE, PAGE + 512, 2 * PAGE])
+@pytest.mark.parametrize("torn", [0, 1])
+def test_power_that_went_while_the_file_was_made(data_dir: Path, kept: int, torn: int):
+    data_dir.mkdir()
+    lmdb.open(str(data_dir)).close()
+    path = data_dir / folder.DATA_NAME
+    content = bytearray(path.read_bytes())
+    assert len(content) == 2 * PAGE
+    content[torn * PAGE : torn * PAGE + 512] = bytes(512)
+    path.write_bytes(content[:kept])
+    EmbeddedLog(data_dir).close()
+
+
+def test_a_used_file_cut_down_to_its_meta_pages_is_not_taken_for_a_new_one(filled: Path):
+    os.truncate(filled, 2 * PAGE)
+    with pytest.raises(DataLoss, match="should have"):
+        EmbeddedLog(filled.parent)
+    os.truncate(filled, PAGE)
+    with pytest.raises(DataLoss):
+        EmbeddedLog(filled.parent)
+
+
+def test_a_used_file_without_meta_pages_is_left_for_salvage(data_dir: Path, tmp_path: Path):
+    log = EmbeddedLog(data_dir)
+    Author(log).publish(ONE, b"kept")
+    log.close()
+    path = data_dir / folder.DATA_NAME
+    path.write_bytes(bytes(2 * PAGE) + path.read_bytes()[2 * PAGE :])
+    before = path.read_bytes()
+    with pytest.raises(DataLoss):
+        EmbeddedLog(data_dir)
+    assert path.read_bytes() == before
+    assert salvage(data_dir, tmp_path / "out").message_count == 1
