@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,18 @@ def clean_environ() -> dict[str, str]:
 class Served:
     """A `fanlog serve` process, and commands run against it."""
 
-    def __init__(self, data_dir: Path, log_path: Path) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        log_path: Path,
+        *,
+        launcher: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
         self.data_dir = data_dir
+        #: A command that runs the server, such as a tracer, and variables for it.
+        self._launcher = launcher
+        self._environ = clean_environ() | dict(environ or {})
         self._log = log_path.open("ab")
         self.log_path = log_path
         self._process: subprocess.Popen[str] | None = None
@@ -41,11 +52,11 @@ class Served:
     def start(self, *flags: str) -> str:
         """Start the server, wait until it says it is ready, and give that line."""
         self._process = subprocess.Popen(
-            [*FANLOG, "serve", *PORTS, "--data-dir", str(self.data_dir), *flags],
+            [*self._launcher, *FANLOG, "serve", *PORTS, "--data-dir", str(self.data_dir), *flags],
             stdout=subprocess.PIPE,
             stderr=self._log,
             text=True,
-            env=clean_environ(),
+            env=self._environ,
         )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -53,6 +64,11 @@ class Served:
         assert ready, (line, self.log_path.read_text())
         self.endpoint, self.http = ready[1], ready[2]
         return line
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
         """Send a signal; give the exit status and what else was said on standard output."""
