@@ -5,8 +5,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 DATA   ?= ./data
+SOAK_MINUTES ?= 120
 
-.PHONY: setup run test check bench docs lock clean
+.PHONY: setup run test nightly soak check fuzz fuzz-seeds bench docs lock clean
 
 setup: $(STAMP)
 
@@ -24,7 +25,17 @@ run: setup
 
 # The whole suite. Two workers: what the smallest machine we care about has.
 test: setup
+	@scripts/test_tools.sh
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+# What takes minutes: more seeds, more damage.
+nightly: setup
+	@scripts/test_tools.sh
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m nightly $(PYTEST_ARGS)
+
+# A mixed load with restarts; memory and file descriptors must stay flat. SOAK_MINUTES=5 at night.
+soak: setup
+	cd tests && ../$(BIN)/python -m chaos.soak --minutes $(SOAK_MINUTES) $(SOAK_ARGS)
 
 check: setup
 	$(BIN)/ruff format --check .
@@ -32,6 +43,18 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n 2 -q -m "not slow" tests/test_tidy.py $(wildcard tests/unit tests/traces tests/property)
+
+# Searches for inputs that break something, so many seconds for each target (docs/internals/fuzzing.md).
+# Atheris is no part of the lock: where it cannot be had, Hypothesis searches.
+ATHERIS := build/fuzz/atheris
+SECONDS ?= 30
+fuzz: setup
+	@test -d $(ATHERIS) || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --only-binary :all: --target $(ATHERIS) atheris==3.0.0 || mkdir -p $(ATHERIS)
+	cd tests && PYTHONPATH=.:../$(ATHERIS) ../$(BIN)/python -m fuzz.drive --seconds $(SECONDS) $(FUZZ_ARGS) $(TARGET)
+
+fuzz-seeds: setup
+	cd tests && ../$(BIN)/python -m fuzz.seeds
 
 bench: setup
 	$(BIN)/python -m bench.run $(BENCH_ARGS)

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Sees to the programs that tests use beside Python: strace (what was synced before an answer left)
+# and libfaketime (clocks that step). Installs them where that can be done without asking, as root on
+# Debian and its kin; says what is missing otherwise, and never fails: tests that need them skip on a
+# laptop and fail in CI.
+set -u
+
+missing=()
+command -v strace > /dev/null || missing+=(strace)
+compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' > /dev/null || missing+=(libfaketime)
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+if [ "$(uname)" = Linux ] && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
+  echo "installing ${missing[*]} for the tests"
+  export DEBIAN_FRONTEND=noninteractive
+  install=(timeout 120 apt-get install -y -qq --no-install-recommends "${missing[@]}")
+  "${install[@]}" > /dev/null 2>&1 \
+    || { timeout 120 apt-get update -qq > /dev/null 2>&1 && "${install[@]}" > /dev/null 2>&1; } \
+    || echo "could not install ${missing[*]}; the tests that need them will say so" >&2
+else
+  echo "not installed: ${missing[*]}; tests that need them are skipped (on Debian: apt-get install)" >&2
+fi
+exit 0
