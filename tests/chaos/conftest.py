@@ -20,7 +20,7 @@ def missing(what: str) -> None:
     pytest.skip(f"{what}; scripts/test_tools.sh says how to get it")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def strace() -> None:
     """Needs a strace that may trace."""
     if shutil.which("strace") is None:

@@ -20,7 +20,7 @@ STRING_BYTES_MAX = 32 * 1024 * 1024
 
 CALLS = (
     "openat,lseek,write,writev,pwrite64,pwritev,pwritev2,ftruncate,fallocate,"
-    "fsync,fdatasync,msync,sync_file_range,sendmsg,sendto,recvmsg,recvfrom,read"
+    "fsync,fdatasync,msync,sync_file_range,sendmsg,sendto,recvmsg"
 )
 
 
@@ -69,7 +69,6 @@ _STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
 _RESULT = re.compile(r"\) += (-?\d+)(?:<[^>]*>)?[^()]*$")
 _DESCRIPTOR = re.compile(r"(\d+)<((?:[^>]|->)*)>")
 _SENDS = frozenset({"sendmsg", "sendto", "write"})
-_RECEIVES = frozenset({"recvmsg", "recvfrom", "read"})
 
 
 def read_trace(path: Path) -> list[Event]:
@@ -117,7 +116,7 @@ class _Reader:
             return
         descriptor = int(found[1])
         rest = arguments[found.end() : result.start()]
-        if name in _RECEIVES:
+        if name == "recvmsg":
             yield Received(descriptor, b"".join(_strings(rest)))
         elif _plain_path(found[2]).endswith(DATA_NAME.encode()):
             yield from self._on_data_file(name, descriptor, rest, value)
