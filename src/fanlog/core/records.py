@@ -13,10 +13,11 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from pyroaring import BitMap64
 
+from fanlog.core.shape import check_shape
 from fanlog.model import (
     DeadLetterPolicy,
     Offset,
@@ -32,6 +33,8 @@ from fanlog.model import (
 
 VERSION = 1
 _VERSION_BYTE = bytes([VERSION])
+
+Resource = TypeVar("Resource", Topic, Subscription, Snapshot)
 
 _ID = struct.Struct(">Q")
 _OWNER = struct.Struct(">QI")
@@ -233,13 +236,14 @@ def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
         case Counters.KIND if not rest:
             return Counters(*_HEAD_VALUE.unpack(body))
         case TopicRecord.KIND:
-            return TopicRecord(TopicId(_ID.unpack(rest)[0]), _topic(json.loads(body)))
+            topic = _checked(_topic(json.loads(body)), *_ID.unpack(rest))
+            return TopicRecord(topic.id, topic)
         case SubscriptionRecord.KIND:
-            return SubscriptionRecord(
-                SubscriptionId(_ID.unpack(rest)[0]), _subscription(json.loads(body))
-            )
+            subscription = _checked(_subscription(json.loads(body)), *_ID.unpack(rest))
+            return SubscriptionRecord(subscription.id, subscription)
         case SnapshotRecord.KIND:
-            return SnapshotRecord(SnapshotId(_ID.unpack(rest)[0]), _snapshot(json.loads(body)))
+            snapshot = _checked(_snapshot(json.loads(body)), *_ID.unpack(rest))
+            return SnapshotRecord(snapshot.id, snapshot)
         case CursorHead.KIND:
             owner, partition = _OWNER.unpack(rest)
             floor, fence = _HEAD_VALUE.unpack(body)
@@ -268,6 +272,13 @@ def _bitmap_bytes(bits: BitMap64) -> bytes:
 
 def _to_json(fields: dict[str, Any]) -> bytes:
     return _VERSION_BYTE + json.dumps(fields, separators=(",", ":")).encode()
+
+
+def _checked(value: Resource, resource_id: int) -> Resource:
+    check_shape(value)
+    if value.id != resource_id:
+        raise ValueError(f"its id is {value.id}, which is not that of its key")
+    return value
 
 
 def _topic(fields: dict[str, Any]) -> Topic:
