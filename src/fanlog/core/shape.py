@@ -14,7 +14,13 @@ from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 _Check = Callable[[Any], bool]
 
 #: A whole number is good enough where JSON is to have a float.
-_PLAIN = {bool: {bool}, int: {int}, str: {str}, NoneType: {NoneType}, float: {int, float}}
+_PLAIN: dict[Any, set[type[Any]]] = {
+    bool: {bool},
+    int: {int},
+    str: {str},
+    NoneType: {NoneType},
+    float: {int, float},
+}
 _CHECKS: dict[type[Any], list[tuple[str, _Check]]] = {}
 
 
@@ -43,7 +49,7 @@ def _check_of(hint: Any) -> _Check:
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         if all(_bare(one) in _PLAIN for one in args):
-            kinds = frozenset().union(*(_PLAIN[_bare(one)] for one in args))
+            kinds = {kind for one in args for kind in _PLAIN[_bare(one)]}
             return lambda value: type(value) in kinds
         choices = [_check_of(one) for one in args]
         return lambda value: any(fits(value) for fits in choices)
