@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fanlog.model import Offset, SubscriptionId
-from fanlog.testing.simulator.chronicle import AckRef, Delivered, Entry, Op
+from fanlog.testing.simulator.chronicle import NEVER, AckRef, Delivered, Entry, Op
 from fanlog.testing.simulator.ledger import Card, Ledger
 
 
@@ -40,7 +40,7 @@ def nothing_is_lost(ledger: Ledger, end_s: float) -> Iterator[Violation]:
     if ledger.settings.detached:
         return
     for card in ledger.cards:
-        if not card.is_drained and not ledger.is_excused(card, end_s):
+        if not card.is_drained and not ledger.is_excused(card, end_s, NEVER):
             yield Violation(
                 "P2",
                 f"{_name(ledger, card)} was never delivered, nor was it acknowledged",
@@ -87,7 +87,9 @@ def attempts_are_kept(
     A delivery shows one more than the failures that certainly counted, or a higher number.
     """
     settings = ledger.settings
-    if settings.dead_letter is not None and ledger.update_until < delivered.at:
+    # The number is looked up when the message leaves: something may have come between.
+    is_disturbed = any(card.failed_at < at < delivered.at for at in ledger.disturbed)
+    if settings.dead_letter is not None and not is_disturbed:
         if attempt < 1 + card.failures:
             yield Violation(
                 "P3",
@@ -118,12 +120,13 @@ def order_is_kept(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[
         return
     now = delivered.decided_s
     for earlier in ledger.open_before(card):
-        if ledger.is_excused(earlier, now) or ledger.is_letter(earlier, delivered.at):
+        if ledger.is_excused(earlier, now, delivered.at) or ledger.is_letter(earlier, delivered.at):
             continue
         lease = earlier.lease
-        is_held = lease is not None and lease.consumer == delivered.consumer and not lease.is_over
-        if is_held and lease is not None and lease.hi_s < now and ledger.thawed_s != now:
-            is_held = False
+        is_held = lease is not None and lease.consumer == delivered.consumer
+        if lease is not None and is_held:
+            is_overdue = lease.hi_s < now and ledger.thawed_s != now
+            is_held = lease.over_from > delivered.at and not is_overdue
         if not is_held:
             yield Violation(
                 "P4",
@@ -142,7 +145,7 @@ def order_is_kept(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[
         is_elsewhere = lease.consumer != delivered.consumer
         if not is_elsewhere and settings.ordering != "strict":
             continue
-        if lease.is_live(now) and not ledger.is_excused(other, now):
+        if lease.is_live(now) and not ledger.is_excused(other, now, delivered.at):
             yield Violation(
                 "P4",
                 f"{_name(ledger, card)} came at {delivered.at} while {other.message.offset} of its "
@@ -202,7 +205,9 @@ def acks_are_of_live_leases(
         if not ledger.settings.enable_message_ordering or not card.message.key:
             continue
         for earlier in ledger.open_before(card):
-            if earlier.message.offset in together or ledger.is_excused(earlier, op.ended_s):
+            if earlier.message.offset in together or ledger.seek_until > op.begun_at:
+                continue
+            if ledger.is_excused(earlier, op.ended_s, op.ended_at):
                 continue
             yield Violation(
                 "P5",
@@ -222,7 +227,7 @@ def _why_dead(ledger: Ledger, op: Op, ref: AckRef, card: Card) -> str:
     if lease.generation == ref.generation:
         if lease.hi_s < op.begun_s:
             return "its lease had run out"
-        if lease.is_over:
+        if lease.over_from < op.begun_at:
             return "its lease was over"
     if 0 <= card.confirmed_at < op.begun_at and ledger.seek_until < card.confirmed_at:
         return "it was confirmed before"
@@ -237,7 +242,7 @@ def credit_is_kept(ledger: Ledger, delivered: Delivered) -> Iterator[Violation]:
         if card.lease is not None
         and card.lease.consumer == delivered.consumer
         and card.lease.is_live(delivered.decided_s)
-        and not ledger.is_excused(card, delivered.decided_s)
+        and not ledger.is_excused(card, delivered.decided_s, delivered.at)
     )
     if held > delivered.credit:
         yield Violation(

@@ -76,7 +76,13 @@ class Op:
 
     @property
     def may_have_happened(self) -> bool:
+        """Whether it may have had an effect that lasts."""
         return self.outcome in ("ok", "cut", "running")
+
+    @property
+    def may_have_shown(self) -> bool:
+        """Whether it may have had an effect for a while: what fails at its commit had one."""
+        return self.outcome != "refused"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from fanlog.model import Offset, PartitionId, Subscription
-from fanlog.testing.simulator.chronicle import Delivered, Message
+from fanlog.testing.simulator.chronicle import NEVER, Delivered, Message, Op
 
 #: Slack for comparisons of seconds that went through nanoseconds.
 EPSILON_S = 1e-3
@@ -21,23 +21,26 @@ EPSILON_S = 1e-3
 class Lease:
     """The last delivery of a message."""
 
-    __slots__ = ("consumer", "decided_s", "generation", "hi_s", "is_certain", "is_over", "lo_s")
+    __slots__ = ("consumer", "generation", "hi_s", "is_certain", "lo_s", "over_from")
 
     def __init__(self, delivered: Delivered) -> None:
         self.consumer = delivered.consumer
         self.generation = delivered.generation
-        self.decided_s = delivered.decided_s
         #: The deadline lies between these.
         self.lo_s = delivered.deadline_lo_s
         self.hi_s = delivered.deadline_hi_s
         #: Nothing but its deadline can have ended it.
         self.is_certain = True
-        #: It certainly ended.
-        self.is_over = False
+        #: When it had certainly ended.
+        self.over_from = NEVER
 
     def is_live(self, now: float) -> bool:
         """Whether it certainly lives."""
-        return self.is_certain and not self.is_over and self.lo_s > now
+        return self.is_certain and self.lo_s > now
+
+    def end(self, at: int) -> None:
+        self.is_certain = False
+        self.over_from = min(self.over_from, at)
 
 
 class Card:
@@ -49,6 +52,7 @@ class Card:
         "closed_until",
         "confirmed_at",
         "confirmed_generation",
+        "failed_at",
         "failures",
         "is_drained",
         "is_rotten",
@@ -57,6 +61,7 @@ class Card:
         "message",
         "opened_from",
         "recalled_from",
+        "shaky_until",
     )
 
     def __init__(self, message: Message, closed_until: int) -> None:
@@ -67,6 +72,8 @@ class Card:
         self.ack_until = -1
         #: Until when something other than an ack may have closed it.
         self.closed_until = closed_until
+        #: Until when something that failed at its commit may have kept it closed.
+        self.shaky_until = -1
         #: Since when a seek has certainly reopened it. Ack ids from before are void.
         self.opened_from = -1
         #: Since when an ack ahead of its key is certainly forgotten.
@@ -78,6 +85,7 @@ class Card:
         self.letter_at = -1
         #: Failed deliveries that certainly count, under the present dead letter policy.
         self.failures = 0
+        self.failed_at = -1
         self.lease: Lease | None = None
         self.is_rotten = False
         #: It came in the drain at the end.
@@ -89,8 +97,12 @@ class Card:
             return True
         return self.ack_delivered > self.opened_from and self.ack_until > self.recalled_from
 
-    def close(self, until: int) -> None:
-        self.closed_until = max(self.closed_until, until)
+    def close(self, op: Op) -> None:
+        """Something that is not an ack may close it."""
+        if op.may_have_happened:
+            self.closed_until = max(self.closed_until, op.ended_at)
+        else:
+            self.shaky_until = max(self.shaky_until, op.ended_at)
 
 
 class Ledger:
@@ -111,6 +123,8 @@ class Ledger:
         self._first_open: dict[str, int] = {}
         #: When dead letters of its messages are committed, those to come included.
         self.letters: Mapping[Offset, Sequence[int]] = {}
+        #: When seeks and updates of it begin, those to come included.
+        self.disturbed: Sequence[int] = ()
         #: When each lease was handed out, by generation.
         self.delivered_at: dict[int, int] = {}
         #: Until when a seek, an update, a change of exactly-once may have been decided.
@@ -134,9 +148,11 @@ class Ledger:
     def card(self, offset: Offset) -> Card | None:
         return self.cards[offset] if offset < len(self.cards) else None
 
-    def is_excused(self, card: Card, now: float) -> bool:
+    def is_excused(self, card: Card, now: float, at: int) -> bool:
         """Whether the subscription may do without the message now."""
-        return card.is_maybe_closed or card.is_rotten or self.is_expired(card, now)
+        if card.is_maybe_closed or card.shaky_until > at or card.is_rotten:
+            return True
+        return self.is_expired(card, now)
 
     def is_expired(self, card: Card, now: float) -> bool:
         horizon_s = max(self._expired_s, now - self.settings.message_retention_s)
@@ -199,14 +215,14 @@ class Ledger:
             if card.lease is not None:
                 card.lease.is_certain = False
 
-    def end_leases(self, generation: int) -> None:
-        """Every lease up to a generation has ended; later ones may have."""
+    def end_leases(self, at: int, generation: int) -> None:
+        """Every lease up to a generation has ended by `at`; later ones may have."""
         self.doubts += 1
         for card in self.cards:
             if card.lease is not None:
                 card.lease.is_certain = False
                 if card.lease.generation <= generation:
-                    card.lease.is_over = True
+                    card.lease.end(at)
 
     def doubt_after(self, card: Card) -> None:
         """The message may have come back, and with it all after it of its key."""
@@ -218,19 +234,19 @@ class Ledger:
                 assert other.lease is not None
                 other.lease.is_certain = False
 
-    def recall_after(self, card: Card, since: int, generation: int) -> None:
-        """The message certainly came back unacknowledged, after the lease of `generation`.
+    def recall_after(self, card: Card, op: Op) -> None:
+        """The message certainly came back by a nack.
 
-        Leases up to that of those after it of its key are over, and acks of them are void.
+        Leases from before the nack of those after it of its key are over, and acks of them void.
         """
         self.doubts += 1
         for other in self.keys.get(card.message.key, ()):
             if other.message.offset > card.message.offset:
-                other.recalled_from = max(other.recalled_from, since)
+                other.recalled_from = max(other.recalled_from, op.begun_at)
                 if other.lease is not None:
                     other.lease.is_certain = False
-                    if other.lease.generation <= generation:
-                        other.lease.is_over = True
+                    if other.lease.generation <= op.begun_generation:
+                        other.lease.end(op.ended_at)
         self.reopened()
 
     def recall_all(self, since: int) -> None:

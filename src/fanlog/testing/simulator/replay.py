@@ -60,6 +60,7 @@ class Replay:
         self._chronicle = chronicle
         self.violations: list[Violation] = []
         self._letters = _letters(chronicle)
+        self._disturbed = _disturbed(chronicle)
         self.ledgers: dict[SubscriptionId, Ledger] = {}
         self._running: dict[int, Op] = {}
         self._snapshots: dict[str, SnapshotView] = {}
@@ -114,8 +115,8 @@ class Replay:
     def _appended(self, ledger: Ledger, message: Message) -> None:
         card = ledger.add(message)
         for op in self._running.values():
-            if op.verb in ("seek", "detach") and op.name == ledger.name and op.may_have_happened:
-                card.close(op.ended_at)
+            if op.verb in ("seek", "detach") and op.name == ledger.name and op.may_have_shown:
+                card.close(op)
 
     def _letter(self, entry: Entry, message: Message) -> None:
         partition, offset = parse_message_id(message.source_id)
@@ -127,7 +128,7 @@ class Replay:
                 continue
             self.violations += checkers.one_letter(ledger, card, entry)
             card.letter_at = entry.at
-            card.close(entry.at)
+            card.closed_until = max(card.closed_until, entry.at)
 
     def _subscription_changed(
         self, entry: Entry, committed: Committed, change: SubscriptionRecord
@@ -145,6 +146,7 @@ class Replay:
         floor = next(head.floor for head in committed.heads if head.owner == change.id)
         assert floor is not None
         ledger = Ledger(change.subscription, floor, entry.at, entry.time_s)
+        ledger.disturbed = self._disturbed.get(ledger.name, ())
         ledger.letters = self._letters.get((ledger.partition, ledger.name.rpartition("/")[2]), {})
         self.ledgers[change.id] = ledger
         appended = {message.offset for message in committed.messages}
@@ -220,7 +222,7 @@ class Replay:
                 ledger.thawed_s = entry.time_s
             elif turn.what in ("crashed", "stopped", "commit failed"):
                 if ledger.is_at_least_once(entry.at):
-                    ledger.end_leases(entry.generation)
+                    ledger.end_leases(entry.at, entry.generation)
                 elif not ledger.is_exactly_once(entry.at):
                     ledger.doubt_leases()
                 ledger.recall_all(entry.at)
@@ -236,14 +238,14 @@ class Replay:
                 self._settle(op, op.detail, is_begin=is_begin)
             case "seek":
                 self._seek(op, op.detail, is_begin=is_begin)
-            case "detach" if is_begin and op.may_have_happened:
+            case "detach" if is_begin and op.may_have_shown:
                 for ledger in self._named(op.name):
                     ledger.seek_until = max(ledger.seek_until, op.ended_at)
                     ledger.seek_begun = op.begun_at
                     ledger.doubt_leases()
                     for card in ledger.cards:
-                        card.close(op.ended_at)
-            case "update subscription" if is_begin and op.may_have_happened:
+                        card.close(op)
+            case "update subscription" if is_begin and op.may_have_shown:
                 for ledger in self._named(op.name):
                     self._update(ledger, op)
             case "delete subscription" if is_begin and op.may_have_happened:
@@ -267,7 +269,7 @@ class Replay:
                 card.failures = 0
 
     def _settle(self, op: Op, settle: Settle, *, is_begin: bool) -> None:
-        if not op.may_have_happened:
+        if not op.may_have_shown:
             return
         refused = op.answer if isinstance(op.answer, tuple) else ()
         by_ledger: dict[SubscriptionId, list[AckRef]] = {}
@@ -289,6 +291,10 @@ class Replay:
     def _acknowledge(
         self, ledger: Ledger, op: Op, pairs: Iterable[tuple[AckRef, Card]], *, is_begin: bool
     ) -> None:
+        if is_begin and not op.may_have_happened:
+            for _, card in pairs:
+                card.shaky_until = max(card.shaky_until, op.ended_at)
+            return
         if is_begin:
             for ref, card in pairs:
                 delivered_at = ledger.delivered_at.get(ref.generation, -1)
@@ -318,7 +324,7 @@ class Replay:
                 lease = card.lease
                 if lease is None or lease.generation != ref.generation or card in certain:
                     continue
-                if lease.is_live(op.ended_s) and not ledger.is_excused(card, op.ended_s):
+                if lease.is_live(op.ended_s) and not ledger.is_excused(card, op.ended_s, op.begun_at):
                     certain.append(card)
             for _, card in pairs:
                 ledger.doubt_after(card)
@@ -330,10 +336,11 @@ class Replay:
         for card in certain:
             if card.is_maybe_closed or card.lease is None:
                 continue
-            card.lease.is_over = True
+            card.lease.end(op.ended_at)
             if ledger.settings.dead_letter is not None and ledger.update_until < op.begun_at:
                 card.failures += 1
-            ledger.recall_after(card, op.begun_at, op.begun_generation)
+                card.failed_at = op.ended_at
+            ledger.recall_after(card, op)
 
     def _extend(
         self, op: Op, pairs: Iterable[tuple[AckRef, Card]], seconds: int, *, is_begin: bool
@@ -349,7 +356,7 @@ class Replay:
     # Seeks.
 
     def _seek(self, op: Op, to: SeekTo, *, is_begin: bool) -> None:
-        if not op.may_have_happened:
+        if not op.may_have_shown:
             return
         for ledger in self._named(op.name):
             if is_begin:
@@ -362,7 +369,7 @@ class Replay:
                 if to.time_ns is not None:
                     for card in ledger.cards:
                         if card.message.publish_ns < to.time_ns:
-                            card.close(op.ended_at)
+                            card.close(op)
                 else:
                     self._begin_snapshot_seek(ledger, op, to, overlaps=overlaps)
             elif op.outcome == "ok" and to.time_ns is not None:
@@ -373,7 +380,7 @@ class Replay:
     def _end_time_seek(self, ledger: Ledger, op: Op, time_ns: int) -> None:
         """Acknowledged messages that are retained are certainly open again."""
         settings = ledger.settings
-        ledger.end_leases(op.begun_generation)
+        ledger.end_leases(op.ended_at, op.begun_generation)
         if not settings.retain_acked or ledger.update_until > op.begun_at:
             return
         retained_s = op.ended_s - settings.message_retention_s + EPSILON_S
@@ -397,7 +404,7 @@ class Replay:
         seeking = _Seeking(view, is_clear=not overlaps and not touching)
         for card in ledger.cards:
             seeking.before[card.message.offset] = card.closed_until
-            card.close(op.ended_at)
+            card.close(op)
         self._seeking.setdefault(op.begun_at, {})[ledger.id] = seeking
 
     def _end_snapshot_seek(self, ledger: Ledger, op: Op, to: SeekTo) -> None:
@@ -409,7 +416,7 @@ class Replay:
             return
         if self._snapshot_touched.get(to.snapshot, NEVER) > op.begun_at:
             return
-        ledger.end_leases(op.begun_generation)
+        ledger.end_leases(op.ended_at, op.begun_generation)
         for card in ledger.cards:
             offset = card.message.offset
             if offset in seeking.before and offset not in view.maybe_closed:
@@ -434,4 +441,13 @@ def _letters(chronicle: Chronicle) -> dict[tuple[int, str], dict[Offset, list[in
                 partition, offset = parse_message_id(message.source_id)
                 of_source = found.setdefault((partition, message.source), {})
                 of_source.setdefault(offset, []).append(message.at)
+    return found
+
+
+def _disturbed(chronicle: Chronicle) -> dict[str, list[int]]:
+    """When verbs begin that may change what a delivery says of itself, by subscription."""
+    found: dict[str, list[int]] = {}
+    for entry in chronicle.entries:
+        if entry.kind == "begun" and entry.what.verb in ("seek", "detach", "update subscription"):
+            found.setdefault(entry.what.name, []).append(entry.at)
     return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from fanlog.errors import FanlogError
@@ -81,11 +82,11 @@ async def _end(world: World) -> None:
     world.chronicle.turn(Turn("drain", life.number), world.now)
     present = [s for s in life.broker.hard.catalog.subscriptions() if not s.detached]
     stuck = world.rng.choice(present) if present and world.rng.random() < 0.3 else None
-    stream = _get_stuck(world, stuck) if stuck is not None else None
-    await _drain_all(world, [s for s in present if s is not stuck])
-    if stuck is not None and stream is not None:
+    if stuck is not None:
+        stream = _get_stuck(world, stuck)
+        await _drain(world, [s for s in present if s is not stuck])
         stream.cut()
-        await _drain_all(world, [stuck])
+    await _drain(world, present)
     probes.check_recovery(world)
     probes.check_bounds(world)
 
@@ -95,31 +96,25 @@ def _get_stuck(world: World, subscription: Subscription) -> Stream:
     return Stream(world, subscription.name, credit=0, credit_bytes=0, deadline_s=600)
 
 
-async def _drain_all(world: World, subscriptions: list[Subscription]) -> None:
-    """Subscriptions on dead letter topics may get some while others are drained."""
-    drains = [world.loop.create_task(_drain(world, s, world.now + DRAIN_S)) for s in subscriptions]
-    for drain in drains:
-        await drain
-
-
-async def _drain(world: World, subscription: Subscription, until_s: float) -> None:
-    use = _drain_by_stream if world.rng.random() < 0.3 else _drain_by_pull
+async def _drain(world: World, subscriptions: list[Subscription]) -> None:
+    """Fetch everything; dead letters may still be made of some while others are drained."""
+    until_s = world.now + DRAIN_S
+    ways = [_drain_by_stream if world.rng.random() < 0.3 else _drain_by_pull for _ in subscriptions]
     while world.now < until_s and not world.mistakes:
-        if subscription.id not in _existing(world):
+        for subscription, drain in zip(subscriptions, ways, strict=True):
+            with suppress(FanlogError, Lost):
+                await drain(world, subscription)
+        if not any(_backlog(world, subscription) for subscription in subscriptions):
             return
-        try:
-            await use(world, subscription)
-        except (FanlogError, Lost):
-            pass
-        if world.now < until_s:
-            await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(LOOK_S)
 
 
-def _existing(world: World) -> set[int]:
+def _backlog(world: World, subscription: Subscription) -> int:
     life = world.life
-    if life is None:
-        return set()
-    return {s.id for s in life.broker.hard.catalog.subscriptions()}
+    if life is None or life.broker.hard.catalog.subscription_by_id(subscription.id) is None:
+        return 0
+    shares = life.broker.hard.shares_of(subscription)
+    return sum(share.stats(life.broker.writer.end(share.partition)).backlog for share in shares)
 
 
 async def _drain_by_pull(world: World, subscription: Subscription) -> None:
