@@ -31,7 +31,6 @@ from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import InlineCommitter
 from fanlog.broker.hard_state import HardState
 from fanlog.core.cursor import Cursor
-from fanlog.core.records import SnapshotRecord, SubscriptionRecord, TopicRecord
 from fanlog.log.api import Commit
 from fanlog.log.memory import MemoryLog
 from fanlog.server.grpc_api import PUBLISHER, SUBSCRIBER, handlers
@@ -234,25 +233,23 @@ def placeholder(name: str) -> bytes:
     return f"<{name}>".ljust(40, ".").encode()
 
 
-def facts(hard: HardState) -> list[object]:
+def facts(hard: HardState) -> dict[object, object]:
     """Hard state as values that can be compared."""
     catalog = hard.catalog
-    found: list[object] = [TopicRecord(topic.id, topic).value() for topic in catalog.topics()]
-    found += [SubscriptionRecord(one.id, one).value() for one in catalog.subscriptions()]
-    found += [SnapshotRecord(one.id, one).value() for one in catalog.snapshots()]
-    cursors: list[tuple[int, int, Cursor]] = [
-        (share.settings.id, share.partition, share.cursor) for share in hard.shares()
-    ]
-    cursors += [
-        (snapshot.id, partition, hard.cursor_of(snapshot, partition))
-        for snapshot in catalog.snapshots()
-        for partition in snapshot.partitions
-    ]
-    found += [
-        (owner, partition, cursor.floor, sorted((n, tuple(b)) for n, b in cursor.chunks.items()))
-        for owner, partition, cursor in cursors
-    ]
-    return sorted(found, key=repr)
+    found: dict[object, object] = {}
+    for one in (*catalog.topics(), *catalog.subscriptions(), *catalog.snapshots()):
+        found[type(one), one.id] = one
+    for share in hard.shares():
+        found[share.settings.id, share.partition] = _cursor_facts(share.cursor)
+    for snapshot in catalog.snapshots():
+        for partition in snapshot.partitions:
+            cursor = hard.cursor_of(snapshot, partition)
+            found[snapshot.id, partition] = _cursor_facts(cursor)
+    return found
+
+
+def _cursor_facts(cursor: Cursor) -> object:
+    return cursor.floor, sorted((number, tuple(bits)) for number, bits in cursor.chunks.items())
 
 
 class _Recording(MemoryLog):
