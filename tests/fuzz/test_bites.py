@@ -1,0 +1,89 @@
+"""Planted faults: each kind that the server's targets look for is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fanlog.broker.admin import Admin
+from fanlog.broker.broker import Broker
+from fanlog.errors import InvalidArgument
+from fanlog.wire import types
+from fuzz.seeds import calls
+from fuzz.table import TARGETS, corpus_of
+from fuzz.world import SUBSCRIPTIONS, TOPIC
+
+UPDATE = types.UpdateTopicRequest(
+    topic={"name": TOPIC, "labels": {"a": "b"}}, update_mask={"paths": ["labels"]}
+)
+STORY = calls(("UpdateTopic", UPDATE))
+
+update_topic = Admin.update_topic
+
+
+async def trips(admin: Admin, update: Any) -> Any:
+    raise KeyError("planted")
+
+
+async def never_ends(admin: Admin, update: Any) -> Any:
+    await asyncio.Event().wait()
+
+
+async def refuses_what_it_did(admin: Admin, update: Any) -> Any:
+    await update_topic(admin, update)
+    raise InvalidArgument("planted")
+
+
+async def writes_nothing(admin: Admin, update: Any) -> Any:
+    catalog = admin._broker.hard.catalog
+    topic = update.applied_to(catalog.topic(update.name))
+    admin._broker.hard.apply_all(catalog.put_topic(topic))
+    return topic
+
+
+async def says_too_much(admin: Admin, update: Any) -> Any:
+    raise type("Loud", (InvalidArgument,), {"code": "X" * 9_000})("planted")
+
+
+async def fails_behind_the_back(admin: Admin, update: Any) -> Any:
+    async def fail() -> None:
+        raise KeyError("planted")
+
+    asyncio.ensure_future(fail())  # noqa: RUF006
+    return await update_topic(admin, update)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (trips, "INTERNAL"),
+        (never_ends, "hangs"),
+        (refuses_what_it_did, "refused and changed"),
+        (writes_nothing, "memory and log differ"),
+        (says_too_much, "of trailers"),
+        (fails_behind_the_back, "never retrieved"),
+    ],
+)
+def test_requests(monkeypatch: pytest.MonkeyPatch, fault: Callable[..., Any], said: str) -> None:
+    TARGETS["requests"].run(STORY)
+    monkeypatch.setattr(Admin, "update_topic", fault)
+    with pytest.raises(AssertionError, match=said):
+        TARGETS["requests"].run(STORY)
+
+
+def test_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    stories = [path.read_bytes() for path in corpus_of("stream")]
+    [plain] = {
+        story for story in stories if story[4:].startswith(SUBSCRIPTIONS["plain"].encode())
+    } - {story for story in stories if story.endswith(b"\4\0\0")}
+    TARGETS["stream"].run(plain)
+
+    async def trip(*_: Any) -> Any:
+        raise KeyError("planted")
+
+    monkeypatch.setattr(Broker, "settle_some", trip)
+    with pytest.raises(AssertionError):
+        TARGETS["stream"].run(plain)
