@@ -276,6 +276,9 @@ class Broker:
         if decision.records:
             self.hard.apply_all(decision.records)
             committed, _ = self.writer.submit(records=decision.records, can_wait=can_wait)
+        elif decision.grant is not None and share.follows_dead_letters:
+            # The one before it may be a dead letter whose commit is still under way.
+            committed = self.writer.settling()
         if decision.dead_letters:
             self._dead_letters.add(share, decision.dead_letters)
         self._timers.watch(share)
@@ -398,8 +401,12 @@ class Broker:
             can_wait = partial and not subscription.enable_exactly_once
             committed = self.decide(share, decision, can_wait=can_wait) or committed
             decisions.append((partition, decision))
-        if committed is not None and not (partial and not subscription.enable_exactly_once):
-            await committed
+        if not (partial and not subscription.enable_exactly_once):
+            if committed is None and seconds is None:
+                # What is acknowledged already may be so by a commit that is still under way.
+                committed = self.writer.settling()
+            if committed is not None:
+                await committed
         return decisions
 
     async def _place_restored(self, subscription: Subscription, share: Share) -> None:

@@ -161,12 +161,19 @@ class Writer:
         Raises:
             CommitFailed: It was not.
         """
-        last = self._gatherings[-1] if self._gatherings else self._running
-        if last is not None:
-            waiter = asyncio.get_running_loop().create_future()
-            last.waiters.append(waiter)
-            self._schedule(can_wait=False)
+        waiter = self.settling()
+        if waiter is not None:
             await waiter
+
+    def settling(self) -> asyncio.Future[None] | None:
+        """The future of everything submitted so far; None when nothing waits."""
+        last = self._gatherings[-1] if self._gatherings else self._running
+        if last is None:
+            return None
+        waiter = asyncio.get_running_loop().create_future()
+        last.waiters.append(waiter)
+        self._schedule(can_wait=False)
+        return waiter
 
     async def drain(self) -> None:
         """Wait until nothing is under way; for shutting down."""

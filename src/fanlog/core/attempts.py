@@ -49,6 +49,10 @@ class Attempts:
             return []
         return [n for n in self._chunks if (n + 1) * ATTEMPTS_CHUNK_OFFSETS <= floor]
 
+    def items(self) -> list[tuple[int, Counts | None]]:
+        """All chunks, as they are written."""
+        return [(number, tuple(sorted(chunk.items()))) for number, chunk in self._chunks.items()]
+
     def numbers(self) -> list[int]:
         return list(self._chunks)
 

@@ -119,6 +119,9 @@ class Share:
         if before.dead_letter is not None and settings.dead_letter is None:
             # Nobody would write these records again, nor remove them.
             decision.records += self._attempts_over()
+        elif before.dead_letter is None and settings.dead_letter is not None:
+            # What was counted for the back-off counts for the policy, too, and so survives.
+            decision.records += self._attempt_records(self._attempts.items())
         assert settings.enable_message_ordering == before.enable_message_ordering
         if isinstance(self._backlog, OrderedBacklog):
             self._backlog.strict = settings.ordering == "strict"
@@ -179,6 +182,11 @@ class Share:
     def attempts_of(self, offset: Offset) -> int:
         """Failed deliveries of a message so far, as far as they are counted."""
         return self._attempts[offset]
+
+    @property
+    def follows_dead_letters(self) -> bool:
+        """Whether a message may be handed out because the one before it is a dead letter."""
+        return self.settings.enable_message_ordering and self.settings.dead_letter is not None
 
     @property
     def has_attempts(self) -> bool:

@@ -1,0 +1,137 @@
+"""Nothing is answered, and nothing is delivered, before all that it saw is committed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fanlog.broker.broker import Broker
+from fanlog.broker.clock import ManualClock
+from fanlog.broker.committer import Done, run_commit
+from fanlog.broker.hard_state import HardState
+from fanlog.log.api import Commit
+from fanlog.log.memory import MemoryLog
+from fanlog.model import DeadLetterPolicy, RetryPolicy
+from fanlog.specs import SubscriptionSpec, SubscriptionUpdate, TopicSpec
+from fanlog.wire.forward import compose
+from fanlog.wire.publish import build_body
+
+TOPIC, LETTERS = "projects/p/topics/orders", "projects/p/topics/letters"
+NAME = "projects/p/subscriptions/billing"
+
+
+class HeldCommitter:
+    """Commits at once, or when it is let go."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+        self.is_held = False
+        self._waiting: list[tuple[Commit, Done]] = []
+
+    def start(self, commit: Commit, done: Done) -> None:
+        self._waiting.append((commit, done))
+        if not self.is_held:
+            asyncio.get_running_loop().call_soon(self.let_go)
+
+    def let_go(self) -> None:
+        self.is_held = False
+        for commit, done in [self._waiting.pop(0) for _ in self._waiting]:
+            done(run_commit(self._log, commit))
+
+    def close(self) -> None:
+        self.let_go()
+
+
+class World:
+    def __init__(self) -> None:
+        self.log = MemoryLog()
+        self.committer = HeldCommitter(self.log)
+        self.clock = ManualClock()
+        self.broker = Broker(
+            self.log, self.committer, self.clock, compose=compose, jitter=lambda: 0.0
+        )
+
+    async def subscribe(self, **settings: object) -> None:
+        await self.broker.admin.create_topic(TopicSpec(name=TOPIC))
+        await self.broker.admin.create_topic(TopicSpec(name=LETTERS))
+        spec = SubscriptionSpec(name=NAME, topic=TOPIC, **settings)  # type: ignore[arg-type]
+        await self.broker.admin.create_subscription(spec)
+
+    async def publish(self, *keys: str) -> None:
+        await self.broker.publish(TOPIC, build_body([(b"x", {}, key) for key in keys]))
+
+    async def pull(self) -> list[str]:
+        """Ack ids of what is there."""
+        subscription, delivery = await self.broker.pull(NAME, max_messages=10, wait_s=0.0)
+        if delivery is None:
+            return []
+        prefix = self.broker.ack_id_prefix(subscription, delivery)
+        return [
+            f"{prefix}{batch.base_offset + index:012x}"
+            for batch, first, end in delivery.runs
+            for index in range(first, end)
+        ]
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    await world.broker.start()
+    yield world
+    world.committer.let_go()
+    await world.broker.stop()
+
+
+async def turns(count: int = 10) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_an_ack_of_what_is_being_acknowledged_waits_for_that_commit(world: World):
+    await world.subscribe()
+    await world.publish("")
+    (ack_id,) = await world.pull()
+    world.committer.is_held = True
+    first = asyncio.create_task(world.broker.acknowledge(NAME, [ack_id]))
+    await turns()
+    second = asyncio.create_task(world.broker.acknowledge(NAME, [ack_id]))
+    await turns()
+    assert not first.done()
+    assert not second.done(), "were the process killed now, the message would come back"
+    world.committer.let_go()
+    await asyncio.gather(first, second)
+
+
+async def test_what_follows_a_dead_letter_waits_for_its_commit(world: World):
+    policy = DeadLetterPolicy(dead_letter_topic=LETTERS, max_delivery_attempts=1)
+    await world.subscribe(
+        enable_message_ordering=True, labels={"fanlog-ordering": "strict"}, dead_letter=policy
+    )
+    await world.publish("a", "a")
+    (first,) = await world.pull()
+    world.committer.is_held = True
+    nack = asyncio.create_task(world.broker.modify_ack_deadline(NAME, [first], 0))
+    await turns()
+    pull = asyncio.create_task(world.pull())
+    await turns()
+    assert not pull.done(), "were the process killed now, the first would come after the second"
+    for _ in range(5):
+        world.committer.let_go()
+        await turns()
+    await nack
+    (second,) = await pull
+    assert second.endswith("1")
+
+
+async def test_failures_counted_before_a_dead_letter_policy_survive_with_it(world: World):
+    await world.subscribe(retry=RetryPolicy(minimum_backoff_s=0.0, maximum_backoff_s=0.0))
+    await world.publish("")
+    await world.broker.modify_ack_deadline(NAME, await world.pull(), 0)
+    policy = DeadLetterPolicy(dead_letter_topic=LETTERS, max_delivery_attempts=5)
+    update = SubscriptionUpdate(name=NAME, changes={"dead_letter": policy})
+    await world.broker.admin.update_subscription(update)
+    (live,) = world.broker.hard.shares()
+    (recovered,) = HardState.load(world.log.state()).shares()
+    assert (live.attempts_of(0), recovered.attempts_of(0)) == (1, 1)
