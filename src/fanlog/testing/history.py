@@ -6,6 +6,7 @@ any number of threads; crash tests and simulations ask it the same questions aft
 everything was drained:
 
 - `lost`: a publish that returned OK, and a message that never came (P1, P2).
+- `altered`: a message that came with other bytes than were published (P1).
 - `came_back`: a message that came although its acknowledgement was confirmed (P5).
 - `out_of_order`: a message that came before an earlier one of its ordering key (P4).
 - `dead_letters_lost`, `dead_letters_doubled`: a message that neither was acknowledged nor came as a
@@ -119,6 +120,19 @@ class History:
 
     def delivered_count(self, subscription: str) -> int:
         return len(self._subscriptions[subscription].delivered)
+
+    def acked_count(self, subscription: str) -> int:
+        """Messages whose acknowledgement was confirmed."""
+        return len(self._subscriptions[subscription].acked)
+
+    def altered(self, topic: str, subscription: str) -> list[str]:
+        """Messages that came with other bytes than were published under their id."""
+        published = dict(self._published(topic))
+        return _first(
+            f"message {one.message_id} of {topic} came to {subscription} with other bytes"
+            for one in self._subscriptions[subscription].delivered
+            if published.get(one.message_id, one.content) != one.content
+        )
 
     def lost(self, topic: str, subscription: str) -> list[str]:
         """Messages that were published and never came to a subscription that was there before."""

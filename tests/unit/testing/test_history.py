@@ -119,6 +119,24 @@ def test_an_unanswered_publish_counts_when_it_came(history):
     assert len(history.out_of_order("t", "s")) == 1
 
 
+def test_bytes_that_changed_on_the_way(history):
+    publish(history, 1, 2)
+    deliver(history, 1, 2)
+    assert history.altered("t", "s") == []
+    # A message whose publish was not answered is nobody's business.
+    history.delivered("s", "3", b"unknown")
+    assert history.altered("t", "s") == []
+    history.delivered("s", "2", b"not what it was")
+    [sentence] = history.altered("t", "s")
+    assert "message 2" in sentence
+
+
+def test_confirmed_acks_are_counted_once(history):
+    history.acked("s", ["1", "2"])
+    history.acked("s", ["2"])
+    assert history.acked_count("s") == 2
+
+
 def test_ids_of_a_key_grow(history):
     publish(history, 9, 10, key="k")
     publish(history, 2, 1)

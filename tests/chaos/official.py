@@ -1,0 +1,147 @@
+"""Google's clients with batching, callbacks and retries, and what they see, written down."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import google.pubsub_v1 as gapic
+import grpc
+from google.api_core import retry as retries
+from google.api_core.exceptions import GoogleAPICallError
+from google.cloud import pubsub_v1
+from google.cloud.pubsub_v1.subscriber.exceptions import AcknowledgeError
+from google.cloud.pubsub_v1.types import FlowControl
+from google.pubsub_v1.services.publisher.transports import PublisherGrpcTransport
+from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
+
+from acceptance.served import PATIENCE_S
+from crash.world import subscription_name, topic_name
+from fanlog.testing.history import History
+
+#: A lease that was lost on its way comes back after the shortest deadline there is.
+LEASE_S = 10
+#: Tests have no time for gRPC's patience with servers that went away: 1 s to 2 minutes.
+OPTIONS = [
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+
+class Load:
+    """Publishers and subscribers in threads, on one endpoint, and their history.
+
+    The endpoint stays; servers and connections behind it may come and go. What failed for good is
+    not in the history; what should not have failed is in `broken`.
+    """
+
+    def __init__(self, endpoint: str, seed: int) -> None:
+        self.endpoint = endpoint
+        self.history = History()
+        self.random = random.Random(seed)
+        self.broken: list[BaseException] = []
+        self._is_closing = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._clients: list[Any] = []
+        self._futures: list[Any] = []
+
+    def publish(self, topic: str, keys: Sequence[str] = ("",), *, pause_s: float = 0.0) -> None:
+        """Publish until told otherwise, again whenever a request fails, as official clients do."""
+        chance = random.Random(self.random.random())
+        transport = PublisherGrpcTransport(channel=self._channel())
+        client = gapic.PublisherClient(transport=transport)
+        again = retries.Retry(
+            predicate=lambda error: isinstance(error, GoogleAPICallError),
+            initial=0.05,
+            maximum=0.5,
+            timeout=4 * PATIENCE_S,
+        )
+
+        def work() -> None:
+            while not self._is_closing.is_set():
+                key = chance.choice(keys)
+                messages = [
+                    {"data": chance.randbytes(chance.randrange(8, 400)), "ordering_key": key}
+                    for _ in range(chance.randrange(1, 10))
+                ]
+                request = {"topic": topic_name(topic), "messages": messages}
+                answer = client.publish(request=request, retry=again, timeout=5)
+                data: list[Any] = [message["data"] for message in messages]
+                self.history.published(topic, zip(answer.message_ids, data, strict=True), key=key)
+                self._is_closing.wait(pause_s)
+
+        self._run(work)
+
+    def subscribe(self, subscription: str, *, exactly_once: bool = False) -> None:
+        """Receive with callbacks and acknowledge everything; note what is confirmed."""
+        transport = SubscriberGrpcTransport(channel=self._channel())
+        client = pubsub_v1.SubscriberClient(transport=transport)
+        flow = FlowControl(
+            max_messages=500,
+            min_duration_per_lease_extension=LEASE_S,
+            max_duration_per_lease_extension=LEASE_S,
+        )
+
+        def received(message: Any) -> None:
+            self.history.delivered(
+                subscription, message.message_id, message.data, key=message.ordering_key
+            )
+            self.history.ack_sent(subscription, [message.message_id])
+            if exactly_once:
+                answer = message.ack_with_response()
+                answer.add_done_callback(self._confirmed(subscription, message.message_id))
+            else:
+                message.ack()
+
+        name = subscription_name(subscription)
+        self._clients.append(client)
+        self._futures.append(client.subscribe(name, callback=received, flow_control=flow))
+
+    def stop_publishing(self) -> None:
+        self._is_closing.set()
+        for thread in self._threads:
+            thread.join(2 * PATIENCE_S)
+            assert not thread.is_alive()
+        assert not self.broken, self.broken
+
+    def close(self) -> None:
+        """End the subscribers; they must be alive until then."""
+        self._is_closing.set()
+        for future in self._futures:
+            if future.done():
+                self.broken.append(future.exception())
+            future.cancel()
+        for future in self._futures:
+            with suppress(Exception):
+                future.result(timeout=PATIENCE_S)
+        for client in self._clients:
+            client.close()
+        assert not self.broken, self.broken
+
+    def _confirmed(self, subscription: str, message_id: str) -> Callable[[Any], None]:
+        def done(answer: Any) -> None:
+            # Refused when the lease is over: the message comes again.
+            with suppress(AcknowledgeError):
+                answer.result()
+                self.history.acked(subscription, [message_id])
+
+        return done
+
+    def _channel(self) -> grpc.Channel:
+        return grpc.insecure_channel(self.endpoint, options=OPTIONS)
+
+    def _run(self, work: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except BaseException as error:
+                self.broken.append(error)
+
+        thread = threading.Thread(target=guarded, daemon=True)
+        self._threads.append(thread)
+        thread.start()
