@@ -86,7 +86,7 @@ ATTEMPTS_CHUNK_OFFSETS = 1_024
 DISK_RESERVE_BYTES = 256 * 1024 * 1024
 #: A larger file is not verified page by page when it is opened: a gigabyte takes 0.3 s, or 4 s when
 #: its batches are small.
-VERIFY_BYTES_MAX = 16 * 1024 * 1024 * 1024
+VERIFY_BYTES_MAX = 4 * 1024 * 1024 * 1024
 #: Bytes read from the log for one answer at most, and the size of the shared read cache.
 READ_BYTES_MAX = 4 * 1024 * 1024
 READ_CACHE_BYTES_MAX = 16 * 1024 * 1024
