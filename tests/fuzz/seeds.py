@@ -363,6 +363,11 @@ def all_seeds() -> dict[str, list[bytes]]:
         "names": names,
         "update_mask": list(update_requests()),
         "requests": list(request_stories()),
+        "verbs": [
+            bytes([place]) + b"\xff\xff\xff\xff" + bytes([place * step % 256] * 40)
+            for place in range(server.PAUSE)
+            for step in (3, 7)
+        ],
         "stream": list(stream_stories()),
         "resources_file": [b"\1" + TOML, b"\0" + YAML, b"\0" + json_resources()],
         "config_file": [CONFIG, DATA_DIR],

@@ -20,6 +20,7 @@ CORPUS_BYTES_MAX = 300 * 1024
 #: So many inputs in the short search: less for those that need a broker or a command line each.
 EXAMPLES = dict.fromkeys(TARGETS, 120) | {
     "requests": 25,
+    "verbs": 40,
     "stream": 25,
     "command_line": 15,
     "resources_file": 60,

@@ -237,8 +237,9 @@ def facts(hard: HardState) -> dict[object, object]:
     """Hard state as values that can be compared."""
     catalog = hard.catalog
     found: dict[object, object] = {}
-    for one in (*catalog.topics(), *catalog.subscriptions(), *catalog.snapshots()):
-        found[type(one), one.id] = one
+    found |= {("topic", one.id): one for one in catalog.topics()}
+    found |= {("subscription", one.id): one for one in catalog.subscriptions()}
+    found |= {("snapshot", one.id): one for one in catalog.snapshots()}
     for share in hard.shares():
         found[share.settings.id, share.partition] = _cursor_facts(share.cursor)
     for snapshot in catalog.snapshots():

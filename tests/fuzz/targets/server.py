@@ -11,6 +11,7 @@ import grpc
 from fanlog.wire import types
 from fuzz.bounds import Target
 from fuzz.draw import Draw
+from fuzz.fill import filled
 from fuzz.world import METHODS, SUBSCRIPTIONS, TOPIC, Aborted, Context, World, facts
 
 NAMES = tuple(METHODS)
@@ -38,6 +39,28 @@ def requests(data: bytes) -> None:
                 await world.settle()
             else:
                 await _request(world, NAMES[place], raw)
+
+    World.run(story)
+
+
+def verbs(data: bytes) -> None:
+    """As `requests`, with requests that mean something: they are drawn field by field."""
+
+    async def story(world: World) -> None:
+        draw = Draw(data)
+        for _ in range(CALLS_MAX):
+            if draw.is_empty:
+                return
+            place = draw.below(PAUSE + 1)
+            if place == PAUSE:
+                world.clock.advance(draw.pick(PAUSES_S))
+                await world.settle()
+            else:
+                request = filled(draw, METHODS[NAMES[place]]())
+                if hasattr(request, "ack_ids") and request.subscription not in world.prefixes:
+                    pull = types.PullRequest(subscription=request.subscription, max_messages=3)
+                    await _request(world, "Pull", pull.SerializeToString())
+                await _request(world, NAMES[place], request.SerializeToString())
 
     World.run(story)
 
@@ -118,5 +141,6 @@ async def _awaited(task: asyncio.Future[Any]) -> Any:
 
 TARGETS = (
     Target(name="requests", run=requests, memory_max=8 * 1024 * 1024),
+    Target(name="verbs", run=verbs, size_max=512, memory_max=8 * 1024 * 1024),
     Target(name="stream", run=stream, memory_max=8 * 1024 * 1024),
 )
