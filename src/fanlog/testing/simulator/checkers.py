@@ -145,7 +145,7 @@ def order_is_kept(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[
         is_elsewhere = lease.consumer != delivered.consumer
         if not is_elsewhere and settings.ordering != "strict":
             continue
-        if lease.is_live(now) and not ledger.is_excused(other, now, delivered.at):
+        if ledger.is_live(other, now) and not ledger.is_excused(other, now, delivered.at):
             yield Violation(
                 "P4",
                 f"{_name(ledger, card)} came at {delivered.at} while {other.message.offset} of its "
@@ -177,7 +177,7 @@ def exactly_once(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[V
     lease = card.lease
     if lease is None or not ledger.is_exactly_once(delivered.at):
         return
-    if lease.is_live(delivered.decided_s):
+    if ledger.is_live(card, delivered.decided_s):
         yield Violation(
             "P5",
             f"{_name(ledger, card)} came at {delivered.at} while the lease of generation "
@@ -236,13 +236,18 @@ def _why_dead(ledger: Ledger, op: Op, ref: AckRef, card: Card) -> str:
 
 def credit_is_kept(ledger: Ledger, delivered: Delivered) -> Iterator[Violation]:
     """P8: a stream never holds more than the credit it asked for."""
+    now = delivered.decided_s
+    cards = [
+        card
+        for card in ledger.cards
+        if card.lease is not None and card.lease.consumer == delivered.consumer
+    ]
+    if len(cards) <= delivered.credit:
+        return
     held = sum(
         1
-        for card in ledger.cards
-        if card.lease is not None
-        and card.lease.consumer == delivered.consumer
-        and card.lease.is_live(delivered.decided_s)
-        and not ledger.is_excused(card, delivered.decided_s, delivered.at)
+        for card in cards
+        if ledger.is_live(card, now) and not ledger.is_excused(card, now, delivered.at)
     )
     if held > delivered.credit:
         yield Violation(

@@ -34,10 +34,6 @@ class Lease:
         #: When it had certainly ended.
         self.over_from = NEVER
 
-    def is_live(self, now: float) -> bool:
-        """Whether it certainly lives."""
-        return self.is_certain and self.lo_s > now
-
     def end(self, at: int) -> None:
         self.is_certain = False
         self.over_from = min(self.over_from, at)
@@ -52,6 +48,7 @@ class Card:
         "closed_until",
         "confirmed_at",
         "confirmed_generation",
+        "confirmed_s",
         "failed_at",
         "failures",
         "is_drained",
@@ -81,6 +78,7 @@ class Card:
         #: When an ack of it was confirmed, and the generation of that moment; -1 if none was.
         self.confirmed_at = -1
         self.confirmed_generation = -1
+        self.confirmed_s = 0.0
         #: When its dead letter was committed.
         self.letter_at = -1
         #: Failed deliveries that certainly count, under the present dead letter policy.
@@ -96,6 +94,11 @@ class Card:
         if self.closed_until > self.opened_from:
             return True
         return self.ack_delivered > self.opened_from and self.ack_until > self.recalled_from
+
+    def confirm(self, op: Op) -> None:
+        """An ack of it was confirmed, and is final."""
+        self.confirmed_at, self.confirmed_s = op.ended_at, op.ended_s
+        self.confirmed_generation = op.ended_generation
 
     def close(self, op: Op) -> None:
         """Something that is not an ack may close it."""
@@ -157,6 +160,21 @@ class Ledger:
     def is_expired(self, card: Card, now: float) -> bool:
         horizon_s = max(self._expired_s, now - self.settings.message_retention_s)
         return card.message.publish_ns / 1e9 < horizon_s + EPSILON_S
+
+    def is_live(self, card: Card, now: float) -> bool:
+        """Whether the message is certainly leased."""
+        lease = card.lease
+        if lease is None or not lease.is_certain or lease.lo_s <= now:
+            return False
+        for earlier in self.of_key(card):
+            assert earlier.lease is not None
+            if earlier.message.offset > card.message.offset:
+                break
+            # An earlier one of its key that expires takes it along.
+            due_s = earlier.lease.lo_s
+            if due_s <= now and not 0 < earlier.confirmed_s < due_s:
+                return False
+        return True
 
     def is_letter(self, card: Card, at: int) -> bool:
         """Whether its dead letter was committed by then, and no seek has reopened it."""

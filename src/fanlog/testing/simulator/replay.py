@@ -264,6 +264,7 @@ class Replay:
             ledger.doubt_leases()
             for card in ledger.cards:
                 card.confirmed_at = card.confirmed_generation = -1
+                card.confirmed_s = 0.0
         if "dead_letter" in op.detail:
             for card in ledger.cards:
                 card.failures = 0
@@ -306,14 +307,14 @@ class Replay:
         if ledger.is_exactly_once(op.begun_at):
             self.violations += checkers.acks_are_of_live_leases(ledger, op, list(pairs))
             for _, card in pairs:
-                card.confirmed_at, card.confirmed_generation = op.ended_at, op.ended_generation
+                card.confirm(op)
         elif ledger.is_at_least_once(op.begun_at) and ledger.settings.dead_letter is None:
             # In order, an ack that is late may be of a message whose key is not known any more.
             is_unary = op.consumer == 0 and not ledger.settings.enable_message_ordering
             for ref, card in pairs:
                 delivered_at = ledger.delivered_at.get(ref.generation, -1)
                 if is_unary and ledger.seek_until < delivered_at:
-                    card.confirmed_at, card.confirmed_generation = op.ended_at, op.ended_generation
+                    card.confirm(op)
 
     def _nack(
         self, ledger: Ledger, op: Op, pairs: Iterable[tuple[AckRef, Card]], *, is_begin: bool
@@ -324,7 +325,7 @@ class Replay:
                 lease = card.lease
                 if lease is None or lease.generation != ref.generation or card in certain:
                     continue
-                if lease.is_live(op.ended_s) and not ledger.is_excused(card, op.ended_s, op.begun_at):
+                if ledger.is_live(card, op.ended_s) and not ledger.is_excused(card, op.ended_s, op.begun_at):
                     certain.append(card)
             for _, card in pairs:
                 ledger.doubt_after(card)

@@ -1,0 +1,385 @@
+"""Planted bugs: small patches of the real code, each of which some checker must notice.
+
+They prove that the simulator bites. Each names the number of seeds, from 0 on, within which it is
+found; the list is run by the test suite, and by `python -m fanlog.testing.simulator --mutants`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyroaring import BitMap64
+
+from fanlog.broker import snapshots
+from fanlog.broker.admin import Admin
+from fanlog.broker.broker import Broker
+from fanlog.broker.dead_letters import DeadLetters
+from fanlog.broker.hard_state import HardState
+from fanlog.broker.retention import Retention
+from fanlog.broker.writer import Publication, Writer
+from fanlog.core.cursor import Cursor
+from fanlog.core.decision import Decision
+from fanlog.core.flow import Budget, Credit
+from fanlog.core.lease import LeaseTable
+from fanlog.core.ordering import Key, OrderedBacklog, Recall
+from fanlog.core.records import CursorHead
+from fanlog.core.share import Share
+from fanlog.errors import FanlogError
+from fanlog.log.api import Trim
+from fanlog.specs import SubscriptionUpdate
+
+#: What is patched: owner, attribute, and what makes the new value of the old.
+Patch = tuple[Any, str, Callable[[Any], Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    name: str
+    #: Found within so many seeds.
+    seeds_max: int
+    patches: tuple[Patch, ...]
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(name: str, seeds_max: int, *patched: tuple[Any, str]) -> Callable[[Any], Any]:
+    """Register a planted bug: the decorated function makes the new attribute of the old."""
+
+    def register(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        patches = tuple((owner, attribute, make) for owner, attribute in patched)
+        MUTANTS[name] = Mutant(name, seeds_max, patches)
+        return make
+
+    return register
+
+
+@contextmanager
+def planted(name: str | None) -> Iterator[None]:
+    """Have the bug of that name while inside; none for None."""
+    patches = MUTANTS[name].patches if name is not None else ()
+    before = [(owner, attribute, owner.__dict__[attribute]) for owner, attribute, _ in patches]
+    try:
+        for owner, attribute, make in patches:
+            setattr(owner, attribute, make(owner.__dict__[attribute]))
+        yield
+    finally:
+        for owner, attribute, value in before:
+            setattr(owner, attribute, value)
+
+
+# Answers.
+
+
+@mutant("the sync is skipped", 20, (Writer, "_start_next"))
+def _(start_next: Any) -> Any:
+    def skipped(self: Writer) -> None:
+        start_next(self)
+        for waiter in self._running.waiters if self._running is not None else ():
+            if not waiter.done():
+                waiter.set_result(None)
+
+    return skipped
+
+
+@mutant("a publish is answered before its commit", 20, (Broker, "publish"))
+def _(_: Any) -> Any:
+    async def publish(self: Broker, topic_name: str, body: Any) -> Any:
+        self._check_serving()
+        topic = self.hard.catalog.topic(topic_name)
+        self.writer.check_room(len(body.content))
+        partition = topic.partitions[0]
+        _, base = self.writer.submit(publication=Publication(topic.id, partition, body))
+        return partition, base
+
+    return publish
+
+
+@mutant("an ack is answered before its commit", 100, (Broker, "_settle_all"))
+def _(settle_all: Any) -> Any:
+    async def hasty(self: Broker, *args: Any, **kwargs: Any) -> Any:
+        decide = self.decide
+        self.decide = lambda *a, **k: decide(*a, **k) and None  # type: ignore[method-assign,func-returns-value]
+        settling, self.writer.settling = self.writer.settling, lambda: None  # type: ignore[method-assign]
+        work = settle_all(self, *args, **kwargs).__await__()
+        try:
+            while True:
+                try:
+                    step = next(work)
+                except StopIteration as done:
+                    return done.value
+                await step
+        finally:
+            del self.decide
+            self.writer.settling = settling  # type: ignore[method-assign]
+
+    return hasty
+
+
+@mutant("what failed at its commit stays applied", 50, (Broker, "_load"))
+def _(load: Any) -> Any:
+    def loaded(self: Broker) -> None:
+        if not self.hard.catalog.stats().topics:
+            load(self)
+
+    return loaded
+
+
+# Leases and order.
+
+
+@mutant("a seek leaves leases as they are", 200, (LeaseTable, "clear"), (Share, "_forget_soft_state"))
+def _(before: Any) -> Any:
+    if before.__name__ == "clear":
+        return lambda self: None
+
+    def kept(self: Share) -> None:
+        before(self)
+
+    return kept
+
+
+@mutant("an ack from before a seek counts", 200, (Share, "_live_or_late"))
+def _(live_or_late: Any) -> Any:
+    def unfenced(self: Share, by_generation: Any, end: int) -> Any:
+        fence, self._fence = self._fence, 0
+        try:
+            return live_or_late(self, by_generation, end)
+        finally:
+            self._fence = fence
+
+    return unfenced
+
+
+@mutant("a nack leaves those after it outstanding", 100, (OrderedBacklog, "recall"))
+def _(_: Any) -> Any:
+    def recall(self: OrderedBacklog, offsets: BitMap64) -> Recall:
+        keyless, recalled = BitMap64(), BitMap64()
+        heads: dict[int, int] = {}
+        for offset in offsets:
+            number = self._key_of.pop(offset, None)
+            if number is None:
+                keyless.add(offset)
+                continue
+            key = self._keys[number]
+            key.outstanding.remove(offset)
+            key.acked.discard(offset)
+            key.waiting.appendleft(offset)
+            self._waiting_count += 1
+            recalled.add(offset)
+            heads[number] = offset
+            self._queued[number] = key
+        return Recall(heads, recalled, keyless, BitMap64())
+
+    return recall
+
+
+@mutant("a key is open while others hold it", 100, (OrderedBacklog, "_is_open"))
+def _(_: Any) -> Any:
+    def is_open(self: OrderedBacklog, key: Key, consumer: Credit) -> bool:
+        return not (key.waiting and key.waiting[0] in self._blocked)
+
+    return is_open
+
+
+@mutant("an ack ahead of its key is hard", 100, (OrderedBacklog, "acknowledge"))
+def _(_: Any) -> Any:
+    def acknowledge(self: OrderedBacklog, offsets: Iterable[int]) -> BitMap64:
+        hard = BitMap64()
+        for offset in offsets:
+            hard.add(offset)
+            number = self._key_of.pop(offset, None)
+            if number is not None:
+                key = self._keys[number]
+                key.outstanding.remove(offset)
+                self._settle(number, key)
+        return hard
+
+    return acknowledge
+
+
+@mutant("an ack ahead of its key is confirmed", 100, (OrderedBacklog, "would_be_early"))
+def _(_: Any) -> Any:
+    return lambda self, offsets: BitMap64()
+
+
+@mutant("a lease is not committed under exactly-once", 100, (Share, "_finish"))
+def _(finish: Any) -> Any:
+    def forgetful(self: Share, decision: Decision) -> Decision:
+        self._leases.changed.clear()
+        return finish(self, decision)  # type: ignore[no-any-return]
+
+    return forgetful
+
+
+@mutant("leases are forgotten at a start", 100, (Share, "start"))
+def _(start: Any) -> Any:
+    def forgetful(self: Share) -> None:
+        held, self._held = self._held, {}
+        start(self)
+        self._held = held
+
+    return forgetful
+
+
+@mutant("generations begin anew with each life", 200, (Broker, "start"))
+def _(start: Any) -> Any:
+    async def started(self: Broker) -> None:
+        await start(self)
+        self._generation = 1 << 44
+
+    return started
+
+
+@mutant("a longer deadline is forgotten", 100, (LeaseTable, "extend"))
+def _(_: Any) -> Any:
+    return lambda self, lease, offsets, deadline_s: None
+
+
+# Cursors, snapshots, retention.
+
+
+@mutant("the floor is off by one", 20, (Cursor, "acknowledge"))
+def _(acknowledge: Any) -> Any:
+    def acknowledged(self: Cursor, offsets: BitMap64, *, below: int = 0) -> Any:
+        change = acknowledge(self, offsets, below=below)
+        return replace(change, floor=change.floor + (change.floor > self.floor))
+
+    return acknowledged
+
+
+@mutant("a seek to a time is off by one", 100, (Admin, "_offset_for_time"))
+def _(offset_for_time: Any) -> Any:
+    async def later(self: Admin, partition: Any, time_ns: int) -> int:
+        offset: int = await offset_for_time(self, partition, time_ns)
+        return min(offset + 1, self._broker.writer.assigned_end(partition))
+
+    return later
+
+
+@mutant("a snapshot copies the wrong cursor", 200, (snapshots, "copied"))
+def _(copied: Any) -> Any:
+    def wrong(snapshot: Any, shares: Any) -> Any:
+        return [
+            replace(record, floor=record.floor + 1)
+            if isinstance(record, CursorHead) and record.floor is not None
+            else record
+            for record in copied(snapshot, shares)
+        ]
+
+    return wrong
+
+
+@mutant("retention trims one too far", 100, (Writer, "submit"))
+def _(submit: Any) -> Any:
+    def submitted(self: Writer, *, trims: Iterable[Trim] = (), **kwargs: Any) -> Any:
+        further = [
+            trim if trim.dropped else replace(trim, before=min(trim.before + 1, self.end(trim.partition)))
+            for trim in trims
+        ]
+        return submit(self, trims=further, **kwargs)
+
+    return submitted
+
+
+@mutant("retention ends one message too early", 200, (Retention, "_expire_messages"))
+def _(expire_messages: Any) -> Any:
+    def too_early(self: Retention, horizons: dict[Any, int]) -> None:
+        expire_messages(self, {where: horizon + 1 for where, horizon in horizons.items()})
+
+    return too_early
+
+
+# Dead letters.
+
+
+@mutant("a dead letter and its ack are two commits", 200, (DeadLetters, "_commit"))
+def _(commit: Any) -> Any:
+    def twice(self: DeadLetters, *args: Any, **kwargs: Any) -> asyncio.Future[None]:
+        submit = self._writer.submit
+
+        def split(*, records: Any = (), publication: Any = None) -> Any:
+            forwarded = submit(publication=publication)
+            self._clock.call_at(self._clock.now() + 0.01, lambda: submit(records=records) and None)
+            return forwarded
+
+        self._writer.submit = split  # type: ignore[method-assign,assignment]
+        try:
+            return commit(self, *args, **kwargs)  # type: ignore[no-any-return]
+        finally:
+            del self._writer.submit
+
+    return twice
+
+
+@mutant("the ack of a dead letter comes first", 200, (DeadLetters, "_commit"))
+def _(commit: Any) -> Any:
+    def twice(self: DeadLetters, *args: Any, **kwargs: Any) -> asyncio.Future[None]:
+        submit = self._writer.submit
+
+        def split(*, records: Any = (), publication: Any = None) -> Any:
+            acked = submit(records=records)
+            self._clock.call_at(
+                self._clock.now() + 0.01, lambda: submit(publication=publication) and None
+            )
+            return acked
+
+        self._writer.submit = split  # type: ignore[method-assign,assignment]
+        try:
+            return commit(self, *args, **kwargs)  # type: ignore[no-any-return]
+        finally:
+            del self._writer.submit
+
+    return twice
+
+
+@mutant("attempts are lost with the process", 200, (Share, "_attempt_records"))
+def _(_: Any) -> Any:
+    def soft(self: Share, chunks: Any) -> list[Any]:
+        for number, counts in chunks:
+            self._attempts.apply(number, counts)
+        return []
+
+    return soft
+
+
+# Bounds, refusals.
+
+
+@mutant("credit is never given back", 50, (Credit, "give"))
+def _(_: Any) -> Any:
+    return lambda self, messages, size_bytes: None
+
+
+@mutant("credit is not asked for", 50, (Credit, "budget"))
+def _(_: Any) -> Any:
+    return lambda self, max_messages, max_bytes: Budget(max_messages, max_bytes)
+
+
+@mutant("blocked keys remember everything", 200, (OrderedBacklog, "_let_wait"))
+def _(_: Any) -> Any:
+    def let_wait(self: OrderedBacklog, number: int, key: Key, offset: int) -> None:
+        self._queued[number] = key
+        key.waiting.append(offset)
+        self._waiting_count += 1
+
+    return let_wait
+
+
+@mutant("a refused update changes something", 100, (Admin, "update_subscription"))
+def _(update_subscription: Any) -> Any:
+    async def update(self: Admin, update: SubscriptionUpdate) -> Any:
+        hard: HardState = self._broker.hard
+        before = hard.catalog.subscription(update.name)
+        try:
+            return await update_subscription(self, update)
+        except FanlogError:
+            whole = {name: value for name, value in update.changes.items() if "." not in name}
+            hard.apply_all(hard.catalog.put_subscription(replace(before, **whole)))
+            raise
+
+    return update
