@@ -120,8 +120,8 @@ def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
         DiskFull: There is no room to make it.
         ConfigError: The files cannot be opened.
     """
-    if not readonly:
-        _clear_unborn(data_dir / DATA_NAME)
+    if not readonly and (data_dir / DATA_NAME).exists():
+        _check_file(data_dir)
     try:
         env = lmdb.open(
             str(data_dir),
@@ -133,8 +133,6 @@ def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
         )
         try:
             _check_length(env, data_dir)
-            if not readonly:
-                _check_pages(data_dir)
             return Store(env, create=not readonly)
         except BaseException:
             env.close()
@@ -147,10 +145,22 @@ def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
         raise ConfigError(f"cannot open the data folder {data_dir}: {error}") from error
 
 
-def _clear_unborn(path: Path) -> None:
-    # LMDB would take a torn first write for a damaged file, and a broker would never start.
-    if path.exists() and path.stat().st_size and pages.is_unborn(path):
+def _check_file(data_dir: Path) -> None:
+    """Look at a file before LMDB does, which trusts it: some damage would end the process."""
+    path = data_dir / DATA_NAME
+    size_bytes = path.stat().st_size
+    if size_bytes == 0 or pages.is_unborn(path):
+        # LMDB would take a torn first write for damage, and a broker would never start.
         os.truncate(path, 0)
+    elif size_bytes > limits.VERIFY_BYTES_MAX:
+        log.warning(
+            "action=pages_not_verified bytes=%d; it would take long: let `fanlog doctor` do it",
+            size_bytes,
+        )
+    else:
+        for problem in page_problems(data_dir):
+            if not pages.is_harmless(problem):
+                raise damaged(data_dir, problem)
 
 
 def damaged(data_dir: Path, reason: str) -> DataLoss:
@@ -186,19 +196,6 @@ def _check_length(env: lmdb.Environment, data_dir: Path) -> None:
     if size_bytes < expected_bytes and page_problems(data_dir):
         reason = f"{DATA_NAME} has {size_bytes} bytes and should have {expected_bytes}"
         raise damaged(data_dir, reason)
-
-
-def _check_pages(data_dir: Path) -> None:
-    size_bytes = (data_dir / DATA_NAME).stat().st_size
-    if size_bytes > limits.VERIFY_BYTES_MAX:
-        log.warning(
-            "action=pages_not_verified bytes=%d; it would take long: let `fanlog doctor` do it",
-            size_bytes,
-        )
-        return
-    for problem in page_problems(data_dir):
-        if not pages.is_harmless(problem):
-            raise damaged(data_dir, problem)
 
 
 def make(data_dir: Path) -> None:

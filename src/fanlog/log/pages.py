@@ -1,8 +1,9 @@
 """LMDB's pages, judged without LMDB, which trusts them. At rest only.
 
 A flipped bit in a page of a tree may make LMDB abort the process, lose entries without a word, or
-use a page again that is in use. So the structure of a file is verified before it is trusted; the
-verifier comes with `lmdb`, and this module adds the one thing it cannot know.
+use a page again that is in use. So the structure of a file is verified before it is trusted. The
+verifier comes with `lmdb`; this module adds what it cannot know: which flags our trees have, and
+which of the two meta pages is the right one.
 
 LMDB keeps two meta pages and believes the one with the higher transaction number. A flipped bit in
 that number makes it believe the other: the last commit is gone, and every page is in order. But
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from lmdb import verify
 
 from fanlog.log import batch as codec
 from fanlog.log import envelope
-from fanlog.log.envelope import Kind, Record
+from fanlog.log.envelope import Record
 
 #: Pages that LMDB has lost count of: they are never used again, and nothing else is wrong.
 _HARMLESS = "neither reachable nor in the freeDB"
@@ -41,12 +42,19 @@ _POINTER = struct.Struct("=H")
 #: More than LMDB writes before it first syncs.
 _UNBORN_PAGES_MAX = 16
 
+#: Keys of the tree of free pages are numbers, those of all others bytes, with one value each.
+_FLAGS = (8, 0)
+
 _LEAF = 2
 _PLAIN, _TREE_NODE = 0, 2
 
 
 class _Meta(NamedTuple):
     transaction: int
+    #: Of the tree of free pages and of the main tree.
+    flags: tuple[int, int]
+    #: Of the databases.
+    database_flags: Sequence[int]
     #: Our record of the last commit that this meta page leads to; None when there is none.
     last: Record | None
 
@@ -60,8 +68,9 @@ def problems(path: Path, *, facts: bytes, last: bytes) -> list[str]:
         found: list[str] = verify.verify(str(path), subdir=False)  # type: ignore[no-untyped-call]
     except verify.VerifyError as error:
         return [str(error)]
-    if not found and (rollback := _rollback(path, facts, last)):
-        found = [rollback]
+    if not found:
+        metas = sorted(_metas(path, facts, last), key=lambda meta: meta.transaction)
+        found = [text for text in (_wrong_flags(metas[1]), _rollback(*metas)) if text]
     return found
 
 
@@ -86,8 +95,16 @@ def is_unborn(path: Path) -> bool:
     return not any(transaction for *_, transaction in metas)
 
 
-def _rollback(path: Path, facts: bytes, last: bytes) -> str:
-    other, believed = sorted(_metas(path, facts, last), key=lambda meta: meta.transaction)
+def _wrong_flags(believed: _Meta) -> str:
+    """LMDB believes the flags of a tree, and walks it in another order or aborts."""
+    if believed.flags == _FLAGS and not any(believed.database_flags):
+        return ""
+    return (
+        f"trees have the flags {believed.flags} and {believed.database_flags}, which we never set"
+    )
+
+
+def _rollback(other: _Meta, believed: _Meta) -> str:
     if believed.last is None or other.last is None:
         return ""
     if believed.last.sequence >= other.last.sequence:
@@ -111,15 +128,19 @@ def _metas(path: Path, facts: bytes, last: bytes) -> list[_Meta]:
 
 
 def _meta(read: Callable[[int], bytes], number: int, facts: bytes, last: bytes) -> _Meta:
-    *_, main, _, transaction = _META.unpack_from(read(number), _PAGE.size)
+    *_, free, main, _, transaction = _META.unpack_from(read(number), _PAGE.size)
+    free, main = _TREE.unpack(free), _TREE.unpack(main)
+    record, database_flags = None, []
     try:
-        databases = _leaf(read(_TREE.unpack(main)[-1]), _TREE_NODE)
-        entries = _leaf(read(_TREE.unpack(databases[facts])[-1]), _PLAIN)
-        record = envelope.decode(entries[last])
+        databases = {
+            name: _TREE.unpack(value) for name, value in _leaf(read(main[-1]), _TREE_NODE).items()
+        }
+        database_flags = [tree[1] for tree in databases.values()]
+        record = envelope.decode(_leaf(read(databases[facts][-1]), _PLAIN)[last])
     except (struct.error, KeyError, ValueError, OSError):
         # The older meta page of a new file leads nowhere; a wild one proves nothing.
-        return _Meta(transaction, None)
-    return _Meta(transaction, record if record.kind is Kind.META else None)
+        pass
+    return _Meta(transaction, (free[1], main[1]), database_flags, record)
 
 
 def _leaf(page: bytes, kind: int) -> dict[bytes, bytes]:

@@ -85,6 +85,35 @@ def test_what_a_rollback_hid_is_salvaged(filled: Path, tmp_path: Path):
     assert report.last_sequence == sequence
 
 
+@pytest.mark.parametrize("position", [16 + 24 + 4, 16 + 24 + 48 + 4])
+@pytest.mark.parametrize("bit", range(16))
+def test_flags_that_no_tree_of_ours_has_are_noticed(filled: Path, position: int, bit: int):
+    """With some of them LMDB aborts the process, with others it finds nothing any more."""
+    newest = transactions(filled).index(max(transactions(filled)))
+    flip(filled, newest * PAGE + position + bit // 8, bit % 8)
+    with pytest.raises(DataLoss, match="flags"):
+        EmbeddedLog(filled.parent)
+
+
+@pytest.mark.parametrize("bit", range(16))
+def test_flags_of_a_database_are_noticed(filled: Path, tmp_path: Path, bit: int):
+    content = filled.read_bytes()
+    newest = transactions(filled).index(max(transactions(filled)))
+    [root] = struct.unpack_from("=Q", content, newest * PAGE + 16 + 24 + 48 + 40)
+    node = content.index(b"partitions", root * PAGE, (root + 1) * PAGE)
+    flip(filled, node + len(b"partitions") + 4 + bit // 8, bit % 8)
+    with pytest.raises(DataLoss, match="flag"):
+        EmbeddedLog(filled.parent)
+    assert salvage(filled.parent, tmp_path / "out").is_healthy
+
+
+def test_a_last_page_beyond_all_memory_is_damage(filled: Path):
+    newest = transactions(filled).index(max(transactions(filled)))
+    flip(filled, newest * PAGE + TRANSACTION - 8 + 5, 7)
+    with pytest.raises(DataLoss, match="far beyond"):
+        EmbeddedLog(filled.parent)
+
+
 def test_a_damaged_tree_stops_the_broker(filled: Path):
     content = filled.read_bytes()
     leaf = next(
@@ -143,7 +172,7 @@ def test_power_that_went_while_the_file_was_made(data_dir: Path, kept: int, torn
 
 def test_a_used_file_cut_down_to_its_meta_pages_is_not_taken_for_a_new_one(filled: Path):
     os.truncate(filled, 2 * PAGE)
-    with pytest.raises(DataLoss, match="should have"):
+    with pytest.raises(DataLoss, match="is damaged: "):
         EmbeddedLog(filled.parent)
     os.truncate(filled, PAGE)
     with pytest.raises(DataLoss):
