@@ -382,11 +382,10 @@ class Broker:
         decisions: list[tuple[PartitionId, Decision]] = []
         committed: asyncio.Future[None] | None = None
         for partition, by_generation in parsed.offsets.items():
-            share = self.hard.share(subscription.id, partition)
-            if share is None:
-                continue
+            share = self._share_of(subscription, partition)
             if share.unplaced:
                 await self._place_restored(subscription, share)
+                share = self._share_of(subscription, partition)
             now = self._clock.now()
             if seconds is None:
                 decision = share.acknowledge(
@@ -408,6 +407,13 @@ class Broker:
             if committed is not None:
                 await committed
         return decisions
+
+    def _share_of(self, subscription: Subscription, partition: PartitionId) -> Share:
+        """Raises SubscriptionNotFound: it was deleted meanwhile."""
+        share = self.hard.share(subscription.id, partition)
+        if share is None:
+            raise SubscriptionNotFound(f"subscription {subscription.name!r} was deleted")
+        return share
 
     async def _place_restored(self, subscription: Subscription, share: Share) -> None:
         _, feed = self.attach(subscription.name)

@@ -11,6 +11,7 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import Done, run_commit
 from fanlog.broker.hard_state import HardState
+from fanlog.errors import SubscriptionNotFound
 from fanlog.log.api import Commit
 from fanlog.log.memory import MemoryLog
 from fanlog.model import DeadLetterPolicy, RetryPolicy
@@ -102,6 +103,21 @@ async def test_an_ack_of_what_is_being_acknowledged_waits_for_that_commit(world:
     assert not second.done(), "were the process killed now, the message would come back"
     world.committer.let_go()
     await asyncio.gather(first, second)
+
+
+async def test_a_deleted_subscription_confirms_no_acks(world: World):
+    """Also while its deletion is under way: that may fail yet."""
+    await world.subscribe(enable_exactly_once=True)
+    await world.publish("")
+    (ack_id,) = await world.pull()
+    subscription = world.broker.hard.catalog.subscription(NAME)
+    world.committer.is_held = True
+    deletion = asyncio.create_task(world.broker.admin.delete_subscription(NAME))
+    await turns()
+    with pytest.raises(SubscriptionNotFound):
+        await world.broker.settle_some(subscription, [ack_id], None)
+    world.committer.let_go()
+    await deletion
 
 
 async def test_what_follows_a_dead_letter_waits_for_its_commit(world: World):
