@@ -267,13 +267,13 @@ class Ledger:
                         other.lease.end(op.ended_at)
         self.reopened()
 
-    def recall_all(self, since: int) -> None:
+    def recall_all(self, since: int, now: float) -> None:
         """Soft state is gone: an ack that waited for an earlier one of its key is forgotten."""
         for cards in self.keys.values():
             is_behind = False
             for card in cards:
                 if is_behind:
                     card.recalled_from = max(card.recalled_from, since)
-                elif not card.is_maybe_closed and not card.is_rotten:
+                elif not self.is_excused(card, now, since):
                     is_behind = True
         self.reopened()

@@ -225,7 +225,7 @@ class Replay:
                     ledger.end_leases(entry.at, entry.generation)
                 elif not ledger.is_exactly_once(entry.at):
                     ledger.doubt_leases()
-                ledger.recall_all(entry.at)
+                ledger.recall_all(entry.at, entry.time_s)
 
     # Verbs.
 
