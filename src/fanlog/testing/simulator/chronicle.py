@@ -191,6 +191,7 @@ class Chronicle:
         return len(self.entries)
 
     def decided(self, generation: int, now: float) -> None:
+        assert generation > self.generation, "a generation of leases is never used twice"
         self.generation = generation
         self.decided_s[generation] = now
 

@@ -21,7 +21,15 @@ EPSILON_S = 1e-3
 class Lease:
     """The last delivery of a message."""
 
-    __slots__ = ("consumer", "generation", "hi_s", "is_certain", "lo_s", "over_from")
+    __slots__ = (
+        "consumer",
+        "extended_at",
+        "generation",
+        "hi_s",
+        "is_certain",
+        "lo_s",
+        "over_from",
+    )
 
     def __init__(self, delivered: Delivered) -> None:
         self.consumer = delivered.consumer
@@ -29,6 +37,8 @@ class Lease:
         #: The deadline lies between these.
         self.lo_s = delivered.deadline_lo_s
         self.hi_s = delivered.deadline_hi_s
+        #: When the last change of its deadline began.
+        self.extended_at = -1
         #: Nothing but its deadline can have ended it.
         self.is_certain = True
         #: When it had certainly ended.

@@ -132,7 +132,9 @@ def _(load: Any) -> Any:
 # Leases and order.
 
 
-@mutant("a seek leaves leases as they are", 200, (LeaseTable, "clear"), (Share, "_forget_soft_state"))
+@mutant(
+    "a seek leaves leases as they are", 200, (LeaseTable, "clear"), (Share, "_forget_soft_state")
+)
 def _(before: Any) -> Any:
     if before.__name__ == "clear":
         return lambda self: None
@@ -278,7 +280,9 @@ def _(copied: Any) -> Any:
 def _(submit: Any) -> Any:
     def submitted(self: Writer, *, trims: Iterable[Trim] = (), **kwargs: Any) -> Any:
         further = [
-            trim if trim.dropped else replace(trim, before=min(trim.before + 1, self.end(trim.partition)))
+            trim
+            if trim.dropped
+            else replace(trim, before=min(trim.before + 1, self.end(trim.partition)))
             for trim in trims
         ]
         return submit(self, trims=further, **kwargs)
@@ -304,7 +308,7 @@ def _(commit: Any) -> Any:
 
         def split(*, records: Any = (), publication: Any = None) -> Any:
             forwarded = submit(publication=publication)
-            self._clock.call_at(self._clock.now() + 0.01, lambda: submit(records=records) and None)
+            forwarded[0].add_done_callback(lambda _: submit(records=records))
             return forwarded
 
         self._writer.submit = split  # type: ignore[method-assign,assignment]
@@ -323,9 +327,7 @@ def _(commit: Any) -> Any:
 
         def split(*, records: Any = (), publication: Any = None) -> Any:
             acked = submit(records=records)
-            self._clock.call_at(
-                self._clock.now() + 0.01, lambda: submit(publication=publication) and None
-            )
+            acked[0].add_done_callback(lambda _: submit(publication=publication))
             return acked
 
         self._writer.submit = split  # type: ignore[method-assign,assignment]

@@ -123,6 +123,8 @@ def _write_down(
     generation = first.ref.generation
     decided_s = world.chronicle.decided_s[generation]
     world.operations += len(received)
+    handed_out = world.handed_out.setdefault(first.ref.subscription, set())
+    handed_out.update(one.ref.offset for one in received)
     world.chronicle.deliver(
         Delivered(
             at=world.chronicle.at,

@@ -174,9 +174,7 @@ class Replay:
 
     def _content(self, name: str) -> set[Offset] | None:
         makers = [
-            op
-            for op in self._running.values()
-            if op.verb == "create snapshot" and op.name == name
+            op for op in self._running.values() if op.verb == "create snapshot" and op.name == name
         ]
         sources = {
             ledger.id: ledger
@@ -287,7 +285,7 @@ class Replay:
             elif settle.seconds == 0:
                 self._nack(ledger, op, pairs, is_begin=is_begin)
             else:
-                self._extend(op, pairs, settle.seconds, is_begin=is_begin)
+                self._extend(ledger, op, pairs, settle.seconds, is_begin=is_begin)
 
     def _acknowledge(
         self, ledger: Ledger, op: Op, pairs: Iterable[tuple[AckRef, Card]], *, is_begin: bool
@@ -325,7 +323,9 @@ class Replay:
                 lease = card.lease
                 if lease is None or lease.generation != ref.generation or card in certain:
                     continue
-                if ledger.is_live(card, op.ended_s) and not ledger.is_excused(card, op.ended_s, op.begun_at):
+                if ledger.is_live(card, op.ended_s) and not ledger.is_excused(
+                    card, op.ended_s, op.begun_at
+                ):
                     certain.append(card)
             for _, card in pairs:
                 ledger.doubt_after(card)
@@ -344,7 +344,13 @@ class Replay:
             ledger.recall_after(card, op)
 
     def _extend(
-        self, op: Op, pairs: Iterable[tuple[AckRef, Card]], seconds: int, *, is_begin: bool
+        self,
+        ledger: Ledger,
+        op: Op,
+        pairs: Iterable[tuple[AckRef, Card]],
+        seconds: int,
+        *,
+        is_begin: bool,
     ) -> None:
         for ref, card in pairs:
             lease = card.lease
@@ -353,6 +359,11 @@ class Replay:
             if is_begin:
                 lease.lo_s = min(lease.lo_s, op.begun_s + seconds)
                 lease.hi_s = max(lease.hi_s, op.ended_s + seconds)
+                lease.extended_at = op.begun_at
+            elif op.outcome == "ok" and ledger.is_exactly_once(op.begun_at):
+                # Confirmed, and so it was live; nothing else that was asked for overlaps.
+                if lease.extended_at == op.begun_at:
+                    lease.lo_s, lease.hi_s = op.begun_s + seconds, op.ended_s + seconds
 
     # Seeks.
 

@@ -108,7 +108,8 @@ def run_seed(
             live(world)
     finally:
         logging.disable(logging.NOTSET)
-    violations = Replay(world.chronicle).run()
+    # A broker that broke may have left the chronicle in the middle of a sentence.
+    violations = [] if world.mistakes else Replay(world.chronicle).run()
     sentences = (
         *(f"broke: {mistake}" for mistake in world.mistakes),
         *world.broken,

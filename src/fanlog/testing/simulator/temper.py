@@ -44,8 +44,6 @@ class Temper:
     small_limits: bool
     #: Requests and answers travel for a while, and so overtake each other.
     is_laggy: bool
-    #: Most messages of ordered keys that may come back at once on top of a full share.
-    recalls_max: int = 1_000
 
     @classmethod
     def drawn(cls, rng: random.Random) -> Temper:

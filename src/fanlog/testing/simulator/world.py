@@ -72,6 +72,8 @@ class World:
         #: Sentences of promises found broken while the world ran.
         self.broken: list[str] = []
         self.operations = 0
+        #: Offsets that ever left the server, by subscription.
+        self.handed_out: dict[int, set[int]] = {}
         #: Messages that anybody tried to publish.
         self.published = 0
         self.is_draining = False
