@@ -61,7 +61,7 @@ def removed_lawfully(ledger: Ledger, entry: Entry, *, was_asked: bool) -> Iterat
 
 def one_letter(ledger: Ledger, card: Card, entry: Entry) -> Iterator[Violation]:
     """P3: a message becomes a dead letter once, and not after its ack was confirmed."""
-    if 0 <= card.letter_at and ledger.seek_until < card.letter_at:
+    if card.letter_at >= 0 and ledger.seek_until < card.letter_at:
         yield Violation(
             "P3",
             f"{_name(ledger, card)} became a dead letter at {card.letter_at} and again at "
@@ -69,11 +69,11 @@ def one_letter(ledger: Ledger, card: Card, entry: Entry) -> Iterator[Violation]:
             ledger.id,
             card.message.offset,
         )
-    if 0 <= card.confirmed_at and ledger.seek_until < card.confirmed_at:
+    if card.confirmed_from >= 0 and ledger.seek_until < card.confirmed_from:
         yield Violation(
             "P3",
             f"{_name(ledger, card)} became a dead letter at {entry.at}, after its ack was "
-            f"confirmed at {card.confirmed_at}",
+            f"confirmed at {card.confirmed_from}",
             ledger.id,
             card.message.offset,
         )
@@ -98,7 +98,7 @@ def attempts_are_kept(
                 ledger.id,
                 card.message.offset,
             )
-    if 0 <= card.letter_at and ledger.seek_until < card.letter_at:
+    if card.letter_at >= 0 and ledger.seek_until < card.letter_at:
         yield Violation(
             "P3",
             f"{_name(ledger, card)} came at {delivered.at}, after it became a dead letter at "
@@ -112,48 +112,35 @@ def order_is_kept(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[
     """P4: the outstanding messages of a key are a run from its first open one, with one consumer.
 
     When a message of a key is delivered, every earlier one that is certainly open is outstanding
-    with the same consumer, delivered before it, its lease live; nothing of the key is outstanding
-    with anybody else; and with strict ordering nothing else of the key is outstanding at all.
+    with the same consumer, delivered before it, its lease live. So nothing of a key is ever
+    outstanding with two. With strict ordering there is no such earlier one.
     """
     settings, message = ledger.settings, card.message
     if not settings.enable_message_ordering or not message.key:
         return
-    now = delivered.decided_s
+    now, is_strict = delivered.decided_s, settings.ordering == "strict"
     for earlier in ledger.open_before(card):
+        if not is_strict and _is_held(ledger, earlier, delivered):
+            continue
         if ledger.is_excused(earlier, now, delivered.at) or ledger.is_letter(earlier, delivered.at):
             continue
-        lease = earlier.lease
-        is_held = lease is not None and lease.consumer == delivered.consumer
-        if lease is not None and is_held:
-            is_overdue = lease.hi_s < now and ledger.thawed_s != now
-            is_held = lease.over_from > delivered.at and not is_overdue
-        if not is_held:
-            yield Violation(
-                "P4",
-                f"{_name(ledger, card)} came at {delivered.at}, before "
-                f"{earlier.message.offset} of its key {message.key}",
-                ledger.id,
-                message.offset,
-            )
-            return
-    for other in ledger.of_key(card):
-        lease = other.lease
-        assert lease is not None
-        if card.lease is not None and other.message.offset > message.offset:
-            # This one came back, and so did all after it of its key.
-            continue
-        is_elsewhere = lease.consumer != delivered.consumer
-        if not is_elsewhere and settings.ordering != "strict":
-            continue
-        if ledger.is_live(other, now) and not ledger.is_excused(other, now, delivered.at):
-            yield Violation(
-                "P4",
-                f"{_name(ledger, card)} came at {delivered.at} while {other.message.offset} of its "
-                f"key {message.key} was outstanding",
-                ledger.id,
-                message.offset,
-            )
-            return
+        yield Violation(
+            "P4",
+            f"{_name(ledger, card)} came at {delivered.at}, before {earlier.message.offset} of "
+            f"its key {message.key}",
+            ledger.id,
+            message.offset,
+        )
+        return
+
+
+def _is_held(ledger: Ledger, card: Card, delivered: Delivered) -> bool:
+    """Whether the message may be outstanding with the consumer that gets another one now."""
+    lease = card.lease
+    if lease is None or lease.consumer != delivered.consumer:
+        return False
+    is_overdue = lease.hi_s < delivered.decided_s and ledger.thawed_s != delivered.decided_s
+    return lease.over_from > delivered.at and not is_overdue
 
 
 def exactly_once(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[Violation]:
@@ -163,14 +150,14 @@ def exactly_once(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[V
     also at least once.
     """
     if (
-        0 <= card.confirmed_at
+        card.confirmed_from >= 0
         and delivered.generation > card.confirmed_generation
-        and ledger.seek_until < card.confirmed_at
+        and ledger.seek_until < card.confirmed_from
     ):
         yield Violation(
             "P5" if ledger.settings.enable_exactly_once else "P2",
             f"{_name(ledger, card)} came at {delivered.at}, after its ack was confirmed at "
-            f"{card.confirmed_at}",
+            f"{card.confirmed_from}",
             ledger.id,
             card.message.offset,
         )
@@ -229,7 +216,7 @@ def _why_dead(ledger: Ledger, op: Op, ref: AckRef, card: Card) -> str:
             return "its lease had run out"
         if lease.over_from < op.begun_at:
             return "its lease was over"
-    if 0 <= card.confirmed_at < op.begun_at and ledger.seek_until < card.confirmed_at:
+    if 0 <= card.confirmed_from < op.begun_at and ledger.seek_until < card.confirmed_from:
         return "it was confirmed before"
     return ""
 
@@ -237,11 +224,7 @@ def _why_dead(ledger: Ledger, op: Op, ref: AckRef, card: Card) -> str:
 def credit_is_kept(ledger: Ledger, delivered: Delivered) -> Iterator[Violation]:
     """P8: a stream never holds more than the credit it asked for."""
     now = delivered.decided_s
-    cards = [
-        card
-        for card in ledger.cards
-        if card.lease is not None and card.lease.consumer == delivered.consumer
-    ]
+    cards = ledger.held_by(delivered.consumer)
     if len(cards) <= delivered.credit:
         return
     held = sum(

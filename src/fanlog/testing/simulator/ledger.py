@@ -56,9 +56,8 @@ class Card:
         "ack_delivered",
         "ack_until",
         "closed_until",
-        "confirmed_at",
+        "confirmed_from",
         "confirmed_generation",
-        "confirmed_s",
         "failed_at",
         "failures",
         "is_drained",
@@ -85,10 +84,10 @@ class Card:
         self.opened_from = -1
         #: Since when an ack ahead of its key is certainly forgotten.
         self.recalled_from = -1
-        #: When an ack of it was confirmed, and the generation of that moment; -1 if none was.
-        self.confirmed_at = -1
+        #: Since when an ack that was confirmed may hold, and the generation of the moment it was
+        #: confirmed; -1 if none was.
+        self.confirmed_from = -1
         self.confirmed_generation = -1
-        self.confirmed_s = 0.0
         #: When its dead letter was committed.
         self.letter_at = -1
         #: Failed deliveries that certainly count, under the present dead letter policy.
@@ -104,11 +103,6 @@ class Card:
         if self.closed_until > self.opened_from:
             return True
         return self.ack_delivered > self.opened_from and self.ack_until > self.recalled_from
-
-    def confirm(self, op: Op) -> None:
-        """An ack of it was confirmed, and is final."""
-        self.confirmed_at, self.confirmed_s = op.ended_at, op.ended_s
-        self.confirmed_generation = op.ended_generation
 
     def close(self, op: Op) -> None:
         """Something that is not an ack may close it."""
@@ -134,6 +128,9 @@ class Ledger:
         #: Messages of each ordering key, in order; empty without ordering.
         self.keys: dict[str, list[Card]] = {}
         self._first_open: dict[str, int] = {}
+        #: Messages that were delivered and not confirmed in time since, by key and by consumer.
+        self._leased: dict[str, dict[Offset, Card]] = {}
+        self._held_by: dict[int, dict[Offset, Card]] = {}
         #: When dead letters of its messages are committed, those to come included.
         self.letters: Mapping[Offset, Sequence[int]] = {}
         #: When seeks and updates of it begin, those to come included.
@@ -176,13 +173,11 @@ class Ledger:
         lease = card.lease
         if lease is None or not lease.is_certain or lease.lo_s <= now:
             return False
-        for earlier in self.of_key(card):
-            assert earlier.lease is not None
-            if earlier.message.offset > card.message.offset:
-                break
+        for earlier in self._leased.get(card.message.key, {}).values():
+            if earlier.message.offset >= card.message.offset or earlier.lease is None:
+                continue
             # An earlier one of its key that expires takes it along.
-            due_s = earlier.lease.lo_s
-            if due_s <= now and not 0 < earlier.confirmed_s < due_s:
+            if earlier.lease.lo_s <= now:
                 return False
         return True
 
@@ -211,11 +206,12 @@ class Ledger:
             if not other.is_maybe_closed:
                 yield other
 
-    def of_key(self, card: Card) -> Iterator[Card]:
-        """Messages of the same key that were delivered and may be outstanding."""
-        for other in self.keys.get(card.message.key, ()):
-            if other.lease is not None and other is not card:
-                yield other
+    def held_by(self, consumer: int) -> list[Card]:
+        """What a consumer was given and is not known to have settled."""
+        cards = self._held_by.get(consumer, {})
+        for offset in [o for o, card in cards.items() if card.is_maybe_closed]:
+            del cards[offset]
+        return list(cards.values())
 
     # Changing.
 
@@ -226,6 +222,23 @@ class Ledger:
         if self.settings.enable_message_ordering and message.key:
             self.keys.setdefault(message.key, []).append(card)
         return card
+
+    def lease(self, card: Card, delivered: Delivered) -> None:
+        offset = card.message.offset
+        if card.lease is not None:
+            self.doubt_after(card)
+            self._held_by.get(card.lease.consumer, {}).pop(offset, None)
+        card.lease = Lease(delivered)
+        if delivered.credit:
+            self._held_by.setdefault(delivered.consumer, {})[offset] = card
+        if self.settings.enable_message_ordering and card.message.key:
+            self._leased.setdefault(card.message.key, {})[offset] = card
+
+    def confirm(self, card: Card, op: Op) -> None:
+        """An ack of a message was confirmed, and is final."""
+        card.confirmed_from, card.confirmed_generation = op.begun_at, op.ended_generation
+        if card.lease is not None and op.ended_s < card.lease.lo_s:
+            self._leased.get(card.message.key, {}).pop(card.message.offset, None)
 
     def reopened(self) -> None:
         """Something below what was known to be closed is open again."""
@@ -257,9 +270,8 @@ class Ledger:
         self.doubts += 1
         if card.lease is not None:
             card.lease.is_certain = False
-        for other in self.of_key(card):
-            if other.message.offset > card.message.offset:
-                assert other.lease is not None
+        for other in self._leased.get(card.message.key, {}).values():
+            if other.lease is not None and other.message.offset > card.message.offset:
                 other.lease.is_certain = False
 
     def recall_after(self, card: Card, op: Op) -> None:

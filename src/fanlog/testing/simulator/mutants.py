@@ -103,7 +103,7 @@ def _(_: Any) -> Any:
 def _(settle_all: Any) -> Any:
     async def hasty(self: Broker, *args: Any, **kwargs: Any) -> Any:
         decide = self.decide
-        self.decide = lambda *a, **k: decide(*a, **k) and None  # type: ignore[method-assign,func-returns-value]
+        self.decide = lambda *a, **k: decide(*a, **k) and None  # type: ignore[method-assign]
         settling, self.writer.settling = self.writer.settling, lambda: None  # type: ignore[method-assign]
         work = settle_all(self, *args, **kwargs).__await__()
         try:

@@ -27,7 +27,7 @@ from fanlog.testing.simulator.chronicle import (
     Settle,
     Turn,
 )
-from fanlog.testing.simulator.ledger import EPSILON_S, Card, Ledger, Lease
+from fanlog.testing.simulator.ledger import EPSILON_S, Card, Ledger
 from fanlog.wire.publish import parse_message_id
 
 #: Sentences of one world at most: the first few say it all.
@@ -170,9 +170,9 @@ class Replay:
             return
         self._snapshot_touched[name] = entry.at
         partition = change.snapshot.partitions[0]
-        self._snapshots[name] = SnapshotView(change.id, self._content(name), partition)
+        self._snapshots[name] = SnapshotView(change.id, self._content(entry, name), partition)
 
-    def _content(self, name: str) -> set[Offset] | None:
+    def _content(self, entry: Entry, name: str) -> set[Offset] | None:
         makers = [
             op for op in self._running.values() if op.verb == "create snapshot" and op.name == name
         ]
@@ -185,7 +185,11 @@ class Replay:
         if len(sources) != 1 or len({op.detail for op in makers}) != 1:
             return None
         (source,) = sources.values()
-        return {card.message.offset for card in source.cards if card.is_maybe_closed}
+        return {
+            card.message.offset
+            for card in source.cards
+            if source.is_excused(card, entry.time_s, entry.at)
+        }
 
     # Deliveries.
 
@@ -205,9 +209,7 @@ class Replay:
             self.violations += checkers.order_is_kept(ledger, card, delivered)
             self.violations += checkers.exactly_once(ledger, card, delivered)
             self.violations += checkers.attempts_are_kept(ledger, card, delivered, attempt)
-            if card.lease is not None:
-                ledger.doubt_after(card)
-            card.lease = Lease(delivered)
+            ledger.lease(card, delivered)
             card.is_drained = card.is_drained or delivered.is_drain
         if delivered.credit:
             self.violations += checkers.credit_is_kept(ledger, delivered)
@@ -261,8 +263,7 @@ class Replay:
             ledger.once_until = max(ledger.once_until, op.ended_at)
             ledger.doubt_leases()
             for card in ledger.cards:
-                card.confirmed_at = card.confirmed_generation = -1
-                card.confirmed_s = 0.0
+                card.confirmed_from = card.confirmed_generation = -1
         if "dead_letter" in op.detail:
             for card in ledger.cards:
                 card.failures = 0
@@ -305,14 +306,14 @@ class Replay:
         if ledger.is_exactly_once(op.begun_at):
             self.violations += checkers.acks_are_of_live_leases(ledger, op, list(pairs))
             for _, card in pairs:
-                card.confirm(op)
+                ledger.confirm(card, op)
         elif ledger.is_at_least_once(op.begun_at) and ledger.settings.dead_letter is None:
             # In order, an ack that is late may be of a message whose key is not known any more.
             is_unary = op.consumer == 0 and not ledger.settings.enable_message_ordering
             for ref, card in pairs:
                 delivered_at = ledger.delivered_at.get(ref.generation, -1)
                 if is_unary and ledger.seek_until < delivered_at:
-                    card.confirm(op)
+                    ledger.confirm(card, op)
 
     def _nack(
         self, ledger: Ledger, op: Op, pairs: Iterable[tuple[AckRef, Card]], *, is_begin: bool
@@ -360,10 +361,13 @@ class Replay:
                 lease.lo_s = min(lease.lo_s, op.begun_s + seconds)
                 lease.hi_s = max(lease.hi_s, op.ended_s + seconds)
                 lease.extended_at = op.begun_at
-            elif op.outcome == "ok" and ledger.is_exactly_once(op.begun_at):
-                # Confirmed, and so it was live; nothing else that was asked for overlaps.
-                if lease.extended_at == op.begun_at:
-                    lease.lo_s, lease.hi_s = op.begun_s + seconds, op.ended_s + seconds
+            elif (
+                op.outcome == "ok"
+                and ledger.is_exactly_once(op.begun_at)
+                and lease.extended_at == op.begun_at
+            ):
+                # Confirmed, and so it was live; and nothing else that was asked for overlaps.
+                lease.lo_s, lease.hi_s = op.begun_s + seconds, op.ended_s + seconds
 
     # Seeks.
 

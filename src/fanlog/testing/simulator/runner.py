@@ -187,7 +187,7 @@ def commit() -> str:
     """The commit this runs from, if that can be known."""
     try:
         found = subprocess.run(
-            ["git", "describe", "--always", "--dirty"],  # noqa: S607
+            ["git", "describe", "--always", "--dirty"],
             cwd=Path(__file__).parent,
             capture_output=True,
             text=True,

@@ -44,6 +44,8 @@ class SimulatedStore(MemoryLog):
         self.is_full = False
         #: Batches whose bytes are damaged, by partition and base offset.
         self.damaged: set[tuple[PartitionId, Offset]] = set()
+        #: Batches as decoded when first read.
+        self._decoded: dict[tuple[PartitionId, Offset], Batch | Damaged] = {}
 
     def commit(self, commit: Commit) -> None:
         super().commit(commit)
@@ -53,10 +55,21 @@ class SimulatedStore(MemoryLog):
         self, partition: PartitionId, offset: Offset, *, max_bytes: int
     ) -> list[Batch | Damaged]:
         await self._maybe_wait()
-        found = await super().read(partition, offset, max_bytes=max_bytes)
-        if not self.damaged:
+        found: list[Batch | Damaged] = []
+        held = self._partitions.get(partition)
+        if held is None or offset >= held.end:
             return found
-        return [self._as_stored(item) for item in found]
+        size_bytes = 0
+        for base in held.bases[held.index_of(max(offset, held.start)) :]:
+            size_bytes += len(held.values[base])
+            if found and size_bytes > max_bytes:
+                break
+            item = self._decoded.get((partition, base))
+            if item is None:
+                (item, *_) = await super().read(partition, base, max_bytes=1)
+                self._decoded[partition, base] = item
+            found.append(self._as_stored(item))
+        return found
 
     async def offset_for_time(self, partition: PartitionId, time_ns: int) -> Offset:
         """As in memory, by bisection: publish times never run backwards."""
