@@ -60,6 +60,9 @@ ANSWER_BYTES_MAX = 3_500 * 1024
 #: One streamed answer: large enough to pay per batch, small enough to be smooth.
 STREAM_ANSWER_BYTES_MAX = 1024 * 1024
 STREAM_ANSWER_MESSAGES_MAX = 1_000
+#: The same, for a stream that has not given back a single message yet: it may never read, and what
+#: it was sent waits in memory.
+STREAM_FIRST_ANSWER_BYTES_MAX = 64 * 1024
 #: A long poll without a caller's deadline answers empty after this.
 PULL_WAIT_S = 30.0
 #: How much before the caller's deadline an empty answer is sent; half of what is left, if less.
@@ -104,6 +107,7 @@ GRPC_RECEIVE_BYTES_MAX = 24 * 1024 * 1024
 DRAIN_S = 8.0
 
 assert PUBLISH_BYTES_MAX < GRPC_RECEIVE_BYTES_MAX
+assert STREAM_FIRST_ANSWER_BYTES_MAX <= STREAM_ANSWER_BYTES_MAX
 assert STREAM_ANSWER_BYTES_MAX <= ANSWER_BYTES_MAX < 4 * 1024 * 1024
 assert BATCH_BYTES_MAX < COMMIT_BYTES_MAX < WRITER_BACKLOG_BYTES_MAX
 assert RETENTION_S_MIN < RETENTION_S_DEFAULT < RETENTION_S_MAX

@@ -7,6 +7,8 @@ import pytest
 from google.api_core.exceptions import FailedPrecondition, InvalidArgument, NotFound
 from google.pubsub_v1 import StreamingPullRequest
 
+from fanlog import limits
+
 KIB = 1024
 
 
@@ -499,3 +501,16 @@ class TestEnding:
         stream.half_close()
         stream.wait_closed()
         assert server.metric("fanlog_streams") == before
+
+    def test_answers_are_small_until_the_first_message_comes_back(self, server):
+        """A client may never read; what it is sent waits in memory."""
+        topic, subscription = server.topic_and_subscription()
+        for _ in range(4):
+            server.publish(topic, *[bytes(10_000)] * 100)
+        stream = server.open_stream(subscription, max_outstanding_messages=50)
+        first = stream.answer().received_messages
+        assert 1 <= len(first) <= limits.STREAM_FIRST_ANSWER_BYTES_MAX // 10_000
+        held = [*first, *stream.messages(50 - len(first))]
+        stream.send(ack_ids=ids(held))
+        later = stream.answer().received_messages
+        assert len(later) > limits.STREAM_FIRST_ANSWER_BYTES_MAX // 10_000

@@ -23,7 +23,7 @@ class Credit:
     alone, when nothing else is outstanding: otherwise it never could.
     """
 
-    __slots__ = ("max_bytes", "max_messages", "messages", "size_bytes")
+    __slots__ = ("has_returned", "max_bytes", "max_messages", "messages", "size_bytes")
 
     def __init__(self, max_messages: int = 0, max_bytes: int = 0) -> None:
         self.max_messages = max_messages
@@ -31,6 +31,8 @@ class Credit:
         #: Outstanding now.
         self.messages = 0
         self.size_bytes = 0
+        #: Whether anything was ever given back: whoever holds this has read something.
+        self.has_returned = False
 
     @property
     def has_room(self) -> bool:
@@ -61,6 +63,7 @@ class Credit:
         self.size_bytes += size_bytes if self.max_bytes else 0
 
     def give(self, messages: int, size_bytes: int) -> None:
+        self.has_returned = True
         self.messages -= messages
         self.size_bytes -= size_bytes
         assert self.messages >= 0

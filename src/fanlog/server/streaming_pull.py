@@ -87,7 +87,7 @@ class _Stream:
                 delivery = await self._feed.take(
                     self._credit,
                     max_messages=limits.STREAM_ANSWER_MESSAGES_MAX,
-                    max_bytes=limits.STREAM_ANSWER_BYTES_MAX,
+                    max_bytes=self._answer_bytes_max,
                     deadline_s=self._deadline_s,
                 )
             if delivery is None:
@@ -98,6 +98,12 @@ class _Stream:
             await self._write(frame_delivery(self._broker, subscription, delivery))
         if self._ended is not None:
             raise self._ended
+
+    @property
+    def _answer_bytes_max(self) -> int:
+        if self._credit.has_returned:
+            return limits.STREAM_ANSWER_BYTES_MAX
+        return min(limits.STREAM_FIRST_ANSWER_BYTES_MAX, limits.STREAM_ANSWER_BYTES_MAX)
 
     async def _write(self, answer: bytes) -> None:
         # Every answer says what the subscription is like: clients take a missing word for "no".

@@ -67,6 +67,14 @@ def test_a_message_larger_than_the_answer_still_needs_room_in_the_window():
     assert packed(credit.budget(10, 20), [50, 1]) == [0]
 
 
+def test_whether_anything_was_ever_given_back():
+    credit = Credit()
+    credit.take(2, 10)
+    assert not credit.has_returned
+    credit.give(1, 0)
+    assert credit.has_returned
+
+
 def test_more_cannot_be_given_back_than_was_taken():
     credit = Credit(max_bytes=10)
     credit.take(1, 5)
