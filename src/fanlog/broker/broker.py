@@ -489,7 +489,8 @@ class Broker:
         )
 
     def _load(self) -> None:
-        self.hard = HardState.load(self._store.state())
+        latest_s = self._clock.now() + limits.ACK_DEADLINE_S_MAX
+        self.hard = HardState.load(self._store.state(), latest_deadline_s=latest_s)
         for share in self.hard.shares():
             self._timers.watch(share)
 

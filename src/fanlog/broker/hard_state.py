@@ -6,6 +6,7 @@ records of the log on recovery.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from fanlog.core import records as codec
@@ -40,8 +41,10 @@ class HardState:
         self.activity: dict[SubscriptionId, float] = {}
 
     @classmethod
-    def load(cls, state: Iterable[tuple[bytes, bytes]]) -> HardState:
-        """Rebuild from what the log holds.
+    def load(
+        cls, state: Iterable[tuple[bytes, bytes]], *, latest_deadline_s: float = math.inf
+    ) -> HardState:
+        """Rebuild from what the log holds; no lease lasts longer than `latest_deadline_s`.
 
         Raises:
             DataLoss: A record cannot be read.
@@ -60,7 +63,7 @@ class HardState:
                 hard.apply(record)
         hard.apply_all(later)
         for share in hard._shares.values():
-            share.start()
+            share.start(latest_deadline_s)
         return hard
 
     def share(self, subscription: SubscriptionId, partition: PartitionId) -> Share | None:

@@ -25,6 +25,7 @@ leases (under exactly-once). Soft state: leases, back-offs, the backlog's positi
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -70,14 +71,19 @@ class Share:
         self._backlog: Backlog | OrderedBacklog
         self._forget_soft_state()
 
-    def start(self) -> None:
-        """Make the soft state anew from the hard state: after recovery, before the first verb."""
+    def start(self, latest_s: float = math.inf) -> None:
+        """Make the soft state anew from the hard state: after recovery, before the first verb.
+
+        No lease can last longer than `latest_s`: one that says so was given before the clock was
+        set back, and nobody would see its messages again until the clock has come that far.
+        """
         self._leases = LeaseTable()
         for held in self._held.values():
             assert held.offsets is not None
             offsets = BitMap64(o for o in held.offsets if o not in self.cursor)
             if offsets:
-                lease = Lease(held.generation, held.part, held.deadline_s, offsets, (), None)
+                deadline_s = min(held.deadline_s, latest_s)
+                lease = Lease(held.generation, held.part, deadline_s, offsets, (), None)
                 self._leases.add(lease)
         self._leases.changed.clear()
         self._forget_soft_state()

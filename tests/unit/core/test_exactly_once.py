@@ -271,3 +271,12 @@ class TestOrder:
         made.place_restored()
         assert made.ack(1, ids).count == 2
         assert made.unacked == []
+
+
+def test_a_lease_from_before_the_clock_was_set_back_does_not_last_for_hours():
+    made = world(0, 0)
+    made.lease(max_messages=1, deadline_s=7_210.0)
+    made.share.start(600.0)
+    assert made.share.next_deadline() == 600.0
+    made.expire(600.0)
+    assert made.offsets() == [0, 1]
