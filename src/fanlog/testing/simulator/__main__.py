@@ -27,12 +27,12 @@ def main() -> int:
 
 
 def _once(seed: int, steps: int | None, mutant: str | None, *, history: bool) -> int:
-    verdict = run_seed(seed, steps=steps, mutant=mutant)
-    if history:
-        _say("\n".join(verdict.story))
+    verdict = run_seed(seed, steps=steps, mutant=mutant, whole=history)
     if verdict.is_broken:
         _say(report(verdict, mutant=mutant))
         return 1
+    for line in verdict.story:
+        _say(line)
     _say(
         f"seed {seed}: {verdict.operations} operations in {verdict.simulated_s / 3600:.1f} "
         f"simulated hours, every promise kept; history {verdict.digest[:16]}"

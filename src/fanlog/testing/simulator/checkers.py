@@ -89,15 +89,14 @@ def attempts_are_kept(
     settings = ledger.settings
     # The number is looked up when the message leaves: something may have come between.
     is_disturbed = any(card.failed_at < at < delivered.at for at in ledger.disturbed)
-    if settings.dead_letter is not None and not is_disturbed:
-        if attempt < 1 + card.failures:
-            yield Violation(
-                "P3",
-                f"{_name(ledger, card)} came at {delivered.at} as attempt {attempt} after "
-                f"{card.failures} failures",
-                ledger.id,
-                card.message.offset,
-            )
+    if settings.dead_letter is not None and not is_disturbed and attempt < 1 + card.failures:
+        yield Violation(
+            "P3",
+            f"{_name(ledger, card)} came at {delivered.at} as attempt {attempt} after "
+            f"{card.failures} failures",
+            ledger.id,
+            card.message.offset,
+        )
     if card.letter_at >= 0 and ledger.seek_until < card.letter_at:
         yield Violation(
             "P3",

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal
 
 from fanlog.broker.broker import Broker
 from fanlog.errors import FanlogError
 from fanlog.names import subscription_name, topic_name
+from fanlog.testing.simulator import raw
 from fanlog.testing.simulator.chronicle import AckRef, Op, Settle
 from fanlog.testing.simulator.life import ObservedBroker
-from fanlog.testing.simulator.network import Confirmation, Received, Stream, call, hand_out
+from fanlog.testing.simulator.network import (
+    Confirmation,
+    Received,
+    Stream,
+    call,
+    hand_out,
+    parsed,
+)
 from fanlog.testing.simulator.world import Lost, World
 from fanlog.wire.publish import build_body, message_id
 
 PROJECT = "sim"
+#: How many of the calls go through the gRPC surface, as bytes; the others go to the broker.
+RAW = 0.15
 #: Deadlines that consumers ask for: the shortest, the usual, the longest.
 DEADLINES_S = (10, 30, 60, 600)
 
@@ -64,8 +74,13 @@ async def publish(world: World, name: str, count: int) -> None:
         messages.append((b"%d " % world.published + padding, {}, key))
     body = build_body(messages)
 
+    is_raw = world.chance(RAW)
+
     async def verb(broker: ObservedBroker) -> tuple[str, ...]:
-        partition, base = await broker.publish(name, body)
+        if is_raw:
+            partition, base = await raw.publish(broker, name, messages)
+        else:
+            partition, base = await broker.publish(name, body)
         world.operations += count
         for index in range(count):
             stored = world.chronicle.message(partition, base + index)
@@ -85,10 +100,14 @@ async def publish(world: World, name: str, count: int) -> None:
 async def settle(world: World, name: str, refs: Sequence[AckRef], seconds: int | None) -> None:
     """Acknowledge, nack or extend with a unary call."""
 
+    is_raw = world.chance(RAW)
+
     async def verb(broker: ObservedBroker) -> None:
         world.operations += len(refs)
         ack_ids = [ref.ack_id for ref in refs]
-        if seconds is None:
+        if is_raw:
+            await raw.settle(broker, name, ack_ids, seconds)
+        elif seconds is None:
             await broker.acknowledge(name, ack_ids)
         else:
             await broker.modify_ack_deadline(name, ack_ids, seconds)
@@ -126,7 +145,7 @@ class Pocket:
         else:
             chosen = rng.sample(self.held, rng.randint(1, len(self.held)))
         if deed != "extend":
-            gone = set(id(one) for one in chosen)
+            gone = {id(one) for one in chosen}
             self.held = [one for one in self.held if id(one) not in gone]
         refs = [one.ref for one in chosen]
         if self._used and rng.random() < temper.repeats:
@@ -172,8 +191,15 @@ def _wait_s(world: World) -> float:
 
 
 async def pull(world: World, name: str, max_messages: int, wait_s: float) -> list[Received]:
+    is_raw = world.chance(RAW)
+
     async def verb(broker: ObservedBroker) -> list[Received]:
         deadlines = _deadlines(world, broker, name)
+        if is_raw:
+            messages = await raw.pull(broker, name, max_messages, wait_s)
+            if not messages:
+                return []
+            return parsed(world, messages, world.new_consumer(), deadlines)
         found, delivery = await broker.pull(name, max_messages=max_messages, wait_s=wait_s)
         if delivery is None:
             return []
@@ -216,10 +242,8 @@ async def streamer(world: World) -> None:
             )
         except Lost:
             continue
-        try:
+        with suppress(FanlogError, Lost):
             await _use(world, stream, Pocket(world))
-        except (FanlogError, Lost):
-            pass
         _leave(world, stream)
 
 
@@ -257,8 +281,3 @@ def _leave(world: World, stream: Stream) -> None:
         stream.close()
     else:
         stream.cut()
-
-
-async def all_done(tasks: Sequence[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        await task

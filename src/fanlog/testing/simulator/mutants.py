@@ -20,6 +20,7 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.dead_letters import DeadLetters
 from fanlog.broker.hard_state import HardState
 from fanlog.broker.retention import Retention
+from fanlog.broker.timers import Timers
 from fanlog.broker.writer import Publication, Writer
 from fanlog.core.cursor import Cursor
 from fanlog.core.decision import Decision
@@ -220,9 +221,9 @@ def _(finish: Any) -> Any:
 
 @mutant("leases are forgotten at a start", 100, (Share, "start"))
 def _(start: Any) -> Any:
-    def forgetful(self: Share) -> None:
+    def forgetful(self: Share, *args: Any) -> None:
         held, self._held = self._held, {}
-        start(self)
+        start(self, *args)
         self._held = held
 
     return forgetful
@@ -240,6 +241,15 @@ def _(start: Any) -> Any:
 @mutant("a longer deadline is forgotten", 100, (LeaseTable, "extend"))
 def _(_: Any) -> Any:
     return lambda self, lease, offsets, deadline_s: None
+
+
+@mutant("one timer waits for another", 50, (Timers, "watch"))
+def _(watch: Any) -> Any:
+    def watched(self: Timers, share: Share) -> None:
+        if not self._heap or self._heap[0][2] is share:
+            watch(self, share)
+
+    return watched
 
 
 # Cursors, snapshots, retention.

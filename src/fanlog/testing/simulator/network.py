@@ -111,6 +111,27 @@ def hand_out(
     return received
 
 
+def parsed(
+    world: World, messages: Any, consumer: int, deadlines: tuple[int, int], credit: int = 0
+) -> list[Received]:
+    """Messages leave the server as protobuf: write that down."""
+    received: list[Received] = []
+    attempts: list[int] = []
+    for one in messages:
+        ref = parsed_ack_id(one.ack_id)
+        partition, offset = parse_message_id(one.message.message_id)
+        message = world.chronicle.message(PartitionId(partition), offset)
+        said = one.message.data, one.message.ordering_key
+        if message is None or (message.data, message.key) != said:
+            world.broken.append(
+                f"P1: {partition}:{offset} came with bytes that are not on the disk"
+            )
+        received.append(Received(ref, PartitionId(partition), one.message.ordering_key))
+        attempts.append(one.delivery_attempt)
+    _write_down(world, received, attempts, consumer, credit, deadlines)
+    return received
+
+
 def _write_down(
     world: World,
     received: Sequence[Received],
@@ -264,7 +285,8 @@ class Stream:
         response = types.StreamingPullResponse.FromString(raw)
         said: list[list[Received] | Confirmation] = []
         if response.received_messages:
-            said.append(self._note_messages(response.received_messages))
+            messages = response.received_messages
+            said.append(parsed(self._world, messages, self.consumer, self._deadlines, self._credit))
         if response.HasField("acknowledge_confirmation"):
             confirmation = response.acknowledge_confirmation
             refused = [*confirmation.invalid_ack_ids, *confirmation.unordered_ack_ids]
@@ -337,25 +359,6 @@ class Stream:
         if len(asked) == 1:
             self._world.end(self._life, asked.pop(), "ok", tuple(refused))
         return Confirmation(list(ok), list(refused))
-
-    def _note_messages(self, messages: Any) -> list[Received]:
-        received: list[Received] = []
-        attempts: list[int] = []
-        for one in messages:
-            ref = parsed_ack_id(one.ack_id)
-            partition, offset = parse_message_id(one.message.message_id)
-            message = self._world.chronicle.message(PartitionId(partition), offset)
-            if message is None or (message.data, message.key) != (
-                one.message.data,
-                one.message.ordering_key,
-            ):
-                self._world.broken.append(
-                    f"P1: {partition}:{offset} came with bytes that are not on the disk"
-                )
-            received.append(Received(ref, PartitionId(partition), one.message.ordering_key))
-            attempts.append(one.delivery_attempt)
-        _write_down(self._world, received, attempts, self.consumer, self._credit, self._deadlines)
-        return received
 
 
 def _resolve(future: asyncio.Future[None] | None) -> None:

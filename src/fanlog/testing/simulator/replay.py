@@ -69,7 +69,7 @@ class Replay:
         self._seeking: dict[int, dict[SubscriptionId, _Seeking]] = {}
         self._deleting: set[str] = set()
         #: Nacks under way that will certainly count, if nothing comes between.
-        self._nacking: dict[int, tuple[int, list[Card]]] = {}
+        self._nacking: dict[tuple[int, SubscriptionId], tuple[int, list[Card]]] = {}
         self.end_s = 0.0
 
     def run(self) -> list[Violation]:
@@ -330,9 +330,9 @@ class Replay:
                     certain.append(card)
             for _, card in pairs:
                 ledger.doubt_after(card)
-            self._nacking[op.begun_at] = ledger.doubts, certain
+            self._nacking[op.begun_at, ledger.id] = ledger.doubts, certain
             return
-        doubts, certain = self._nacking.pop(op.begun_at)
+        doubts, certain = self._nacking.pop((op.begun_at, ledger.id), (-1, []))
         if op.outcome != "ok" or ledger.doubts != doubts:
             return
         for card in certain:

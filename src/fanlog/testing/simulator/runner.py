@@ -91,14 +91,20 @@ class Summary:
 
 
 def run_seed(
-    seed: int, *, steps: int | None = None, mutant: str | None = None, told: bool = True
+    seed: int,
+    *,
+    steps: int | None = None,
+    mutant: str | None = None,
+    told: bool = True,
+    whole: bool = False,
 ) -> Verdict:
     """Live the world of one seed and judge it.
 
     Args:
         steps: Steps of all actors together, instead of as many as the world would have.
         mutant: Name of a planted bug that this world has.
-        told: Whether the history is kept for the verdict.
+        told: Whether the verdict tells the part of the history that concerns what broke.
+        whole: Whether it tells all of it, broken or not.
     """
     logging.disable(logging.CRITICAL)
     world = World(seed, steps=steps)
@@ -115,6 +121,11 @@ def run_seed(
         *world.broken,
         *map(str, violations),
     )
+    story: Iterable[str] = ()
+    if whole:
+        story = world.chronicle.lines()
+    elif told and sentences:
+        story = shortened(world.chronicle, violations)
     return Verdict(
         seed=seed,
         steps=steps,
@@ -123,7 +134,7 @@ def run_seed(
         simulated_s=world.loop.time(),
         faults=world.faults,
         digest=world.chronicle.digest() if told else "",
-        story=tuple(shortened(world.chronicle, violations)) if told and sentences else (),
+        story=tuple(story),
         steps_taken=steps_wanted,
     )
 

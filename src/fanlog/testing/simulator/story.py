@@ -20,7 +20,6 @@ from fanlog.testing.simulator.admins import admin, settle_in
 from fanlog.testing.simulator.chaos import chaos
 from fanlog.testing.simulator.chronicle import Turn
 from fanlog.testing.simulator.clients import (
-    Pocket,
     publisher,
     pull,
     puller,
@@ -33,6 +32,8 @@ from fanlog.testing.simulator.world import Lost, World
 
 #: A drain is over by then: a lease of 600 s, a back-off of 600 s, and as much to spare.
 DRAIN_S = 2_000.0
+#: Whatever is asked is answered by then.
+ANSWER_S = 60.0
 #: How often a drain looks again when nothing is to be had.
 LOOK_S = 20.0
 
@@ -89,6 +90,10 @@ async def _end(world: World) -> None:
     await _drain(world, present)
     probes.check_recovery(world)
     probes.check_bounds(world)
+    for op, reply in life.running.items():
+        # The longest wait of a pull is 20 s; drains take longer than that.
+        if reply is not None and not reply.done() and world.now - op.begun_s > ANSWER_S:
+            world.broken.append(f"P2: {op.verb} of {op.name} begun at {op.begun_at} never ended")
 
 
 def _get_stuck(world: World, subscription: Subscription) -> Stream:
@@ -132,8 +137,6 @@ async def _drain_by_stream(world: World, subscription: Subscription) -> None:
 
 
 async def _acknowledge(world: World, subscription: Subscription, received: list[Received]) -> None:
-    pocket = Pocket(world)
-    pocket.put(received)
     await settle(world, subscription.name, [one.ref for one in received], None)
 
 

@@ -1,0 +1,67 @@
+"""Calls as bytes: the gRPC surface without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fanlog.broker.broker import Broker
+from fanlog.model import Offset, PartitionId
+from fanlog.server.grpc_api import PublisherApi, SubscriberApi
+from fanlog.wire import types
+from fanlog.wire.publish import parse_message_id
+
+
+class _Context:
+    """As much of a gRPC context as the verbs look at."""
+
+    def __init__(self, remaining_s: float) -> None:
+        self._remaining_s = remaining_s
+
+    def time_remaining(self) -> float:
+        return self._remaining_s
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+
+async def publish(
+    broker: Broker, name: str, messages: Sequence[tuple[bytes, Mapping[str, str], str]]
+) -> tuple[PartitionId, Offset]:
+    request = types.PublishRequest(
+        topic=name,
+        messages=[
+            types.PubsubMessage(data=data, attributes=attributes, ordering_key=key)
+            for data, attributes, key in messages
+        ],
+    )
+    answer = await PublisherApi(broker).publish(request.SerializeToString(), _context())
+    ids = [parse_message_id(text) for text in types.PublishResponse.FromString(answer).message_ids]
+    partition, base = ids[0]
+    assert ids == [(partition, base + index) for index in range(len(messages))]
+    return PartitionId(partition), base
+
+
+async def settle(broker: Broker, name: str, ack_ids: Sequence[str], seconds: int | None) -> None:
+    subscriber = SubscriberApi(broker)
+    if seconds is None:
+        request = types.AcknowledgeRequest(subscription=name, ack_ids=ack_ids)
+        await subscriber.acknowledge(request.SerializeToString(), _context())
+    else:
+        request = types.ModifyAckDeadlineRequest(
+            subscription=name, ack_ids=ack_ids, ack_deadline_seconds=seconds
+        )
+        await subscriber.modify_ack_deadline(request.SerializeToString(), _context())
+
+
+async def pull(broker: Broker, name: str, max_messages: int, wait_s: float) -> Any:
+    """The received messages, as protobuf."""
+    request = types.PullRequest(
+        subscription=name, max_messages=max_messages, return_immediately=wait_s == 0.0
+    )
+    answer = await SubscriberApi(broker).pull(request.SerializeToString(), _context(wait_s))
+    return types.PullResponse.FromString(answer).received_messages
+
+
+def _context(remaining_s: float = 60.0) -> Any:
+    return _Context(remaining_s)

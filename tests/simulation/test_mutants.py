@@ -1,0 +1,27 @@
+"""The simulator bites: every planted bug is found within its number of seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from fanlog.testing.simulator.mutants import MUTANTS
+from fanlog.testing.simulator.runner import report, run_seed, shrunk
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_planted_bug_is_found(name):
+    for seed in range(MUTANTS[name].seeds_max):
+        if run_seed(seed, mutant=name, told=False).is_broken:
+            return
+    pytest.fail(f"{name}: not found in {MUTANTS[name].seeds_max} seeds")
+
+
+def test_a_broken_world_is_told_shortly():
+    name = "a publish is answered before its commit"
+    verdict = shrunk(0, mutant=name)
+    assert verdict.is_broken
+    assert verdict.steps is not None
+    told = report(verdict, mutant=name)
+    assert "seed 0 at commit" in told
+    assert f"python -m fanlog.testing.simulator --seed 0 --steps {verdict.steps}" in told
+    assert len(told.splitlines()) < 150
