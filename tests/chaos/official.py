@@ -11,7 +11,7 @@ from typing import Any
 import google.pubsub_v1 as gapic
 import grpc
 from google.api_core import retry as retries
-from google.api_core.exceptions import GoogleAPICallError
+from google.api_core.exceptions import DeadlineExceeded, GoogleAPICallError
 from google.cloud import pubsub_v1
 from google.cloud.pubsub_v1.subscriber.exceptions import AcknowledgeError
 from google.cloud.pubsub_v1.types import FlowControl
@@ -19,7 +19,7 @@ from google.pubsub_v1.services.publisher.transports import PublisherGrpcTranspor
 from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
 
 from acceptance.served import PATIENCE_S
-from crash.world import subscription_name, topic_name
+from crash.world import SOURCE_ID, subscription_name, topic_name
 from fanlog.testing.history import History
 
 #: A lease that was lost on its way comes back after the shortest deadline there is.
@@ -34,7 +34,7 @@ OPTIONS = [
 
 
 class Load:
-    """Publishers and subscribers in threads, on one endpoint, and their history.
+    """Publishers, pullers and subscribers in threads, on one endpoint, and their history.
 
     The endpoint stays; servers and connections behind it may come and go. What failed for good is
     not in the history; what should not have failed is in `broken`.
@@ -46,15 +46,18 @@ class Load:
         self.random = random.Random(seed)
         self.broken: list[BaseException] = []
         self._is_closing = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._is_over = threading.Event()
+        self._publishers: list[threading.Thread] = []
+        self._others: list[threading.Thread] = []
         self._clients: list[Any] = []
         self._futures: list[Any] = []
 
     def publish(self, topic: str, keys: Sequence[str] = ("",), *, pause_s: float = 0.0) -> None:
         """Publish until told otherwise, again whenever a request fails, as official clients do."""
         chance = random.Random(self.random.random())
-        transport = PublisherGrpcTransport(channel=self._channel())
-        client = gapic.PublisherClient(transport=transport)
+        self._is_closing.clear()
+        channel = self._channel()
+        client = gapic.PublisherClient(transport=PublisherGrpcTransport(channel=channel))
         again = retries.Retry(
             predicate=lambda error: isinstance(error, GoogleAPICallError),
             initial=0.05,
@@ -75,7 +78,7 @@ class Load:
                 self.history.published(topic, zip(answer.message_ids, data, strict=True), key=key)
                 self._is_closing.wait(pause_s)
 
-        self._run(work)
+        self._publishers.append(self._run(work, channel))
 
     def subscribe(self, subscription: str, *, exactly_once: bool = False) -> None:
         """Receive with callbacks and acknowledge everything; note what is confirmed."""
@@ -102,16 +105,50 @@ class Load:
         self._clients.append(client)
         self._futures.append(client.subscribe(name, callback=received, flow_control=flow))
 
+    def pull(
+        self, subscription: str, *, nacks: float, is_doomed: Callable[[Any], bool] | None = None
+    ) -> None:
+        """Pull and acknowledge, nack some by chance, and always those that `is_doomed`."""
+        chance = random.Random(self.random.random())
+        channel = self._channel()
+        client = gapic.SubscriberClient(transport=SubscriberGrpcTransport(channel=channel))
+
+        def work() -> None:
+            while not self._is_over.is_set():
+                # The server may be gone; the next attempt is for the next one.
+                with suppress(GoogleAPICallError):
+                    self._pull_once(client, subscription, chance, nacks, is_doomed)
+                    continue
+                self._is_over.wait(0.1)
+
+        self._others.append(self._run(work, channel))
+
+    def churn(self) -> None:
+        """Make and remove topics, subscriptions and snapshots all the time, on new connections."""
+        chance = random.Random(self.random.random())
+
+        def work() -> None:
+            while not self._is_over.wait(0.2):
+                with suppress(GoogleAPICallError), self._channel() as channel:
+                    self._churn_once(channel, f"churn-{chance.randrange(1 << 30)}")
+
+        self._others.append(self._run(work, None))
+
     def stop_publishing(self) -> None:
         self._is_closing.set()
-        for thread in self._threads:
+        for thread in self._publishers:
             thread.join(2 * PATIENCE_S)
             assert not thread.is_alive()
+        self._publishers.clear()
         assert not self.broken, self.broken
 
     def close(self) -> None:
         """End the subscribers; they must be alive until then."""
         self._is_closing.set()
+        self._is_over.set()
+        for thread in self._others:
+            thread.join(2 * PATIENCE_S)
+            assert not thread.is_alive()
         for future in self._futures:
             if future.done():
                 self.broken.append(future.exception())
@@ -122,6 +159,64 @@ class Load:
         for client in self._clients:
             client.close()
         assert not self.broken, self.broken
+
+    def _pull_once(
+        self,
+        client: Any,
+        subscription: str,
+        chance: random.Random,
+        nacks: float,
+        is_doomed: Callable[[Any], bool] | None,
+    ) -> None:
+        name = subscription_name(subscription)
+        try:
+            received = client.pull(
+                subscription=name, max_messages=50, retry=None, timeout=3
+            ).received_messages
+        except DeadlineExceeded:
+            return
+        for one in received:
+            self.history.delivered(
+                subscription,
+                one.message.message_id,
+                one.message.data,
+                key=one.message.ordering_key,
+                source_id=one.message.attributes.get(SOURCE_ID, ""),
+            )
+        nacked = [
+            one
+            for one in received
+            if (is_doomed is not None and is_doomed(one.message)) or chance.random() < nacks
+        ]
+        if nacked:
+            client.modify_ack_deadline(
+                subscription=name,
+                ack_ids=[one.ack_id for one in nacked],
+                ack_deadline_seconds=0,
+                retry=None,
+            )
+        acked = [one for one in received if one not in nacked]
+        if acked:
+            ids = [one.message.message_id for one in acked]
+            self.history.ack_sent(subscription, ids)
+            client.acknowledge(subscription=name, ack_ids=[one.ack_id for one in acked], retry=None)
+            self.history.acked(subscription, ids)
+
+    def _churn_once(self, channel: grpc.Channel, name: str) -> None:
+        publisher = gapic.PublisherClient(transport=PublisherGrpcTransport(channel=channel))
+        subscriber = gapic.SubscriberClient(transport=SubscriberGrpcTransport(channel=channel))
+        topic, subscription = topic_name(name), subscription_name(name)
+        snapshot = f"projects/crash/snapshots/{name}"
+        publisher.create_topic(name=topic, retry=None)
+        subscriber.create_subscription(name=subscription, topic=topic, retry=None)
+        publisher.publish(topic=topic, messages=[{"data": bytes(1_000)}] * 5, retry=None)
+        request = {"name": snapshot, "subscription": subscription}
+        subscriber.create_snapshot(request=request, retry=None)
+        subscriber.pull(subscription=subscription, max_messages=3, retry=None)
+        subscriber.seek(request={"subscription": subscription, "snapshot": snapshot}, retry=None)
+        subscriber.delete_snapshot(snapshot=snapshot, retry=None)
+        subscriber.delete_subscription(subscription=subscription, retry=None)
+        publisher.delete_topic(topic=topic, retry=None)
 
     def _confirmed(self, subscription: str, message_id: str) -> Callable[[Any], None]:
         def done(answer: Any) -> None:
@@ -135,13 +230,16 @@ class Load:
     def _channel(self) -> grpc.Channel:
         return grpc.insecure_channel(self.endpoint, options=OPTIONS)
 
-    def _run(self, work: Callable[[], None]) -> None:
+    def _run(self, work: Callable[[], None], channel: grpc.Channel | None) -> threading.Thread:
         def guarded() -> None:
             try:
                 work()
             except BaseException as error:
                 self.broken.append(error)
+            finally:
+                if channel is not None:
+                    channel.close()
 
         thread = threading.Thread(target=guarded, daemon=True)
-        self._threads.append(thread)
         thread.start()
+        return thread
