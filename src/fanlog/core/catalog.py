@@ -31,7 +31,6 @@ from fanlog.model import (
 )
 from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 
-
 Id = TypeVar("Id")
 Value = TypeVar("Value", Topic, Subscription, Snapshot)
 
@@ -266,9 +265,7 @@ class _Names(Generic[Id]):
             index += 1
 
 
-def _put(
-    values: dict[Id, Value], names: _Names[Id], resource_id: Id, value: Value | None
-) -> None:
+def _put(values: dict[Id, Value], names: _Names[Id], resource_id: Id, value: Value | None) -> None:
     before = values.pop(resource_id, None)
     if value is None:
         if before is not None:
