@@ -56,8 +56,8 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "Each comes from the first of these that names it: a flag of `fanlog serve`, a variable, the",
-        "TOML file (`--config`, `FANLOG_CONFIG`), its default.",
+        "Each comes from the first of these that names it: a flag of `fanlog serve`, a variable,",
+        "the TOML file (`--config`, `FANLOG_CONFIG`), its default.",
         "",
         "| key | flag | variable | default | |",
         "| --- | --- | --- | --- | --- |",
