@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from fanlog.limits import ACK_DEADLINE_S_MAX
 from fanlog.model import Offset, PartitionId, Subscription
 from fanlog.testing.simulator.chronicle import NEVER, Delivered, Message, Op
 
@@ -248,6 +249,19 @@ class Ledger:
         for retention_s in (self.settings.message_retention_s, settings.message_retention_s):
             self._expired_s = max(self._expired_s, now - retention_s)
         self.settings = settings
+
+    def elapse(self, now: float) -> None:
+        """What is over by now stays over, though the next process may read an earlier time."""
+        self.configure(self.settings, now)
+        for card in self.cards:
+            if card.lease is not None and card.lease.lo_s <= now:
+                card.lease.is_certain = False
+
+    def restart(self, now: float) -> None:
+        """Of leases that outlive a process, none lasts longer than the longest there is."""
+        for card in self.cards:
+            if card.lease is not None:
+                card.lease.lo_s = min(card.lease.lo_s, now + ACK_DEADLINE_S_MAX)
 
     def doubt_leases(self) -> None:
         """Every lease may have ended."""

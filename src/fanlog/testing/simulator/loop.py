@@ -68,21 +68,30 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
 
 class SimulatedClock:
-    """The broker's clock on a simulated loop. The wall may step; `now` never does."""
+    """The machine's clock on a simulated loop, read as `fanlog.broker.clock.SystemClock` reads it.
+
+    The wall may step at any time. `now` never does while a process lives; a new process takes it
+    from the wall.
+    """
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
         self._step_s = 0.0
+        self._epoch_s = EPOCH_S
 
     def now(self) -> float:
-        return EPOCH_S + self._loop.time()
+        return self._epoch_s + self._loop.time()
 
     def wall_ns(self) -> int:
-        return int((self.now() + self._step_s) * 1e9)
+        return int((EPOCH_S + self._loop.time() + self._step_s) * 1e9)
 
     def step(self, seconds: float) -> None:
         """Somebody sets the machine's clock."""
         self._step_s += seconds
 
+    def restart(self) -> None:
+        """A new process looks at the wall."""
+        self._epoch_s = EPOCH_S + self._step_s
+
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        return self._loop.call_at(when - EPOCH_S, callback)
+        return self._loop.call_at(when - self._epoch_s, callback)

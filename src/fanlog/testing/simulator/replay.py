@@ -74,7 +74,7 @@ class Replay:
 
     def run(self) -> list[Violation]:
         for entry in self._chronicle.in_order():
-            self.end_s = max(self.end_s, entry.time_s)
+            self.end_s = entry.time_s
             match entry.what:
                 case Op():
                     self._op(entry, entry.what)
@@ -220,11 +220,14 @@ class Replay:
         for ledger in self.ledgers.values():
             if turn.what == "frozen":
                 ledger.thawed_s = entry.time_s
+            elif turn.what == "started":
+                ledger.restart(entry.time_s)
             elif turn.what in ("crashed", "stopped", "commit failed"):
                 if ledger.is_at_least_once(entry.at):
                     ledger.end_leases(entry.at, entry.generation)
                 elif not ledger.is_exactly_once(entry.at):
                     ledger.doubt_leases()
+                ledger.elapse(entry.time_s)
                 ledger.recall_all(entry.at, entry.time_s)
 
     # Verbs.

@@ -122,6 +122,7 @@ class World:
         """Begin a life; comes back when the broker serves, however often it takes."""
         while self.life is None:
             self.lives += 1
+            self.clock.restart()
             life = Life(self.lives, self.loop, self.clock, self.mistaken)
             life.committer = SimulatedCommitter(
                 self.store,
