@@ -336,6 +336,9 @@ class OrderedBacklog:
         while self._is_open(key, consumer):
             if not key.waiting:
                 self._rescan(number, key, cursor, views)
+                if key.waiting:
+                    # What was found may be held back itself.
+                    continue
             if not key.waiting or self._exhausted(key.waiting[0]):
                 break
             offset = key.waiting[0]

@@ -459,6 +459,21 @@ class TestOverflow:
         made.ack(1, held)
         assert self.drain(made, b) == [1, 2, 3, 4, 5]
 
+    def test_a_back_off_found_by_the_scan_is_waited_for(self):
+        """Its lease failed after a restart, before it was met; then its key had no room."""
+        retry = RetryPolicy(minimum_backoff_s=100.0, maximum_backoff_s=100.0)
+        made = World(subscription("key", exactly_once=True, retry=retry))
+        made.publish(1, 2, 3, 4)
+        ids = made.lease()
+        made.restart(scan=False)
+        made.nack(1, ids)
+        # Three of them fill the share; the fourth is to be scanned for.
+        assert made.lease() == []
+        made.expire(100)
+        assert made.lease() == []
+        made.expire(101)
+        assert made.offsets() == [0, 1, 2, 3]
+
     def test_a_recall_may_pass_the_bound(self):
         made = world(*[1] * 9)
         ids = made.lease()
