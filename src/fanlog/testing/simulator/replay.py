@@ -68,6 +68,7 @@ class Replay:
         self._snapshot_touched: dict[str, int] = {}
         self._seeking: dict[int, dict[SubscriptionId, _Seeking]] = {}
         self._deleting: set[str] = set()
+        self._rotten: set[tuple[int, Offset]] = set()
         #: Nacks under way that will certainly count, if nothing comes between.
         self._nacking: dict[tuple[int, SubscriptionId], tuple[int, list[Card]]] = {}
         self.end_s = 0.0
@@ -83,6 +84,7 @@ class Replay:
                 case Committed():
                     self._committed(entry, entry.what)
                 case Rotten(partition=partition, offset_start=start, offset_end=end):
+                    self._rotten.update((partition, offset) for offset in range(start, end))
                     for ledger in self.ledgers.values():
                         if ledger.partition == partition:
                             for card in ledger.cards[start:end]:
@@ -153,7 +155,8 @@ class Replay:
         for message in self._chronicle.log.get(ledger.partition, ()):
             # Those of this very commit come by in a moment.
             if message.at < entry.at or (message.at == entry.at and message.offset not in appended):
-                ledger.add(message)
+                card = ledger.add(message)
+                card.is_rotten = (message.partition, message.offset) in self._rotten
         for op in self._running.values():
             if op.name == ledger.name and op.verb not in ("create subscription", "pull", "stream"):
                 ledger.is_vague = True
@@ -281,7 +284,7 @@ class Replay:
                 by_ledger.setdefault(ref.subscription, []).append(ref)
         for subscription, refs in by_ledger.items():
             ledger = self.ledgers.get(subscription)
-            if ledger is None or ledger.is_vague or ledger.name != op.name:
+            if ledger is None or ledger.is_vague or ledger.is_removed or ledger.name != op.name:
                 continue
             pairs = [(ref, ledger.cards[ref.offset]) for ref in refs]
             if settle.seconds is None:
