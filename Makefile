@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.ready
 DATA   ?= ./data
 SOAK_MINUTES ?= 120
 
-.PHONY: setup run test nightly soak check fuzz fuzz-seeds bench docs lock clean
+.PHONY: setup run test nightly soak sim check fuzz fuzz-seeds bench docs lock clean
 
 setup: $(STAMP)
 
@@ -36,6 +36,15 @@ nightly: setup
 # A mixed load with restarts; memory and file descriptors must stay flat. SOAK_MINUTES=5 at night.
 soak: setup
 	cd tests && ../$(BIN)/python -m chaos.soak --minutes $(SOAK_MINUTES) $(SOAK_ARGS)
+
+# Whole worlds on virtual time (docs/internals/simulator.md): SEEDS of them from FIRST on in JOBS
+# processes, or the one of SEED again; MUTANTS=1 looks for the planted bugs.
+SEEDS ?= 200
+FIRST ?= 0
+JOBS  ?= 1
+sim: setup
+	$(BIN)/python -m fanlog.testing.simulator --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(MUTANTS),--mutants) $(SIM_ARGS)
 
 check: setup
 	$(BIN)/ruff format --check .

@@ -151,6 +151,7 @@ class Ledger:
         self.is_removed = False
         #: Too much went on when it was made to say anything of it.
         self.is_vague = False
+        self.was_dead_lettered = settings.dead_letter is not None
         #: How often a lease came into doubt.
         self.doubts = 0
 
@@ -248,6 +249,7 @@ class Ledger:
     def configure(self, settings: Subscription, now: float) -> None:
         for retention_s in (self.settings.message_retention_s, settings.message_retention_s):
             self._expired_s = max(self._expired_s, now - retention_s)
+        self.was_dead_lettered |= settings.dead_letter is not None
         self.settings = settings
 
     def elapse(self, now: float) -> None:

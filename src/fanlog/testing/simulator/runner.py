@@ -29,6 +29,7 @@ from fanlog.testing.simulator.chronicle import (
     Settle,
     Turn,
 )
+from fanlog.testing.simulator.outside import seen_from_outside
 from fanlog.testing.simulator.replay import Replay
 from fanlog.testing.simulator.story import live
 from fanlog.testing.simulator.world import World
@@ -115,11 +116,17 @@ def run_seed(
     finally:
         logging.disable(logging.NOTSET)
     # A broker that broke may have left the chronicle in the middle of a sentence.
-    violations = [] if world.mistakes else Replay(world.chronicle).run()
+    replay = Replay(world.chronicle)
+    violations = [] if world.mistakes else replay.run()
+    outside: list[str] = []
+    if not world.mistakes and not violations:
+        ledgers = iter(replay.ledgers.values())
+        outside += seen_from_outside(world.chronicle, ledgers, replay.end_s)
     sentences = (
         *(f"broke: {mistake}" for mistake in world.mistakes),
         *world.broken,
         *map(str, violations),
+        *outside,
     )
     story: Iterable[str] = ()
     if whole:
