@@ -111,6 +111,8 @@ class DeadLetters:
         hard, policy = self._hard(), share.settings.dead_letter
         if hard.share(share.settings.id, share.partition) is not share:
             return
+        # A seek may have come between, or their retention have ended: then they are none any more.
+        letters = [letter for letter in letters if share.is_forwarding(letter.offset)]
         offsets = BitMap64(letter.offset for letter in letters)
         topic = None if policy is None else hard.catalog.find_topic(policy.dead_letter_topic)
         if topic is None:

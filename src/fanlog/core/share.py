@@ -301,6 +301,10 @@ class Share:
 
     # Dead letters.
 
+    def is_forwarding(self, offset: Offset) -> bool:
+        """Whether a dead letter is still to be made of a message."""
+        return offset in self._forwarding
+
     def forwarded(self, offsets: BitMap64) -> Decision:
         """Dead letters were appended to their topic; commit the records with that append."""
         offsets = offsets & self._forwarding

@@ -141,6 +141,26 @@ async def test_what_follows_a_dead_letter_waits_for_its_commit(world: World):
     assert second.endswith("1")
 
 
+async def test_a_seek_takes_back_letters_that_wait(world: World):
+    policy = DeadLetterPolicy(dead_letter_topic=LETTERS, max_delivery_attempts=1)
+    await world.subscribe(dead_letter=policy, retain_acked=True)
+    await world.publish("", "")
+    first, second = await world.pull()
+    world.committer.is_held = True
+    work = [asyncio.create_task(world.broker.modify_ack_deadline(NAME, [first], 0))]
+    await turns()
+    work += [asyncio.create_task(world.broker.modify_ack_deadline(NAME, [second], 0))]
+    await turns()
+    work += [asyncio.create_task(world.broker.admin.seek_to_time(NAME, 0))]
+    for _ in range(5):
+        await turns()
+        world.committer.let_go()
+    await asyncio.gather(*work)
+    letters = world.broker.hard.catalog.topic(LETTERS).partitions[0]
+    assert world.log.bounds(letters).end == 1, "the second waited, and was reopened meanwhile"
+    assert len(await world.pull()) == 2
+
+
 async def test_failures_counted_before_a_dead_letter_policy_survive_with_it(world: World):
     await world.subscribe(retry=RetryPolicy(minimum_backoff_s=0.0, maximum_backoff_s=0.0))
     await world.publish("")
