@@ -282,7 +282,7 @@ class Broker:
         if decision.dead_letters:
             self._dead_letters.add(share, decision.dead_letters)
         self._timers.watch(share)
-        if wakes:
+        if wakes and share.has_some(self.writer.end(share.partition)):
             self.wake(share.settings)
         return committed
 
