@@ -119,13 +119,16 @@ class DeadLetters:
             self._keep(share, offsets)
             return
         found = [letter for letter in letters if letter.offset in batches]
-        if len(found) < len(letters):
-            # Their bytes are damaged: like any quarantined batch they stay until it is mended.
+        unreadable = offsets - BitMap64(letter.offset for letter in found)
+        if unreadable:
+            # Their bytes are damaged: like any quarantined batch they stay until it is mended. Given
+            # back, they are met as what they are, and hold up nothing behind them.
             log.error(
                 "action=dead_letter_unreadable subscription=%s messages=%d; they stay unacked",
                 share.settings.name,
-                len(letters) - len(found),
+                len(unreadable),
             )
+            self._decided(share, share.forward_failed(self._clock.now(), unreadable))
         if found:
             await self._commit(share, topic, found, batches)
 

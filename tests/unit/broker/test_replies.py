@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import Done, run_commit
@@ -159,6 +160,22 @@ async def test_a_seek_takes_back_letters_that_wait(world: World):
     letters = world.broker.hard.catalog.topic(LETTERS).partitions[0]
     assert world.log.bounds(letters).end == 1, "the second waited, and was reopened meanwhile"
     assert len(await world.pull()) == 2
+
+
+async def test_a_letter_that_cannot_be_read_holds_up_nothing(world: World):
+    policy = DeadLetterPolicy(dead_letter_topic=LETTERS, max_delivery_attempts=1)
+    await world.subscribe(enable_message_ordering=True, dead_letter=policy)
+    await world.publish("a")
+    (first,) = await world.pull()
+    await world.publish("a")
+    partition = world.broker.hard.catalog.topic(TOPIC).partitions[0]
+    damaged = world.log._partitions[partition].values
+    damaged[0] = damaged[0][:-1] + bytes([damaged[0][-1] ^ 1])
+    await world.broker.modify_ack_deadline(NAME, [first], 0)
+    await turns()
+    world.clock.advance(limits.DEAD_LETTER_RETRY_S)
+    (second,) = await world.pull()
+    assert second.endswith("1")
 
 
 async def test_failures_counted_before_a_dead_letter_policy_survive_with_it(world: World):
