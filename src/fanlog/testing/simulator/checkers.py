@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from fanlog.model import Offset, SubscriptionId
 from fanlog.testing.simulator.chronicle import NEVER, AckRef, Delivered, Entry, Op
+from fanlog.testing.simulator.faults import TIMER_LATE_S
 from fanlog.testing.simulator.ledger import Card, Ledger
 
 
@@ -138,7 +139,9 @@ def _is_held(ledger: Ledger, card: Card, delivered: Delivered) -> bool:
     lease = card.lease
     if lease is None or lease.consumer != delivered.consumer:
         return False
-    is_overdue = lease.hi_s < delivered.decided_s and ledger.thawed_s != delivered.decided_s
+    # Its timer may be late; nobody else can have it before it comes.
+    due_s = lease.hi_s + TIMER_LATE_S
+    is_overdue = due_s < delivered.decided_s and ledger.thawed_s != delivered.decided_s
     return lease.over_from > delivered.at and not is_overdue
 
 

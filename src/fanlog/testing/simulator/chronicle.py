@@ -152,7 +152,7 @@ class Rotten:
 class Turn:
     """The broker lost its soft state, began or ended."""
 
-    what: Literal["crashed", "stopped", "commit failed", "started", "frozen", "drain"]
+    what: Literal["starting", "started", "stopped", "crashed", "commit failed", "frozen", "drain"]
     life: int
 
 

@@ -177,6 +177,8 @@ async def puller(world: World) -> None:
         try:
             if not pocket.held or rng.random() < 0.6:
                 pocket.put(await pull(world, name, rng.choice((1, 3, 10, 100)), _wait_s(world)))
+            if pocket.held and world.chance(world.temper.lates):
+                await world.sleep(rng.choice(DEADLINES_S[:2]) + rng.uniform(-1.0, 2.0))
             for _ in range(rng.choice((1, 1, 2, 3))):
                 if pocket.held:
                     deed, refs = pocket.choose()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+TIMER_LATE_S = 2.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Odds:
@@ -16,6 +18,8 @@ class Odds:
     commit_slow: float = 0.1
     #: A read gives way to others before it answers.
     read_slow: float = 0.0
+    #: A timer is late, as under load, by up to `TIMER_LATE_S`.
+    timer_late: float = 0.0
     #: A batch fails its checksum when it is read back, from its commit on or later.
     batch_damaged: float = 0.0
     request_lost: float = 0.0
@@ -52,6 +56,7 @@ def drawn(rng: random.Random) -> Odds:
         commit_crashes=maybe(0.01),
         commit_slow=maybe(0.3),
         read_slow=maybe(0.5, 0.3),
+        timer_late=maybe(1.0, 0.3),
         batch_damaged=maybe(0.02, 0.15),
         request_lost=maybe(0.05),
         answer_lost=maybe(0.05),

@@ -25,6 +25,7 @@ class Lease:
     __slots__ = (
         "consumer",
         "extended_at",
+        "extending_until",
         "generation",
         "hi_s",
         "is_certain",
@@ -38,8 +39,9 @@ class Lease:
         #: The deadline lies between these.
         self.lo_s = delivered.deadline_lo_s
         self.hi_s = delivered.deadline_hi_s
-        #: When the last change of its deadline began.
+        #: When the last change of its deadline began; until when one may have been decided.
         self.extended_at = -1
+        self.extending_until = -1
         #: Nothing but its deadline can have ended it.
         self.is_certain = True
         #: When it had certainly ended.
@@ -151,6 +153,8 @@ class Ledger:
         self.is_removed = False
         #: Too much went on when it was made to say anything of it.
         self.is_vague = False
+        #: Since when acknowledged messages are retained, for as long as they are now.
+        self.retains_from = at if settings.retain_acked else NEVER
         self.was_dead_lettered = settings.dead_letter is not None
         #: How often a lease came into doubt.
         self.doubts = 0
@@ -246,7 +250,10 @@ class Ledger:
         """Something below what was known to be closed is open again."""
         self._first_open.clear()
 
-    def configure(self, settings: Subscription, now: float) -> None:
+    def configure(self, settings: Subscription, now: float, at: int = -1) -> None:
+        how_long = settings.retain_acked, settings.message_retention_s
+        if how_long != (self.settings.retain_acked, self.settings.message_retention_s):
+            self.retains_from = at if settings.retain_acked else NEVER
         for retention_s in (self.settings.message_retention_s, settings.message_retention_s):
             self._expired_s = max(self._expired_s, now - retention_s)
         self.was_dead_lettered |= settings.dead_letter is not None

@@ -43,15 +43,17 @@ class ObservedBroker(Broker):
 
 
 class MortalClock:
-    """A clock whose timers die with the process that set them."""
+    """A clock whose timers die with the process that set them, and may be late."""
 
-    def __init__(self, clock: SimulatedClock) -> None:
+    def __init__(self, clock: SimulatedClock, late_s: Callable[[], float]) -> None:
         self._clock = clock
+        self._late_s = late_s
         self.now = clock.now
         self.wall_ns = clock.wall_ns
         self.is_dead = False
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
+        when += self._late_s()
         return self._clock.call_at(when, lambda: None if self.is_dead else callback())
 
 
@@ -62,11 +64,11 @@ class Life:
         self,
         number: int,
         loop: SimulatedLoop,
-        clock: SimulatedClock,
+        clock: MortalClock,
         on_mistake: Callable[[BaseException], None],
     ) -> None:
         self.number = number
-        self.clock = MortalClock(clock)
+        self.clock = clock
         self.is_dead = False
         self.is_serving = False
         self.broker: ObservedBroker

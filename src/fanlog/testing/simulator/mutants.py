@@ -7,6 +7,7 @@ found; the list is run by the test suite, and by `python -m fanlog.testing.simul
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -252,6 +253,26 @@ def _(watch: Any) -> Any:
     return watched
 
 
+@mutant("a longer deadline is not committed", 200, (LeaseTable, "extend"))
+def _(extend: Any) -> Any:
+    def uncommitted(self: LeaseTable, *args: Any) -> None:
+        changed = set(self.changed)
+        extend(self, *args)
+        self.changed = changed
+
+    return uncommitted
+
+
+@mutant("a lease that has run out is taken for live", 200, (Share, "_live"))
+def _(live: Any) -> Any:
+    return lambda self, now, by_generation: live(self, 0.0, by_generation)
+
+
+@mutant("a commit wakes nobody", 50, (Broker, "_wake"))
+def _(_: Any) -> Any:
+    return lambda self, partitions: None
+
+
 # Cursors, snapshots, retention.
 
 
@@ -304,6 +325,29 @@ def _(submit: Any) -> Any:
 def _(expire_messages: Any) -> Any:
     def too_early(self: Retention, horizons: dict[Any, int]) -> None:
         expire_messages(self, {where: horizon + 1 for where, horizon in horizons.items()})
+
+    return too_early
+
+
+@mutant("snapshots hold nothing in the log", 200, (HardState, "cursor_of"))
+def _(cursor_of: Any) -> Any:
+    def too_high(self: HardState, snapshot: Any, partition: Any) -> Cursor:
+        cursor: Cursor = cursor_of(self, snapshot, partition)
+        is_trimming = sys._getframe(1).f_code.co_name == "_trim"
+        return Cursor(1 << 60) if is_trimming else cursor
+
+    return too_high
+
+
+@mutant("what is acknowledged is not retained", 200, (Retention, "_trim"))
+def _(trim: Any) -> Any:
+    return lambda self, horizons: trim(self, dict.fromkeys(horizons, 1 << 60))
+
+
+@mutant("a subscription expires too early", 200, (Retention, "_expire_subscriptions"))
+def _(expire_subscriptions: Any) -> Any:
+    def too_early(self: Retention, now: float) -> None:
+        expire_subscriptions(self, now + 7 * 86400.0)
 
     return too_early
 

@@ -102,17 +102,18 @@ class Replay:
 
     def _committed(self, entry: Entry, committed: Committed) -> None:
         for change in committed.changes:
-            match change:
-                case SubscriptionRecord():
-                    self._subscription_changed(entry, committed, change)
-                case SnapshotRecord():
-                    self._snapshot_changed(entry, change)
+            if isinstance(change, SubscriptionRecord):
+                self._subscription_changed(entry, committed, change)
         for message in committed.messages:
             for ledger in self.ledgers.values():
                 if ledger.partition == message.partition and not ledger.is_removed:
                     self._appended(ledger, message)
             if message.source_id:
                 self._letter(entry, message)
+        # Last: what a snapshot copies may have been decided for the same commit.
+        for change in committed.changes:
+            if isinstance(change, SnapshotRecord):
+                self._snapshot_changed(entry, change)
 
     def _appended(self, ledger: Ledger, message: Message) -> None:
         card = ledger.add(message)
@@ -143,7 +144,7 @@ class Replay:
                 self.violations += checkers.removed_lawfully(ledger, entry, was_asked=was_asked)
             return
         if ledger is not None:
-            ledger.configure(change.subscription, entry.time_s)
+            ledger.configure(change.subscription, entry.time_s, entry.at)
             return
         floor = next(head.floor for head in committed.heads if head.owner == change.id)
         assert floor is not None
@@ -223,7 +224,7 @@ class Replay:
         for ledger in self.ledgers.values():
             if turn.what == "frozen":
                 ledger.thawed_s = entry.time_s
-            elif turn.what == "started":
+            elif turn.what == "starting":
                 ledger.restart(entry.time_s)
             elif turn.what in ("crashed", "stopped", "commit failed"):
                 if ledger.is_at_least_once(entry.at):
@@ -366,7 +367,9 @@ class Replay:
             if is_begin:
                 lease.lo_s = min(lease.lo_s, op.begun_s + seconds)
                 lease.hi_s = max(lease.hi_s, op.ended_s + seconds)
-                lease.extended_at = op.begun_at
+                # Of two that are under way together nobody can tell which one was the last.
+                lease.extended_at = -1 if lease.extending_until > op.begun_at else op.begun_at
+                lease.extending_until = max(lease.extending_until, op.ended_at)
             elif (
                 op.outcome == "ok"
                 and ledger.is_exactly_once(op.begun_at)
@@ -410,7 +413,7 @@ class Replay:
             message = card.message
             if (
                 message.publish_ns >= max(time_ns, int(retained_s * 1e9))
-                and message.offset >= op.answer
+                and (message.offset >= op.answer or message.at > ledger.retains_from)
                 and message.at < op.begun_at
             ):
                 card.opened_from = max(card.opened_from, op.begun_at)

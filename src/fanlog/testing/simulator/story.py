@@ -18,8 +18,9 @@ from fanlog.model import Subscription
 from fanlog.testing.simulator import faults, probes
 from fanlog.testing.simulator.admins import admin, settle_in
 from fanlog.testing.simulator.chaos import chaos
-from fanlog.testing.simulator.chronicle import Turn
+from fanlog.testing.simulator.chronicle import Delivered, Turn
 from fanlog.testing.simulator.clients import (
+    publish,
     publisher,
     pull,
     puller,
@@ -88,6 +89,8 @@ async def _end(world: World) -> None:
         await _drain(world, [s for s in present if s is not stuck])
         stream.cut()
     await _drain(world, present)
+    await _check_wake_up(world, present)
+    await _drain(world, present)
     probes.check_recovery(world)
     probes.check_bounds(world)
     for op, reply in life.running.items():
@@ -112,6 +115,29 @@ async def _drain(world: World, subscriptions: list[Subscription]) -> None:
         if not any(_backlog(world, subscription) for subscription in subscriptions):
             return
         await asyncio.sleep(LOOK_S)
+
+
+async def _check_wake_up(world: World, subscriptions: list[Subscription]) -> None:
+    """P2: who waits for a message is told when one is published."""
+    catalog = (await world.up()).broker.hard.catalog
+    alive = [catalog.subscription_by_id(s.id) for s in subscriptions]
+    waiting = [s for s in alive if s is not None and s.topic_id is not None]
+    if not waiting:
+        return
+    chosen = world.rng.choice(waiting)
+    pulling = world.loop.create_task(pull(world, chosen.name, 10, 30.0))
+    await asyncio.sleep(1.0)
+    with suppress(FanlogError, Lost):
+        before = world.chronicle.at
+        await publish(world, chosen.topic, 1)
+        await asyncio.sleep(1.0)
+        # A stream whose client is gone may have been faster.
+        if not any(
+            isinstance(entry.what, Delivered) and entry.what.subscription == chosen.id
+            for entry in world.chronicle.entries[before:]
+        ):
+            world.broken.append(f"P2: nobody told {chosen.name} of a message it waits for")
+        await _acknowledge(world, chosen, await pulling)
 
 
 def _backlog(world: World, subscription: Subscription) -> int:

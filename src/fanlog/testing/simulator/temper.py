@@ -34,6 +34,8 @@ class Temper:
     forgets: float
     #: Chance that an ack id is sent twice, or late.
     repeats: float
+    #: Chance that a consumer sleeps until a lease is about to end, or has just ended.
+    lates: float
     #: Chance, per step of an admin, of the verbs that take messages away from subscriptions.
     seeks: float
     deletes: float
@@ -70,6 +72,7 @@ class Temper:
             extends=maybe(1.0),
             forgets=maybe(1.0),
             repeats=maybe(0.3),
+            lates=maybe(0.2),
             seeks=maybe(0.3),
             deletes=maybe(0.1, 0.4),
             updates=maybe(0.3),

@@ -27,7 +27,7 @@ from fanlog.testing.simulator.chronicle import (
     Rotten,
     Turn,
 )
-from fanlog.testing.simulator.life import Life, ObservedBroker, task_factory
+from fanlog.testing.simulator.life import Life, MortalClock, ObservedBroker, task_factory
 from fanlog.testing.simulator.loop import SimulatedClock, SimulatedLoop
 from fanlog.testing.simulator.store import SimulatedCommitter, SimulatedStore
 from fanlog.testing.simulator.temper import Temper
@@ -123,7 +123,8 @@ class World:
         while self.life is None:
             self.lives += 1
             self.clock.restart()
-            life = Life(self.lives, self.loop, self.clock, self.mistaken)
+            clock = MortalClock(self.clock, self._late_s)
+            life = Life(self.lives, self.loop, clock, self.mistaken)
             life.committer = SimulatedCommitter(
                 self.store,
                 self.rng,
@@ -139,6 +140,7 @@ class World:
                 chronicle=self.chronicle,
             )
             self.life = life
+            self.chronicle.turn(Turn("starting", life.number), self.now)
             started = life.begin(life.broker.start())
             await asyncio.wait([started])
             if started.cancelled():
@@ -271,6 +273,11 @@ class World:
             self._restarting = None
 
         self._restarting = self.loop.create_task(restart())
+
+    def _late_s(self) -> float:
+        if not self.odds.timer_late or self.rng.random() >= self.odds.timer_late:
+            return 0.0
+        return self.rng.random() * faults.TIMER_LATE_S
 
     def _commit_failed(self) -> None:
         self.faulted("commit_fails")
