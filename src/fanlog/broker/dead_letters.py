@@ -121,8 +121,8 @@ class DeadLetters:
         found = [letter for letter in letters if letter.offset in batches]
         unreadable = offsets - BitMap64(letter.offset for letter in found)
         if unreadable:
-            # Their bytes are damaged: like any quarantined batch they stay until it is mended. Given
-            # back, they are met as what they are, and hold up nothing behind them.
+            # Their bytes are damaged: like any quarantined batch they stay until it is mended.
+            # Given back, they are met as what they are, and hold up nothing behind them.
             log.error(
                 "action=dead_letter_unreadable subscription=%s messages=%d; they stay unacked",
                 share.settings.name,
