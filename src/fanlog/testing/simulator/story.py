@@ -157,9 +157,18 @@ async def _drain_by_pull(world: World, subscription: Subscription) -> None:
 async def _drain_by_stream(world: World, subscription: Subscription) -> None:
     """With little credit, so that what leaks is missed."""
     stream = Stream(world, subscription.name, credit=5, credit_bytes=0, deadline_s=60)
+    count = 0
     while (said := await stream.receive(1.0)) is not None:
         if isinstance(said, list):
+            count += len(said)
             await _acknowledge(world, subscription, said)
+    if count >= 5 and not stream.is_over:
+        left = await pull(world, subscription.name, 1, 0.0)
+        if left:
+            world.broken.append(
+                f"P2: a stream of {subscription.name} settled all it had and was given no more"
+            )
+            await _acknowledge(world, subscription, left)
     stream.cut()
 
 
