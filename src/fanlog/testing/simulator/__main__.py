@@ -6,7 +6,17 @@ import argparse
 import sys
 
 from fanlog.testing.simulator import mutants
-from fanlog.testing.simulator.runner import report, run_seed, run_seeds, shrunk, summed
+from fanlog.testing.simulator.runner import (
+    Verdict,
+    report,
+    run_seed,
+    run_seeds,
+    shrunk,
+    summed,
+)
+
+#: Broken worlds of a run that are told at length.
+TOLD_MAX = 3
 
 
 def main() -> int:
@@ -17,13 +27,19 @@ def main() -> int:
     if options.seed is not None:
         return _once(options.seed, options.steps, options.mutant, history=options.history)
     seeds = range(options.first, options.first + options.seeds)
-    summary = summed(run_seeds(seeds, jobs=options.jobs, mutant=options.mutant))
-    for broken in summary.broken[:3]:
+    verdicts = run_seeds(seeds, jobs=options.jobs, mutant=options.mutant)
+    summary = summed(_named(verdict) for verdict in verdicts)
+    for broken in summary.broken[:TOLD_MAX]:
         _say(report(shrunk(broken.seed, mutant=options.mutant), mutant=options.mutant))
-    for broken in summary.broken[3:]:
-        _say(f"seed {broken.seed}: {broken.sentences[0]}")
     _say(str(summary))
     return 1 if summary.broken else 0
+
+
+def _named(verdict: Verdict) -> Verdict:
+    """Name a broken world as soon as it is known; a long run may be ended before its end."""
+    if verdict.is_broken:
+        _say(f"seed {verdict.seed}: {verdict.sentences[0]}")
+    return verdict
 
 
 def _once(seed: int, steps: int | None, mutant: str | None, *, history: bool) -> int:
