@@ -84,7 +84,7 @@ async def admin(world: World) -> None:
         (others, probes.probe),
     )
     weights = [weight for weight, _ in deeds]
-    while await world.pause(2.0):
+    while await world.pause(1.5):
         _, deed = rng.choices(deeds, weights)[0]
         try:
             await deed(world)

@@ -178,7 +178,7 @@ async def puller(world: World) -> None:
             if not pocket.held or rng.random() < 0.6:
                 pocket.put(await pull(world, name, rng.choice((1, 3, 10, 100)), _wait_s(world)))
             if pocket.held and world.chance(world.temper.lates):
-                await world.sleep(rng.choice(DEADLINES_S[:2]) + rng.uniform(-1.0, 2.0))
+                await world.sleep(_until_late_s(world, name))
             for _ in range(rng.choice((1, 1, 2, 3))):
                 if pocket.held:
                     deed, refs = pocket.choose()
@@ -186,6 +186,15 @@ async def puller(world: World) -> None:
                         await settle(world, name, refs, pocket.seconds_of(deed))
         except (FanlogError, Lost):
             continue
+
+
+def _until_late_s(world: World, name: str) -> float:
+    """How long until a lease of now is about to end, or has just ended; not if that is long."""
+    life = world.life
+    if life is None or not life.broker.hard.catalog.has_subscription(name):
+        return 0.0
+    deadline_s = life.broker.hard.catalog.subscription(name).ack_deadline_s
+    return deadline_s + world.rng.uniform(-0.5, 1.0) if deadline_s <= 60 else 0.0
 
 
 def _wait_s(world: World) -> float:

@@ -56,7 +56,7 @@ def drawn(rng: random.Random) -> Odds:
         commit_crashes=maybe(0.01),
         commit_slow=maybe(0.3),
         read_slow=maybe(0.5, 0.3),
-        timer_late=maybe(1.0, 0.3),
+        timer_late=maybe(1.0, 0.5),
         batch_damaged=maybe(0.02, 0.15),
         request_lost=maybe(0.05),
         answer_lost=maybe(0.05),

@@ -147,7 +147,7 @@ def _(before: Any) -> Any:
     return kept
 
 
-@mutant("an ack from before a seek counts", 200, (Share, "_live_or_late"))
+@mutant("an ack from before a seek counts", 300, (Share, "_live_or_late"))
 def _(live_or_late: Any) -> Any:
     def unfenced(self: Share, by_generation: Any, end: int) -> Any:
         fence, self._fence = self._fence, 0
@@ -276,7 +276,7 @@ def _(_: Any) -> Any:
 # Cursors, snapshots, retention.
 
 
-@mutant("the floor is off by one", 20, (Cursor, "acknowledge"))
+@mutant("the floor is off by one", 50, (Cursor, "acknowledge"))
 def _(acknowledge: Any) -> Any:
     def acknowledged(self: Cursor, offsets: BitMap64, *, below: int = 0) -> Any:
         change = acknowledge(self, offsets, below=below)
@@ -329,7 +329,7 @@ def _(expire_messages: Any) -> Any:
     return too_early
 
 
-@mutant("snapshots hold nothing in the log", 200, (HardState, "cursor_of"))
+@mutant("snapshots hold nothing in the log", 300, (HardState, "cursor_of"))
 def _(cursor_of: Any) -> Any:
     def too_high(self: HardState, snapshot: Any, partition: Any) -> Cursor:
         cursor: Cursor = cursor_of(self, snapshot, partition)
@@ -406,7 +406,7 @@ def _(_: Any) -> Any:
 # Bounds, refusals.
 
 
-@mutant("credit is never given back", 50, (Credit, "give"))
+@mutant("credit is never given back", 100, (Credit, "give"))
 def _(_: Any) -> Any:
     return lambda self, messages, size_bytes: None
 
