@@ -1,0 +1,1 @@
+"""Which subscriptions want a message: topic patterns, and filters with their back ends. Pure."""
