@@ -3,24 +3,23 @@
 The meaning, which all back ends share, has two truth values. A field that a message does not have
 makes every test of it false; so `k != "v"`, which is `NOT k = "v"`, holds where `k` is missing.
 
-| Field         | Value                                                             | Missing when   |
-|---------------|-------------------------------------------------------------------|----------------|
-| `Attribute`   | a string                                                          | no such key    |
-| `Payload`     | whatever JSON has at the path                                     | not JSON, no such path, or null |
-| `ordering_key`| a string                                                          | empty          |
-| `topic`       | the topic's id, without `projects/…/topics/`                      | never          |
-| `message_id`  | a string                                                          | never          |
-| `publish_time`| microseconds since 1970 (what is finer is cut off)                | never          |
+| Field          | Value                                        | Missing when                    |
+|----------------|----------------------------------------------|---------------------------------|
+| `Attribute`    | a string                                     | no such key                     |
+| `Payload`      | whatever JSON has at the path                | not JSON, no such path, or null |
+| `ordering_key` | a string                                     | empty                           |
+| `topic`        | the topic's id, without `projects/…/topics/` | never                           |
+| `message_id`   | a string                                     | never                           |
+| `publish_time` | microseconds since 1970, finer is cut off    | never                           |
 
-Nothing is converted between types, with one exception: the value of an attribute (or another
-string outside the payload) that is put in order with a number is read as a number, and the test is
-false where it is not one. In the payload numbers compare with numbers, strings with strings,
-booleans for equality only.
+Nothing is converted between types, with one exception: an attribute (or another string outside the
+payload) that is put in order with a number is read as one, and the test is false where it is not a
+number as JSON writes it. In the payload numbers compare with numbers, strings with strings,
+booleans for equality only. Numbers compare as doubles, strings by their code points.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -107,14 +106,14 @@ class In:
 class And:
     """All of at least two."""
 
-    children: Sequence[Filter]
+    children: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
     """Any of at least two."""
 
-    children: Sequence[Filter]
+    children: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
