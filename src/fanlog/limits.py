@@ -15,6 +15,13 @@ NAME_LENGTH_MAX = 255
 #: Ours: Google's projects are shorter, but emulator users invent theirs.
 PROJECT_LENGTH_MAX = 255
 
+# Topic patterns: no longer than the names they stand for; `#` alone is one.
+PATTERN_LENGTH_MAX = NAME_LENGTH_MAX
+#: Topics whose matching patterns are remembered until a pattern comes or goes: some 20 MiB.
+PATTERN_CACHE_TOPICS_MAX = 65_536
+#: Ids remembered for all these topics together, 8 bytes each; only one longer answer may pass it.
+PATTERN_CACHE_IDS_MAX = 4_000_000
+
 # Publish (Google).
 PUBLISH_MESSAGES_MAX = 1_000
 PUBLISH_BYTES_MAX = 10_000_000

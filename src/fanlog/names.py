@@ -2,11 +2,15 @@
 
 Resource ids follow Pub/Sub's rule to the letter. Project ids are ours to be lenient about: programs
 written against an emulator call their project anything, so anything printable without a slash goes.
+
+A topic pattern stands where a topic name does, with `*` or `#` in its id, which no topic's id has.
+What patterns match is in `fanlog.routing.pattern`; here is how they are written.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,6 +31,14 @@ _ID = re.compile(
     r"(?!goog)[A-Za-z][A-Za-z0-9\-_.~+%]"
     rf"{{{limits.NAME_LENGTH_MIN - 1},{limits.NAME_LENGTH_MAX - 1}}}"
 )
+#: What a wildcard is, for those who wrote one that is none.
+_PATTERN_RULE = (
+    "'*' is one whole segment, or any run of characters within one; "
+    "'#' alone between dots is any number of segments"
+)
+_NOT_IN_PATTERNS = re.compile(r"[^A-Za-z0-9\-_.~+%*#]")
+#: Topics that a hint names one by one.
+_HINTED_TOPICS = 3
 #: Longest value an error sentence repeats; a sentence travels in gRPC trailers, which are small.
 _SHOWN_MAX = 120
 
@@ -66,6 +78,69 @@ def parse_topic(name: str, *, field: str = "topic") -> ResourceName:
         InvalidArgument: Says which `field` holds it, what it is and what a name looks like.
     """
     return _parse(name, "topics", field)
+
+
+def is_pattern(topic: str) -> bool:
+    """Whether a topic name, or an id alone, is a pattern. Says nothing about its being valid."""
+    topic_id = topic.rpartition("/")[2]  # A project's id may have any character but a slash.
+    return "*" in topic_id or "#" in topic_id
+
+
+def parse_topic_or_pattern(name: str, *, field: str = "topic") -> ResourceName:
+    """Parse a full topic name whose id may be a pattern.
+
+    Raises:
+        InvalidArgument: As `parse_topic` does; of a pattern it says what is wrong at which place.
+    """
+    return _parse(name, "topics", field, may_be_pattern=True)
+
+
+def canonical_pattern(pattern: str) -> str:
+    """Give the one id for all that match the same topics by moving or repeating `#` only.
+
+    Among neighbours that are `*` and `#` only the number of `*` counts, and whether there is a `#`:
+    `#.#` is `#`, and `#.*` is `*.#`, one segment or more.
+    """
+    segments: list[str] = []
+    for segment in pattern.split("."):
+        if segments and segments[-1] == "#" and segment in ("*", "#"):
+            segments[-1:] = ("*", "#") if segment == "*" else ("#",)
+        else:
+            segments.append(segment)
+    return ".".join(segments)
+
+
+def undotted_hint(pattern: str, topic_ids: Iterable[str]) -> str | None:
+    """Tell somebody who wrote `Order.*` that all there is are topics like `OrderPlaced`.
+
+    Args:
+        pattern: A valid pattern's id.
+        topic_ids: The ids of the project's topics.
+
+    Returns:
+        A sentence, or None: the pattern is not of that kind, or it matches, or nothing is near.
+    """
+    stem, dot, wildcard = pattern.rpartition(".")
+    if not dot or wildcard not in ("*", "#") or is_pattern(stem):
+        return None
+    near = []
+    for topic_id in topic_ids:
+        if not topic_id.startswith(stem):
+            continue
+        rest = topic_id[len(stem) :]
+        if rest.startswith(".") or (not rest and wildcard == "#"):
+            return None
+        if rest and "." not in rest:
+            near.append(topic_id)
+    if not near:
+        return None
+    near.sort()
+    named = ", ".join(map(shown, near[:_HINTED_TOPICS]))
+    more = f" and {len(near) - _HINTED_TOPICS:,} more" if len(near) > _HINTED_TOPICS else ""
+    return (
+        f"{shown(pattern)} matches no topic yet: its last dot begins a segment; "
+        f"{shown(stem + '*')} would match {named}{more}"
+    )
 
 
 def parse_subscription(name: str, *, field: str = "subscription") -> ResourceName:
@@ -120,7 +195,9 @@ _PROJECT_RULE = (
 )
 
 
-def _parse(name: str, collection: Collection, field: str) -> ResourceName:
+def _parse(
+    name: str, collection: Collection, field: str, *, may_be_pattern: bool = False
+) -> ResourceName:
     if not name:
         raise InvalidArgument(f"{field}: a name is required, but it is empty")
     parts = name.split("/", 4)
@@ -133,11 +210,45 @@ def _parse(name: str, collection: Collection, field: str) -> ResourceName:
         raise InvalidArgument(
             f"{field}: {shown(name)} names the project {shown(project)}; {_PROJECT_RULE}"
         )
-    if not _ID.fullmatch(resource_id):
+    if may_be_pattern and is_pattern(resource_id):
+        if wrong := _wrong_with_pattern(resource_id):
+            raise InvalidArgument(f"{field}: the pattern {shown(resource_id)} {wrong}")
+    elif not _ID.fullmatch(resource_id):
         raise InvalidArgument(
             f"{field}: {shown(name)} ends in the id {shown(resource_id)}; {_ID_RULE}"
         )
     return ResourceName(project, collection, resource_id)
+
+
+def _wrong_with_pattern(pattern: str) -> str | None:
+    """Say what keeps an id with a wildcard from being a pattern; positions count from 1."""
+    if len(pattern) > limits.PATTERN_LENGTH_MAX:
+        return f"is longer than {limits.PATTERN_LENGTH_MAX} characters"
+    if strange := _NOT_IN_PATTERNS.search(pattern):
+        return (
+            f"has {strange[0]!r} at position {strange.start() + 1}; a pattern has letters, digits, "
+            "-_.~+% and the wildcards * and #"
+        )
+    if pattern.startswith("goog"):
+        return "begins with 'goog', as no topic's id does"
+    position = 1
+    for number, segment in enumerate(pattern.split("."), start=1):
+        if wrong := _wrong_with_segment(segment):
+            return f"has {wrong} segment {number}, at position {position}; {_PATTERN_RULE}"
+        position += len(segment) + 1
+    if not pattern[0].isalpha() and pattern[0] not in "*#":
+        return f"begins with {pattern[0]!r}; a topic's id begins with a letter"
+    return None
+
+
+def _wrong_with_segment(segment: str) -> str | None:
+    if not segment:
+        return "an empty"
+    if "#" in segment and segment != "#":
+        return f"{shown(segment)}, where '#' is not alone, as its"
+    if "**" in segment:
+        return f"{shown(segment)}, where two '*' meet, as its"
+    return None
 
 
 def _is_project(project: str) -> bool:
