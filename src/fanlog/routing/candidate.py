@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 #: Data that is not JSON has nothing at any path; neither has JSON null.
-NOT_JSON = None
+NOT_JSON: Final = None
+
+_UNREAD: Final = object()
 
 
 class Candidate:
-    """One message that subscriptions may want. Not safe to share between threads."""
+    """One message that subscriptions may want. Not safe to share between threads.
+
+    JSON is what RFC 8259 says, in UTF-8, whose numbers fit a double and whose strings are text: one
+    `1e999` or one lone surrogate, anywhere, and the data is not JSON.
+    """
 
     __slots__ = (
-        "_data",
         "_payload",
         "attributes",
+        "data",
         "message_id",
         "ordering_key",
         "publish_time_us",
@@ -35,20 +41,27 @@ class Candidate:
         message_id: str = "",
     ) -> None:
         self.attributes = attributes
+        self.data = data
         self.ordering_key = ordering_key
         self.publish_time_us = publish_time_us
+        #: The topic's id, without `projects/…/topics/`.
         self.topic = topic
         self.message_id = message_id
-        self._data: bytes | None = data
-        self._payload: Any = None
+        self._payload: Any = _UNREAD
 
     @property
     def payload(self) -> Any:
         """The data as JSON."""
-        if self._data is not None:
+        if self._payload is _UNREAD:
             try:
-                self._payload = orjson.loads(self._data)
+                self._payload = orjson.loads(self.data)
             except orjson.JSONDecodeError:
                 self._payload = NOT_JSON
-            self._data = None
         return self._payload
+
+    def __repr__(self) -> str:
+        return (
+            f"Candidate({self.attributes!r}, {self.data!r}, ordering_key={self.ordering_key!r},"
+            f" publish_time_us={self.publish_time_us}, topic={self.topic!r},"
+            f" message_id={self.message_id!r})"
+        )
