@@ -107,6 +107,16 @@ KEY_WAITING_MAX = 1_024
 #: Offsets all blocked keys of a share remember together.
 WAITING_MAX = 65_536
 
+# Filters.
+#: Of a filter that has only what Google's language has, in UTF-8 (Google).
+FILTER_GOOGLE_BYTES_MAX = 256
+#: Of any other filter, in UTF-8.
+FILTER_BYTES_MAX = 4 * 1024
+#: Tests of a field in one filter; all values of an IN are one test.
+FILTER_PREDICATES_MAX = 100
+#: Levels of AND, OR and NOT over each other, and of parentheses: every reader of the tree recurses.
+FILTER_NESTING_MAX = 32
+
 # The gRPC server: above PUBLISH_BYTES_MAX, so that the refusal is ours and names the limit.
 GRPC_RECEIVE_BYTES_MAX = 24 * 1024 * 1024
 
@@ -120,3 +130,4 @@ assert BATCH_BYTES_MAX < COMMIT_BYTES_MAX < WRITER_BACKLOG_BYTES_MAX
 assert RETENTION_S_MIN < RETENTION_S_DEFAULT < RETENTION_S_MAX
 assert ACK_DEADLINE_S_MIN <= ACK_DEADLINE_S_DEFAULT <= ACK_DEADLINE_S_MAX
 assert KEY_WAITING_MAX <= WAITING_MAX
+assert FILTER_GOOGLE_BYTES_MAX < FILTER_BYTES_MAX

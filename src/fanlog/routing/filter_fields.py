@@ -1,0 +1,118 @@
+"""The names of fields as filters spell them.
+
+`attributes.k` and `attributes."a.b"`, `payload.items[0].sku`, `topic` and its like; any other bare
+name, as `event`, is an attribute.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fanlog.routing.filter_ast import Attribute, Envelope, Field, Payload
+from fanlog.routing.filter_scan import NAME, FilterError, Scanner
+
+ATTRIBUTES = "attributes"
+PAYLOAD = "payload"
+#: Words of the language, which no bare name may be.
+RESERVED = ("AND", "OR", "NOT", "IN")
+
+_ENVELOPE = {field.value: field for field in Envelope}
+_INDEX = re.compile(r"[0-9]{1,9}(?=\])")
+_DOTTED = re.compile(r"[A-Za-z0-9_.-]+")
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+def read_field(scanner: Scanner) -> Field:
+    """Read a field that may be compared."""
+    begin, word = scanner.position, scanner.peek()
+    if not _BARE.fullmatch(word) or word in RESERVED:
+        raise _not_a_field(scanner)
+    scanner.position += len(word)
+    if word == ATTRIBUTES:
+        return _attribute(scanner)
+    scanner.is_google = False
+    if word == PAYLOAD:
+        return _payload(scanner)
+    if scanner.is_at("."):
+        dotted = scanner.text[begin : scanner.position] + scanner.peek(_DOTTED)
+        raise scanner.expected(
+            "a bare name without a dot", f'write attributes."{dotted}" or payload.{dotted}'
+        )
+    return _ENVELOPE.get(word) or Attribute(word)
+
+
+def read_member(scanner: Scanner, of: str) -> Field:
+    """Read what follows `attributes:` or `payload:`."""
+    scanner.skip_space()
+    if of == ATTRIBUTES:
+        return Attribute(_name(scanner, 'a key after ":"'))
+    scanner.is_google = False
+    first = () if scanner.is_at("[") else (_name(scanner, 'a path after ":"'),)
+    return Payload(_steps(scanner, first))
+
+
+def _not_a_field(scanner: Scanner) -> FilterError:
+    word, hint = scanner.peek(), ""
+    if scanner.is_at('"'):
+        hint = 'a quoted key follows "attributes."; values stand on the right'
+    elif scanner.is_at("!"):
+        hint = "negation is NOT"
+    elif word and word not in RESERVED:
+        hint = f"a name that begins so is written attributes.{word}"
+    return scanner.expected("a field (attributes.k, payload.a.b, k)", hint)
+
+
+def _attribute(scanner: Scanner) -> Attribute:
+    if not scanner.take("."):
+        # Whoever may have ":" here has looked for it before.
+        either = '"."' if scanner.is_at(":") else '"." or ":"'
+        raise scanner.expected(f'{either} and a key after "attributes"')
+    key = _name(scanner, 'a key after "attributes."')
+    if scanner.is_at("."):
+        dotted = key + scanner.peek(_DOTTED)
+        raise scanner.expected("a key without a dot", f'write attributes."{dotted}"')
+    return Attribute(key)
+
+
+def _payload(scanner: Scanner) -> Payload:
+    if not scanner.is_at(".") and not scanner.is_at("["):
+        either = '"."' if scanner.is_at(":") else '"." or ":"'
+        raise scanner.expected(f'{either} and a path after "payload"')
+    return Payload(_steps(scanner, ()))
+
+
+def _steps(scanner: Scanner, path: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    steps = list(path)
+    while True:
+        if scanner.take("."):
+            steps.append(_name(scanner, 'a name after "."'))
+        elif scanner.take("["):
+            steps.append(_index(scanner))
+        else:
+            return tuple(steps)
+
+
+def _index(scanner: Scanner) -> int:
+    digits = scanner.peek(_INDEX)
+    if not digits:
+        hint = 'a name is written ."name"' if scanner.is_at('"') else "indexes count from 0"
+        raise scanner.expected('an index of up to nine digits and "]"', hint)
+    scanner.position += len(digits) + 1
+    return int(digits)
+
+
+def _name(scanner: Scanner, expected: str) -> str:
+    if scanner.is_at('"'):
+        # In a key a star is a star.
+        return "*".join(scanner.quoted())
+    word = scanner.peek(NAME)
+    if not word:
+        raise scanner.expected(expected, "" if scanner.is_at_end else _key_hint(scanner))
+    scanner.position += len(word)
+    return word
+
+
+def _key_hint(scanner: Scanner) -> str:
+    if scanner.is_at("'"):
+        return ""
+    return "keys of other characters than letters, digits, - and _ have double quotes"

@@ -1,0 +1,161 @@
+"""A place in the text of a filter: words, quoted strings, and refusals that name the column.
+
+The scanner knows characters and nothing of grammar. Whoever reads with it says what may stand next;
+names and values have different alphabets, so words are cut when they are asked for, not before.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fanlog.errors import InvalidArgument
+
+#: What keys and names consist of when they are not quoted (Google).
+NAME = re.compile(r"[A-Za-z0-9_-]+")
+#: What values consist of when they are not quoted.
+WORD = re.compile(r"[A-Za-z0-9\-_.~+%/:@*]+")
+#: The same, for sentences.
+WORD_RULE = "letters, digits and -_.~+%/:@*"
+_SPACE = re.compile(r"[ \t\r\n]*")
+_SYMBOLS = re.compile(r"[&|=!<>]{1,2}")
+_SHOWN_MAX = 24
+
+#: Pieces of a string between stars that stand for anything; a string without such stars is one.
+Parts = tuple[str, ...]
+
+_ESCAPES = dict(zip('\\"ntrabfv', '\\"\n\t\r\a\b\f\v', strict=True))
+#: Escapes with a code: how many digits, and of which base.
+_CODES = {"x": (2, 16), "u": (4, 16), "U": (8, 16)}
+_HEX = frozenset("0123456789abcdefABCDEF")
+_OCTAL = frozenset("01234567")
+_CURLY = "“”„«»"
+
+
+class FilterError(InvalidArgument):
+    """A filter is not understood; the sentence says what was expected, and where."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"filter: {message}")
+
+
+class Scanner:
+    """Reads one text from left to right. Not safe to share."""
+
+    def __init__(self, text: str, *, of: str = "") -> None:
+        """Begin at the first character; `of` says in refusals which text the columns count in."""
+        self.text = text
+        self.position = 0
+        #: Nothing was read so far that Google's language does not have.
+        self.is_google = True
+        self._of = of
+
+    def skip_space(self) -> None:
+        found = _SPACE.match(self.text, self.position)
+        assert found is not None
+        self.position = found.end()
+
+    @property
+    def is_at_end(self) -> bool:
+        return self.position == len(self.text)
+
+    def is_at(self, symbol: str) -> bool:
+        return self.text.startswith(symbol, self.position)
+
+    def take(self, symbol: str) -> bool:
+        """Step over a symbol, if it is here."""
+        if not self.is_at(symbol):
+            return False
+        self.position += len(symbol)
+        return True
+
+    def peek(self, pattern: re.Pattern[str] = NAME) -> str:
+        """Give the word that begins here, or nothing."""
+        found = pattern.match(self.text, self.position)
+        return found[0] if found else ""
+
+    def quoted(self) -> Parts:
+        """Read a string from its opening to its closing quote."""
+        begin = self.position
+        self.position += 1
+        parts: list[str] = []
+        piece: list[str] = []
+        while not self.is_at_end:
+            char = self.text[self.position]
+            if char == '"':
+                self.position += 1
+                return (*parts, "".join(piece))
+            if char == "*":
+                parts.append("".join(piece))
+                piece = []
+                self.position += 1
+            else:
+                piece.append(self._escape() if char == "\\" else self._plain(char))
+        raise self.refused("a string without its closing quote", begin)
+
+    def _plain(self, char: str) -> str:
+        # Text from outside is UTF-8 and has none; a str in Python may.
+        if "\ud800" <= char <= "\udfff":
+            raise self.refused("half of a surrogate pair")
+        self.position += 1
+        return char
+
+    def _escape(self) -> str:
+        char = self.text[self.position + 1 : self.position + 2]
+        if char in _ESCAPES and char:
+            self.position += 2
+            return _ESCAPES[char]
+        if char == "*":
+            self.is_google = False
+            self.position += 2
+            return char
+        if char in _CODES:
+            count, base = _CODES[char]
+            return self._code(self.position + 2, count, base)
+        if char in _OCTAL:
+            return self._code(self.position + 1, 3, 8)
+        raise self.refused(f'an unknown escape "\\{char}"', hint='a backslash itself is "\\\\"')
+
+    def _code(self, begin: int, count: int, base: int) -> str:
+        digits = self.text[begin : begin + count]
+        if len(digits) < count or not (_HEX if base == 16 else _OCTAL).issuperset(digits):
+            kind = "hexadecimal" if base == 16 else "octal"
+            raise self.refused(f"an escape that lacks its {count} {kind} digits")
+        code = int(digits, base)
+        if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF or (base == 8 and code > 0o377):
+            raise self.refused("an escape that is no character", hint=r"as in \U0001F600 or \377")
+        self.position = begin + count
+        return chr(code)
+
+    # What a refusal says.
+
+    def where(self, position: int | None = None) -> str:
+        column = (self.position if position is None else position) + 1
+        return f"at column {column}{self._of}"
+
+    def found(self) -> str:
+        """Name what is here, for the end of a sentence."""
+        if self.is_at_end:
+            return "the end"
+        char = self.text[self.position]
+        if char == '"':
+            return "a quoted string"
+        run = self.peek(WORD) or self.peek(_SYMBOLS) or char
+        if not run.isprintable():
+            return ascii(run)
+        return f'"{run}"' if len(run) <= _SHOWN_MAX else f'"{run[:_SHOWN_MAX]}…"'
+
+    def expected(self, what: str, hint: str = "") -> FilterError:
+        """Make the refusal of whatever is here."""
+        return self.refused(f"expected {what}", tail=f", found {self.found()}", hint=hint)
+
+    def refused(
+        self, what: str, position: int | None = None, *, tail: str = "", hint: str = ""
+    ) -> FilterError:
+        hint = self._quotes_hint() or hint
+        return FilterError(f"{what} {self.where(position)}{tail}{f'; {hint}' if hint else ''}")
+
+    def _quotes_hint(self) -> str:
+        char = self.text[self.position : self.position + 1]
+        if char and char in "'`" + _CURLY:
+            return 'strings have plain double quotes: "…"'
+        return ""
