@@ -107,8 +107,7 @@ KEY_WAITING_MAX = 1_024
 #: Offsets all blocked keys of a share remember together.
 WAITING_MAX = 65_536
 
-# Filters.
-#: Of a filter that has only what Google's language has, in UTF-8 (Google).
+# Filters, in bytes of UTF-8. The first is Google's, for what Google's language can say.
 FILTER_GOOGLE_BYTES_MAX = 256
 #: Of any other filter, in UTF-8.
 FILTER_BYTES_MAX = 4 * 1024
