@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from fanlog.routing.filter_ast import Attribute, Envelope, Field, Payload
-from fanlog.routing.filter_scan import NAME, FilterError, Scanner
+from fanlog.routing.filter_scan import NAME, WORD, FilterError, Scanner, cut
 
 ATTRIBUTES = "attributes"
 PAYLOAD = "payload"
@@ -18,13 +18,13 @@ RESERVED = ("AND", "OR", "NOT", "IN")
 
 _ENVELOPE = {field.value: field for field in Envelope}
 _INDEX = re.compile(r"[0-9]{1,9}(?=\])")
-_DOTTED = re.compile(r"[A-Za-z0-9_.-]+")
+_PATH = re.compile(r"(\.[A-Za-z0-9_-]+)+")
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 def read_field(scanner: Scanner) -> Field:
     """Read a field that may be compared."""
-    begin, word = scanner.position, scanner.peek()
+    word = scanner.peek()
     if not _BARE.fullmatch(word) or word in RESERVED:
         raise _not_a_field(scanner)
     scanner.position += len(word)
@@ -33,11 +33,10 @@ def read_field(scanner: Scanner) -> Field:
     scanner.is_google = False
     if word == PAYLOAD:
         return _payload(scanner)
-    if scanner.is_at("."):
-        dotted = scanner.text[begin : scanner.position] + scanner.peek(_DOTTED)
-        raise scanner.expected(
-            "a bare name without a dot", f'write attributes."{dotted}" or payload.{dotted}'
-        )
+    if rest := _rest(scanner):
+        hint = f'write attributes."{cut(word + rest)}"'
+        hint += f" or payload.{cut(word + rest)}" if _PATH.fullmatch(rest) else ""
+        raise scanner.expected("the end of a bare name", hint)
     return _ENVELOPE.get(word) or Attribute(word)
 
 
@@ -45,7 +44,7 @@ def read_member(scanner: Scanner, of: str) -> Field:
     """Read what follows `attributes:` or `payload:`."""
     scanner.skip_space()
     if of == ATTRIBUTES:
-        return Attribute(_name(scanner, 'a key after ":"'))
+        return Attribute(_key(scanner, ":"))
     scanner.is_google = False
     first = () if scanner.is_at("[") else (_name(scanner, 'a path after ":"'),)
     return Payload(_steps(scanner, first))
@@ -58,26 +57,31 @@ def _not_a_field(scanner: Scanner) -> FilterError:
     elif scanner.is_at("!"):
         hint = "negation is NOT"
     elif word and word not in RESERVED:
-        hint = f"a name that begins so is written attributes.{word}"
+        hint = f"a name that begins so is written attributes.{cut(word)}"
     return scanner.expected("a field (attributes.k, payload.a.b, k)", hint)
 
 
 def _attribute(scanner: Scanner) -> Attribute:
     if not scanner.take("."):
-        # Whoever may have ":" here has looked for it before.
-        either = '"."' if scanner.is_at(":") else '"." or ":"'
-        raise scanner.expected(f'{either} and a key after "attributes"')
-    key = _name(scanner, 'a key after "attributes."')
-    if scanner.is_at("."):
-        dotted = key + scanner.peek(_DOTTED)
-        raise scanner.expected("a key without a dot", f'write attributes."{dotted}"')
-    return Attribute(key)
+        raise scanner.expected('"." and a key after "attributes"')
+    return Attribute(_key(scanner, "."))
+
+
+def _key(scanner: Scanner, after: str) -> str:
+    key = _name(scanner, f'a key after "attributes{after}"')
+    if rest := _rest(scanner):
+        raise scanner.expected("the end of the key", f'write attributes{after}"{cut(key + rest)}"')
+    return key
+
+
+def _rest(scanner: Scanner) -> str:
+    """Give what clings to a name and cannot belong to it."""
+    return "" if scanner.is_at(":") else scanner.peek(WORD)
 
 
 def _payload(scanner: Scanner) -> Payload:
     if not scanner.is_at(".") and not scanner.is_at("["):
-        either = '"."' if scanner.is_at(":") else '"." or ":"'
-        raise scanner.expected(f'{either} and a path after "payload"')
+        raise scanner.expected('"." and a path after "payload"')
     return Payload(_steps(scanner, ()))
 
 
@@ -107,12 +111,13 @@ def _name(scanner: Scanner, expected: str) -> str:
         return "*".join(scanner.quoted())
     word = scanner.peek(NAME)
     if not word:
-        raise scanner.expected(expected, "" if scanner.is_at_end else _key_hint(scanner))
+        raise scanner.expected(expected, _key_hint(scanner))
     scanner.position += len(word)
     return word
 
 
 def _key_hint(scanner: Scanner) -> str:
-    if scanner.is_at("'"):
+    char = scanner.text[scanner.position : scanner.position + 1]
+    if not char.isalnum() and not WORD.match(char):
         return ""
     return "keys of other characters than letters, digits, - and _ have double quotes"

@@ -14,7 +14,7 @@ from fanlog import limits
 from fanlog.routing import filter_terms as terms
 from fanlog.routing.filter_ast import Field, Filter, Not, Op
 from fanlog.routing.filter_fields import read_field
-from fanlog.routing.filter_scan import FilterError, Parts, Scanner
+from fanlog.routing.filter_scan import FilterError, Parts, Scanner, cut
 
 ANY = "any"
 NOT = "not"
@@ -23,8 +23,6 @@ OPERATORS = (*_OPS, "in", "prefix", "exists")
 
 #: Brackets over each other: two for each `any`, and four for the innermost `{"k": {"in": […]}}`.
 _BRACKETS_MAX = 2 * limits.FILTER_NESTING_MAX + 4
-#: Longest key a sentence repeats.
-_SHOWN_MAX = 60
 _DECODER = json.JSONDecoder()
 
 #: An object, a list, a string, or a number, true, false or null as a literal.
@@ -144,7 +142,7 @@ def _within(path: str, step: str) -> str:
 
 def _named(key: str) -> str:
     """Quote a key for a sentence, cut where it is too long to be read."""
-    return json.dumps(key if len(key) <= _SHOWN_MAX else f"{key[:_SHOWN_MAX]}…", ensure_ascii=False)
+    return json.dumps(cut(key), ensure_ascii=False)
 
 
 def _expected(what: str, path: str, found: Json, hint: str = "") -> FilterError:
@@ -238,8 +236,10 @@ class _Reader:
         begin = scanner.position
         try:
             found, scanner.position = _DECODER.raw_decode(scanner.text, scanner.position)
-        except json.JSONDecodeError:
-            raise scanner.refused("a string that is no JSON") from None
+        except json.JSONDecodeError as error:
+            if error.pos == begin:
+                raise scanner.refused("a string without its closing quote") from None
+            raise scanner.refused("no JSON within a string", error.pos) from None
         assert isinstance(found, str)
         # JSON may escape half a surrogate pair, which no message can contain.
         if any("\ud800" <= char <= "\udfff" for char in found):

@@ -40,7 +40,7 @@ from fanlog.routing.filter_fields import (
     read_member,
 )
 from fanlog.routing.filter_json import parse_json
-from fanlog.routing.filter_scan import WORD, WORD_RULE, FilterError, Scanner
+from fanlog.routing.filter_scan import WORD, WORD_RULE, FilterError, Scanner, cut
 
 __all__ = ["FilterError", "parse"]
 
@@ -203,7 +203,7 @@ class _Parser:
             return terms.has(read_member(scanner, word), scanner.where(begin))
         scanner.position = begin
         field = read_field(scanner)
-        name = scanner.text[begin : scanner.position]
+        name = cut(scanner.text[begin : scanner.position])
         scanner.skip_space()
         return self._comparison(field, name)
 
@@ -301,6 +301,8 @@ class _Parser:
             hint = f'the "(" is at column {opened + 1}'
         elif char == ")":
             hint = 'there is no "(" for it'
+        elif char in "=!<>" and WORD.match(before[-1]):
+            hint = 'a comparison has a dot: attributes.k = "v"'
         elif len(before) == scanner.position and WORD.match(before[-1]):
             hint = f"quote a value of other characters than {WORD_RULE}"
         else:
@@ -312,7 +314,9 @@ class _Parser:
         scanner = self._scanner
         hint = _FOREIGN_OPERATORS.get(scanner.text[scanner.position : scanner.position + 2], "")
         word = scanner.peek()
-        if name.upper() in RESERVED and not scanner.is_at_end:
+        if name in _FUNCTIONS:
+            hint = _FUNCTIONS_HINT
+        elif name.upper() in RESERVED and not scanner.is_at_end:
             hint = f"write {name.upper()}"
         elif word.upper() == "NOT":
             hint = f"write NOT {name} IN (…)"

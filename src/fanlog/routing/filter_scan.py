@@ -17,8 +17,9 @@ WORD = re.compile(r"[A-Za-z0-9\-_.~+%/:@*]+")
 #: The same, for sentences.
 WORD_RULE = "letters, digits and -_.~+%/:@*"
 _SPACE = re.compile(r"[ \t\r\n]*")
-_SYMBOLS = re.compile(r"[&|=!<>]{1,2}")
-_SHOWN_MAX = 24
+_SYMBOLS = re.compile(r"[&|=!<>~]{1,2}")
+#: Longest piece of a filter that a sentence repeats.
+_SHOWN_MAX = 60
 
 #: Pieces of a string between stars that stand for anything; a string without such stars is one.
 Parts = tuple[str, ...]
@@ -26,9 +27,15 @@ Parts = tuple[str, ...]
 _ESCAPES = dict(zip('\\"ntrabfv', '\\"\n\t\r\a\b\f\v', strict=True))
 #: Escapes with a code: how many digits, and of which base.
 _CODES = {"x": (2, 16), "u": (4, 16), "U": (8, 16)}
+_CODE_HINT = r"octal ends at \377, others at \U0010FFFF, and surrogates are none"
 _HEX = frozenset("0123456789abcdefABCDEF")
 _OCTAL = frozenset("01234567")
 _CURLY = "“”„«»"
+
+
+def cut(text: str) -> str:
+    """Shorten what a sentence repeats: it travels in gRPC trailers, which are small."""
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
 
 class FilterError(InvalidArgument):
@@ -122,7 +129,7 @@ class Scanner:
             raise self.refused(f"an escape that lacks its {count} {kind} digits")
         code = int(digits, base)
         if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF or (base == 8 and code > 0o377):
-            raise self.refused("an escape that is no character", hint=r"as in \U0001F600 or \377")
+            raise self.refused("an escape that is no character", hint=_CODE_HINT)
         self.position = begin + count
         return chr(code)
 
@@ -140,12 +147,11 @@ class Scanner:
         if char == '"':
             return "a quoted string"
         run = self.peek(WORD) or self.peek(_SYMBOLS) or char
-        if not run.isprintable():
-            return ascii(run)
-        return f'"{run}"' if len(run) <= _SHOWN_MAX else f'"{run[:_SHOWN_MAX]}…"'
+        return f'"{cut(run)}"' if run.isprintable() else ascii(run)
 
     def expected(self, what: str, hint: str = "") -> FilterError:
-        """Make the refusal of whatever is here."""
+        """Make the refusal of whatever comes next."""
+        self.skip_space()
         return self.refused(f"expected {what}", tail=f", found {self.found()}", hint=hint)
 
     def refused(

@@ -19,7 +19,6 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import NoReturn
 
-from fanlog.names import shown
 from fanlog.routing.filter_ast import (
     And,
     Compare,
@@ -37,7 +36,7 @@ from fanlog.routing.filter_ast import (
     Prefix,
     Value,
 )
-from fanlog.routing.filter_scan import FilterError, Parts
+from fanlog.routing.filter_scan import FilterError, Parts, cut
 
 #: A number as JSON writes it.
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -119,9 +118,9 @@ def compare(field: Field, op: Op, literal: Literal) -> Filter:
 
 
 def prefix(field: Field, literal: Literal) -> Prefix:
-    _refuse_null(field, literal)
     if field is Envelope.PUBLISH_TIME:
         literal.refuse("a prefix of publish_time", "compare it with <, <=, > or >=")
+    _refuse_null(field, literal)
     if literal.kind is Kind.WORD and literal.has_stars:
         literal.refuse(
             f"a star in the prefix {_shown(literal)}", "globs are k = us-*, existence attributes:k"
@@ -177,9 +176,9 @@ def _glob(field: Field, op: Op, literal: Literal) -> Filter:
 
 
 def _equal_value(field: Field, literal: Literal) -> Value:
-    _refuse_null(field, literal)
     if field is Envelope.PUBLISH_TIME:
         return _time(literal)
+    _refuse_null(field, literal)
     if isinstance(field, Payload):
         if literal.kind is Kind.NUMBER:
             return _number(literal)
@@ -252,5 +251,4 @@ def _offset(sign: str, hours: int, minutes: int) -> timedelta:
 
 
 def _shown(literal: Literal) -> str:
-    text = literal.text
-    return f'"{text}"' if len(text) <= 40 and text.isprintable() else shown(text)
+    return f'"{cut(literal.text)}"' if literal.text.isprintable() else ascii(cut(literal.text))
