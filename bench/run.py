@@ -94,6 +94,9 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
         if workload.restarts and options.endpoint:
             print(f"{workload.name}: left out, it would have to restart the server")
             continue
+        if workload.is_serverless and options.endpoint:
+            print(f"{workload.name}: left out, it measures no server but this checkout")
+            continue
         for repeat in range(options.repeat):
             # Turn and turn about, so that a machine that slows down does so for both.
             for label in list(launches) if repeat % 2 == 0 else reversed(launches):
@@ -126,6 +129,8 @@ def _measure(
     folder: Path,
     results: Results,
 ) -> None:
+    if workload.is_serverless and label != Fanlog.label:
+        return
     count = workload.count_for(label, is_quick=options.quick)
     if _is_too_large(workload, label, count):
         print(f"{workload.name}, {label}: left out, it needs more memory than is free")
@@ -162,6 +167,8 @@ def _is_too_large(workload: Workload, label: str, count: int) -> bool:
 
 
 def _sample(workload: Workload, server: Server, count: int) -> Sample:
+    if workload.is_serverless:
+        return workload.measure(server, count)
     try:
         server.start()
         if warm_up := workload.warm_up_count(count):

@@ -69,7 +69,7 @@ def _verdict(results: Results, workload: Workload, figure: Figure, server: str) 
 def _amount(value: float | None, figure: Figure) -> str:
     if value is None:
         return NOTHING
-    digits = {"/s": 0, "MiB": 0, "ms": 2, "s": 2}[figure.unit]
+    digits = {"/s": 0, "MiB": 0, "B": 0, "ms": 3 if figure.target < 0.1 else 2, "s": 2}[figure.unit]
     space = "" if figure.unit == "/s" else " "
     return f"{value:,.{digits}f}{space}{figure.unit}"
 

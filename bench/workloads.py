@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from bench import draining, end_to_end, fan_out, footprint, publishing
+from bench import draining, end_to_end, fan_out, footprint, patterns, publishing
 from bench.servers import Emulator, Server
 from bench.session import Sample
 
@@ -19,7 +19,7 @@ from bench.session import Sample
 QUICK_DIVISOR = 40
 WARM_UP_DIVISOR = 10
 
-Unit = Literal["/s", "ms", "s", "MiB"]
+Unit = Literal["/s", "ms", "s", "MiB", "B"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +56,8 @@ class Workload:
     is_warmed_up: bool = True
     #: Whether it needs a server that it may stop and start.
     restarts: bool = False
+    #: Whether it measures a part of this checkout alone; `measure` is then given no started server.
+    is_serverless: bool = False
 
     def count_for(self, server_label: str, *, is_quick: bool) -> int:
         fewer = self.emulator_count if server_label == Emulator.label else None
@@ -199,6 +201,44 @@ WORKLOADS = (
         count=1_000_000,
         is_warmed_up=False,
         restarts=True,
+    ),
+    Workload(
+        name="patterns",
+        measure=patterns.measure,
+        figures=(
+            Figure(
+                key="uncached",
+                label="1,000,000 patterns: topics matched, not cached",
+                unit="/s",
+                target=50_000,
+            ),
+            Figure(
+                key="p99",
+                label="1,000,000 patterns: a match, not cached: p99",
+                unit="ms",
+                target=0.02,
+            ),
+            Figure(
+                key="cached",
+                label="1,000,000 patterns: topics matched, cached",
+                unit="/s",
+                target=2_000_000,
+            ),
+            Figure(key="bytes", label="1,000,000 patterns: memory for each", unit="B", target=400),
+            Figure(
+                key="globs",
+                label="100,000 globs in one place: topics matched, not cached",
+                unit="/s",
+                target=10_000,
+            ),
+            Figure(
+                key="existing", label="one pattern tried on 10,000 topics", unit="ms", target=20
+            ),
+        ),
+        counted="patterns",
+        count=1_000_000,
+        is_warmed_up=False,
+        is_serverless=True,
     ),
 )
 

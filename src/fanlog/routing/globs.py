@@ -11,10 +11,10 @@ Only a glob with further parts between has to be tried, against those segments t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 Value = TypeVar("Value")
+Counted = TypeVar("Counted")
 
 #: Lengths of what stands first, of the longest part between, and of what stands last.
 _Shape = tuple[int, int, int]
@@ -23,26 +23,27 @@ _Shape = tuple[int, int, int]
 class GlobIndex(Generic[Value]):
     """Values by glob. Not safe to share between threads."""
 
-    __slots__ = ("_plain", "_several", "_shapes")
+    __slots__ = ("_between", "_plain", "_several", "_shapes")
 
     def __init__(self) -> None:
         #: Globs that are nothing but their frame.
         self._plain: dict[str, Value] = {}
         #: The others: by frame, then by glob.
         self._several: dict[str, dict[str, Value]] = {}
-        #: How many globs have a shape.
+        #: How many globs have a shape, and how many a longest part between.
         self._shapes: dict[_Shape, int] = {}
+        self._between: dict[str, int] = {}
 
     def __bool__(self) -> bool:
         return bool(self._shapes)
 
     def get(self, glob: str) -> Value | None:
-        frame, _ = _frame(glob)
+        frame, _, _ = _frame(glob)
         return self._plain.get(glob) if frame == glob else self._several.get(frame, {}).get(glob)
 
     def add(self, glob: str, value: Value) -> None:
         """Add a glob that is not there."""
-        frame, shape = _frame(glob)
+        frame, shape, longest = _frame(glob)
         if frame == glob:
             assert glob not in self._plain, glob
             self._plain[glob] = value
@@ -50,11 +51,13 @@ class GlobIndex(Generic[Value]):
             alike = self._several.setdefault(frame, {})
             assert glob not in alike, glob
             alike[glob] = value
-        self._shapes[shape] = self._shapes.get(shape, 0) + 1
+        _count(self._shapes, shape, 1)
+        if longest:
+            _count(self._between, longest, 1)
 
     def remove(self, glob: str) -> None:
         """Remove a glob that is there."""
-        frame, shape = _frame(glob)
+        frame, shape, longest = _frame(glob)
         if frame == glob:
             del self._plain[glob]
         else:
@@ -62,9 +65,9 @@ class GlobIndex(Generic[Value]):
             del alike[glob]
             if not alike:
                 del self._several[frame]
-        self._shapes[shape] -= 1
-        if not self._shapes[shape]:
-            del self._shapes[shape]
+        _count(self._shapes, shape, -1)
+        if longest:
+            _count(self._between, longest, -1)
 
     def find(self, segment: str) -> list[Value]:
         """Give the values of all globs that the segment fits, each once and always in one order."""
@@ -78,20 +81,23 @@ class GlobIndex(Generic[Value]):
                 found += [value for glob, value in alike if fits(segment, glob)]
         return found
 
-    def frames(self, segment: str) -> Iterator[str]:
-        """Cut a segment into the frames it could have, of the shapes that there are."""
+    def frames(self, segment: str) -> list[str]:
+        """Cut a segment into the frames it could have, of the shapes and parts that there are."""
+        frames = []
+        size = len(segment)
         for start, middle, end in self._shapes:
-            stop = len(segment) - end
+            stop = size - end
             last = stop - middle
             if last < start:
                 continue
             first, final = segment[:start], segment[stop:]
             if not middle:
-                yield f"{first}*{final}"
+                frames.append(f"{first}*{final}")
             else:
-                between = [segment[at : at + middle] for at in range(start, last + 1)]
-                for part in dict.fromkeys(between):
-                    yield f"{first}*{part}*{final}"
+                parts = [segment[at : at + middle] for at in range(start, last + 1)]
+                between = dict.fromkeys(part for part in parts if part in self._between)
+                frames += [f"{first}*{part}*{final}" for part in between]
+        return frames
 
 
 def fits(segment: str, glob: str) -> bool:
@@ -109,8 +115,15 @@ def fits(segment: str, glob: str) -> bool:
     return True
 
 
-def _frame(glob: str) -> tuple[str, _Shape]:
+def _frame(glob: str) -> tuple[str, _Shape, str]:
+    """Give a glob's frame, its shape and the longest part between."""
     first, *between, final = glob.split("*")
     longest = max(between, key=len, default="")
     frame = f"{first}*{longest}*{final}" if longest else f"{first}*{final}"
-    return frame, (len(first), len(longest), len(final))
+    return frame, (len(first), len(longest), len(final)), longest
+
+
+def _count(counts: dict[Counted, int], counted: Counted, change: int) -> None:
+    counts[counted] = counts.get(counted, 0) + change
+    if not counts[counted]:
+        del counts[counted]

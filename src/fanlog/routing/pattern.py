@@ -21,7 +21,7 @@ Ids are kept here as topics' and patterns' are, without their project: a project
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from sys import intern
 from typing import Any, Generic, TypeVar
@@ -160,7 +160,7 @@ class PatternTrie(Generic[Id]):
         if self._cache.young:
             self._cache = _Cache()
 
-    def _walk(self, topic_id: str) -> Iterator[_Node]:
+    def _walk(self, topic_id: str) -> list[_Node]:
         """Give the nodes that a topic leads to, each once."""
         # A node behind `#` stays once it is reached, and is all that two ways lead to: from its
         # parent, and from itself. Hence the dict for them, while the others cannot come twice.
@@ -190,8 +190,7 @@ class PatternTrie(Generic[Id]):
             for node in reached:
                 if node.any_number is not None:
                     staying[node.any_number] = None
-        yield from reached
-        yield from staying
+        return [*reached, *staying]
 
 
 class _Node:
