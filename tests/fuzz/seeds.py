@@ -43,6 +43,20 @@ EMOJI = "\U0001f389"
 #: As long as a project may be, and as large.
 LONG = f"projects/{EMOJI * 255}"
 
+#: Every construct once, some of them together.
+FILTERS = [
+    b'attributes.k = "v" AND NOT attributes."a.b" != "\\x41\\u00e9\\U0001F600\\101\\n\\""',
+    b'-(attributes:k OR attributes:"a b") AND (hasPrefix(attributes.k, "p") OR hasAttribute("j"))',
+    b'event=order.* AND region != *-east* AND topic: ord AND message_id IN (1, a, "b")',
+    b'payload.items[0]."odd key".x >= -1.5e3 OR payload:a.b OR payload[1] = true',
+    b'publish_time > "2026-01-31T12:00:00.5+01:00" AND ordering_key = "a\\*" AND k < 5',
+]
+JSON_FILTERS = [
+    b'{"payload.amount": {">=": 1000, "<": 1e5}, "k": "us-*", "attributes.any": true}',
+    b'{"any": [{"a": {"in": [1, "b"]}}, {"not": {"c": {"exists": false}}}], "d": {"prefix": "x"}}',
+    b'{"publish_time": {"!=": "2026-01-31T12:00:00Z"}, "k": {"=": "a\\\\*\\u00e9"}}',
+]
+
 
 def batch_values() -> list[bytes]:
     plain = make_body(b"one", b"two", b"")
@@ -376,6 +390,8 @@ def all_seeds() -> dict[str, list[bytes]]:
             b"90", b"1m30s", b"7d", b"250ms", b"a=b\nc=d", b"2026-01-31T12:00:00Z", b"orders",
         ],
         "command_line": list(command_lines()),
+        "filter_text": FILTERS,
+        "filter_json": JSON_FILTERS,
     }  # fmt: skip
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from fuzz.bounds import Target
-from fuzz.targets import formats, server, texts, wire
+from fuzz.targets import filters, formats, server, texts, wire
 
 TARGETS: dict[str, Target] = {
-    target.name: target for module in (formats, wire, server, texts) for target in module.TARGETS
+    target.name: target
+    for module in (formats, wire, server, texts, filters)
+    for target in module.TARGETS
 }
 
 CORPUS = Path(__file__).resolve().parent / "corpus"
