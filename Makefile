@@ -76,7 +76,7 @@ docs: setup
 # we support.
 lock:
 	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv; }
-	build/lock/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 \
+	build/lock/bin/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
 	  --upgrade --quiet --output-file requirements.lock
 
