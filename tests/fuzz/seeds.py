@@ -275,6 +275,20 @@ def update_requests() -> Iterable[bytes]:
     yield b"\2" + chunk(b"expire_time,labels") + snapshot.SerializeToString()
 
 
+def pattern_stories() -> Iterable[bytes]:
+    """Patterns and topics, before each of the two how many there are besides one."""
+    for patterns, topics in (
+        (["orders.*.created", "orders.#", "#.created", "#"], ["orders.eu.created", "orders"]),
+        (["Order*", "Order.*", "us-*", "*-eu-*"], ["OrderPlaced", "a-eu-b", "us-1"]),
+        (["a.#.b.#.c", "#.*", "*.#", "#.#", "a.*.*.c"], ["a.b.c", "a..b.c", "a.."]),
+        ([".".join("#a" * 60), "#.a.#.a.#.a.#", "*a*a*a*b"], [".".join("a" * 128), "a" * 255]),
+        (["a*b*c", "a*bb*c*bb*d", "*x*y*.#"], ["abbcbbd", "axyc.a", "abc"]),
+        (["a..b", "a.#b", "a.**", "goog*", "1*", ".*", "abc", "é*"], ["a..b", "abc"]),
+    ):
+        story = bytes([len(patterns) - 1]) + b"".join(chunk(one.encode()) for one in patterns)
+        yield story + bytes([len(topics) - 1]) + b"".join(chunk(one.encode()) for one in topics)
+
+
 TOML = b"""[topics.orders]
 labels = { team = "shop" }
 message_retention_duration = "86400s"
@@ -375,6 +389,7 @@ def all_seeds() -> dict[str, list[bytes]]:
             size + chunk(b"s") + b"\0",
         ],
         "names": names,
+        "patterns": list(pattern_stories()),
         "update_mask": list(update_requests()),
         "requests": list(request_stories()),
         "verbs": [
