@@ -69,9 +69,7 @@ def compile_filter(tree: Filter) -> Test:
             return _predicate(tree)
 
 
-# Within one message many tests read the same string, and messages share strings.
-@lru_cache(maxsize=1024)
-def read_number(text: str) -> float | None:
+def scan_number(text: str) -> float | None:
     """Read a number as JSON writes it; None for any other text, and for one beyond the doubles.
 
     `float` alone would also take spaces, underscores, a plus, digits of other scripts, and names.
@@ -80,6 +78,10 @@ def read_number(text: str) -> float | None:
         return None
     number = float(text)
     return number if isfinite(number) else None
+
+
+#: The same, remembered: within one message many tests may read one string.
+read_number = lru_cache(maxsize=1024)(scan_number)
 
 
 def reader(field: Field) -> Reader:

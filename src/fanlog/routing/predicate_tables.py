@@ -1,0 +1,322 @@
+"""Tables of the index: given a value, what is filed under all predicates that the value meets.
+
+Each table is a mapping from a predicate's key to one slot, whatever the caller files there, with a
+method that finds slots by a value. Its cost grows with what it finds, and with the logarithm of
+what there is; adding and deleting move a chunk of keys at most.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from math import inf, nextafter
+from struct import Struct
+from typing import Any, Generic, Protocol, TypeVar
+
+#: A chunk of a sorted list that grows past this is cut in halves.
+CHUNK_MAX = 512
+#: So many intervals are looked at one by one; more are sorted.
+LOOSE_MAX = 8
+#: How much of a string decides where its intervals are filed.
+STRING_BYTES = 48
+
+Slot = TypeVar("Slot")
+#: Numbers in one table, strings in another, or pairs of either: what can be put in order.
+Bound = Any
+
+
+class Table(Protocol[Slot]):
+    """What a dict is, too."""
+
+    def get(self, key: Any, /) -> Slot | None: ...
+    def __setitem__(self, key: Any, slot: Slot, /) -> None: ...
+    def __delitem__(self, key: Any, /) -> None: ...
+    def __len__(self) -> int: ...
+
+
+class PrefixTable(Generic[Slot]):
+    """Prefixes, hashed: one look-up for each length that some prefix has."""
+
+    __slots__ = ("_lengths", "_prefix_counts", "_slots")
+
+    def __init__(self) -> None:
+        self._slots: dict[str, Slot] = {}
+        self._prefix_counts: dict[int, int] = {}
+        self._lengths: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def get(self, prefix: str) -> Slot | None:
+        return self._slots.get(prefix)
+
+    def __setitem__(self, prefix: str, slot: Slot) -> None:
+        if prefix not in self._slots:
+            length = len(prefix)
+            self._prefix_counts[length] = self._prefix_counts.get(length, 0) + 1
+            self._lengths = sorted(self._prefix_counts)
+        self._slots[prefix] = slot
+
+    def __delitem__(self, prefix: str) -> None:
+        del self._slots[prefix]
+        self._prefix_counts[len(prefix)] -= 1
+        if not self._prefix_counts[len(prefix)]:
+            del self._prefix_counts[len(prefix)]
+            self._lengths = sorted(self._prefix_counts)
+
+    def met_by(self, text: str) -> list[Slot]:
+        found = []
+        slots, size = self._slots, len(text)
+        for length in self._lengths:
+            if length > size:
+                break
+            slot = slots.get(text[:length])
+            if slot is not None:
+                found.append(slot)
+        return found
+
+
+class SortedTable(Generic[Slot]):
+    """Keys in order, in chunks, so that a large table need not move as a whole."""
+
+    __slots__ = ("_count", "_firsts", "_keys", "_slots")
+
+    def __init__(self) -> None:
+        self._count = 0
+        #: The first key of each chunk; its keys; their slots.
+        self._firsts: list[Bound] = []
+        self._keys: list[list[Bound]] = []
+        self._slots: list[list[Slot]] = []
+
+    def __len__(self) -> int:
+        return self._count
+
+    def get(self, key: Bound) -> Slot | None:
+        chunk, place, is_there = self._find(key)
+        return self._slots[chunk][place] if is_there else None
+
+    def __setitem__(self, key: Bound, slot: Slot) -> None:
+        chunk, place, is_there = self._find(key)
+        if is_there:
+            self._slots[chunk][place] = slot
+            return
+        self._count += 1
+        if not self._keys:
+            self._firsts, self._keys, self._slots = [key], [[key]], [[slot]]
+            return
+        keys, slots = self._keys[chunk], self._slots[chunk]
+        keys.insert(place, key)
+        slots.insert(place, slot)
+        self._firsts[chunk] = keys[0]
+        if len(keys) > CHUNK_MAX:
+            self._cut(chunk)
+
+    def __delitem__(self, key: Bound) -> None:
+        chunk, place, is_there = self._find(key)
+        if not is_there:
+            raise KeyError(key)
+        self._count -= 1
+        keys = self._keys[chunk]
+        del keys[place], self._slots[chunk][place]
+        if keys:
+            self._firsts[chunk] = keys[0]
+        else:
+            del self._firsts[chunk], self._keys[chunk], self._slots[chunk]
+
+    def below(self, bound: Bound) -> list[Slot]:
+        """The slots of all keys less than this."""
+        chunk = bisect_left(self._firsts, bound) - 1
+        if chunk < 0:
+            return []
+        last = self._slots[chunk][: bisect_left(self._keys[chunk], bound)]
+        if not chunk:
+            return last
+        found = [slot for slots in self._slots[:chunk] for slot in slots]
+        found += last
+        return found
+
+    def since(self, bound: Bound) -> list[Slot]:
+        """The slots of all other keys."""
+        chunk = max(0, bisect_left(self._firsts, bound) - 1)
+        if chunk == len(self._firsts):
+            return []
+        found = self._slots[chunk][bisect_left(self._keys[chunk], bound) :]
+        for slots in self._slots[chunk + 1 :]:
+            found += slots
+        return found
+
+    def items(self) -> list[tuple[Bound, Slot]]:
+        return [
+            pair
+            for keys, slots in zip(self._keys, self._slots, strict=True)
+            for pair in zip(keys, slots, strict=True)
+        ]
+
+    def _find(self, key: Bound) -> tuple[int, int, bool]:
+        if not self._keys:
+            return 0, 0, False
+        # The chunk whose first key is the last that is not greater; the first, if there is none.
+        chunk = bisect_left(self._firsts, key)
+        if chunk == len(self._firsts) or key < self._firsts[chunk]:
+            chunk = max(0, chunk - 1)
+        keys = self._keys[chunk]
+        place = bisect_left(keys, key)
+        return chunk, place, place < len(keys) and not key < keys[place]
+
+    def _cut(self, chunk: int) -> None:
+        keys, slots = self._keys[chunk], self._slots[chunk]
+        half = len(keys) // 2
+        self._keys[chunk : chunk + 1] = [keys[:half], keys[half:]]
+        self._slots[chunk : chunk + 1] = [slots[:half], slots[half:]]
+        self._firsts.insert(chunk + 1, keys[half])
+
+
+class RangeTable(Generic[Slot]):
+    """Half-open ranges, with one bound or with two: keys are `(low, high)`, None for no bound.
+
+    With one bound, the ranges that hold a value are one end of the sorted bounds. With two, each is
+    filed at home: in the smallest cell of a fixed binary division of the line that has room for it.
+    All intervals of a home hold its middle, so that those that hold a value left of the middle are
+    again one end of the sorted low bounds, and right of it of the high ones. A value looks into one
+    cell of each size in use: a few, and never more than a position has bits.
+    """
+
+    __slots__ = ("_after", "_bounded_count", "_highs", "_homes", "_lows", "_position")
+
+    def __init__(self, after: Callable[[Any], Bound], position: Callable[[Any], int]) -> None:
+        #: The next value that there can be.
+        self._after = after
+        #: Where a value lies on the line; a greater one lies at the same place or further on.
+        self._position = position
+        self._lows: SortedTable[Slot] = SortedTable()
+        self._highs: SortedTable[Slot] = SortedTable()
+        #: By the cells' size, as a number of bits, and by their place among those of this size.
+        self._homes: dict[int, dict[int, _Home[Slot]]] = {}
+        self._bounded_count = 0
+
+    def __len__(self) -> int:
+        return len(self._lows) + len(self._highs) + self._bounded_count
+
+    def get(self, key: tuple[Bound, Bound]) -> Slot | None:
+        low, high = key
+        if high is None:
+            return self._lows.get(low)
+        if low is None:
+            return self._highs.get(high)
+        size, place = self._home(low, high)
+        home = self._homes.get(size, {}).get(place)
+        return None if home is None else home.get(key)
+
+    def __setitem__(self, key: tuple[Bound, Bound], slot: Slot) -> None:
+        low, high = key
+        if high is None:
+            self._lows[low] = slot
+        elif low is None:
+            self._highs[high] = slot
+        else:
+            size, place = self._home(low, high)
+            homes = self._homes.setdefault(size, {})
+            home = homes.get(place)
+            if home is None:
+                home = homes[place] = {}
+            self._bounded_count -= len(home)
+            home[key] = slot
+            self._bounded_count += len(home)
+            # Cells of size 0 have no halves; what shares a place there differs further on.
+            if isinstance(home, dict) and len(home) > LOOSE_MAX and size:
+                homes[place] = _SortedHome(home)
+
+    def __delitem__(self, key: tuple[Bound, Bound]) -> None:
+        low, high = key
+        if high is None:
+            del self._lows[low]
+        elif low is None:
+            del self._highs[high]
+        else:
+            size, place = self._home(low, high)
+            home = self._homes[size][place]
+            del home[key]
+            self._bounded_count -= 1
+            if not home:
+                del self._homes[size][place]
+                if not self._homes[size]:
+                    del self._homes[size]
+
+    def met_by(self, value: Any) -> list[Slot]:
+        after = self._after(value)
+        found = self._lows.below(after)
+        if self._highs:
+            found += self._highs.since(after)
+        if self._homes:
+            position = self._position(value)
+            for size, homes in self._homes.items():
+                home = homes.get(position >> size)
+                if home is None:
+                    continue
+                if isinstance(home, dict):
+                    for (low, high), slot in home.items():
+                        if low <= value < high:
+                            found.append(slot)
+                elif position >> (size - 1) & 1:
+                    found += home.by_high.since((after,))
+                else:
+                    found += home.by_low.below((after,))
+        return found
+
+    def _home(self, low: Bound, high: Bound) -> tuple[int, int]:
+        start, end = self._position(low), self._position(high)
+        size = (start ^ end).bit_length()
+        return size, start >> size
+
+
+class _SortedHome(Generic[Slot]):
+    """Many intervals of one home, by either bound."""
+
+    __slots__ = ("by_high", "by_low")
+
+    def __init__(self, intervals: dict[tuple[Bound, Bound], Slot]) -> None:
+        self.by_low: SortedTable[Slot] = SortedTable()
+        self.by_high: SortedTable[Slot] = SortedTable()
+        for key, slot in intervals.items():
+            self[key] = slot
+
+    def __len__(self) -> int:
+        return len(self.by_low)
+
+    def get(self, key: tuple[Bound, Bound]) -> Slot | None:
+        return self.by_low.get(key)
+
+    def __setitem__(self, key: tuple[Bound, Bound], slot: Slot) -> None:
+        self.by_low[key] = slot
+        self.by_high[key[::-1]] = slot
+
+    def __delitem__(self, key: tuple[Bound, Bound]) -> None:
+        del self.by_low[key]
+        del self.by_high[key[::-1]]
+
+
+_Home = dict[tuple[Bound, Bound], Slot] | _SortedHome[Slot]
+
+_DOUBLE, _BITS = Struct(">d").pack, Struct(">q").unpack
+
+
+def number_ranges() -> RangeTable[Any]:
+    """Make a table of ranges of doubles."""
+    return RangeTable(lambda number: nextafter(number, inf), _number_position)
+
+
+def string_ranges() -> RangeTable[Any]:
+    """Make a table of ranges of strings."""
+    return RangeTable(lambda text: text + "\0", _string_position)
+
+
+def _number_position(number: float) -> int:
+    """The bits of a double, turned so that they grow as it does; both zeros are one."""
+    bits: int = _BITS(_DOUBLE(number))[0]
+    return -bits if bits < 0 else bits + 2**63
+
+
+def _string_position(text: str) -> int:
+    """How the string begins, in UTF-8, whose bytes are in the order of code points."""
+    start = text[:STRING_BYTES].encode("utf-8", "surrogatepass")[:STRING_BYTES]
+    return int.from_bytes(start.ljust(STRING_BYTES, b"\0"), "big")
