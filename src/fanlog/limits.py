@@ -77,11 +77,23 @@ PULL_MARGIN_S = 1.0
 #: Most ack ids in one request: beyond this the request is larger than any client sends.
 ACK_IDS_MAX = 100_000
 
+# Routing.
+#: What filters have judged lately is kept for those who come by: about so many answers.
+ROUTES_COST_MAX = 1_000_000
+#: Read at a time for filters to judge.
+ROUTE_READ_BYTES_MAX = 1024 * 1024
+#: Earlier filters of one subscription that unacknowledged messages may still be judged by.
+FILTER_CHANGES_MAX = 100
+#: Messages judged in one sweep, for subscriptions that nobody reads.
+SWEEP_ROUTED_MAX = 100_000
+
 # Lists.
 PAGE_SIZE_DEFAULT = 100
 PAGE_SIZE_MAX = 1_000
 
 # The log.
+#: Offsets of one partition stay below this: twelve digits, as message ids write them.
+OFFSET_MAX = 10**12
 #: Values above this are cut at message boundaries, so that freed LMDB pages are found again.
 BATCH_BYTES_MAX = 256 * 1024
 #: A group commit stops gathering here: bounds memory and the time one sync takes.

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NewType
 
-from fanlog import limits
+from fanlog import limits, names
 
 TopicId = NewType("TopicId", int)
 SubscriptionId = NewType("SubscriptionId", int)
@@ -51,13 +51,24 @@ class DeadLetterPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FilterChange:
+    """A filter that a subscription had once, and still has for what was published then."""
+
+    filter: str
+    #: It judges the messages of all commits before this one.
+    before_sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
     id: SubscriptionId
     name: str
-    #: Full topic name as it was at creation; see `topic_id` for whether it is still that topic.
+    #: Full topic name as it was at creation, or a pattern of topic names; see `topic_id` for
+    #: whether it is still that topic.
     topic: str
-    #: None once the topic was deleted.
+    #: None once the topic was deleted, and for a pattern.
     topic_id: TopicId | None
+    #: Of a pattern none: which partitions it reads is what it has cursors in.
     partitions: tuple[PartitionId, ...]
     ack_deadline_s: int = limits.ACK_DEADLINE_S_DEFAULT
     retain_acked: bool = False
@@ -71,10 +82,22 @@ class Subscription:
     retry: RetryPolicy | None = None
     detached: bool = False
     created_s: float = 0.0
+    #: As it was given; empty for none.
+    filter: str = ""
+    #: Earlier filters that some unacknowledged message may still have to be judged by, in order.
+    filter_changes: tuple[FilterChange, ...] = ()
+
+    @property
+    def is_pattern(self) -> bool:
+        return names.is_pattern(self.topic)
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.filter or self.filter_changes)
 
     @property
     def topic_shown(self) -> str:
-        return DELETED_TOPIC if self.topic_id is None else self.topic
+        return _topic_shown(self.topic, self.topic_id)
 
     @property
     def ordering(self) -> Ordering:
@@ -95,5 +118,13 @@ class Snapshot:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def is_pattern(self) -> bool:
+        return names.is_pattern(self.topic)
+
+    @property
     def topic_shown(self) -> str:
-        return DELETED_TOPIC if self.topic_id is None else self.topic
+        return _topic_shown(self.topic, self.topic_id)
+
+
+def _topic_shown(topic: str, topic_id: TopicId | None) -> str:
+    return topic if topic_id is not None or names.is_pattern(topic) else DELETED_TOPIC

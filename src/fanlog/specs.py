@@ -17,6 +17,8 @@ from typing import Any, Literal
 from fanlog import limits, names
 from fanlog.errors import InvalidArgument, OutOfRange
 from fanlog.model import DeadLetterPolicy, RetryPolicy, Snapshot, Subscription, Topic
+from fanlog.routing import filter_parse
+from fanlog.routing.pattern import Pattern
 
 #: Where a new subscription begins: at what comes next, at the oldest there is, or at a time in
 #: seconds since the epoch.
@@ -50,7 +52,10 @@ class TopicSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionSpec:
-    """A valid subscription to be made; fields as in `model.Subscription`."""
+    """A valid subscription to be made; fields as in `model.Subscription`.
+
+    The topic may be a pattern of topic names. A filter that says nothing is kept as none.
+    """
 
     name: str
     topic: str
@@ -63,10 +68,13 @@ class SubscriptionSpec:
     expiration_ttl_s: float | None = limits.EXPIRATION_TTL_S_DEFAULT
     dead_letter: DeadLetterPolicy | None = None
     retry: RetryPolicy | None = None
+    filter: str = ""
 
     def __post_init__(self) -> None:
         names.parse_subscription(self.name, field="name")
-        names.parse_topic(self.topic)
+        names.parse_topic_or_pattern(self.topic)
+        if filter_parse.parse(self.filter) is None:
+            object.__setattr__(self, "filter", "")
         check_ack_deadline(self.ack_deadline_s)
         _check_retention(self.message_retention_s)
         check_labels(self.labels, SUBSCRIPTION_LABELS, "a subscription")
@@ -76,6 +84,10 @@ class SubscriptionSpec:
         if self.dead_letter is not None:
             _check_dead_letter(self.dead_letter, self.topic)
         self._check_own_labels()
+
+    @property
+    def is_pattern(self) -> bool:
+        return names.is_pattern(self.topic)
 
     @property
     def start(self) -> Start:
@@ -166,8 +178,7 @@ class SubscriptionUpdate:
                 merged: Any = _merged(getattr(changed, policy), policy, part, value)
                 changed = replace(changed, **{policy: merged})
         _check_fixed_labels(subscription.labels, changed.labels)
-        subscription_spec_of(changed)
-        return changed
+        return replace(changed, filter=subscription_spec_of(changed).filter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +203,14 @@ def subscription_spec_of(subscription: Subscription) -> SubscriptionSpec:
     return SubscriptionSpec(
         **{part.name: getattr(subscription, part.name) for part in fields(SubscriptionSpec)}
     )
+
+
+def reads(topic: str, name: str) -> bool:
+    """Whether a subscription on `topic`, which may be a pattern, reads the topic `name`."""
+    if not names.is_pattern(topic):
+        return topic == name
+    pattern, other = names.parse_topic_or_pattern(topic), names.parse_topic(name)
+    return pattern.project == other.project and Pattern(pattern.id).matches(other.id)
 
 
 def check_ack_deadline(seconds: int, *, field: str = "ack_deadline_seconds") -> None:
@@ -311,10 +330,10 @@ def _check_retry(retry: RetryPolicy) -> None:
 
 def _check_dead_letter(policy: DeadLetterPolicy, topic: str) -> None:
     names.parse_topic(policy.dead_letter_topic, field="dead_letter_policy.dead_letter_topic")
-    if policy.dead_letter_topic == topic:
+    if reads(topic, policy.dead_letter_topic):
         raise InvalidArgument(
-            f"dead_letter_policy.dead_letter_topic: {names.shown(topic)} is the topic the "
-            "subscription itself reads; its dead letters would come back to it"
+            f"dead_letter_policy.dead_letter_topic: {names.shown(policy.dead_letter_topic)} is a "
+            "topic the subscription itself reads; its dead letters would come back to it"
         )
     attempts = policy.max_delivery_attempts
     if not limits.DELIVERY_ATTEMPTS_MIN <= attempts <= limits.DELIVERY_ATTEMPTS_MAX:

@@ -35,6 +35,7 @@ from fanlog.log.api import Commit
 from fanlog.log.memory import MemoryLog
 from fanlog.server.grpc_api import PUBLISHER, SUBSCRIBER, handlers
 from fanlog.wire import types
+from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 
 T = TypeVar("T")
@@ -115,7 +116,12 @@ class World:
         self.store = store
         self.clock = ManualClock()
         self.broker = Broker(
-            store, InlineCommitter(store), self.clock, compose=compose, jitter=lambda: 0.5
+            store,
+            InlineCommitter(store),
+            self.clock,
+            compose=compose,
+            candidates=candidates,
+            jitter=lambda: 0.5,
         )
         self._handlers = handlers(self.broker)
         self.prefixes: dict[str, str] = {}

@@ -419,7 +419,7 @@ def test_a_dead_letter_topic_is_checked_when_it_is_changed(server):
             name=name,
             dead_letter_policy={"dead_letter_topic": missing},
         )
-    with pytest.raises(InvalidArgument, match="the topic the subscription itself reads"):
+    with pytest.raises(InvalidArgument, match="a topic the subscription itself reads"):
         update(
             server,
             ["dead_letter_policy"],

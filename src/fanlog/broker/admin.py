@@ -6,6 +6,8 @@ half of it, kept apart because these verbs are many and none is on the path of a
 
 from __future__ import annotations
 
+import asyncio
+import heapq
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +21,16 @@ from fanlog.core.records import Activity, Record
 from fanlog.core.share import Share
 from fanlog.errors import AlreadyExists, FailedPrecondition, InvalidArgument, TopicNotFound
 from fanlog.log.api import Damaged, Log
-from fanlog.model import Offset, PartitionId, Snapshot, Subscription, Topic
+from fanlog.model import (
+    FilterChange,
+    Offset,
+    PartitionId,
+    Snapshot,
+    Subscription,
+    SubscriptionId,
+    Topic,
+)
+from fanlog.routing.pattern import Pattern
 from fanlog.specs import (
     SnapshotSpec,
     SnapshotUpdate,
@@ -59,8 +70,8 @@ class Admin:
 
     async def create_topic(self, spec: TopicSpec) -> Topic:
         """Raises AlreadyExists."""
-        topic, records = self._broker.hard.catalog.create_topic(spec)
-        await self._broker.commit(records)
+        topic, records = self._make_topic(spec)
+        await self._broker.writer.submit(records=records)[0]
         return topic
 
     async def get_topic(self, name: str) -> Topic:
@@ -76,8 +87,12 @@ class Admin:
 
     async def delete_topic(self, name: str) -> None:
         """Subscriptions on it stay, with their backlog; they show `_deleted-topic_`."""
-        catalog = self._broker.hard.catalog
-        await self._broker.commit(catalog.delete_topic(catalog.topic(name)))
+        hard = self._broker.hard
+        topic = hard.catalog.topic(name)
+        records = hard.catalog.delete_topic(topic)
+        if hard.is_read_by_pattern(topic):
+            records += hard.catalog.keep_former(topic)
+        await self._broker.commit(records)
 
     async def list_topics(self, project: str, after: str, limit: int) -> list[Topic]:
         catalog = self._broker.hard.catalog
@@ -87,13 +102,22 @@ class Admin:
     async def list_topic_subscriptions(self, name: str, after: str, limit: int) -> list[str]:
         """Names of the subscriptions on a topic; those that were detached are not."""
         catalog = self._broker.hard.catalog
-        found = catalog.subscription_names_of(catalog.topic(name).id, after)
+        topic = catalog.topic(name)
+        by_name = catalog.subscription_names_of(topic.id, after)
+        found = heapq.merge(by_name, self._pattern_readers(topic, after))
         attached = (n for n in found if not catalog.subscription(n).detached)
         return await self._listed(attached, limit, str)
 
     async def list_topic_snapshots(self, name: str, after: str, limit: int) -> list[str]:
         catalog = self._broker.hard.catalog
-        found = catalog.snapshot_names_of(catalog.topic(name).id, after)
+        topic = catalog.topic(name)
+        by_pattern = (
+            n
+            for n in catalog.snapshot_names("", after)
+            if catalog.snapshot(n).is_pattern
+            and not set(topic.partitions).isdisjoint(catalog.snapshot(n).partitions)
+        )
+        found = heapq.merge(catalog.snapshot_names_of(topic.id, after), by_pattern)
         return await self._listed(found, limit, str)
 
     # Subscriptions.
@@ -105,11 +129,11 @@ class Admin:
             AlreadyExists: One of that name exists.
             TopicNotFound: Its topic or its dead letter topic does not exist.
         """
-        catalog = self._broker.hard.catalog
         # Asked before anything is decided: the answer must not change in between.
         starts = {
             partition: await self._start_offset(partition, spec.start)
-            for partition in catalog.topic(spec.topic).partitions
+            for topic in self._topics_read(spec)
+            for partition in topic.partitions
         }
         records: list[Record] = []
         if self._broker.hard.catalog.has_subscription(spec.name):
@@ -132,20 +156,40 @@ class Admin:
     def topic_of(self, subscription: Subscription) -> Topic | None:
         return self._broker.hard.catalog.topic_by_id(subscription.topic_id)
 
+    def pattern_hint(self, subscription: Subscription) -> str | None:
+        """What to tell somebody whose pattern matches nothing although it looks as if it did."""
+        if not subscription.is_pattern or self._broker.hard.shares_of(subscription):
+            return None
+        name = names.parse_topic_or_pattern(subscription.topic)
+        prefix = names.topic_name(name.project, "")
+        topics = self._broker.hard.catalog.topic_names(prefix, "")
+        return names.undotted_hint(name.id, [topic[len(prefix) :] for topic in topics])
+
     async def update_subscription(self, update: SubscriptionUpdate) -> Subscription:
         hard = self._broker.hard
         before = hard.catalog.subscription(update.name)
         self._broker.used(before)
-        changed = update.applied_to(before)
+        changed = self._with_filter_change(before, update.applied_to(before))
         if changed.dead_letter is not None and changed.dead_letter != before.dead_letter:
             self._check_dead_letter_topic(changed.dead_letter.dead_letter_topic)
-        records: list[Record] = [*hard.catalog.put_subscription(changed)]
-        for share in hard.shares_of(before):
-            decision = share.configure(changed)
-            records += decision.records
-        await self._broker.commit(records)
-        self._broker.wake(changed)
+        await self._put(changed, [])
         return changed
+
+    async def forget_filters(self, subscription_id: SubscriptionId) -> None:
+        """Let go of earlier filters that no message is left to be judged by."""
+        hard = self._broker.hard
+        subscription = hard.catalog.subscription_by_id(subscription_id)
+        if subscription is None or not subscription.filter_changes:
+            return
+        oldest = self._store.last_sequence + 1
+        for share in hard.shares_of(subscription):
+            for item in await self._store.read(share.partition, share.first_open, max_bytes=1):
+                oldest = min(oldest, 0 if isinstance(item, Damaged) else item.sequence)
+        if self._broker.hard.catalog.subscription_by_id(subscription_id) is not subscription:
+            return
+        kept = tuple(c for c in subscription.filter_changes if c.before_sequence > oldest)
+        if kept != subscription.filter_changes:
+            await self._put(replace(subscription, filter_changes=kept), [])
 
     async def delete_subscription(self, name: str) -> None:
         subscription = self._broker.hard.catalog.subscription(name)
@@ -204,16 +248,23 @@ class Admin:
         """
         source = self._source_of(spec)
         oldest_s = [await self._oldest_unacked_s(s) for s in self._broker.hard.shares_of(source)]
+        await self._route_all(spec.subscription)
         hard = self._broker.hard
         source = self._source_of(spec)
-        expire_s = min(oldest_s) + limits.SNAPSHOT_LIFE_S
+        expire_s = min(oldest_s, default=self._clock.now()) + limits.SNAPSHOT_LIFE_S
         if expire_s < self._clock.now() + limits.SNAPSHOT_LIFE_S_MIN:
             raise FailedPrecondition(
                 f"the oldest unacknowledged message of {spec.subscription!r} is too old: the "
                 "snapshot would expire within an hour"
             )
-        snapshot, records = hard.catalog.create_snapshot(spec, source, expire_s)
         shares = hard.shares_of(source)
+        partitions = tuple(share.partition for share in shares)
+        snapshot, made = hard.catalog.create_snapshot(spec, source, partitions, expire_s)
+        records: list[Record] = [*made]
+        for share in shares:
+            passed = share.settle_passed().records
+            hard.apply_all(passed)
+            records += passed
         await self._broker.commit([*records, *snapshots.copied(snapshot, shares)])
         return snapshot
 
@@ -248,18 +299,28 @@ class Admin:
     async def seek_to_time(self, name: str, time_ns: int) -> None:
         """Acknowledge all published before, and reopen what is retained of all after."""
         subscription = self._attached(name)
-        targets: list[tuple[Share, Offset, Offset]] = []
+        await self._route_all(name)
+        targets: dict[PartitionId, tuple[Offset, Offset]] = {}
         for share in self._broker.hard.shares_of(subscription):
             target = await self._offset_for_time(share.partition, time_ns)
             retained = await self._broker.retention.retained_from(share, self._clock.now())
-            targets.append((share, target, retained))
+            targets[share.partition] = target, retained
+        # What came while this waited counts as what the filter says of it.
+        await self._route_all(name)
+        subscription = self._attached(name)
         records: list[Record] = []
-        for share, target, retained in targets:
+        for share in self._broker.hard.shares_of(subscription):
+            if share.partition not in targets:
+                # A topic that joined while this waited: all of it is to come.
+                continue
+            target, retained = targets[share.partition]
+            passed = share.settle_passed().records
+            self._broker.hard.apply_all(passed)
             start = self._broker.writer.start(share.partition)
             decision = share.seek(
                 max(target, start), max(retained, start), generation=self._broker.next_generation()
             )
-            records += decision.records
+            records += [*passed, *decision.records]
         await self._moved(subscription, records)
 
     async def seek_to_snapshot(self, name: str, snapshot_name: str) -> None:
@@ -271,17 +332,22 @@ class Admin:
         hard = self._broker.hard
         subscription = self._attached(name)
         snapshot = hard.catalog.snapshot(snapshot_name)
-        if snapshot.partitions != subscription.partitions:
+        if not _is_of(snapshot, subscription):
             raise FailedPrecondition(
                 f"snapshot {snapshot_name!r} is of topic {snapshot.topic_shown!r}, not of "
                 f"{subscription.topic_shown!r}, which {name!r} reads"
             )
-        records: list[Record] = []
+        records = self._rejoined(subscription, snapshot)
         for share in hard.shares_of(subscription):
-            cursor = hard.cursor_of(snapshot, share.partition)
-            start = self._broker.writer.start(share.partition)
             generation = self._broker.next_generation()
-            records += share.restore(cursor, start, generation=generation).records
+            if share.partition in snapshot.partitions:
+                cursor = hard.cursor_of(snapshot, share.partition)
+                start = self._broker.writer.start(share.partition)
+                records += share.restore(cursor, start, generation=generation).records
+            else:
+                # The source of the snapshot had been through with that topic.
+                end = self._broker.writer.assigned_end(share.partition)
+                records += share.seek(end, end, generation=generation).records
         await self._moved(subscription, records)
 
     # Private.
@@ -294,8 +360,87 @@ class Admin:
         return resources
 
     async def _moved(self, subscription: Subscription, records: list[Record]) -> None:
-        await self._broker.commit(records)
-        self._broker.wake(subscription)
+        """Commit a jump; from now on the present filter judges, also what was before it."""
+        await self._put(replace(self._broker.present(subscription), filter_changes=()), records)
+
+    def _put(self, changed: Subscription, records: list[Record]) -> asyncio.Future[None]:
+        """Commit other settings, and records that go with them."""
+        hard = self._broker.hard
+        if changed != hard.catalog.subscription_by_id(changed.id):
+            records = [*records, *hard.catalog.put_subscription(changed)]
+            for share in hard.shares_of(changed):
+                records += share.configure(changed).records
+        committed = self._broker.begin_commit(records)
+        self._broker.moved(changed, committed)
+        return committed
+
+    def _with_filter_change(self, before: Subscription, changed: Subscription) -> Subscription:
+        """Remember the filter that judges what was published before this commit."""
+        if changed.filter == before.filter:
+            return changed
+        if len(before.filter_changes) >= limits.FILTER_CHANGES_MAX:
+            raise FailedPrecondition(
+                f"filter: {before.name!r} still has messages of {len(before.filter_changes)} "
+                "earlier filters; acknowledge them, or seek, before it is changed again"
+            )
+        sequence = self._broker.writer.upcoming_sequence()
+        change = FilterChange(filter=before.filter, before_sequence=sequence)
+        return replace(changed, filter_changes=(*before.filter_changes, change))
+
+    async def _route_all(self, name: str) -> None:
+        """Have a subscription's filter judge all that is committed."""
+        while True:
+            behind = [
+                share
+                for share in self._broker.hard.shares_of(self._attached(name))
+                if share.routed_to < self._broker.writer.end(share.partition)
+            ]
+            if not behind:
+                return
+            for share in behind:
+                await self._broker.router.route_all(share, self._broker.writer.end(share.partition))
+
+    def _topics_read(self, spec: SubscriptionSpec) -> list[Topic]:
+        catalog = self._broker.hard.catalog
+        if not spec.is_pattern:
+            return [catalog.topic(spec.topic)]
+        name = names.parse_topic_or_pattern(spec.topic)
+        pattern, prefix = Pattern(name.id), names.topic_name(name.project, "")
+        return [
+            catalog.topic(topic)
+            for topic in catalog.topic_names(prefix, "")
+            if pattern.matches(topic[len(prefix) :])
+        ]
+
+    def _pattern_readers(self, topic: Topic, after: str) -> list[str]:
+        return sorted(
+            share.settings.name
+            for partition in topic.partitions
+            for share in self._broker.hard.shares_on(partition)
+            if share.settings.is_pattern and share.settings.name > after
+        )
+
+    def _make_topic(self, spec: TopicSpec) -> tuple[Topic, list[Record]]:
+        """Decide and apply a new topic, and what joins it; the records are to be submitted."""
+        hard = self._broker.hard
+        topic, made = hard.catalog.create_topic(spec)
+        hard.apply_all(made)
+        records: list[Record] = [*made, *self._broker.join(topic)]
+        joined = snapshots.joined(hard, topic)
+        hard.apply_all(joined)
+        return topic, [*records, *joined]
+
+    def _rejoined(self, subscription: Subscription, snapshot: Snapshot) -> list[Record]:
+        """Read topics again that a pattern was through with, and that a snapshot kept."""
+        records: list[Record] = []
+        if subscription.is_pattern:
+            kept = self._store.partitions()
+            for partition in snapshot.partitions:
+                if self._broker.hard.share(subscription.id, partition) is None:
+                    floor = self._broker.hard.cursor_of(snapshot, partition).floor
+                    if partition in kept:
+                        records += self._broker.add_share(subscription, partition, floor)
+        return records
 
     def _attached(self, name: str) -> Subscription:
         subscription = self._broker.hard.catalog.subscription(name)
@@ -332,9 +477,9 @@ class Admin:
 
     async def _oldest_unacked_s(self, share: Share) -> float:
         """Publish time of a share's oldest unacknowledged message; now if it has none."""
-        floor = share.cursor.floor
-        if floor < self._broker.writer.end(share.partition):
-            for item in await self._store.read(share.partition, floor, max_bytes=1):
+        first = share.first_open
+        if first < self._broker.writer.end(share.partition):
+            for item in await self._store.read(share.partition, first, max_bytes=1):
                 if not isinstance(item, Damaged):
                     return min(item.publish_time_ns / 1e9, self._clock.now())
         return self._clock.now()
@@ -345,7 +490,7 @@ class Admin:
             raise TopicNotFound(
                 f"dead_letter_policy.dead_letter_topic: topic {name!r} does not exist"
             )
-        if next(self._broker.hard.catalog.subscription_names_of(topic.id, ""), None) is None:
+        if not any(self._broker.hard.shares_on(partition) for partition in topic.partitions):
             log.warning(
                 "action=dead_letter_topic_unread topic=%s has no subscription; "
                 "dead letters there are lost when nobody reads them in time",
@@ -359,16 +504,16 @@ class Admin:
         topic_name = spec.dead_letter.dead_letter_topic
         records: list[Record] = []
         if hard.catalog.find_topic(topic_name) is None:
-            _, made = hard.catalog.create_topic(TopicSpec(name=topic_name))
-            hard.apply_all(made)
-            records += made
+            records += self._make_topic(TopicSpec(name=topic_name))[1]
         reader = names.parse_topic(topic_name)
         reader_name = names.subscription_name(reader.project, reader.id)
         if not hard.catalog.has_subscription(reader_name):
+            # A topic that is there already is read from now on.
+            starts = dict.fromkeys(hard.catalog.topic(topic_name).partitions)
             reader_spec = SubscriptionSpec(
                 name=reader_name, topic=topic_name, expiration_ttl_s=None
             )
-            records += self._make_subscription(reader_spec, {})[1]
+            records += self._make_subscription(reader_spec, starts)[1]
         return records
 
     def _make_subscription(
@@ -376,12 +521,23 @@ class Admin:
     ) -> tuple[Subscription, list[Record]]:
         """Decide and apply a new subscription; the records are to be submitted."""
         hard = self._broker.hard
+        topics = self._topics_read(spec)
         subscription, made = hard.catalog.create_subscription(spec, self._clock.now())
         records: list[Record] = [*made, Activity(subscription.id, self._clock.now())]
-        for partition in subscription.partitions:
-            floor = self._clamped(partition, starts.get(partition))
+        for partition in [partition for topic in topics for partition in topic.partitions]:
+            # A topic that came just now is read from its first message, whatever the start.
+            floor = self._clamped(partition, starts.get(partition, 0))
             records += Share(subscription, partition, floor).created().records
         hard.apply_all(records)
         for share in hard.shares_of(subscription):
             share.start()
+        self._broker.patterns.add(subscription)
+        self._broker.router.changed(subscription)
         return subscription, records
+
+
+def _is_of(snapshot: Snapshot, subscription: Subscription) -> bool:
+    """Whether a snapshot is of what a subscription reads."""
+    if snapshot.is_pattern or subscription.is_pattern:
+        return snapshot.topic == subscription.topic
+    return snapshot.partitions == subscription.partitions

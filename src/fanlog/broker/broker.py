@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fanlog import limits
 from fanlog.broker.admin import Admin
@@ -23,9 +22,13 @@ from fanlog.broker.clock import Clock
 from fanlog.broker.committer import Committer
 from fanlog.broker.dead_letters import Compose, DeadLetters
 from fanlog.broker.feed import Delivery, Feed
+from fanlog.broker.feeds import Feeds
 from fanlog.broker.hard_state import HardState
 from fanlog.broker.metrics import Metrics
+from fanlog.broker.patterns import Patterns
 from fanlog.broker.retention import Retention
+from fanlog.broker.router import Router
+from fanlog.broker.routes import Candidates
 from fanlog.broker.timers import Timers
 from fanlog.broker.writer import Publication, Writer
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
@@ -42,7 +45,7 @@ from fanlog.errors import (
 )
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Body
-from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId
+from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId, Topic
 
 log = logging.getLogger("fanlog.broker")
 
@@ -51,6 +54,9 @@ SWEEP_S = 5.0
 SWEEP_GARBAGE_S = 0.1
 #: Generations of one life of the broker; each start begins a new block of them.
 GENERATIONS_PER_BOOT = 1 << 44
+
+#: Tells a subscription on a pattern which topic a message was published to.
+TOPIC_ATTRIBUTE = "fanlog-topic"
 
 INVALID_ACK_ID = "PERMANENT_FAILURE_INVALID_ACK_ID"
 UNORDERED_ACK_ID = "TRANSIENT_FAILURE_UNORDERED_ACK_ID"
@@ -71,6 +77,7 @@ class Broker:
         clock: Clock,
         *,
         compose: Compose,
+        candidates: Candidates,
         jitter: Callable[[], float],
         disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES,
     ) -> None:
@@ -80,10 +87,9 @@ class Broker:
         self._jitter = jitter
         self.metrics = Metrics()
         self.hard = HardState()
+        self.patterns = Patterns()
         self._ack_ids = AckIds(store.identity)
         self._generation = 0
-        self._feeds: dict[SubscriptionId, Feed] = {}
-        self._feeds_on: defaultdict[PartitionId, dict[Feed, None]] = defaultdict(dict)
         self._active: dict[SubscriptionId, float] = {}
         self._timers = Timers(clock, self._expire)
         self.writer = Writer(
@@ -92,9 +98,11 @@ class Broker:
             clock,
             self.metrics,
             disk_reserve_bytes=disk_reserve_bytes,
-            on_commit=self._wake,
+            on_commit=lambda partitions: self._feeds.committed(partitions),
             on_failure=self._recover,
         )
+        self.router = Router(lambda: self.hard, store, self.writer.end, candidates)
+        self._feeds = Feeds(self.router, self._new_feed)
         self._dead_letters = DeadLetters(
             lambda: self.hard, store, self.writer, clock, self.metrics, compose, self.decide
         )
@@ -104,6 +112,7 @@ class Broker:
             self.writer,
             self.decide,
             self.remove_subscription,
+            self.remove_share,
             started_s=clock.now(),
         )
         self.admin = Admin(self, store, clock)
@@ -126,8 +135,7 @@ class Broker:
     def drain(self) -> None:
         """Send every consumer away with UNAVAILABLE and take no new ones."""
         self._draining = Unavailable("the broker is stopping; connect again")
-        for feed in list(self._feeds.values()):
-            feed.close(self._draining)
+        self._feeds.drain(self._draining)
 
     async def stop(self) -> None:
         """Finish what was begun; everything answered is durable when this returns."""
@@ -135,6 +143,7 @@ class Broker:
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.gather(self._sweeper, return_exceptions=True)
+        await self.router.stop()
         await self._dead_letters.drain()
         self.retention.note_activity(self._active)
         await self.writer.drain()
@@ -163,7 +172,7 @@ class Broker:
 
     async def pull(
         self, name: str, *, max_messages: int, wait_s: float
-    ) -> tuple[Subscription, Delivery | None]:
+    ) -> tuple[Subscription, list[Delivery]]:
         """Lease up to `max_messages`; wait for the first one at most `wait_s`.
 
         Raises:
@@ -177,13 +186,13 @@ class Broker:
         try:
             while True:
                 version = feed.version
-                delivery = await feed.take(
+                deliveries = await feed.take(
                     credit,
                     max_messages=min(max_messages, limits.PULL_MESSAGES_MAX),
                     max_bytes=limits.ANSWER_BYTES_MAX,
                     deadline_s=self.present(subscription).ack_deadline_s,
                 )
-                if delivery is not None or self._clock.now() >= deadline_s:
+                if deliveries or self._clock.now() >= deadline_s:
                     break
                 if timer is None:
                     timer = self._clock.call_at(deadline_s, feed.wake)
@@ -192,40 +201,38 @@ class Broker:
             if timer is not None:
                 timer.cancel()
             self.detach(subscription, feed)
-        if delivery is None:
+        if not deliveries:
             await self.writer.settled()
-        else:
-            self.delivered(subscription, delivery)
-        return subscription, delivery
+        self.delivered(subscription, deliveries)
+        return subscription, deliveries
 
     def attach(self, name: str) -> tuple[Subscription, Feed]:
         """The feed of a subscription, for one consumer; give it back with `detach`."""
         self._check_serving()
         subscription = self._readable(name)
         self.used(subscription)
-        feed = self._feeds.get(subscription.id)
-        if feed is None:
-            feed = self._new_feed(subscription)
-        feed.users += 1
-        return subscription, feed
+        return subscription, self._feeds.enter(subscription)
 
     def detach(self, subscription: Subscription, feed: Feed) -> None:
         """A consumer leaves. Its leases run on to their deadlines."""
-        feed.users -= 1
+        self._feeds.leave(subscription, feed)
         self.used(subscription)
-        if feed.users == 0 and self._feeds.get(subscription.id) is feed:
-            del self._feeds[subscription.id]
-            for share in feed.shares:
-                self._feeds_on[share.partition].pop(feed, None)
-                if not self._feeds_on[share.partition]:
-                    del self._feeds_on[share.partition]
 
     def present(self, subscription: Subscription) -> Subscription:
         """The subscription with its settings of now; one that is gone, as it was."""
         return self.hard.catalog.subscription_by_id(subscription.id) or subscription
 
-    def delivered(self, subscription: Subscription, delivery: Delivery) -> None:
-        self.metrics.of(subscription.id).delivered += delivery.count
+    def delivered(self, subscription: Subscription, deliveries: Iterable[Delivery]) -> None:
+        count = sum(delivery.count for delivery in deliveries)
+        self.metrics.of(subscription.id).delivered += count
+
+    def added_attributes(
+        self, subscription: Subscription, delivery: Delivery
+    ) -> Mapping[str, str] | None:
+        """What messages say besides what was published: on a pattern, where they come from."""
+        if not subscription.is_pattern:
+            return None
+        return {TOPIC_ATTRIBUTE: self.hard.catalog.topic_name_of(delivery.partition)}
 
     def ack_id_prefix(self, subscription: Subscription, delivery: Delivery) -> str:
         """What the ack ids of a delivery begin with; twelve hex digits of the offset follow."""
@@ -283,14 +290,18 @@ class Broker:
             self._dead_letters.add(share, decision.dead_letters)
         self._timers.watch(share)
         if wakes and share.has_some(self.writer.end(share.partition)):
-            self.wake(share.settings)
+            self._feeds.wake(share)
         return committed
 
     async def commit(self, records: Iterable[Record]) -> None:
         """Apply records and wait until they are durable."""
+        await self.begin_commit(records)
+
+    def begin_commit(self, records: Iterable[Record]) -> asyncio.Future[None]:
+        """Apply records and put them on their way."""
         records = list(records)
         self.hard.apply_all(records)
-        await self.writer.submit(records=records)[0]
+        return self.writer.submit(records=records)[0]
 
     def next_generation(self) -> int:
         self._generation += 1
@@ -301,6 +312,8 @@ class Broker:
         records: list[Record] = []
         for share in self.hard.shares_of(subscription):
             records += share.removed()
+            self.router.left(share)
+        self.patterns.remove(subscription)
         records += self.hard.catalog.delete_subscription(subscription)
         records.append(Activity(subscription.id, None))
         self.close_feed(
@@ -311,21 +324,50 @@ class Broker:
         self.metrics.subscriptions.pop(subscription.id, None)
         return self.writer.submit(records=records)[0]
 
+    def join(self, topic: Topic) -> list[Record]:
+        """Let a new topic join the patterns that match it; the records go with its own."""
+        records: list[Record] = []
+        for subscription_id in self.patterns.matching(topic.name):
+            subscription = self.hard.catalog.subscription_by_id(subscription_id)
+            assert subscription is not None
+            if not subscription.detached:
+                for partition in topic.partitions:
+                    records += self.add_share(subscription, partition, 0)
+        return records
+
+    def add_share(
+        self, subscription: Subscription, partition: PartitionId, floor: Offset
+    ) -> list[Record]:
+        """Let a subscription on a pattern read one more partition, from `floor` on."""
+        records: list[Record] = [*Share(subscription, partition, floor).created().records]
+        self.hard.apply_all(records)
+        share = self.hard.share(subscription.id, partition)
+        assert share is not None
+        share.start()
+        self.router.joined(share)
+        self._feeds.add(share)
+        return records
+
+    def remove_share(self, share: Share) -> None:
+        """A topic that is gone has nothing left for a pattern: the pattern lets go of it."""
+        records: list[Record] = [*share.removed()]
+        self.router.left(share)
+        self._feeds.drop(share)
+        self.hard.apply_all(records)
+        self.writer.submit(records=records)
+
+    def moved(self, subscription: Subscription, committed: asyncio.Future[None]) -> None:
+        """A subscription has other settings, or another position, as soon as that is committed."""
+        self.router.changed(subscription)
+        self._feeds.moved(subscription, committed)
+
     def close_feed(self, subscription: Subscription, error: FanlogError) -> None:
-        feed = self._feeds.pop(subscription.id, None)
-        if feed is not None:
-            feed.close(error)
-            for share in feed.shares:
-                self._feeds_on[share.partition].pop(feed, None)
+        """Send all consumers of a subscription away."""
+        self._feeds.close(subscription, error)
 
     def used(self, subscription: Subscription) -> None:
         """Somebody did something with a subscription: it is not idle."""
         self._active[subscription.id] = self._clock.now()
-
-    def wake(self, subscription: Subscription) -> None:
-        feed = self._feeds.get(subscription.id)
-        if feed is not None:
-            feed.wake()
 
     # Private.
 
@@ -340,19 +382,16 @@ class Broker:
         return subscription
 
     def _new_feed(self, subscription: Subscription) -> Feed:
-        feed = Feed(
+        return Feed(
             self.hard.shares_of(subscription),
             self._store,
+            route=self.router.route,
             end=self.writer.end,
             now=self._clock.now,
             next_generation=self.next_generation,
             decide=self.decide,
             on_damage=self._damaged,
         )
-        self._feeds[subscription.id] = feed
-        for share in feed.shares:
-            self._feeds_on[share.partition][feed] = None
-        return feed
 
     def _parse(self, subscription: Subscription, ack_ids: Sequence[str]) -> ParsedAckIds:
         parsed = self._ack_ids.parse(subscription.id, ack_ids)
@@ -473,11 +512,6 @@ class Broker:
         self.metrics.of(share.settings.id).expired += decision.count
         self.decide(share, decision)
 
-    def _wake(self, partitions: Iterable[PartitionId]) -> None:
-        for partition in partitions:
-            for feed in self._feeds_on.get(partition, ()):
-                feed.wake()
-
     def _damaged(self, damaged: Damaged) -> None:
         self.metrics.batches_damaged += 1
         log.error(
@@ -491,18 +525,19 @@ class Broker:
     def _load(self) -> None:
         latest_s = self._clock.now() + limits.ACK_DEADLINE_S_MAX
         self.hard = HardState.load(self._store.state(), latest_deadline_s=latest_s)
+        self.patterns = Patterns()
+        for subscription in self.hard.catalog.subscriptions():
+            self.patterns.add(subscription)
         for share in self.hard.shares():
             self._timers.watch(share)
 
     def _recover(self, error: FanlogError) -> None:
         """A commit failed: what was decided on top of it never happened."""
         log.error("action=commit_failed error=%s; loading hard state again", error)
-        for subscription_id in list(self._feeds):
-            feed = self._feeds.pop(subscription_id)
-            feed.close(Unavailable("the broker is recovering from a failed commit; try again"))
-        self._feeds_on.clear()
+        self._feeds.clear(Unavailable("the broker is recovering from a failed commit; try again"))
         self._timers.clear()
         self._dead_letters.clear()
+        self.router.clear()
         self._load()
 
     async def _sweep_for_ever(self) -> None:
@@ -517,7 +552,23 @@ class Broker:
         """Expire and trim once, now."""
         for subscription_id in self._feeds:
             self._active[subscription_id] = self._clock.now()
+        await self._sweep_filtered()
         await self.retention.sweep(self._clock.now(), self._active)
+
+    async def _sweep_filtered(self) -> None:
+        """Pass over what filters leave out also where nobody reads, so that the log can let go."""
+        left = limits.SWEEP_ROUTED_MAX
+        filtered = [share for share in self.hard.shares() if share.settings.is_filtered]
+        for share in filtered:
+            end = self.writer.end(share.partition)
+            while share.routed_to < end and left > 0:
+                before = share.routed_to
+                await self.router.route(share, end)
+                left -= share.routed_to - before
+            if self.hard.share(share.settings.id, share.partition) is share:
+                self.decide(share, share.settle_passed(), can_wait=True)
+        for subscription_id in {share.settings.id for share in filtered}:
+            await self.admin.forget_filters(subscription_id)
 
     async def _sleep(self, seconds: float) -> None:
         woken = asyncio.Event()

@@ -37,7 +37,7 @@ class Compose(Protocol):
         """Copies of the messages at (batch, index), each with attributes added."""
 
 
-def attributes_of(share: Share, batch: Batch, letter: DeadLetter) -> dict[str, str]:
+def attributes_of(share: Share, topic: str, batch: Batch, letter: DeadLetter) -> dict[str, str]:
     """What a dead letter says about where it came from: Google's four, then ours."""
     subscription = share.settings
     _, project, _, name = subscription.name.split("/", 3)
@@ -48,7 +48,7 @@ def attributes_of(share: Share, batch: Batch, letter: DeadLetter) -> dict[str, s
         "CloudPubSubDeadLetterSourceSubscriptionProject": project,
         "CloudPubSubDeadLetterSourceTopicPublishTime": _rfc3339(seconds, nanoseconds),
         "fanlog-dead-letter-reason": letter.reason,
-        "fanlog-source-topic": subscription.topic,
+        "fanlog-source-topic": topic,
         "fanlog-source-message-id": f"{batch.partition}{letter.offset:012d}",
     }
 
@@ -139,12 +139,15 @@ class DeadLetters:
         letters: Sequence[DeadLetter],
         batches: Mapping[Offset, Batch],
     ) -> asyncio.Future[None]:
+        source = share.settings.topic
+        if share.settings.is_pattern:
+            source = self._hard().catalog.topic_name_of(share.partition)
         body = self._compose(
             [
                 (
                     batches[letter.offset],
                     letter.offset - batches[letter.offset].base_offset,
-                    attributes_of(share, batches[letter.offset], letter),
+                    attributes_of(share, source, batches[letter.offset], letter),
                 )
                 for letter in letters
             ]

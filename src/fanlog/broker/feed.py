@@ -1,19 +1,20 @@
 """The feed: what the consumers of one subscription draw from, and wait at.
 
 Pulls and streams are alike to it: each has a `Credit`, takes what is there, and waits when there is
-nothing. Soft state only; a feed exists while somebody uses it.
+nothing. A subscription on a pattern has many shares, and only those that may have something are
+looked at, each in its turn. Soft state only; a feed exists while somebody uses it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from fanlog import limits
 from fanlog.core.cursor import Range
-from fanlog.core.flow import Credit
+from fanlog.core.flow import Budget, Credit
 from fanlog.core.share import Decision, Grant, Share
 from fanlog.errors import FanlogError
 from fanlog.log.api import Damaged, Log
@@ -34,6 +35,7 @@ class Delivery:
     attempts: dict[Offset, int]
     #: Delivery attempt of the others; 0 when the subscription has no dead letter policy.
     attempt: int
+    size_bytes: int
 
 
 class Decide(Protocol):
@@ -42,6 +44,13 @@ class Decide(Protocol):
     def __call__(
         self, share: Share, decision: Decision, *, wakes: bool
     ) -> asyncio.Future[None] | None: ...
+
+
+class Route(Protocol):
+    """Has the filter of a share judge some more of its log."""
+
+    async def __call__(self, share: Share, end: Offset) -> None:
+        """Afterwards `share.routed_to` is higher, or `end` and more."""
 
 
 class Feed:
@@ -53,17 +62,19 @@ class Feed:
 
     def __init__(
         self,
-        shares: Sequence[Share],
+        shares: Iterable[Share],
         log: Log,
         *,
+        route: Route,
         end: Callable[[PartitionId], Offset],
         now: Callable[[], float],
         next_generation: Callable[[], int],
         decide: Decide,
         on_damage: Callable[[Damaged], None],
     ) -> None:
-        self.shares = shares
+        self._shares = {share.partition: share for share in shares}
         self._log = log
+        self._route = route
         self._end = end
         self._now = now
         self._next_generation = next_generation
@@ -72,6 +83,8 @@ class Feed:
         self._lock = asyncio.Lock()
         # In the order they came: first come, first served, and the same in every run.
         self._waiters: dict[asyncio.Future[None], None] = {}
+        # Partitions that may have something, the one longest not served first.
+        self._ready = {p: None for p, share in self._shares.items() if share.has_some(end(p))}
         #: Grows with every wake-up: one that comes while a consumer is busy is not lost.
         self.version = 0
         self._closed: FanlogError | None = None
@@ -83,8 +96,28 @@ class Feed:
         """Consumers that wait for something to come."""
         return len(self._waiters)
 
-    def wake(self) -> None:
+    @property
+    def shares(self) -> Collection[Share]:
+        return self._shares.values()
+
+    def add(self, share: Share) -> None:
+        """A topic joins the pattern."""
+        self._shares[share.partition] = share
+        self.wake(share.partition)
+
+    def drop(self, partition: PartitionId) -> None:
+        """A topic that is gone has been served to its end."""
+        self._shares.pop(partition, None)
+
+    def wake_all(self) -> None:
+        """Something about all of it may have changed."""
+        self._ready |= dict.fromkeys(self._shares)
+        self.wake()
+
+    def wake(self, partition: PartitionId | None = None) -> None:
         """Something may have changed: let everybody who waits look again."""
+        if partition is not None:
+            self._ready[partition] = None
         self.version += 1
         if self._waiters:
             waiters, self._waiters = self._waiters, {}
@@ -115,33 +148,55 @@ class Feed:
 
     async def take(
         self, consumer: Credit, *, max_messages: int, max_bytes: int, deadline_s: float
-    ) -> Delivery | None:
-        """Lease what is free and fits; None when there is nothing for this consumer now.
+    ) -> list[Delivery]:
+        """Lease what is free and fits; nothing when there is nothing for this consumer now.
 
         What is returned is committed, and under exactly-once so is its lease.
 
         Raises:
             FanlogError: The feed was closed.
         """
+        deliveries: list[Delivery] = []
+        commits: list[asyncio.Future[None]] = []
         async with self._lock:
-            for share in self.shares:
-                delivery = await self._take_from(
-                    share, consumer, max_messages, max_bytes, deadline_s
-                )
-                if delivery is not None:
-                    return delivery
-        if self._closed is not None:
+            for partition in list(self._ready):
+                budget = consumer.budget(max_messages, max_bytes)
+                if deliveries:
+                    budget = replace(budget, at_least_one=False, first_bytes=0)
+                if not budget.messages or not (budget.size_bytes or budget.at_least_one):
+                    break
+                taken = await self._take_from(partition, consumer, budget, deadline_s)
+                if taken is not None:
+                    delivery, committed = taken
+                    deliveries.append(delivery)
+                    max_messages -= delivery.count
+                    max_bytes = max(0, max_bytes - delivery.size_bytes)
+                    if committed is not None:
+                        commits.append(committed)
+                self._served(partition)
+        for committed in commits:
+            await committed
+        if self._closed is not None and not deliveries:
             raise self._closed
-        return None
+        return deliveries
 
     def _is_closed(self) -> bool:
         return self._closed is not None
+
+    def _served(self, partition: PartitionId) -> None:
+        """A partition had its turn: it is last now, or has nothing for anybody."""
+        self._ready.pop(partition, None)
+        share = self._shares.get(partition)
+        if share is not None and share.has_some(self._end(partition)):
+            self._ready[partition] = None
 
     async def place_restored(self, share: Share) -> None:
         """Find the keys of leases that outlived a restart, so that their acks can be judged."""
         async with self._lock:
             while share.unplaced:
                 last = share.unplaced.max()
+                while share.routed_to <= last and not self._is_closed():
+                    await self._route(share, last + 1)
                 before = share.next_offset
                 batches = await self._read(share, [(before, last + 1)], limits.READ_BYTES_MAX)
                 share.scan(last + 1, batches)
@@ -149,14 +204,17 @@ class Feed:
                     return
 
     async def _take_from(
-        self, share: Share, consumer: Credit, max_messages: int, max_bytes: int, deadline_s: float
-    ) -> Delivery | None:
-        while not self._is_closed():
+        self, partition: PartitionId, consumer: Credit, budget: Budget, deadline_s: float
+    ) -> tuple[Delivery, asyncio.Future[None] | None] | None:
+        share = self._shares.get(partition)
+        while share is not None and not self._is_closed():
             end = self._end(share.partition)
-            budget = consumer.budget(max_messages, max_bytes)
-            if not budget.messages or not (budget.size_bytes or budget.at_least_one):
-                return None
             ranges = share.plan(consumer, end, budget.messages)
+            while share.routed_to < end and _count(ranges) < budget.messages:
+                await self._route(share, end)
+                if self._is_closed():
+                    return None
+                ranges = share.plan(consumer, end, budget.messages)
             if not ranges:
                 return None
             batches = await self._read(share, ranges, budget.size_bytes)
@@ -173,9 +231,7 @@ class Feed:
             # Who takes must not wake itself: what did not fit would be looked at for ever.
             committed = self._decide(share, decision, wakes=False)
             if decision.grant is not None:
-                if committed is not None:
-                    await committed
-                return _delivery(share, decision.grant, batches)
+                return _delivery(share, decision.grant, batches), committed
             if not decision.has_progressed:
                 return None
         return None
@@ -208,6 +264,10 @@ class Feed:
         return batches
 
 
+def _count(ranges: Sequence[Range]) -> int:
+    return sum(stop - start for start, stop in ranges)
+
+
 def _delivery(share: Share, grant: Grant, batches: Sequence[Batch]) -> Delivery:
     by_base = {batch.base_offset: batch for batch in batches}
     runs = [(by_base[run.base], run.start - run.base, run.end - run.base) for run in grant.runs]
@@ -221,4 +281,7 @@ def _delivery(share: Share, grant: Grant, batches: Sequence[Batch]) -> Delivery:
                     failures = share.attempts_of(offset)
                     if failures:
                         attempts[offset] = failures + 1
-    return Delivery(share.partition, grant.generation, runs, grant.count, attempts, attempt)
+    size_bytes = sum(run.size_bytes for run in grant.runs)
+    return Delivery(
+        share.partition, grant.generation, runs, grant.count, attempts, attempt, size_bytes
+    )

@@ -18,6 +18,7 @@ from fanlog.core.records import (
     Counters,
     CursorChunk,
     CursorHead,
+    FormerTopicRecord,
     LeaseHeld,
     Record,
     ShareRecord,
@@ -27,7 +28,7 @@ from fanlog.core.records import (
 )
 from fanlog.core.share import Share
 from fanlog.errors import DataLoss
-from fanlog.model import PartitionId, Snapshot, Subscription, SubscriptionId
+from fanlog.model import PartitionId, Snapshot, Subscription, SubscriptionId, Topic
 
 
 class HardState:
@@ -35,7 +36,8 @@ class HardState:
 
     def __init__(self) -> None:
         self.catalog = Catalog()
-        self._shares: dict[tuple[int, PartitionId], Share] = {}
+        self._shares: dict[int, dict[PartitionId, Share]] = {}
+        self._shares_on: dict[PartitionId, dict[int, Share]] = {}
         self._snapshot_cursors: dict[tuple[int, PartitionId], Cursor] = {}
         #: When each subscription was last used, as far as it was written down.
         self.activity: dict[SubscriptionId, float] = {}
@@ -51,29 +53,48 @@ class HardState:
         """
         hard = cls()
         later: list[Record] = []
+        heads: list[Record] = []
         for key, value in state:
             try:
                 record = codec.decode(key, value)
             except (ValueError, TypeError, KeyError) as error:
                 raise DataLoss(f"state record {key.hex()} cannot be read: {error}") from error
-            # Cursors make sense only once their owners are there.
-            if isinstance(record, ShareRecord | Activity):
+            # Cursors make sense only once their owners are there; the head of a cursor makes the
+            # share of a pattern.
+            if isinstance(record, CursorHead):
+                heads.append(record)
+            elif isinstance(record, ShareRecord | Activity):
                 later.append(record)
             else:
                 hard.apply(record)
+        hard.apply_all(heads)
         hard.apply_all(later)
-        for share in hard._shares.values():
+        for share in hard.shares():
             share.start(latest_deadline_s)
         return hard
 
     def share(self, subscription: SubscriptionId, partition: PartitionId) -> Share | None:
-        return self._shares.get((subscription, partition))
+        return self._shares.get(subscription, _NO_SHARES).get(partition)
 
     def shares_of(self, subscription: Subscription) -> list[Share]:
-        return [self._shares[subscription.id, partition] for partition in subscription.partitions]
+        return list(self._shares.get(subscription.id, _NO_SHARES).values())
+
+    def shares_on(self, partition: PartitionId) -> list[Share]:
+        """The shares of all subscriptions that read a partition."""
+        return list(self._shares_on.get(partition, {}).values())
+
+    def is_read_by_pattern(self, topic: Topic) -> bool:
+        """Whether a pattern, or a snapshot of one, has cursors in a topic."""
+        return any(
+            share.settings.is_pattern for p in topic.partitions for share in self.shares_on(p)
+        ) or any(
+            snapshot.is_pattern and not set(topic.partitions).isdisjoint(snapshot.partitions)
+            for snapshot in self.catalog.snapshots()
+        )
 
     def shares(self) -> Iterator[Share]:
-        yield from self._shares.values()
+        for shares in self._shares.values():
+            yield from shares.values()
 
     def cursor_of(self, snapshot: Snapshot, partition: PartitionId) -> Cursor:
         return self._snapshot_cursors[snapshot.id, partition]
@@ -89,7 +110,7 @@ class HardState:
                 self._apply_subscription(record)
             case SnapshotRecord():
                 self._apply_snapshot(record)
-            case Counters() | TopicRecord():
+            case Counters() | TopicRecord() | FormerTopicRecord():
                 self.catalog.apply(record)
             case Activity(owner=owner, last_active_s=last_active_s):
                 if last_active_s is None:
@@ -100,18 +121,28 @@ class HardState:
                 self._apply_to_owner(record)
 
     def _apply_subscription(self, record: SubscriptionRecord) -> None:
-        before = self.catalog.subscription_by_id(record.id)
         self.catalog.apply(record)
         if record.subscription is None:
-            for partition in before.partitions if before is not None else ():
-                self._shares.pop((record.id, partition), None)
+            for partition in self._shares.pop(record.id, {}):
+                self._leave(record.id, partition)
             return
+        shares = self._shares.setdefault(record.id, {})
+        for share in shares.values():
+            share.settings = record.subscription
         for partition in record.subscription.partitions:
-            share = self._shares.get((record.id, partition))
-            if share is None:
-                self._shares[record.id, partition] = Share(record.subscription, partition)
-            else:
-                share.settings = record.subscription
+            if partition not in shares:
+                self._add_share(Share(record.subscription, partition))
+
+    def _add_share(self, share: Share) -> None:
+        owner, partition = share.settings.id, share.partition
+        self._shares[owner][partition] = share
+        self._shares_on.setdefault(partition, {})[owner] = share
+
+    def _leave(self, owner: int, partition: PartitionId) -> None:
+        readers = self._shares_on[partition]
+        del readers[owner]
+        if not readers:
+            del self._shares_on[partition]
 
     def _apply_snapshot(self, record: SnapshotRecord) -> None:
         self.catalog.apply(record)
@@ -123,15 +154,38 @@ class HardState:
             self._snapshot_cursors.setdefault((record.id, partition), Cursor())
 
     def _apply_to_owner(self, record: ShareRecord) -> None:
-        key = (record.owner, record.partition)
-        share = self._shares.get(key)
-        if share is not None:
-            share.apply(record)
+        shares = self._shares.get(record.owner)
+        if shares is not None:
+            self._apply_to_share(record, shares)
             return
-        cursor = self._snapshot_cursors.get(key)
+        cursor = self._snapshot_cursors.get((record.owner, record.partition))
         # An owner that was just removed takes its records with it.
         match record:
             case CursorHead(floor=floor) if cursor is not None and floor is not None:
                 cursor.apply_head(floor)
             case CursorChunk(chunk=chunk, bits=bits) if cursor is not None:
                 cursor.apply_chunk(chunk, bits)
+
+    def _apply_to_share(self, record: ShareRecord, shares: dict[PartitionId, Share]) -> None:
+        owner, partition = record.owner, record.partition
+        share = shares.get(partition)
+        if share is not None:
+            share.apply(record)
+            if (
+                isinstance(record, CursorHead)
+                and record.floor is None
+                and share.settings.is_pattern
+            ):
+                del shares[partition]
+                self._leave(owner, partition)
+        elif isinstance(record, CursorHead) and record.floor is not None:
+            # A topic joins a pattern, or joined it before the start.
+            subscription = self.catalog.subscription_by_id(SubscriptionId(owner))
+            assert subscription is not None
+            if subscription.is_pattern:
+                share = Share(subscription, partition, record.floor)
+                share.apply(record)
+                self._add_share(share)
+
+
+_NO_SHARES: dict[PartitionId, Share] = {}

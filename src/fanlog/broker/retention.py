@@ -42,6 +42,7 @@ class Retention:
         writer: Writer,
         decided: Callable[[Share, Decision], object],
         delete_subscription: Callable[[Subscription], object],
+        remove_share: Callable[[Share], object],
         *,
         started_s: float,
     ) -> None:
@@ -50,6 +51,7 @@ class Retention:
         self._writer = writer
         self._decided = decided
         self._delete_subscription = delete_subscription
+        self._remove_share = remove_share
         self._started_s = started_s
 
     async def sweep(self, now: float, active: dict[SubscriptionId, float]) -> None:
@@ -63,6 +65,7 @@ class Retention:
         self._expire_snapshots(now)
         horizons = await self._horizons(now)
         self._expire_messages(horizons)
+        self._leave_topics(horizons)
         self._trim(horizons)
         await self._writer.settled()
 
@@ -88,7 +91,7 @@ class Retention:
         if subscription.retain_acked:
             retained_s = now - subscription.message_retention_s
             candidates.append(await self._offset_at(share.partition, retained_s))
-        topic = self._hard().catalog.topic_by_id(subscription.topic_id)
+        topic = self._hard().catalog.topic_of(share.partition)
         if topic is not None and topic.message_retention_s is not None:
             retained_s = now - topic.message_retention_s
             candidates.append(await self._offset_at(share.partition, retained_s))
@@ -142,6 +145,24 @@ class Retention:
             if share.cursor.floor < horizon:
                 self._decided(share, share.advance(horizon))
 
+    def _leave_topics(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
+        """Patterns let go of deleted topics that they are through with."""
+        hard = self._hard()
+        for share in list(hard.shares()):
+            subscription, partition = share.settings, share.partition
+            if not subscription.is_pattern or hard.catalog.topic_of(partition) is not None:
+                continue
+            end = self._writer.assigned_end(partition)
+            kept_to = horizons.get((partition, subscription.message_retention_s), 0)
+            is_retained = subscription.retain_acked and kept_to < end
+            if share.cursor.floor >= end and (subscription.detached or not is_retained):
+                self._remove_share(share)
+        for topic in list(hard.catalog.former_topics()):
+            if not hard.is_read_by_pattern(topic):
+                records = hard.catalog.forget_former(topic)
+                hard.apply_all(records)
+                self._writer.submit(records=records)
+
     def _trim(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
         """Let go of what nobody needs; a partition nobody knows is dropped."""
         hard = self._hard()
@@ -174,7 +195,7 @@ class Retention:
 
     def _retention_s(self, share: Share) -> float:
         """How long a message may wait unacknowledged: a topic that retains longer has its way."""
-        topic = self._hard().catalog.topic_by_id(share.settings.topic_id)
+        topic = self._hard().catalog.topic_of(share.partition)
         topic_retention_s = topic.message_retention_s if topic is not None else None
         return max(share.settings.message_retention_s, topic_retention_s or 0.0)
 

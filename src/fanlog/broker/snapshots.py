@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
+from fanlog import specs
 from fanlog.broker.hard_state import HardState
 from fanlog.core.records import CursorChunk, CursorHead, Record
 from fanlog.core.share import Share
-from fanlog.model import Snapshot
+from fanlog.model import Snapshot, Topic
 
 
 def copied(snapshot: Snapshot, shares: Iterable[Share]) -> list[Record]:
@@ -20,6 +22,17 @@ def copied(snapshot: Snapshot, shares: Iterable[Share]) -> list[Record]:
             CursorChunk(snapshot.id, share.partition, chunk, bits)
             for chunk, bits in cursor.chunks.items()
         ]
+    return records
+
+
+def joined(hard: HardState, topic: Topic) -> list[Record]:
+    """What a new topic adds to snapshots of patterns: all of it was published later."""
+    records: list[Record] = []
+    for snapshot in hard.catalog.snapshots():
+        if snapshot.is_pattern and specs.reads(snapshot.topic, topic.name):
+            partitions = (*snapshot.partitions, *topic.partitions)
+            records += hard.catalog.put_snapshot(replace(snapshot, partitions=partitions))
+            records += [CursorHead(snapshot.id, partition, 0) for partition in topic.partitions]
     return records
 
 

@@ -78,6 +78,8 @@ class Writer:
         self._gatherings: deque[_Gathering] = deque()
         self._running: _Gathering | None = None
         self._is_scheduled = False
+        #: Of the commit that was started last.
+        self._sequence = log.last_sequence
         self._timer: Timer | None = None
         self._waiting_bytes = 0
         self._room_bytes = 0
@@ -126,6 +128,12 @@ class Writer:
             raise ResourceExhausted(
                 f"{self._waiting_bytes} bytes wait for the disk; try again in a moment"
             )
+
+    def upcoming_sequence(self) -> int:
+        """The sequence of the commit that records submitted now will be in."""
+        last = self._gatherings[-1] if self._gatherings else None
+        opens = last is None or last.size_bytes > limits.COMMIT_BYTES_MAX
+        return self._sequence + len(self._gatherings) + opens
 
     def submit(
         self,
@@ -220,8 +228,9 @@ class Writer:
             return
         gathering = self._running = self._gatherings.popleft()
         gathering.started_s = self._clock.now()
+        self._sequence = self._log.last_sequence + 1
         commit = Commit(
-            sequence=self._log.last_sequence + 1,
+            sequence=self._sequence,
             publish_time_ns=max(self._clock.wall_ns(), self._log.last_publish_time_ns),
             appends=[
                 Append(
@@ -268,6 +277,7 @@ class Writer:
         failed = [gathering, *self._gatherings]
         self._gatherings.clear()
         self._waiting_bytes = 0
+        self._sequence = self._log.last_sequence
         self._room_read_s = float("-inf")
         self._load_ends()
         self._metrics.commits_failed += 1

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from pyroaring import BitMap64
 
-from fanlog.core.cursor import Cursor, Range, runs
+from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Budget, Credit
 from fanlog.core.lease import Run
 from fanlog.model import Offset
@@ -31,6 +31,15 @@ class Slots(Protocol):
     def starts(self) -> Sequence[int]: ...
     @property
     def key_hashes(self) -> Sequence[int] | None: ...
+
+
+class Openness(Protocol):
+    """What is open to be handed out: a cursor, or less than that."""
+
+    @property
+    def floor(self) -> Offset: ...
+    def __contains__(self, offset: Offset) -> bool: ...
+    def unacked_ranges(self, start: Offset, end: Offset) -> Iterator[Range]: ...
 
 
 class Packer:
@@ -95,10 +104,10 @@ class Backlog:
         """Grows whenever messages were met, whether or not they were handed out."""
         return self.next_offset
 
-    def has_some(self, cursor: Cursor, end: Offset) -> bool:
+    def has_some(self, cursor: Openness, end: Offset) -> bool:
         return bool(self._ready) or next(self._fresh(cursor, end), None) is not None
 
-    def plan(self, cursor: Cursor, end: Offset, limit: int, _consumer: Credit) -> list[Range]:
+    def plan(self, cursor: Openness, end: Offset, limit: int, _consumer: Credit) -> list[Range]:
         """Ranges worth reading for the next answer, ascending, about `limit` offsets."""
         ranges = list(runs(islice(self._ready, limit))) if self._ready else []
         limit -= sum(stop - start for start, stop in ranges)
@@ -111,7 +120,7 @@ class Backlog:
 
     def take(
         self,
-        cursor: Cursor,
+        cursor: Openness,
         end: Offset,
         views: Sequence[Slots],
         packer: Packer,
@@ -165,7 +174,7 @@ class Backlog:
     def abandon(self, consumer: Credit) -> None:
         """A consumer is gone. Without order, nothing waited for it."""
 
-    def _fresh(self, cursor: Cursor, end: Offset) -> Iterator[Range]:
+    def _fresh(self, cursor: Openness, end: Offset) -> Iterator[Range]:
         return without(cursor.unacked_ranges(self.next_offset, end), self._held)
 
     def _taken(self, start: Offset, end: Offset) -> None:

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 from fanlog.core.records import (
     CatalogRecord,
     Counters,
+    FormerTopicRecord,
     SnapshotRecord,
     SubscriptionRecord,
     TopicRecord,
@@ -50,11 +51,14 @@ class Catalog:
         self._topics: dict[TopicId, Topic] = {}
         self._subscriptions: dict[SubscriptionId, Subscription] = {}
         self._snapshots: dict[SnapshotId, Snapshot] = {}
-        # Derived: sorted names for stable pages, ids by name, subscriptions by topic.
+        self._former: dict[TopicId, Topic] = {}
+        # Derived: sorted names for stable pages, ids by name, subscriptions by topic,
+        # topics by partition.
         self._topic_names = _Names[TopicId]()
         self._subscription_names = _Names[SubscriptionId]()
         self._snapshot_names = _Names[SnapshotId]()
         self._subscriptions_of: dict[TopicId, _Names[SubscriptionId]] = {}
+        self._topic_ids: dict[PartitionId, TopicId] = {}
 
     # Looking up.
 
@@ -71,6 +75,22 @@ class Catalog:
 
     def topic_by_id(self, topic_id: TopicId | None) -> Topic | None:
         return None if topic_id is None else self._topics.get(topic_id)
+
+    def topic_of(self, partition: PartitionId) -> Topic | None:
+        """The topic a partition belongs to; None once it was deleted."""
+        return self.topic_by_id(self._topic_ids.get(partition))
+
+    def topic_name_of(self, partition: PartitionId) -> str:
+        """The full name of the topic a partition belongs or belonged to; empty if nobody knows."""
+        topic_id = self._topic_ids.get(partition)
+        if topic_id is None:
+            return ""
+        topic = self._topics.get(topic_id) or self._former.get(topic_id)
+        return "" if topic is None else topic.name
+
+    def former_topics(self) -> Iterable[Topic]:
+        """Deleted topics that are remembered because patterns have messages of them."""
+        return self._former.values()
 
     def subscription(self, name: str) -> Subscription:
         """Raises SubscriptionNotFound."""
@@ -147,7 +167,10 @@ class Catalog:
         return [TopicRecord(topic.id, topic)]
 
     def delete_topic(self, topic: Topic) -> list[CatalogRecord]:
-        """Remove a topic; what was made on it stays and remembers that it is gone."""
+        """Remove a topic; what was made on it stays and remembers that it is gone.
+
+        Where a pattern still has messages of it, `keep_former` must go along.
+        """
         records: list[CatalogRecord] = [TopicRecord(topic.id, None)]
         for name in self.subscription_names_of(topic.id, ""):
             records += self.put_subscription(replace(self.subscription(name), topic_id=None))
@@ -156,18 +179,25 @@ class Catalog:
             records.append(SnapshotRecord(snapshot.id, snapshot))
         return records
 
+    def keep_former(self, topic: Topic) -> list[CatalogRecord]:
+        """Remember what a deleted topic was called."""
+        return [FormerTopicRecord(topic.id, topic)]
+
+    def forget_former(self, topic: Topic) -> list[CatalogRecord]:
+        return [FormerTopicRecord(topic.id, None)]
+
     def create_subscription(
         self, spec: SubscriptionSpec, now: float
     ) -> tuple[Subscription, list[CatalogRecord]]:
         if spec.name in self._subscription_names.ids:
             raise AlreadyExists(f"subscription {spec.name!r} exists already")
-        topic = self.topic(spec.topic)
+        topic = None if spec.is_pattern else self.topic(spec.topic)
         subscription = Subscription(
             id=SubscriptionId(self._counters.next_id),
             name=spec.name,
-            topic=topic.name,
-            topic_id=topic.id,
-            partitions=topic.partitions,
+            topic=spec.topic,
+            topic_id=None if topic is None else topic.id,
+            partitions=() if topic is None else topic.partitions,
             ack_deadline_s=spec.ack_deadline_s,
             retain_acked=spec.retain_acked,
             message_retention_s=spec.message_retention_s,
@@ -178,6 +208,7 @@ class Catalog:
             dead_letter=spec.dead_letter,
             retry=spec.retry,
             created_s=now,
+            filter=spec.filter,
         )
         return subscription, [self._used_ids(1), *self.put_subscription(subscription)]
 
@@ -188,7 +219,11 @@ class Catalog:
         return [SubscriptionRecord(subscription.id, None)]
 
     def create_snapshot(
-        self, spec: SnapshotSpec, source: Subscription, expire_s: float
+        self,
+        spec: SnapshotSpec,
+        source: Subscription,
+        partitions: tuple[PartitionId, ...],
+        expire_s: float,
     ) -> tuple[Snapshot, list[CatalogRecord]]:
         if spec.name in self._snapshot_names.ids:
             raise AlreadyExists(f"snapshot {spec.name!r} exists already")
@@ -197,7 +232,7 @@ class Catalog:
             name=spec.name,
             topic=source.topic,
             topic_id=source.topic_id,
-            partitions=source.partitions,
+            partitions=partitions,
             expire_s=expire_s,
             labels=dict(spec.labels),
         )
@@ -215,7 +250,14 @@ class Catalog:
             case Counters():
                 self._counters = record
             case TopicRecord(id=topic_id, topic=topic):
+                self._unplace(self._topics.get(topic_id))
                 _put(self._topics, self._topic_names, topic_id, topic)
+                self._place(topic)
+            case FormerTopicRecord(id=topic_id, topic=topic):
+                self._unplace(self._former.pop(topic_id, None))
+                if topic is not None:
+                    self._former[topic_id] = topic
+                self._place(topic)
             case SubscriptionRecord(id=subscription_id, subscription=subscription):
                 self._unlink(subscription_id)
                 _put(self._subscriptions, self._subscription_names, subscription_id, subscription)
@@ -230,6 +272,14 @@ class Catalog:
 
     def _used_ids(self, count: int) -> Counters:
         return replace(self._counters, next_id=self._counters.next_id + count)
+
+    def _place(self, topic: Topic | None) -> None:
+        if topic is not None:
+            self._topic_ids |= dict.fromkeys(topic.partitions, topic.id)
+
+    def _unplace(self, topic: Topic | None) -> None:
+        for partition in () if topic is None else topic.partitions:
+            self._topic_ids.pop(partition, None)
 
     def _unlink(self, subscription_id: SubscriptionId) -> None:
         before = self._subscriptions.get(subscription_id)

@@ -9,7 +9,7 @@ down as a `LeaseHeld` record before it counts.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyroaring import BitMap64
@@ -30,6 +30,25 @@ class Run:
     @property
     def size_bytes(self) -> int:
         return self.starts[self.end - self.base] - self.starts[self.start - self.base]
+
+
+def split(
+    runs: Sequence[Run], leaves_out: Callable[[Offset], bool]
+) -> tuple[list[Run], list[Offset]]:
+    """Runs without some of their offsets, and those."""
+    kept: list[Run] = []
+    left_out: list[Offset] = []
+    for run in runs:
+        start = run.start
+        for offset in range(run.start, run.end):
+            if leaves_out(offset):
+                left_out.append(offset)
+                if offset > start:
+                    kept.append(Run(start, offset, run.base, run.starts))
+                start = offset + 1
+        if run.end > start:
+            kept.append(Run(start, run.end, run.base, run.starts))
+    return kept, left_out
 
 
 class Lease:
@@ -75,6 +94,8 @@ class Lease:
 
 #: A lease and those of its offsets that a request speaks of.
 Matched = tuple[Lease, BitMap64]
+#: Offsets of one request, by the generation their ack ids name.
+ByGeneration = Mapping[int, Sequence[Offset]]
 
 
 class LeaseTable:
@@ -109,6 +130,42 @@ class LeaseTable:
         """Which of `offsets` are leased under `generation`, by part."""
         parts = self.parts(generation)
         return [(lease, held) for lease in parts if (held := lease.open & offsets)]
+
+    def named(
+        self, by_generation: ByGeneration, *, after_s: float
+    ) -> tuple[list[Matched], list[tuple[int, Offset]]]:
+        """What ids name of leases that end after a time; and the ids that name nothing of them."""
+        found: list[Matched] = []
+        others: list[tuple[int, Offset]] = []
+        for generation, offsets in by_generation.items():
+            wanted = BitMap64(offsets)
+            for lease, held in self.matching(generation, wanted):
+                if lease.deadline_s > after_s:
+                    found.append((lease, held))
+                    wanted -= held
+            others += [(generation, offset) for offset in wanted]
+        return found, others
+
+    def named_at_all(
+        self, by_generation: ByGeneration, fence: int, without: BitMap64
+    ) -> tuple[list[Matched], BitMap64]:
+        """What ids of any generation from `fence` on name of any lease; and what nobody holds."""
+        found: list[Matched] = []
+        seen, stale = without.copy(), BitMap64()
+        for generation, offsets in by_generation.items():
+            if generation < fence:
+                continue
+            wanted = BitMap64(offsets) - seen
+            for lease, held in self.matching(generation, wanted):
+                found.append((lease, held))
+                seen |= held
+            stale |= wanted
+        stale -= seen
+        if stale:
+            for lease, held in self.holding(stale):
+                found.append((lease, held))
+                stale -= held
+        return found, stale
 
     def add(self, lease: Lease) -> None:
         self._by_generation.setdefault(lease.generation, []).append(lease)

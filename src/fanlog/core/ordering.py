@@ -26,8 +26,8 @@ from itertools import islice
 from pyroaring import BitMap64
 
 from fanlog import limits
-from fanlog.core.backlog import Packer, Slots, without
-from fanlog.core.cursor import Cursor, Range, runs
+from fanlog.core.backlog import Openness, Packer, Slots, without
+from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.model import Offset
 
@@ -122,14 +122,14 @@ class OrderedBacklog:
         """Restored leases whose keys are not known yet; `scan` finds them."""
         return self._held
 
-    def has_some(self, cursor: Cursor, end: Offset) -> bool:
+    def has_some(self, cursor: Openness, end: Offset) -> bool:
         if self._keyless or self.to_forward:
             return True
         if any(self._is_free(key) for key in self._queued.values()):
             return True
         return next(self._fresh(cursor, end), None) is not None
 
-    def plan(self, cursor: Cursor, end: Offset, limit: int, consumer: Credit) -> list[Range]:
+    def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
         wanted = BitMap64(islice(self._keyless, limit))
         for key in self._queued.values():
             if len(wanted) >= limit:
@@ -151,7 +151,7 @@ class OrderedBacklog:
 
     def take(
         self,
-        cursor: Cursor,
+        cursor: Openness,
         end: Offset,
         views: Sequence[Slots],
         packer: Packer,
@@ -167,7 +167,7 @@ class OrderedBacklog:
                 self._queued[number] = self._queued.pop(number)
         self._take_fresh(cursor, end, views, packer, consumer)
 
-    def scan(self, cursor: Cursor, end: Offset, views: Sequence[Slots]) -> None:
+    def scan(self, cursor: Openness, end: Offset, views: Sequence[Slots]) -> None:
         """Meet the messages of `views` without delivering any: all of them wait."""
         self._take_fresh(cursor, end, views, None, None)
 
@@ -306,7 +306,7 @@ class OrderedBacklog:
             return False
         return not key.outstanding or (key.owner is not None and not self.strict)
 
-    def _fresh(self, cursor: Cursor, end: Offset) -> Iterator[Range]:
+    def _fresh(self, cursor: Openness, end: Offset) -> Iterator[Range]:
         return without(cursor.unacked_ranges(self.next_offset, end), self._skipped)
 
     def _take_keyless(self, views: Sequence[Slots], packer: Packer) -> None:
@@ -326,7 +326,7 @@ class OrderedBacklog:
         self,
         number: int,
         key: Key,
-        cursor: Cursor,
+        cursor: Openness,
         views: Sequence[Slots],
         packer: Packer,
         consumer: Credit,
@@ -352,7 +352,7 @@ class OrderedBacklog:
 
     def _take_fresh(
         self,
-        cursor: Cursor,
+        cursor: Openness,
         end: Offset,
         views: Sequence[Slots],
         packer: Packer | None,
@@ -460,7 +460,7 @@ class OrderedBacklog:
         key.waiting.append(offset)
         self._waiting_count += 1
 
-    def _rescan(self, number: int, key: Key, cursor: Cursor, views: Sequence[Slots]) -> None:
+    def _rescan(self, number: int, key: Key, cursor: Openness, views: Sequence[Slots]) -> None:
         """Refill the waiting list of an overflowed key from the slots of `views`."""
         has_room = self._waiting_count < limits.WAITING_MAX
         room = limits.KEY_WAITING_MAX if has_room else 1

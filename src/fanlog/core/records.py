@@ -20,6 +20,7 @@ from pyroaring import BitMap64
 from fanlog.core.shape import check_shape
 from fanlog.model import (
     DeadLetterPolicy,
+    FilterChange,
     Offset,
     PartitionId,
     RetryPolicy,
@@ -72,6 +73,21 @@ class Counters:
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
     KIND: ClassVar[bytes] = b"T"
+    id: TopicId
+    topic: Topic | None
+
+    def key(self) -> bytes:
+        return self.KIND + _ID.pack(self.id)
+
+    def value(self) -> bytes | None:
+        return None if self.topic is None else _to_json(asdict(self.topic))
+
+
+@dataclass(frozen=True, slots=True)
+class FormerTopicRecord:
+    """A topic that was deleted while a pattern still has messages of it: what it was called."""
+
+    KIND: ClassVar[bytes] = b"F"
     id: TopicId
     topic: Topic | None
 
@@ -206,7 +222,7 @@ class Activity:
         return _VERSION_BYTE + _TIME_VALUE.pack(self.last_active_s)
 
 
-CatalogRecord = Counters | TopicRecord | SubscriptionRecord | SnapshotRecord
+CatalogRecord = Counters | TopicRecord | FormerTopicRecord | SubscriptionRecord | SnapshotRecord
 ShareRecord = CursorHead | CursorChunk | AttemptsChunk | LeaseHeld
 Record = CatalogRecord | ShareRecord | Activity
 
@@ -238,6 +254,9 @@ def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
         case TopicRecord.KIND:
             topic = _checked(_topic(json.loads(body)), *_ID.unpack(rest))
             return TopicRecord(topic.id, topic)
+        case FormerTopicRecord.KIND:
+            topic = _checked(_topic(json.loads(body)), *_ID.unpack(rest))
+            return FormerTopicRecord(topic.id, topic)
         case SubscriptionRecord.KIND:
             subscription = _checked(_subscription(json.loads(body)), *_ID.unpack(rest))
             return SubscriptionRecord(subscription.id, subscription)
@@ -291,11 +310,14 @@ def _snapshot(fields: dict[str, Any]) -> Snapshot:
 
 def _subscription(fields: dict[str, Any]) -> Subscription:
     dead_letter, retry = fields["dead_letter"], fields["retry"]
+    # Records from before there were filters have none.
+    changes = fields.get("filter_changes", ())
     return Subscription(
         **fields
         | {
             "partitions": tuple(fields["partitions"]),
             "dead_letter": DeadLetterPolicy(**dead_letter) if dead_letter else None,
             "retry": RetryPolicy(**retry) if retry else None,
+            "filter_changes": tuple(FilterChange(**change) for change in changes),
         }
     )

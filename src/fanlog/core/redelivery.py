@@ -7,6 +7,8 @@ forgets the waits, not the counts: what was waiting is delivered at once then.
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyroaring import BitMap64
@@ -101,6 +103,19 @@ class Delayed:
         self._count += 1
         heapq.heappush(self._heap, (due_s, self._count, offsets))
         self.offsets |= offsets
+
+    def put(self, now: float, offsets: BitMap64, wait_of: Callable[[Offset], float]) -> BitMap64:
+        """Let offsets wait, each for its own time; return those that need not."""
+        by_wait: defaultdict[float, BitMap64] = defaultdict(BitMap64)
+        for offset in offsets:
+            by_wait[wait_of(offset)].add(offset)
+        free = BitMap64()
+        for wait_s, some in by_wait.items():
+            if wait_s > 0:
+                self.add(now + wait_s, some)
+            else:
+                free |= some
+        return free
 
     def discard(self, offsets: BitMap64) -> None:
         """They no longer wait: acknowledged late, or expired."""

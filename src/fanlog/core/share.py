@@ -14,20 +14,21 @@ States of a message on a share, and what moves it:
 | FORWARDING                  | no dead letter topic                       | DELAYED       |
 | BACKLOG, DELAYED            | acknowledged late (at-least-once)          | ACKED         |
 | any but ACKED               | seek past it, or its retention ends        | ACKED         |
+| BACKLOG                     | the filter leaves it out                   | ACKED         |
 | ACKED                       | seek before it, still retained             | BACKLOG       |
 
 With ordering, a message that leaves OUTSTANDING other than by an ack takes those after it of its
 key along, and ACKED is reached only when all earlier ones of the key have.
 
 Hard state: the cursor, the fence, the attempt counts (under a dead letter policy) and the held
-leases (under exactly-once). Soft state: leases, back-offs, the backlog's position.
+leases (under exactly-once). Soft state: leases, back-offs, the backlog's position, and what the
+filter leaves out (`fanlog.core.passing`).
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pyroaring import BitMap64
 
@@ -37,8 +38,9 @@ from fanlog.core.backlog import Backlog, Packer, Slots
 from fanlog.core.cursor import Cursor, CursorChange, Range
 from fanlog.core.decision import Decision, Grant, ShareStats
 from fanlog.core.flow import Budget, Credit
-from fanlog.core.lease import Lease, LeaseTable, Matched, Run
+from fanlog.core.lease import ByGeneration, Lease, LeaseTable, Matched, Run, split
 from fanlog.core.ordering import OrderedBacklog
+from fanlog.core.passing import Passing
 from fanlog.core.records import (
     AttemptsChunk,
     CursorChunk,
@@ -50,9 +52,6 @@ from fanlog.core.redelivery import DeadLetter, Delayed, Failures, backoff_s
 from fanlog.model import Offset, PartitionId, Subscription
 
 __all__ = ["ByGeneration", "DeadLetter", "Decision", "Grant", "Share", "ShareStats"]
-
-#: Offsets of one request, by the generation their ack ids name.
-ByGeneration = Mapping[int, Sequence[Offset]]
 
 
 class Share:
@@ -69,6 +68,7 @@ class Share:
         # Soft state.
         self._leases = LeaseTable()
         self._backlog: Backlog | OrderedBacklog
+        self._passing: Passing | None
         self._forget_soft_state()
 
     def start(self, latest_s: float = math.inf) -> None:
@@ -131,6 +131,12 @@ class Share:
         assert settings.enable_message_ordering == before.enable_message_ordering
         if isinstance(self._backlog, OrderedBacklog):
             self._backlog.strict = settings.ordering == "strict"
+        if settings.is_filtered and self._passing is None:
+            # What was met until now was met without a filter.
+            self._passing = Passing(self.cursor, max(self.cursor.floor, self._backlog.next_offset))
+        elif not settings.is_filtered and self._passing is not None:
+            decision.records += self.settle_passed().records
+            self._passing = None
         return self._finish(decision)
 
     def removed(self) -> list[ShareRecord]:
@@ -147,11 +153,11 @@ class Share:
 
     def has_some(self, end: Offset) -> bool:
         """Whether there may be something to lease below `end`."""
-        return self._backlog.has_some(self.cursor, end)
+        return self.routed_to < end or self._backlog.has_some(self._open, self._reach(end))
 
     def plan(self, consumer: Credit, end: Offset, limit: int) -> list[Range]:
         """Offsets to read for the next `lease`, ascending."""
-        return self._backlog.plan(self.cursor, end, limit, consumer)
+        return self._backlog.plan(self._open, self._reach(end), limit, consumer)
 
     def lease(
         self,
@@ -171,7 +177,7 @@ class Share:
         decision = Decision()
         before = self._backlog.progress
         packer = Packer(budget)
-        self._backlog.take(self.cursor, end, views, packer, budget.messages, consumer)
+        self._backlog.take(self._open, self._reach(end), views, packer, budget.messages, consumer)
         runs = self._without_exhausted(packer.runs)
         if runs:
             offsets = BitMap64()
@@ -211,7 +217,7 @@ class Share:
     def scan(self, end: Offset, views: Sequence[Slots]) -> None:
         """Meet messages without delivering them, so that restored leases find their keys."""
         assert isinstance(self._backlog, OrderedBacklog)
-        self._backlog.scan(self.cursor, end, views)
+        self._backlog.scan(self._open, self._reach(end), views)
         self._leases.release(self._backlog.recalled)
         self._backlog.recalled.clear()
 
@@ -219,6 +225,33 @@ class Share:
         """These offsets cannot be read: serve what is around them."""
         self._backlog.skip(start, end)
         self._delayed.discard(BitMap64(range(start, end)))
+
+    # Filters.
+
+    @property
+    def routed_to(self) -> Offset:
+        """First offset that the filter has not judged; without a filter there is none."""
+        return limits.OFFSET_MAX if self._passing is None else self._passing.routed_to
+
+    @property
+    def first_open(self) -> Offset:
+        """Lowest offset that is neither acknowledged nor left out by the filter."""
+        return self.cursor.floor if self._passing is None else self._passing.first_open
+
+    def route(self, end: Offset, matching: BitMap64) -> None:
+        """The filter has judged what comes before `end`: of that, only `matching` is wanted.
+
+        What is not is acknowledged, though nothing is written about it before the next
+        acknowledgement, or `settle_passed`.
+        """
+        assert self._passing is not None
+        self._passing.route(end, matching)
+
+    def settle_passed(self) -> Decision:
+        """Take what the filter left out into the cursor."""
+        if self._passing is None or not self._passing.offsets:
+            return Decision()
+        return Decision(self._cursor_records(self._acknowledged(BitMap64())))
 
     # Settling.
 
@@ -344,7 +377,9 @@ class Share:
         self._forwarding -= gone
         self._failures.forget(gone)
         acked = self._backlog.close(floor)
-        change = self.cursor.acknowledge(acked, below=floor)
+        if self._passing is not None:
+            self._passing.close(floor)
+        change = self._acknowledged(acked, below=floor)
         return self._finish(Decision(self._cursor_records(change)))
 
     def next_deadline(self) -> float | None:
@@ -353,48 +388,38 @@ class Share:
         return min((d for d in deadlines if d is not None), default=None)
 
     def stats(self, end: Offset) -> ShareStats:
+        passed = 0 if self._passing is None else len(self._passing.offsets)
         return ShareStats(
             floor=self.cursor.floor,
-            backlog=max(0, end - self.cursor.floor - self.cursor.acked_above_floor),
+            backlog=max(0, end - self.cursor.floor - self.cursor.acked_above_floor - passed),
             outstanding=self._leases.outstanding,
             delayed=len(self._delayed.offsets),
             forwarding=len(self._forwarding),
         )
 
+    # Private: what the filter lets the backlog see.
+
+    @property
+    def _open(self) -> Cursor | Passing:
+        return self.cursor if self._passing is None else self._passing
+
+    def _reach(self, end: Offset) -> Offset:
+        return end if self._passing is None else min(end, self._passing.routed_to)
+
     # Private: leases.
 
     def _live(self, now: float, by_generation: ByGeneration) -> tuple[Decision, list[Matched]]:
         """What the ids name of live leases, by lease; the rest is `invalid`."""
-        decision = Decision()
-        live: list[Matched] = []
-        for generation, offsets in by_generation.items():
-            wanted = BitMap64(offsets)
-            for lease, held in self._leases.matching(generation, wanted):
-                if lease.deadline_s > now or not self.settings.enable_exactly_once:
-                    live.append((lease, held))
-                    wanted -= held
-            decision.invalid += [(generation, offset) for offset in wanted]
-        return decision, live
+        after_s = now if self.settings.enable_exactly_once else -math.inf
+        live, invalid = self._leases.named(by_generation, after_s=after_s)
+        return Decision(invalid=invalid), live
 
     def _live_or_late(
         self, by_generation: ByGeneration, end: Offset
     ) -> tuple[list[Matched], BitMap64]:
         """At least once: what is leased under any generation, and what was and came back."""
-        live: list[Matched] = []
-        found, stale = self.unplaced.copy(), BitMap64()
-        for generation, offsets in by_generation.items():
-            if generation < self._fence:
-                continue
-            wanted = BitMap64(offsets) - found
-            for lease, held in self._leases.matching(generation, wanted):
-                live.append((lease, held))
-                found |= held
-            stale |= wanted
-        stale -= found
+        live, stale = self._leases.named_at_all(by_generation, self._fence, self.unplaced)
         if stale:
-            for lease, held in self._leases.holding(stale):
-                live.append((lease, held))
-                stale -= held
             end = max(end, self._backlog.next_offset)
             late = BitMap64(o for o in stale if o < end and o not in self.cursor)
             return live, self._backlog.late(late - self._forwarding, self._delayed.offsets)
@@ -422,17 +447,8 @@ class Share:
             return runs
         if isinstance(self._backlog, OrderedBacklog):
             return runs
-        kept: list[Run] = []
-        for run in runs:
-            start = run.start
-            for offset in range(run.start, run.end):
-                if self._is_exhausted(offset):
-                    self._to_forward.append(offset)
-                    if offset > start:
-                        kept.append(Run(start, offset, run.base, run.starts))
-                    start = offset + 1
-            if run.end > start:
-                kept.append(Run(start, run.end, run.base, run.starts))
+        kept, exhausted = split(runs, self._is_exhausted)
+        self._to_forward += exhausted
         return kept
 
     # Private: failures.
@@ -477,17 +493,9 @@ class Share:
         if self.settings.dead_letter is None and self.settings.retry is None:
             self._backlog.release(offsets)
             return
-        by_wait: defaultdict[float, BitMap64] = defaultdict(BitMap64)
-        for offset in offsets:
-            if self._is_exhausted(offset):
-                self._to_forward.append(offset)
-            else:
-                by_wait[wait_of(offset)].add(offset)
-        for wait_s, some in by_wait.items():
-            if wait_s > 0:
-                self._delayed.add(now + wait_s, some)
-            else:
-                self._backlog.release(some)
+        exhausted = BitMap64(filter(self._is_exhausted, offsets))
+        self._to_forward += exhausted
+        self._backlog.release(self._delayed.put(now, offsets - exhausted, wait_of))
 
     def _is_exhausted(self, offset: Offset) -> bool:
         return self._failures.is_exhausted(offset, self.settings.dead_letter)
@@ -528,7 +536,12 @@ class Share:
         if not offsets:
             return []
         self._failures.forget(offsets)
-        return self._cursor_records(self.cursor.acknowledge(offsets))
+        return self._cursor_records(self._acknowledged(offsets))
+
+    def _acknowledged(self, offsets: BitMap64, *, below: Offset = 0) -> CursorChange:
+        if self._passing is not None and self._passing.offsets:
+            offsets = offsets | self._passing.taken()
+        return self.cursor.acknowledge(offsets, below=below)
 
     def _cursor_records(self, change: CursorChange, fence: int | None = None) -> list[ShareRecord]:
         owner, partition = self.settings.id, self.partition
@@ -581,3 +594,6 @@ class Share:
         self._to_forward: list[Offset] = []
         self._failures = Failures(self._attempts)
         self._backlog = self._new_backlog()
+        self._passing = None
+        if self.settings.is_filtered:
+            self._passing = Passing(self.cursor, self.cursor.floor)

@@ -38,6 +38,7 @@ from fanlog.server.descriptors import service_descriptors
 from fanlog.server.health import Health
 from fanlog.server.http_api import HttpServer, http_app
 from fanlog.server.resources import Resources, ensure_resources, read_resources
+from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 
 log = logging.getLogger("fanlog.server")
@@ -103,6 +104,7 @@ async def _serving(
         ThreadCommitter(store),
         clock,
         compose=compose,
+        candidates=candidates,
         jitter=random.random,
         disk_reserve_bytes=0 if config.memory else config.disk_reserve_bytes,
     )

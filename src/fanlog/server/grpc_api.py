@@ -18,7 +18,7 @@ from fanlog import limits, names
 from fanlog.broker.broker import NOT_APPLIED, Broker
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
 from fanlog.model import Subscription
-from fanlog.server.answer import frame_delivery
+from fanlog.server.answer import frame_deliveries
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.wire import fields, paging, resources, types
 from fanlog.wire.publish import parse_publish, publish_response
@@ -31,6 +31,9 @@ Unary = Callable[[bytes, Context], Awaitable[bytes]]
 
 PUBLISHER = "google.pubsub.v1.Publisher"
 SUBSCRIBER = "google.pubsub.v1.Subscriber"
+
+#: Trailing metadata of an answer that is fine, with a sentence for whoever asked.
+HINT_METADATA = "fanlog-hint"
 
 _EMPTY: bytes = Empty().SerializeToString()
 
@@ -56,7 +59,7 @@ def handlers(broker: Broker) -> list[grpc.GenericRpcHandler]:
         ),
     }
     subscriber_methods = {
-        "CreateSubscription": _parsed(types.Subscription, subscriber.create_subscription),
+        "CreateSubscription": subscriber.create_subscription,
         "GetSubscription": _parsed(types.GetSubscriptionRequest, subscriber.get_subscription),
         "UpdateSubscription": _parsed(
             types.UpdateSubscriptionRequest, subscriber.update_subscription
@@ -155,12 +158,10 @@ class SubscriberApi:
                 f"max_messages: {request.max_messages} is out of range; at least 1 is needed"
             )
         wait_s = 0.0 if request.return_immediately else _wait_s(context)
-        subscription, delivery = await self._broker.pull(
+        subscription, deliveries = await self._broker.pull(
             _subscription(request.subscription), max_messages=request.max_messages, wait_s=wait_s
         )
-        if delivery is None:
-            return b""
-        return frame_delivery(self._broker, subscription, delivery)
+        return frame_deliveries(self._broker, subscription, deliveries)
 
     async def acknowledge(self, raw: bytes, context: Context) -> bytes:
         request = fields.parse(types.AcknowledgeRequest, raw)
@@ -210,10 +211,14 @@ class SubscriberApi:
         )
         raise answer if all_fit(answer) else AckIdsRefused(answer.message, {})
 
-    async def create_subscription(self, request: Any) -> Any:
-        spec = resources.subscription_spec(request)
+    async def create_subscription(self, raw: bytes, context: Context) -> bytes:
+        spec = resources.subscription_spec(fields.parse(types.Subscription, raw))
         subscription = await self._broker.admin.create_subscription(spec)
-        return self._shown(subscription)
+        hint = self._broker.admin.pattern_hint(subscription)
+        if hint is not None:
+            log.warning("action=pattern_hint subscription=%s %s", subscription.name, hint)
+            context.set_trailing_metadata(((HINT_METADATA, hint),))
+        return cast(bytes, self._shown(subscription).SerializeToString())
 
     async def get_subscription(self, request: Any) -> Any:
         name = _subscription(request.subscription)

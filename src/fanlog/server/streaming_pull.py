@@ -19,7 +19,7 @@ from fanlog.broker.broker import INVALID_ACK_ID, UNORDERED_ACK_ID, Broker
 from fanlog.core.flow import Credit
 from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.model import Subscription
-from fanlog.server.answer import frame_delivery
+from fanlog.server.answer import frame_deliveries
 from fanlog.wire import fields, types
 
 #: Requests of one stream that may wait for their commit before the next one is read.
@@ -82,20 +82,20 @@ class _Stream:
     async def _deliver(self) -> None:
         while not self._is_over:
             version = self._feed.version
-            delivery = None
+            deliveries = []
             if self._credit.has_room:
-                delivery = await self._feed.take(
+                deliveries = await self._feed.take(
                     self._credit,
                     max_messages=limits.STREAM_ANSWER_MESSAGES_MAX,
                     max_bytes=self._answer_bytes_max,
                     deadline_s=self._deadline_s,
                 )
-            if delivery is None:
+            if not deliveries:
                 await self._feed.wait(version)
                 continue
             subscription = self._broker.present(self._subscription)
-            self._broker.delivered(subscription, delivery)
-            await self._write(frame_delivery(self._broker, subscription, delivery))
+            self._broker.delivered(subscription, deliveries)
+            await self._write(frame_deliveries(self._broker, subscription, deliveries))
         if self._ended is not None:
             raise self._ended
 

@@ -26,7 +26,6 @@ _TIMESTAMP_S_MAX = 253_402_300_799
 
 #: Comes with a later version of Fanlog.
 _LATER = {
-    "filter": "filters are",
     "push_config": "push delivery is",
     "message_transforms": "message transforms are",
     "bigquery_config": "export to BigQuery is",

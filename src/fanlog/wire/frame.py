@@ -51,6 +51,7 @@ def frame_received(
     *,
     attempt: int = 0,
     attempts: Mapping[Offset, int] = _NO_ATTEMPTS,
+    added: Mapping[str, str] | None = None,
 ) -> bytes:
     """Frame the messages of `batch` at `indexes`, in that order, as `received_messages`.
 
@@ -59,12 +60,13 @@ def frame_received(
         ack_id_prefix: ASCII; an ack id is this and twelve hex digits of the offset.
         attempt: Delivery attempt of every message that `attempts` does not name; 0 writes none.
         attempts: Delivery attempts by offset.
+        added: Attributes for every message, besides those of the batch.
     """
     parts: list[bytes | memoryview] = []
     if isinstance(indexes, range) and indexes.step == 1 and not attempts:
-        _add_run(parts, _Frames(batch, ack_id_prefix, attempt), indexes)
+        _add_run(parts, _Frames(batch, ack_id_prefix, attempt, added), indexes)
     else:
-        _add_each(parts, batch, indexes, ack_id_prefix, attempt, attempts)
+        _add_each(parts, batch, indexes, ack_id_prefix, attempt, attempts, added)
     return b"".join(parts)
 
 
@@ -120,6 +122,7 @@ def _add_each(
     ack_id_prefix: bytes,
     attempt: int,
     attempts: Mapping[Offset, int],
+    added: Mapping[str, str] | None,
 ) -> None:
     """Add frames of any messages, each with its own delivery attempt."""
     by_attempt: dict[int, _Frames] = {}
@@ -129,7 +132,7 @@ def _add_each(
         number = attempts.get(offset, attempt)
         frames = by_attempt.get(number)
         if frames is None:
-            frames = by_attempt[number] = _Frames(batch, ack_id_prefix, number)
+            frames = by_attempt[number] = _Frames(batch, ack_id_prefix, number, added)
         heads = frames.enter(offset)
         begin, end = batch.starts[index], batch.starts[index + 1]
         before, between, skip = heads.get(end - begin) or frames.heads_of(end - begin)
@@ -161,11 +164,19 @@ class _Frames:
         "thousand",
     )
 
-    def __init__(self, batch: Batch, ack_id_prefix: bytes, attempt: int) -> None:
+    def __init__(
+        self,
+        batch: Batch,
+        ack_id_prefix: bytes,
+        attempt: int,
+        added: Mapping[str, str] | None = None,
+    ) -> None:
         self.batch = batch
         ack_id_size = varint(len(ack_id_prefix) + ACK_ID_OFFSET_DIGITS)
         self.ack_id_prefix = b"\x0a" + ack_id_size + ack_id_prefix
         self.attributes = attributes_fields(batch.attributes) if batch.attributes else b""
+        if added:
+            self.attributes += attributes_fields(added)
         publish_time = field(TAG_PUBLISH_TIME, _timestamp(batch.publish_time_ns))
         attempt_field = b"\x18" + varint(attempt) if attempt > 0 else b""
         id_size = len(str(batch.partition)) + OFFSET_DIGITS

@@ -333,7 +333,7 @@ def _key_hashes(keys: Sequence[str]) -> list[int]:
 
 #: Digits of the offset in a message id; the partition's number stands before them.
 OFFSET_DIGITS = 12
-_OFFSET_MAX = 10**OFFSET_DIGITS
+_OFFSET_MAX = limits.OFFSET_MAX
 #: Digits of the largest partition that a batch's header can name.
 _PARTITION_DIGITS_MAX = len(str(2**32 - 1))
 _DIGITS = tuple(b"%03d" % number for number in range(1_000))
@@ -378,3 +378,6 @@ def publish_response(partition: int, base_offset: int, count: int) -> bytes:
         parts.append(head + head.join(_DIGITS[first:last]))
         offset += last - first
     return b"".join(parts)
+
+
+assert _OFFSET_MAX == 10**OFFSET_DIGITS

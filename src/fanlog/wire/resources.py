@@ -54,6 +54,7 @@ _SUBSCRIPTION_UPDATABLE = frozenset(
         "retry_policy.minimum_backoff",
         "retry_policy.maximum_backoff",
         "enable_exactly_once_delivery",
+        "filter",
         "push_config",
     }
 )
@@ -66,7 +67,6 @@ _SUBSCRIPTION_IMMUTABLE = {
     "name": _FIXED,
     "topic": _FIXED,
     "enable_message_ordering": _FIXED,
-    "filter": _FIXED,
     "detached": "cannot be changed by an update; call DetachSubscription",
     "state": _OUTPUT_ONLY,
     "topic_message_retention_duration": _OUTPUT_ONLY,
@@ -139,6 +139,7 @@ def subscription_spec(subscription: Any) -> SubscriptionSpec:
         expiration_ttl_s=_expiration_ttl_s(subscription),
         dead_letter=_dead_letter(subscription, labels=subscription.labels),
         retry=_retry(subscription),
+        filter=subscription.filter,
     )
 
 
@@ -171,6 +172,7 @@ def subscription_pb(subscription: Subscription, topic: Topic | None) -> Any:
         enable_message_ordering=subscription.enable_message_ordering,
         expiration_policy=types.ExpirationPolicy(),
         detached=subscription.detached,
+        filter=subscription.filter,
         enable_exactly_once_delivery=subscription.enable_exactly_once,
         state=types.Subscription.State.ACTIVE,
     )
@@ -316,6 +318,8 @@ def _subscription_change(path: str, subscription: Any) -> dict[str, Any]:
             return {"retry.minimum_backoff_s": _minimum_backoff_s(subscription.retry_policy)}
         case "retry_policy.maximum_backoff":
             return {"retry.maximum_backoff_s": _maximum_backoff_s(subscription.retry_policy)}
+        case "filter":
+            return {"filter": subscription.filter}
         case "enable_exactly_once_delivery":
             return {"enable_exactly_once": subscription.enable_exactly_once_delivery}
         case _:

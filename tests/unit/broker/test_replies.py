@@ -17,6 +17,7 @@ from fanlog.log.api import Commit
 from fanlog.log.memory import MemoryLog
 from fanlog.model import DeadLetterPolicy, RetryPolicy
 from fanlog.specs import SubscriptionSpec, SubscriptionUpdate, TopicSpec
+from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 from fanlog.wire.publish import build_body
 
@@ -52,7 +53,12 @@ class World:
         self.committer = HeldCommitter(self.log)
         self.clock = ManualClock()
         self.broker = Broker(
-            self.log, self.committer, self.clock, compose=compose, jitter=lambda: 0.0
+            self.log,
+            self.committer,
+            self.clock,
+            compose=compose,
+            candidates=candidates,
+            jitter=lambda: 0.0,
         )
 
     async def subscribe(self, **settings: object) -> None:
@@ -66,12 +72,10 @@ class World:
 
     async def pull(self) -> list[str]:
         """Ack ids of what is there."""
-        subscription, delivery = await self.broker.pull(NAME, max_messages=10, wait_s=0.0)
-        if delivery is None:
-            return []
-        prefix = self.broker.ack_id_prefix(subscription, delivery)
+        subscription, deliveries = await self.broker.pull(NAME, max_messages=10, wait_s=0.0)
         return [
-            f"{prefix}{batch.base_offset + index:012x}"
+            f"{self.broker.ack_id_prefix(subscription, delivery)}{batch.base_offset + index:012x}"
+            for delivery in deliveries
             for batch, first, end in delivery.runs
             for index in range(first, end)
         ]

@@ -325,7 +325,7 @@ def test_a_subscription_of_a_deleted_topic() -> None:
         (
             {"dead_letter_policy": {"dead_letter_topic": TOPIC}},
             InvalidArgument,
-            "dead_letter_policy.dead_letter_topic: 'projects/p/topics/orders' is the topic the",
+            "dead_letter_policy.dead_letter_topic: 'projects/p/topics/orders' is a topic the",
         ),
         (
             {"dead_letter_policy": {"dead_letter_topic": DEAD, "max_delivery_attempts": 101}},
@@ -354,9 +354,9 @@ def test_a_subscription_of_a_deleted_topic() -> None:
         ),
         ({"detached": True}, InvalidArgument, "detached: a subscription cannot be created"),
         (
-            {"filter": "attributes:x"},
-            Unimplemented,
-            "filter: filters are not supported by this version; leave it unset",
+            {"filter": "attributes.x ="},
+            InvalidArgument,
+            'filter: expected a value after "=" at column 15, found the end',
         ),
         (
             {"push_config": {"push_endpoint": "http://x"}},

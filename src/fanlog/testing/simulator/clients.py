@@ -211,15 +211,15 @@ async def pull(world: World, name: str, max_messages: int, wait_s: float) -> lis
             if not messages:
                 return []
             return parsed(world, messages, world.new_consumer(), deadlines)
-        found, delivery = await broker.pull(name, max_messages=max_messages, wait_s=wait_s)
-        if delivery is None:
+        found, deliveries = await broker.pull(name, max_messages=max_messages, wait_s=wait_s)
+        if not deliveries:
             return []
         later = broker.present(found).ack_deadline_s
         return hand_out(
             world,
             broker,
             found,
-            delivery,
+            deliveries,
             world.new_consumer(),
             (min(*deadlines, later), max(*deadlines, later)),
         )

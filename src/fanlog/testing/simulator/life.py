@@ -14,6 +14,7 @@ from fanlog.log.api import Log
 from fanlog.testing.simulator.chronicle import Chronicle, Op
 from fanlog.testing.simulator.loop import SimulatedClock, SimulatedLoop
 from fanlog.testing.simulator.store import SimulatedCommitter
+from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 
 #: Whose task this is; None for clients and for the world itself.
@@ -32,7 +33,9 @@ class ObservedBroker(Broker):
         jitter: Callable[[], float],
         chronicle: Chronicle,
     ) -> None:
-        super().__init__(store, committer, clock, compose=compose, jitter=jitter)
+        super().__init__(
+            store, committer, clock, compose=compose, candidates=candidates, jitter=jitter
+        )
         self._chronicle = chronicle
         self._now = clock.now
 

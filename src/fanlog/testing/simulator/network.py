@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,7 +17,8 @@ import grpc
 from fanlog.broker.broker import Broker
 from fanlog.broker.feed import Delivery
 from fanlog.errors import FanlogError
-from fanlog.model import PartitionId, Subscription, SubscriptionId
+from fanlog.log.batch import Batch
+from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.testing.simulator.chronicle import AckRef, Delivered, Op, Settle
 from fanlog.testing.simulator.life import Life, ObservedBroker
@@ -86,17 +87,17 @@ def hand_out(
     world: World,
     broker: Broker,
     subscription: Subscription,
-    delivery: Delivery,
+    deliveries: Sequence[Delivery],
     consumer: int,
     deadlines: tuple[int, int],
 ) -> list[Received]:
     """Messages leave the server in a unary answer: write that down, and frame them."""
-    prefix = broker.ack_id_prefix(subscription, delivery)
     received: list[Received] = []
     attempts: list[int] = []
-    for batch, first, end in delivery.runs:
-        for index in range(first, end):
-            offset = batch.base_offset + index
+    for delivery in deliveries:
+        prefix = broker.ack_id_prefix(subscription, delivery)
+        for batch, offset in _messages(delivery):
+            index = offset - batch.base_offset
             message = world.chronicle.message(delivery.partition, offset)
             field = batch.content[batch.starts[index] : batch.starts[index + 1]]
             if message is None or message.field != field:
@@ -109,6 +110,12 @@ def hand_out(
             attempts.append(delivery.attempts.get(offset, delivery.attempt))
     _write_down(world, received, attempts, consumer, 0, deadlines)
     return received
+
+
+def _messages(delivery: Delivery) -> Iterator[tuple[Batch, Offset]]:
+    for batch, first, end in delivery.runs:
+        for index in range(first, end):
+            yield batch, batch.base_offset + index
 
 
 def parsed(

@@ -1,0 +1,72 @@
+"""What a filter leaves out of one share: offsets that count as acknowledged. Soft state.
+
+A filter is judged outside of the core, batch by batch and for many subscriptions at once; a share
+is told how far it was judged, and what of that it may have. What it may not have is kept here until
+the next acknowledgement takes it into the cursor, so that passing over a message costs no commit.
+After a restart it is judged again, with the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyroaring import BitMap64
+
+from fanlog.core.cursor import Cursor, Range, runs
+from fanlog.limits import CURSOR_CHUNK_OFFSETS
+from fanlog.model import Offset
+
+
+class Passing:
+    """A cursor as the backlog of a filtered share sees it: less is open, and only so far."""
+
+    __slots__ = ("_cursor", "offsets", "routed_to")
+
+    def __init__(self, cursor: Cursor, routed_to: Offset) -> None:
+        self._cursor = cursor
+        #: Judged, not wanted, and not yet in the cursor.
+        self.offsets = BitMap64()
+        #: First offset not judged yet: nothing is handed out from here on.
+        self.routed_to = routed_to
+
+    @property
+    def first_open(self) -> Offset:
+        """Lowest offset that is neither acknowledged nor left out."""
+        floor, end = self._cursor.floor, max(self._cursor.floor, self.routed_to)
+        first, _ = next(self.unacked_ranges(floor, end), (end, end))
+        return first
+
+    def route(self, end: Offset, matching: BitMap64) -> None:
+        """Everything up to `end` is judged now; of that, `matching` may be handed out."""
+        if end > self.routed_to:
+            self.offsets |= BitMap64(range(self.routed_to, end)) - matching
+            self.routed_to = end
+
+    def taken(self) -> BitMap64:
+        """What is to go into the cursor; the caller sees to it that it does."""
+        offsets, self.offsets = self.offsets, BitMap64()
+        return offsets
+
+    def close(self, floor: Offset) -> None:
+        """Everything below `floor` is acknowledged."""
+        self.offsets.remove_range(0, floor)
+        self.routed_to = max(self.routed_to, floor)
+
+    # As in `Cursor`.
+
+    @property
+    def floor(self) -> Offset:
+        return self._cursor.floor
+
+    def __contains__(self, offset: Offset) -> bool:
+        return offset in self._cursor or offset in self.offsets
+
+    def unacked_ranges(self, start: Offset, end: Offset) -> Iterator[Range]:
+        for first, last in self._cursor.unacked_ranges(start, min(end, self.routed_to)):
+            if not self.offsets:
+                yield first, last
+                continue
+            # In portions: the first few are often all that is asked for.
+            for low in range(first, last, CURSOR_CHUNK_OFFSETS):
+                high = min(last, low + CURSOR_CHUNK_OFFSETS)
+                yield from runs(BitMap64(range(low, high)) - self.offsets)
