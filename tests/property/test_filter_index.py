@@ -55,7 +55,7 @@ def naive(filters: dict[Any, Filter], candidate: Candidate) -> list[Any]:
     return sorted(id_ for id_, tree in filters.items() if compile_filter(tree)(candidate))
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(st.dictionaries(IDS, trees() | crowded, max_size=13), st.lists(candidates(), max_size=4))
 def test_it_finds_what_the_loop_finds(filters, messages):
     index = FilterIndex[int]()
@@ -122,10 +122,10 @@ class Changes(RuleBasedStateMachine):
 
 
 TestChanges = Changes.TestCase
-TestChanges.settings = settings(max_examples=150, stateful_step_count=30)
+TestChanges.settings = settings(max_examples=100, stateful_step_count=25)
 
 
-@settings(max_examples=500)
+@settings(max_examples=400)
 @given(trees(depth=4), candidates())
 def test_conjunctions_mean_the_filter_and_are_few(tree, candidate):
     found = conjunctions(tree)

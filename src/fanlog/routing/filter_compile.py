@@ -151,6 +151,8 @@ def _predicate(tree: Predicate) -> Test:
             return _in_order(field, op, value)
         case In(field, values):
             return _one_of(field, values)
+        case Prefix(Attribute(key), prefix):
+            return _attribute_prefix(key, prefix)
         case Prefix(_, prefix):
             return _string_test(read, lambda text: text.startswith(prefix))
         case Glob(_, parts):
@@ -189,6 +191,14 @@ def _attribute_one_of(key: str, strings: frozenset[str]) -> Test:
         (only,) = strings
         return lambda candidate: candidate.attributes.get(key) == only
     return lambda candidate: candidate.attributes.get(key) in strings
+
+
+def _attribute_prefix(key: str, prefix: str) -> Test:
+    def test(candidate: Candidate) -> bool:
+        text = candidate.attributes.get(key)
+        return text is not None and text.startswith(prefix)
+
+    return test
 
 
 def doubles(values: Iterable[Value]) -> list[float]:

@@ -118,8 +118,9 @@ class FilterIndex(Generic[Id]):
                         ids += slot.ids
                     else:
                         nodes.append(slot)
-        for group in dict.fromkeys(again):
-            ids += group.ids
+        if again:
+            for group in dict.fromkeys(again):
+                ids += group.ids
         return ids
 
     def _file(self, group: Group) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from fanlog.routing.candidate import Candidate
 from fanlog.routing.filter_ast import And, Attribute, Envelope, Field, Filter, Payload
 from fanlog.routing.filter_compile import Test, compile_filter, reader, scan_number
-from fanlog.routing.filter_conjunctions import Between, Conjunction, Equal, Starts, Step
+from fanlog.routing.filter_conjunctions import Between, Conjunction, Equal, Starts, Step, key_of
 from fanlog.routing.predicate_tables import (
     PrefixTable,
     RangeTable,
@@ -75,44 +75,50 @@ class FieldTables:
         #: Its one key is the empty string.
         self.present: dict[str, Slot] | None = None
 
-    @property
-    def is_empty(self) -> bool:
+    def drop_empty(self) -> bool:
+        """Let go of tables that have nothing left, and say whether none has."""
+        self.equal = self.equal or None
+        self.prefixes = self.prefixes or None
+        self.numbers = self.numbers or None
+        self.strings = self.strings or None
+        self.present = self.present or None
         return not (self.equal or self.prefixes or self.numbers or self.strings or self.present)
 
     def of_string(self, text: str, found: list[Slot]) -> None:
         """Find what a string outside the payload meets."""
-        self._of_any_string(text, found)
-        if self.numbers:
+        if self.numbers is not None:
             number = scan_number(text)
             if number is not None:
                 found += self.numbers.met_by(number)
+        if self.prefixes is not None:
+            found += self.prefixes.met_by(text)
+        if self.strings is not None:
+            found += self.strings.met_by(text)
+        if self.present is not None:
+            found.append(self.present[""])
+        if self.equal is not None and (slot := self.equal.get(text)) is not None:
+            found.append(slot)
 
     def of_json(self, value: Any, found: list[Slot]) -> None:
         """Find what a value in the payload, or a number elsewhere, meets."""
         kind = type(value)
-        if kind is str:
-            self._of_any_string(value, found)
-            return
-        if self.present:
+        if self.present is not None:
             found.append(self.present[""])
         if kind is int or kind is float:
-            number = float(value)
-            if self.equal and (slot := self.equal.get(number)) is not None:
-                found.append(slot)
-            if self.numbers:
-                found += self.numbers.met_by(number)
-        elif kind is bool and self.equal and (slot := self.equal.get((value,))) is not None:
+            value = float(value)
+            if self.numbers is not None:
+                found += self.numbers.met_by(value)
+        elif kind is str:
+            if self.prefixes is not None:
+                found += self.prefixes.met_by(value)
+            if self.strings is not None:
+                found += self.strings.met_by(value)
+        elif kind is bool:
+            value = key_of(value)
+        else:
+            return
+        if self.equal is not None and (slot := self.equal.get(value)) is not None:
             found.append(slot)
-
-    def _of_any_string(self, text: str, found: list[Slot]) -> None:
-        if self.present:
-            found.append(self.present[""])
-        if self.equal and (slot := self.equal.get(text)) is not None:
-            found.append(slot)
-        if self.prefixes:
-            found += self.prefixes.met_by(text)
-        if self.strings:
-            found += self.strings.met_by(text)
 
 
 class PathTables:
@@ -217,36 +223,26 @@ class Node:
         if self.equal:
             found += filter(None, map(self.equal.get, candidate.attributes.items()))
         if self.attributes:
-            self._find_attributes(candidate, found)
+            attributes, by_key = candidate.attributes, self.attributes
+            # The fewer are walked, and looked up among the more.
+            if len(by_key) < len(attributes):
+                for key, tables in by_key.items():
+                    if key in attributes:
+                        tables.of_string(attributes[key], found)
+            else:
+                for key, value in attributes.items():
+                    if key in by_key:
+                        by_key[key].of_string(value, found)
         if self.envelope:
             for field, tables in self.envelope.items():
-                self._find_envelope(field, tables, candidate, found)
+                value = _ENVELOPE[field](candidate)
+                if field is Envelope.PUBLISH_TIME:
+                    tables.of_json(value, found)
+                elif value is not None:
+                    tables.of_string(value, found)
         if self.payload is not None:
             self.payload.find(candidate.payload, found)
         return found
-
-    def _find_attributes(self, candidate: Candidate, found: list[Slot]) -> None:
-        attributes, by_key = candidate.attributes, self.attributes
-        assert by_key is not None
-        if len(by_key) < len(attributes):
-            for key, tables in by_key.items():
-                value = attributes.get(key)
-                if value is not None:
-                    tables.of_string(value, found)
-        else:
-            for key, value in attributes.items():
-                if key in by_key:
-                    by_key[key].of_string(value, found)
-
-    @staticmethod
-    def _find_envelope(
-        field: Envelope, tables: FieldTables, candidate: Candidate, found: list[Slot]
-    ) -> None:
-        value = _ENVELOPE[field](candidate)
-        if field is Envelope.PUBLISH_TIME:
-            tables.of_json(value, found)
-        elif value is not None:
-            tables.of_string(value, found)
 
     def _insert_test(self, posting: Posting) -> None:
         self.tests = self.tests or {}
@@ -343,13 +339,13 @@ class Node:
     def _drop_if_empty(self, field: Field) -> None:
         match field:
             case Attribute(key):
-                if self.attributes and key in self.attributes and self.attributes[key].is_empty:
+                if self.attributes and key in self.attributes and self.attributes[key].drop_empty():
                     del self.attributes[key]
             case Payload(path):
                 if self.payload is not None and _prune(self.payload, path):
                     self.payload = None
             case _:
-                if self.envelope and field in self.envelope and self.envelope[field].is_empty:
+                if self.envelope and field in self.envelope and self.envelope[field].drop_empty():
                     del self.envelope[field]
 
 
@@ -375,6 +371,6 @@ def _prune(tables: PathTables, path: tuple[str | int, ...]) -> bool:
     if path:
         if path[0] in tables.below and _prune(tables.below[path[0]], path[1:]):
             del tables.below[path[0]]
-    elif tables.tables is not None and tables.tables.is_empty:
+    elif tables.tables is not None and tables.tables.drop_empty():
         tables.tables = None
     return tables.tables is None and not tables.below

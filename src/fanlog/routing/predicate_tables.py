@@ -7,7 +7,7 @@ what there is; adding and deleting move a chunk of keys at most.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from math import inf, nextafter
 from struct import Struct
@@ -17,6 +17,8 @@ from typing import Any, Generic, Protocol, TypeVar
 CHUNK_MAX = 512
 #: So many intervals are looked at one by one; more are sorted.
 LOOSE_MAX = 8
+#: Slots that are remembered for the values between two bounds.
+REMEMBERED_MAX = 16
 #: How much of a string decides where its intervals are filed.
 STRING_BYTES = 48
 
@@ -123,6 +125,14 @@ class SortedTable(Generic[Slot]):
         else:
             del self._firsts[chunk], self._keys[chunk], self._slots[chunk]
 
+    def floor(self, value: Bound) -> Bound | None:
+        """The greatest key that is not greater; None if there is none."""
+        chunk = bisect_right(self._firsts, value)
+        if not chunk:
+            return None
+        keys = self._keys[chunk - 1]
+        return keys[bisect_right(keys, value) - 1]
+
     def below(self, bound: Bound) -> list[Slot]:
         """The slots of all keys less than this."""
         chunk = bisect_left(self._firsts, bound) - 1
@@ -179,9 +189,21 @@ class RangeTable(Generic[Slot]):
     All intervals of a home hold its middle, so that those that hold a value left of the middle are
     again one end of the sorted low bounds, and right of it of the high ones. A value looks into one
     cell of each size in use: a few, and never more than a position has bits.
+
+    Between two neighbouring bounds all values are held by the same ranges. What was found there is
+    remembered until the next change, if it is short: to find much costs what it costs anyway.
     """
 
-    __slots__ = ("_after", "_bounded_count", "_highs", "_homes", "_lows", "_position")
+    __slots__ = (
+        "_after",
+        "_bounds",
+        "_highs",
+        "_homes",
+        "_lows",
+        "_met_from",
+        "_position",
+        "_range_count",
+    )
 
     def __init__(self, after: Callable[[Any], Bound], position: Callable[[Any], int]) -> None:
         #: The next value that there can be.
@@ -192,10 +214,14 @@ class RangeTable(Generic[Slot]):
         self._highs: SortedTable[Slot] = SortedTable()
         #: By the cells' size, as a number of bits, and by their place among those of this size.
         self._homes: dict[int, dict[int, _Home[Slot]]] = {}
-        self._bounded_count = 0
+        #: Every bound, and how many ranges have it.
+        self._bounds: SortedTable[int] = SortedTable()
+        #: What values meet from a bound on to the next; None is before the first.
+        self._met_from: dict[Bound, list[Slot]] = {}
+        self._range_count = 0
 
     def __len__(self) -> int:
-        return len(self._lows) + len(self._highs) + self._bounded_count
+        return self._range_count
 
     def get(self, key: tuple[Bound, Bound]) -> Slot | None:
         low, high = key
@@ -208,6 +234,9 @@ class RangeTable(Generic[Slot]):
         return None if home is None else home.get(key)
 
     def __setitem__(self, key: tuple[Bound, Bound], slot: Slot) -> None:
+        if self.get(key) is None:
+            self._count(key, 1)
+        self._met_from = {}
         low, high = key
         if high is None:
             self._lows[low] = slot
@@ -216,12 +245,8 @@ class RangeTable(Generic[Slot]):
         else:
             size, place = self._home(low, high)
             homes = self._homes.setdefault(size, {})
-            home = homes.get(place)
-            if home is None:
-                home = homes[place] = {}
-            self._bounded_count -= len(home)
+            home = homes.setdefault(place, {})
             home[key] = slot
-            self._bounded_count += len(home)
             # Cells of size 0 have no halves; what shares a place there differs further on.
             if isinstance(home, dict) and len(home) > LOOSE_MAX and size:
                 homes[place] = _SortedHome(home)
@@ -236,37 +261,56 @@ class RangeTable(Generic[Slot]):
             size, place = self._home(low, high)
             home = self._homes[size][place]
             del home[key]
-            self._bounded_count -= 1
             if not home:
                 del self._homes[size][place]
                 if not self._homes[size]:
                     del self._homes[size]
+        self._count(key, -1)
+        self._met_from = {}
 
     def met_by(self, value: Any) -> list[Slot]:
+        """Give the slots of the ranges that hold a value, in a list that is not the caller's."""
+        start = self._bounds.floor(value)
+        found = self._met_from.get(start)
+        if found is None:
+            found = self._search(value)
+            if len(found) <= REMEMBERED_MAX:
+                self._met_from[start] = found
+        return found
+
+    def _search(self, value: Any) -> list[Slot]:
         after = self._after(value)
         found = self._lows.below(after)
-        if self._highs:
-            found += self._highs.since(after)
-        if self._homes:
-            position = self._position(value)
-            for size, homes in self._homes.items():
-                home = homes.get(position >> size)
-                if home is None:
-                    continue
-                if isinstance(home, dict):
-                    for (low, high), slot in home.items():
-                        if low <= value < high:
-                            found.append(slot)
-                elif position >> (size - 1) & 1:
-                    found += home.by_high.since((after,))
-                else:
-                    found += home.by_low.below((after,))
+        found += self._highs.since(after)
+        position = self._position(value)
+        for size, homes in self._homes.items():
+            home = homes.get(position >> size)
+            if home is None:
+                continue
+            if isinstance(home, dict):
+                for (low, high), slot in home.items():
+                    if low <= value < high:
+                        found.append(slot)
+            elif position >> (size - 1) & 1:
+                found += home.by_high.since((after,))
+            else:
+                found += home.by_low.below((after,))
         return found
 
     def _home(self, low: Bound, high: Bound) -> tuple[int, int]:
         start, end = self._position(low), self._position(high)
         size = (start ^ end).bit_length()
         return size, start >> size
+
+    def _count(self, key: tuple[Bound, Bound], change: int) -> None:
+        self._range_count += change
+        for bound in key:
+            if bound is not None:
+                count = (self._bounds.get(bound) or 0) + change
+                if count:
+                    self._bounds[bound] = count
+                else:
+                    del self._bounds[bound]
 
 
 class _SortedHome(Generic[Slot]):
