@@ -22,6 +22,10 @@ from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId
 
 
+#: Ranges of fewer messages are read batch by batch.
+SHORT_RANGE = 64
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """Messages of one lease, to be framed: runs of offsets, and the batches they stand in."""
@@ -49,8 +53,11 @@ class Decide(Protocol):
 class Route(Protocol):
     """Has the filter of a share judge some more of its log."""
 
-    async def __call__(self, share: Share, end: Offset) -> None:
-        """Afterwards `share.routed_to` is higher, or `end` and more."""
+    async def __call__(self, share: Share, end: Offset) -> int:
+        """Judge a stretch before `end`; return how many messages of it are wanted.
+
+        Nothing is judged when the share changes meanwhile; then ask again.
+        """
 
 
 class Feed:
@@ -210,10 +217,8 @@ class Feed:
         while share is not None and not self._is_closed():
             end = self._end(share.partition)
             ranges = share.plan(consumer, end, budget.messages)
-            while share.routed_to < end and _count(ranges) < budget.messages:
-                await self._route(share, end)
-                if self._is_closed():
-                    return None
+            if share.routed_to < end and _count(ranges) < budget.messages:
+                await self._route_some(share, end, budget.messages - _count(ranges))
                 ranges = share.plan(consumer, end, budget.messages)
             if not ranges:
                 return None
@@ -236,6 +241,11 @@ class Feed:
                 return None
         return None
 
+    async def _route_some(self, share: Share, end: Offset, wanted: int) -> None:
+        """Have the filter judge until it wants some more, or there is nothing more."""
+        while wanted > 0 and share.routed_to < end and not self._is_closed():
+            wanted -= await self._route(share, end)
+
     async def _read(self, share: Share, ranges: Sequence[Range], max_bytes: int) -> list[Batch]:
         """Batches that cover the front of `ranges`; at least the first offset is in them."""
         batches: list[Batch] = []
@@ -244,9 +254,9 @@ class Feed:
         for start, stop in ranges:
             position = max(start, covered)
             while position < stop and size_bytes <= max_bytes:
-                found = await self._log.read(
-                    share.partition, position, max_bytes=max(1, max_bytes - size_bytes)
-                )
+                # A short range is in one batch, mostly: what lies behind it may not be wanted.
+                most = 1 if stop - position < SHORT_RANGE else max(1, max_bytes - size_bytes)
+                found = await self._log.read(share.partition, position, max_bytes=most)
                 if not found:
                     break
                 for item in found:

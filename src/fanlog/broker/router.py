@@ -116,21 +116,26 @@ class Router:
             task = asyncio.get_running_loop().create_task(self._wake_matching(partition))
             self._tasks[partition] = task
 
-    async def route(self, share: Share, end: Offset) -> None:
-        """Have the filter of a share judge some more, up to `end`, which is committed."""
+    async def route(self, share: Share, end: Offset) -> int:
+        """Have the filter of a share judge some more, up to `end`, which is committed.
+
+        Returns how many messages of that it wants.
+        """
         routes = self._routes_on(share.partition)
         offset, settings = share.routed_to, share.settings
         segment = await routes.segment_at(offset, end)
         if segment is None:
             # Nothing there to judge: trimmed while this waited.
             share.route(end, BitMap64())
-            return
+            return 0
         self._use(share.partition, segment.start, segment.cost)
         stop = min(segment.end, end)
         wanted = await routes.wanted(segment, settings, offset, stop)
         # Both may have changed while the log was read; then the caller asks again.
-        if share.routed_to == offset and share.settings is settings:
-            share.route(stop, wanted)
+        if share.routed_to != offset or share.settings is not settings:
+            return 0
+        share.route(stop, wanted)
+        return len(wanted)
 
     async def route_all(self, share: Share, end: Offset) -> None:
         """Have the filter of a share judge everything before `end`."""

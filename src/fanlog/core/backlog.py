@@ -128,20 +128,21 @@ class Backlog:
         consumer: Credit,
     ) -> None:
         """Move what fits the answer from the backlog into `packer`."""
+        # Ranges and views both ascend, so one walk over the views is enough.
+        remaining = iter(views)
+        slots = next(remaining, None)
         for start, stop in self.plan(cursor, end, limit, consumer):
-            for slots in views:
-                if not slots.base_offset <= start < slots.end_offset:
-                    continue
+            while start < stop:
+                while slots is not None and slots.end_offset <= start:
+                    slots = next(remaining, None)
+                if slots is None or start < slots.base_offset:
+                    return
                 part_end = min(stop, slots.end_offset)
                 reached = packer.add(slots, start, part_end)
                 self._taken(start, reached)
                 if reached < part_end:
                     return
                 start = reached
-                if start == stop:
-                    break
-            if start < stop:
-                return
 
     def release(self, offsets: BitMap64) -> None:
         """Offsets that are free again: nacked, expired, or their back-off is over."""
