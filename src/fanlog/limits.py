@@ -84,8 +84,8 @@ ROUTES_COST_MAX = 1_000_000
 ROUTE_READ_BYTES_MAX = 1024 * 1024
 #: Earlier filters of one subscription that unacknowledged messages may still be judged by.
 FILTER_CHANGES_MAX = 100
-#: Messages judged in one sweep, for subscriptions that nobody reads.
-SWEEP_ROUTED_MAX = 100_000
+#: Stretches of the log judged in one sweep, for subscriptions that nobody reads.
+SWEEP_ROUTED_MAX = 10_000
 
 # Lists.
 PAGE_SIZE_DEFAULT = 100

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fanlog import limits
@@ -557,17 +558,19 @@ class Broker:
 
     async def _sweep_filtered(self) -> None:
         """Pass over what filters leave out also where nobody reads, so that the log can let go."""
-        left = limits.SWEEP_ROUTED_MAX
-        filtered = [share for share in self.hard.shares() if share.settings.is_filtered]
-        for share in filtered:
-            end = self.writer.end(share.partition)
-            while share.routed_to < end and left > 0:
-                before = share.routed_to
-                await self.router.route(share, end)
-                left -= share.routed_to - before
-            if self.hard.share(share.settings.id, share.partition) is share:
-                self.decide(share, share.settle_passed(), can_wait=True)
-        for subscription_id in {share.settings.id for share in filtered}:
+        filtered: defaultdict[PartitionId, list[Share]] = defaultdict(list)
+        for share in self.hard.shares():
+            if share.settings.is_filtered:
+                filtered[share.partition].append(share)
+        steps = limits.SWEEP_ROUTED_MAX
+        for shares in filtered.values():
+            steps = await self.router.catch_up(shares, steps=steps)
+            for share in shares:
+                passed = share.settle_passed()
+                if passed.records and self.hard.share(share.settings.id, share.partition) is share:
+                    self.decide(share, passed, can_wait=True)
+            await asyncio.sleep(0)
+        for subscription_id in {s.settings.id for shares in filtered.values() for s in shares}:
             await self.admin.forget_filters(subscription_id)
 
     async def _sleep(self, seconds: float) -> None:

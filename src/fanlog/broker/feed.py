@@ -21,7 +21,6 @@ from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId
 
-
 #: Ranges of fewer messages are read batch by batch.
 SHORT_RANGE = 64
 

@@ -9,9 +9,10 @@ as it goes. Soft state only.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pyroaring import BitMap64
 
@@ -26,6 +27,9 @@ from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId, Subscription
 
 log = logging.getLogger("fanlog.router")
+
+#: Stretches judged before others may use the loop.
+YIELD_STEPS = 10
 
 
 class Router:
@@ -46,8 +50,9 @@ class Router:
         # Segments of all partitions, least recently used first.
         self._used: OrderedDict[tuple[PartitionId, Offset], int] = OrderedDict()
         self._cost = 0
-        #: Feeds to wake, by partition and filter.
+        #: Feeds to wake, by partition and filter; and by which filter each of them is.
         self._feeds: defaultdict[PartitionId, dict[str, dict[Feed, None]]] = defaultdict(dict)
+        self._filters: dict[tuple[PartitionId, Feed], str] = {}
         #: Up to where new messages were judged for those who wait.
         self._woken_to: dict[PartitionId, Offset] = {}
         self._tasks: dict[PartitionId, asyncio.Task[None]] = {}
@@ -81,15 +86,16 @@ class Router:
         if not feeds:
             self._woken_to[share.partition] = self._end(share.partition)
         feeds.setdefault(share.settings.filter, {})[feed] = None
+        self._filters[share.partition, feed] = share.settings.filter
 
     def unwatch(self, feed: Feed, partition: PartitionId) -> None:
-        feeds = self._feeds.get(partition)
-        if feeds is None:
+        text = self._filters.pop((partition, feed), None)
+        if text is None:
             return
-        for text in [text for text, some in feeds.items() if feed in some]:
-            del feeds[text][feed]
-            if not feeds[text]:
-                del feeds[text]
+        feeds = self._feeds[partition]
+        del feeds[text][feed]
+        if not feeds[text]:
+            del feeds[text]
         if not feeds:
             del self._feeds[partition]
             del self._woken_to[partition]
@@ -101,6 +107,7 @@ class Router:
         self._used.clear()
         self._cost = 0
         self._feeds.clear()
+        self._filters.clear()
         self._woken_to.clear()
 
     async def stop(self) -> None:
@@ -142,6 +149,27 @@ class Router:
         while share.routed_to < end:
             await self.route(share, end)
             await asyncio.sleep(0)
+
+    async def catch_up(self, shares: Iterable[Share], *, steps: int) -> int:
+        """Have the filters of one partition judge what nobody has asked for yet.
+
+        Those furthest behind come first, so that all of them are there while a segment is.
+        Returns what is left of `steps`.
+        """
+        behind = [(share.routed_to, number, share) for number, share in enumerate(shares)]
+        heapq.heapify(behind)
+        while behind and steps > 0:
+            _, number, share = behind[0]
+            end = self._end(share.partition)
+            if share.routed_to >= end:
+                heapq.heappop(behind)
+                continue
+            await self.route(share, end)
+            heapq.heapreplace(behind, (share.routed_to, number, share))
+            steps -= 1
+            if steps % YIELD_STEPS == 0:
+                await asyncio.sleep(0)
+        return steps
 
     # Private.
 
