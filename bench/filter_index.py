@@ -14,7 +14,10 @@ Of the filters
 The widths shrink and the values multiply as filters do, so that about ten match a message however
 many there are. Attributes are parsed, a few messages before they are matched, as a server would;
 data is not looked at. Each figure is the median of some rounds in processor time, over messages
-that are never seen twice; what is found is checked against plain evaluation.
+that are never seen twice, and beside it that of the best round, which a busy machine disturbs less.
+What is found is checked against plain evaluation.
+
+A second table has 10,000 filters of one awkward shape each, and the time for one message.
 """
 
 from __future__ import annotations
@@ -26,11 +29,12 @@ import statistics
 import sys
 import time
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from bench import machine
 from fanlog.routing.candidate import Candidate
-from fanlog.routing.filter_ast import And, Attribute, Compare, Filter, Op, Prefix
+from fanlog.routing.filter_ast import And, Attribute, Compare, Filter, Glob, Op, Or, Prefix
 from fanlog.routing.filter_compile import compile_filter
 from fanlog.routing.filter_index import FilterIndex
 
@@ -40,8 +44,10 @@ RATE_MIN = 150_000
 SLOWDOWN_MAX = 2.0
 MESSAGES = 20_000
 BATCH = 200
-ROUNDS = 5
+ROUNDS = 7
 CHECKED = 5
+AWKWARD = 10_000
+AWKWARD_ROUNDS = 21
 SEED = 7
 
 NAMES = ("tenant", "kind", "region", "user")
@@ -94,8 +100,18 @@ def _range(place: int, count: int, chance: random.Random) -> Filter:
     return And((Compare(price, Op.GE, low), Compare(price, Op.LT, high)))
 
 
-def measure(count: int) -> tuple[float, float, float, float]:
-    """Give messages per second, matches per message, seconds to add a filter, and bytes for it."""
+@dataclass(frozen=True, slots=True)
+class Measured:
+    rate: float
+    rate_best: float
+    matches: float
+    add_s: float
+    remove_s: float
+    bytes_each: float
+
+
+def measure(count: int) -> Measured:
+    """Measure an index of so many filters, and check it."""
     chance = random.Random(SEED)
     trees = filters(count, chance)
     index = FilterIndex[int]()
@@ -108,9 +124,19 @@ def measure(count: int) -> tuple[float, float, float, float]:
     gc.freeze()
     rounds = [_round(index, count, chance) for _ in range(ROUNDS)]
     gc.unfreeze()
-    rate = MESSAGES / statistics.median(spent_s for spent_s, _ in rounds)
-    matches = sum(matched for _, matched in rounds) / MESSAGES / ROUNDS
-    return rate, matches, add_s, _bytes_each(trees)
+    started = time.process_time()
+    for id_ in range(count):
+        index.remove(id_)
+    remove_s = (time.process_time() - started) / count
+    spent_s = [spent for spent, _ in rounds]
+    return Measured(
+        rate=MESSAGES / statistics.median(spent_s),
+        rate_best=MESSAGES / min(spent_s),
+        matches=sum(matched for _, matched in rounds) / MESSAGES / ROUNDS,
+        add_s=add_s,
+        remove_s=remove_s,
+        bytes_each=_bytes_each(trees),
+    )
 
 
 def _round(index: FilterIndex[int], count: int, chance: random.Random) -> tuple[float, int]:
@@ -143,28 +169,99 @@ def _bytes_each(trees: Sequence[Filter]) -> float:
     return taken / len(trees)
 
 
+def awkward() -> Iterator[tuple[str, Iterable[Filter], Candidate]]:
+    """Give shapes of filters that an index might be bad at, and a message for each."""
+    a, b, n = Attribute("a"), Attribute("b"), Attribute("n")
+    everywhere = range(AWKWARD)
+    same = Compare(a, Op.EQ, "v")
+    message = Candidate({"a": "v", "b": "w", "n": "5000.5"})
+    yield "all the same, all match", (same for _ in everywhere), message
+    yield "thresholds, all match", (Compare(n, Op.GE, -i) for i in everywhere), message
+    yield "thresholds, half match", (Compare(n, Op.GE, i) for i in everywhere), message
+    yield (
+        "nested intervals, half match",
+        (_interval(n, i, 2e4 - i) for i in everywhere),
+        message,
+    )
+    yield "intervals in a row, one matches", (_interval(n, i, i + 1) for i in everywhere), message
+    yield (
+        "an equality that all share, and an interval",
+        (And((same, *_interval(n, i, i + 1).children)) for i in everywhere),
+        message,
+    )
+    yield (
+        "an AND of two intervals, one of which all share",
+        (
+            And((*_interval(b, "a", "z").children, *_interval(n, i, i + 1).children))
+            for i in everywhere
+        ),
+        message,
+    )
+    yield (
+        "an AND of two overlapping intervals: one look-up, the rest run",
+        (
+            And((*_interval(b, "a", f"z{i}").children, *_interval(n, i, i + 1).children))
+            for i in everywhere
+        ),
+        message,
+    )
+    yield (
+        "an OR of two equalities",
+        (Or((Compare(a, Op.EQ, f"{i}"), Compare(b, Op.EQ, f"{i}"))) for i in everywhere),
+        message,
+    )
+    yield (
+        "inequalities, all match: run one by one",
+        (Compare(a, Op.NE, f"{i}") for i in everywhere),
+        message,
+    )
+    yield (
+        "suffixes, none match: run one by one",
+        (Glob(a, ("", f"{i}")) for i in everywhere),
+        message,
+    )
+
+
+def _interval(field: Attribute, low: float | str, high: float | str) -> And:
+    return And((Compare(field, Op.GE, low), Compare(field, Op.LT, high)))
+
+
+def print_awkward() -> None:
+    print(f"\n   us each  matches  {AWKWARD:,} filters")
+    for name, trees, message in awkward():
+        index = FilterIndex[int]()
+        for id_, tree in enumerate(trees):
+            index.add(id_, tree)
+        times_s = []
+        for _ in range(AWKWARD_ROUNDS):
+            started = time.process_time()
+            matches = len(index.match(message))
+            times_s.append(time.process_time() - started)
+        print(f"{statistics.median(times_s) * 1e6:>10,.1f} {matches:>8,}  {name}")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.filter_index", description=__doc__)
     parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, metavar="N")
     options = parser.parse_args(arguments)
-    print("   filters   messages/s  us each  matches  add us  B each")
+    print("   filters  messages/s     best  us each  matches  add us  remove us  bytes each")
     rates = {}
     for count in options.counts:
-        rate, matches, add_s, bytes_each = measure(count)
-        rates[count] = rate
+        found = measure(count)
+        rates[count] = found.rate
         print(
-            f"{count:>10,} {rate:>12,.0f} {1e6 / rate:>8.2f} {matches:>8.1f}"
-            f" {add_s * 1e6:>7.1f} {bytes_each:>7,.0f}"
+            f"{count:>10,} {found.rate:>11,.0f} {found.rate_best:>8,.0f} {1e6 / found.rate:>8.2f}"
+            f" {found.matches:>8.1f} {found.add_s * 1e6:>7.1f} {found.remove_s * 1e6:>10.1f}"
+            f" {found.bytes_each:>11,.0f}"
         )
     if 10_000 in rates:
-        print(f"must reach {RATE_MIN:,}/s with 10,000: {_said(rates[10_000] >= RATE_MIN)}")
+        print(f"{RATE_MIN:,}/s with 10,000: {_said(rates[10_000] >= RATE_MIN)}")
     if {10_000, 100_000} <= rates.keys():
         slowdown = rates[10_000] / rates[100_000]
-        print(
-            f"100,000 at most {SLOWDOWN_MAX:.0f} times slower, is {slowdown:.2f}:"
-            f" {_said(slowdown <= SLOWDOWN_MAX)}"
-        )
-    print(f"load average {machine.load():.2f}")
+        reached = _said(slowdown <= SLOWDOWN_MAX)
+        print(f"100,000 at most {SLOWDOWN_MAX:.0f} times slower, is {slowdown:.2f}: {reached}")
+    print_awkward()
+    print(f"\nload average {machine.load():.2f}")
     return 0
 
 

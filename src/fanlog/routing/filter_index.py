@@ -101,21 +101,21 @@ class FilterIndex(Generic[Id]):
         nodes = [self._root]
         for node in nodes:
             if node.ends:
-                for group in node.ends:
-                    ids += group.ids
+                for more in node.ends.values():
+                    ids += more
             if node.again:
                 again += node.again
             if node.tests:
                 for posting, test in node.tests.items():
                     if test(candidate):
                         if posting.is_only:
-                            ids += posting.group.ids
+                            ids += posting.ids
                         else:
                             again.append(posting.group)
             if node.is_split:
                 for slot in node.found_by(candidate):
-                    if type(slot) is Group:
-                        ids += slot.ids
+                    if type(slot) is list:
+                        ids += slot
                     else:
                         nodes.append(slot)
         if again:

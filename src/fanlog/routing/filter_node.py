@@ -34,6 +34,7 @@ class Group:
     def __init__(self, key: object, tree: Filter) -> None:
         self.key = key
         self.tree = tree
+        #: One list for good, because the tables hold it too.
         self.ids: list[Any] = []
         #: Where each id is in `ids`, once there are many and one was removed.
         self.places: dict[Any, int] | None = None
@@ -43,10 +44,11 @@ class Group:
 class Posting:
     """One conjunction of a group's filter."""
 
-    __slots__ = ("group", "is_only", "rest", "steps")
+    __slots__ = ("group", "ids", "is_only", "rest", "steps")
 
     def __init__(self, group: Group, conjunction: Conjunction, *, is_only: bool) -> None:
         self.group = group
+        self.ids = group.ids
         self.steps = conjunction.steps
         self.rest = conjunction.rest
         #: Whether a message that meets it cannot meet another one of the same group.
@@ -59,7 +61,9 @@ class Posting:
         return compile_filter(left[0] if len(left) == 1 else And(tuple(left)))
 
 
-Slot = Any  # Group | Node, spelled so because tables of both are all over the hot path.
+#: What a table has under a key: the list of a group's ids, if coming there is all that a message
+#: needs to pass its filter and nothing else is filed there; otherwise a `Node`.
+Slot = Any
 
 
 class FieldTables:
@@ -172,8 +176,9 @@ class Node:
         #: Whether conjunctions with further steps are filed in tables, or wait among the tests.
         self.is_split = is_split
         self.waiting_count = 0
-        #: Groups passed by coming here; those that may be passed elsewhere too are in `again`.
-        self.ends: dict[Group, None] | None = None
+        #: Ids of groups passed by coming here, under the identities of their lists; groups that may
+        #: be passed elsewhere too are in `again`.
+        self.ends: dict[int, list[Any]] | None = None
         self.again: dict[Group, None] | None = None
         self.tests: dict[Posting, Test] | None = None
         #: Equality of attributes, by key and value: the commonest test has one table for all.
@@ -197,7 +202,7 @@ class Node:
             self._insert_test(posting)
         elif posting.is_only:
             self.ends = self.ends or {}
-            self.ends[posting.group] = None
+            self.ends[id(posting.ids)] = posting.ids
         else:
             self.again = self.again or {}
             self.again[posting.group] = None
@@ -211,7 +216,7 @@ class Node:
             self._remove_step(posting)
         elif posting.is_only:
             assert self.ends is not None
-            del self.ends[posting.group]
+            del self.ends[id(posting.ids)]
         else:
             assert self.again is not None
             # Two conjunctions of a group may be the same one.
@@ -260,12 +265,12 @@ class Node:
         for key in _keys(step):
             slot = table.get(key)
             if slot is None and self._is_last(posting):
-                table[key] = posting.group
+                table[key] = posting.ids
                 continue
             if type(slot) is not Node:
                 node = Node(self.depth + 1)
                 if slot is not None:
-                    node.ends = {slot: None}
+                    node.ends = {id(slot): slot}
                 table[key] = slot = node
             slot.insert(posting)
 
@@ -293,7 +298,7 @@ class Node:
                 if not slot.is_empty:
                     continue
             else:
-                assert slot is posting.group
+                assert slot is posting.ids
             del table[key]
         self._drop_if_empty(step.field)
 

@@ -138,11 +138,9 @@ class SortedTable(Generic[Slot]):
         chunk = bisect_left(self._firsts, bound) - 1
         if chunk < 0:
             return []
-        last = self._slots[chunk][: bisect_left(self._keys[chunk], bound)]
-        if not chunk:
-            return last
-        found = [slot for slots in self._slots[:chunk] for slot in slots]
-        found += last
+        found = self._slots[chunk][: bisect_left(self._keys[chunk], bound)]
+        for slots in self._slots[:chunk]:
+            found += slots
         return found
 
     def since(self, bound: Bound) -> list[Slot]:
@@ -154,13 +152,6 @@ class SortedTable(Generic[Slot]):
         for slots in self._slots[chunk + 1 :]:
             found += slots
         return found
-
-    def items(self) -> list[tuple[Bound, Slot]]:
-        return [
-            pair
-            for keys, slots in zip(self._keys, self._slots, strict=True)
-            for pair in zip(keys, slots, strict=True)
-        ]
 
     def _find(self, key: Bound) -> tuple[int, int, bool]:
         if not self._keys:
