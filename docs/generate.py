@@ -87,7 +87,7 @@ def cli_page() -> str:
         if options:
             lines += ["", "| option | |", "| --- | --- |"]
         for option in options:
-            names = ", ".join(f"`{name}`" for name in option.opts)
+            names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
             lines.append(f"| {names} | {' '.join((option.help or '').split())} |")
     return "\n".join(lines) + "\n"
 

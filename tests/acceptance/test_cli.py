@@ -112,6 +112,51 @@ def test_dead_letter_auto_makes_a_topic_and_a_subscription(served):
     assert made["dead_letter_policy"]["max_delivery_attempts"] == 6
 
 
+def test_a_pattern_and_a_filter(served):
+    served.run("topic", "create", "orders.eu.created")
+    shown = served.run(
+        "sub",
+        "create",
+        "large",
+        "--topic",
+        "orders.*.created",
+        "--filter",
+        "payload.amount >= 1000",
+    )
+    assert shown.stdout == (
+        "created subscription projects/fanlog/subscriptions/large"
+        " on projects/fanlog/topics/orders.*.created\n"
+    )
+    # A topic that comes later joins.
+    served.run("topic", "create", "orders.us.created")
+    for topic in ("orders.eu.created", "orders.us.created"):
+        served.run("publish", topic, "-", stdin='{"amount": 1500}\n{"amount": 15}\nnone\n')
+    pulled = served.lines("pull", "large", "--ack")
+    assert data_of(pulled) == ['{"amount": 1500}'] * 2
+    assert sorted(line["attributes"]["fanlog-topic"].rpartition("/")[2] for line in pulled) == [
+        "orders.eu.created",
+        "orders.us.created",
+    ]
+    [large] = served.lines("sub", "describe", "large")
+    assert large["filter"] == "payload.amount >= 1000"
+    assert "payload.amount >= 1000" in served.run("sub", "list").stdout
+
+    served.run("sub", "update", "large", "--filter", "payload.amount < 1000")
+    served.run("publish", "orders.eu.created", "-", stdin='{"amount": 1500}\n{"amount": 15}\n')
+    assert data_of(served.lines("pull", "large", "--ack")) == ['{"amount": 15}']
+    [large] = served.lines("sub", "update", "large", "--no-filter")
+    assert "filter" not in large
+    served.run("publish", "orders.eu.created", "anything")
+    assert data_of(served.lines("pull", "large", "--ack")) == ["anything"]
+
+
+def test_a_pattern_that_looks_as_if_it_matched_gets_a_hint(served):
+    served.run("topic", "create", "OrderPlaced")
+    made = served.run("sub", "create", "audit", "--topic", "Order.*")
+    assert made.stdout.startswith("created subscription ")
+    assert made.stderr.startswith("hint: 'Order.*' matches no topic yet")
+
+
 def test_seek_there_and_back(served):
     served.run("topic", "create", "orders")
     served.run("sub", "create", "billing", "--topic", "orders", "--retain-acked")
@@ -158,6 +203,12 @@ class TestMistakes:
         )
         assert "10" in message
         assert "600" in message
+
+    def test_filter(self, billing):
+        refused = self.sentence(
+            billing, "sub", "create", "audit", "--topic", "orders", "--filter", "a == 1"
+        )
+        assert "at column 3" in refused
 
     def test_second_server_on_the_folder(self, served):
         message = self.sentence(served, "serve", *PORTS, "--data-dir", served.data_dir)

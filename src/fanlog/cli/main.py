@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fanlog.cli import folder, messages, serve, subscriptions, topics
+from fanlog.cli import filters, folder, messages, serve, subscriptions, topics
 from fanlog.cli.output import note
 from fanlog.errors import FanlogError
 
@@ -39,6 +39,7 @@ app.add_typer(topics.app, name="topic")
 app.add_typer(subscriptions.app, name="sub")
 app.command()(messages.publish)
 app.command()(messages.pull)
+app.command("filter")(filters.check)
 app.command()(folder.doctor)
 app.command()(folder.backup)
 app.command()(folder.restore)

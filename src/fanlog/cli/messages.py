@@ -38,10 +38,7 @@ def publish(
             help="The message, or - for standard input: one message per line, empty lines skipped.",
         ),
     ] = None,
-    attr: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="An attribute; may be given many times."),
-    ] = None,
+    attr: options.Attributes = None,
     key: Annotated[str, typer.Option(help="The ordering key.")] = "",
     file: Annotated[
         Path | None, typer.Option(help="Publish the content of a file as one message.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fanlog import names
+from fanlog.cli.output import note, printable
 from fanlog.config import PROJECT_DEFAULT
 from fanlog.errors import InvalidArgument
 
@@ -32,6 +33,10 @@ Project = Annotated[
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="One JSON object per line, for machines to read.")
+]
+Attributes = Annotated[
+    list[str] | None,
+    typer.Option("--attr", metavar="KEY=VALUE", help="An attribute; may be given many times."),
 ]
 Labels = Annotated[
     list[str] | None,
@@ -55,13 +60,19 @@ def connect(endpoint: str | None) -> Client:
     """Make a client. Imported here and not above: `fanlog --help` need not wait for gRPC."""
     from fanlog.client import Client
 
-    return Client(endpoint)
+    return Client(endpoint, on_hint=lambda hint: note(f"hint: {printable(hint)}"))
 
 
 def topic(name: str, project: str) -> str:
     """Give the full name of a topic that may be given short."""
     full = name if "/" in name else names.topic_name(project, name)
     return str(names.parse_topic(full))
+
+
+def topic_or_pattern(name: str, project: str) -> str:
+    """Give the full name of a topic, or of a pattern of topics, that may be given short."""
+    full = name if "/" in name else names.topic_name(project, name)
+    return str(names.parse_topic_or_pattern(full))
 
 
 def subscription(name: str, project: str) -> str:

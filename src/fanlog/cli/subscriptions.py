@@ -1,4 +1,4 @@
-"""`fanlog sub`: create, list, describe, delete, seek."""
+"""`fanlog sub`: create, list, describe, update, delete, seek."""
 
 from __future__ import annotations
 
@@ -11,10 +11,33 @@ from fanlog.cli import options
 from fanlog.cli.output import Output, resource
 from fanlog.errors import InvalidArgument
 
-app = typer.Typer(no_args_is_help=True, help="Create, list, describe, delete, seek subscriptions.")
+app = typer.Typer(
+    no_args_is_help=True, help="Create, list, describe, update, delete and seek subscriptions."
+)
 
 Subscription = Annotated[
     str, typer.Argument(metavar="SUB", help="A subscription: short or full name.")
+]
+AckDeadline = Annotated[
+    str | None, typer.Option(help="Time to acknowledge a message: 10s to 600s.")
+]
+Retention = Annotated[
+    str | None, typer.Option(help="Keep unacknowledged messages this long: 10m to 31d.")
+]
+MaxAttempts = Annotated[
+    int | None, typer.Option(help="Deliveries before a message is dead-lettered: 1 to 100.")
+]
+MinBackoff = Annotated[
+    str | None, typer.Option(help="Wait before the first redelivery: 0s to 600s.")
+]
+MaxBackoff = Annotated[
+    str | None, typer.Option(help="Longest wait before a redelivery: 0s to 600s.")
+]
+Expiration = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME|never", help="Delete the subscription when idle this long: 1d or more."
+    ),
 ]
 
 #: Later than any message: a seek there acknowledges all. (Protobuf's last whole second.)
@@ -24,13 +47,24 @@ _END_S = 253_402_300_799
 @app.command()
 def create(
     subscription: Subscription,
-    topic: Annotated[str, typer.Option(help="The topic to subscribe to: short or full name.")],
-    ack_deadline: Annotated[
-        str | None, typer.Option(help="Time to acknowledge a message: 10s to 600s.")
+    topic: Annotated[
+        str,
+        typer.Option(
+            metavar="TOPIC|PATTERN",
+            help="The topic to subscribe to, short or full name; or all that match a pattern,"
+            " such as 'orders.*.created' or 'orders.#'.",
+        ),
+    ],
+    filter_: Annotated[
+        str | None,
+        typer.Option(
+            "--filter",
+            metavar="EXPR",
+            help="Only messages that match, such as 'event=order.* AND region=us-*'.",
+        ),
     ] = None,
-    retention: Annotated[
-        str | None, typer.Option(help="Keep unacknowledged messages this long: 10m to 31d.")
-    ] = None,
+    ack_deadline: AckDeadline = None,
+    retention: Retention = None,
     retain_acked: Annotated[
         bool, typer.Option("--retain-acked", help="Keep acknowledged messages too, to seek back.")
     ] = False,
@@ -51,21 +85,10 @@ def create(
             help="Where messages go that failed too often; auto makes a topic and subscription.",
         ),
     ] = None,
-    max_attempts: Annotated[
-        int | None, typer.Option(help="Deliveries before a message is dead-lettered: 1 to 100.")
-    ] = None,
-    min_backoff: Annotated[
-        str | None, typer.Option(help="Wait before the first redelivery: 0s to 600s.")
-    ] = None,
-    max_backoff: Annotated[
-        str | None, typer.Option(help="Longest wait before a redelivery: 0s to 600s.")
-    ] = None,
-    expiration: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME|never", help="Delete the subscription when idle this long: 1d or more."
-        ),
-    ] = None,
+    max_attempts: MaxAttempts = None,
+    min_backoff: MinBackoff = None,
+    max_backoff: MaxBackoff = None,
+    expiration: Expiration = None,
     start: Annotated[
         str | None,
         typer.Option(
@@ -79,12 +102,13 @@ def create(
     endpoint: options.Endpoint = None,
     json: options.Json = False,
 ) -> None:
-    """Create a subscription."""
+    """Create a subscription on a topic, or on all topics that match a pattern."""
     from fanlog.client import types
 
     request = types.Subscription(
         name=options.subscription(subscription, project),
-        topic=options.topic(topic, project),
+        topic=options.topic_or_pattern(topic, project),
+        filter=filter_,
         retain_acked_messages=retain_acked,
         enable_message_ordering=ordering or strict_order,
         enable_exactly_once_delivery=exactly_once,
@@ -103,10 +127,7 @@ def create(
     if max_backoff is not None:
         _set(request.retry_policy.maximum_backoff, max_backoff, "--max-backoff")
     if expiration is not None:
-        # A policy without a time to live says never; no policy at all says the default.
-        request.expiration_policy.SetInParent()
-        if expiration != "never":
-            _set(request.expiration_policy.ttl, expiration, "--expiration")
+        _set_expiration(request, expiration)
     _set_dead_letter(request, dead_letter, max_attempts, project)
 
     with options.connect(endpoint) as client:
@@ -131,7 +152,7 @@ def list_(
             output.rows(["name"], ({"name": name} for name in found))
         else:
             listed = map(resource, client.list_subscriptions(names.project_name(project)))
-            output.rows(["name", "topic", "ack_deadline_seconds", "labels"], listed)
+            output.rows(["name", "topic", "filter", "ack_deadline_seconds", "labels"], listed)
 
 
 @app.command()
@@ -148,6 +169,104 @@ def describe(
     if not json and fields.get("expiration_policy") == {}:
         fields["expiration_policy"] = "never"
     Output(is_json=json).fields(fields)
+
+
+@app.command()
+def update(
+    subscription: Subscription,
+    filter_: Annotated[
+        str | None,
+        typer.Option(
+            "--filter", metavar="EXPR", help="Of what is published from now on, only what matches."
+        ),
+    ] = None,
+    no_filter: Annotated[
+        bool, typer.Option("--no-filter", help="Everything that is published from now on.")
+    ] = False,
+    ack_deadline: AckDeadline = None,
+    retention: Retention = None,
+    retain_acked: Annotated[
+        bool | None,
+        typer.Option(
+            "--retain-acked/--no-retain-acked",
+            help="Keep acknowledged messages too, to seek back, or not.",
+        ),
+    ] = None,
+    exactly_once: Annotated[
+        bool | None,
+        typer.Option(
+            "--exactly-once/--no-exactly-once",
+            help="Confirmed acks, no second delivery, or at least once.",
+        ),
+    ] = None,
+    dead_letter: Annotated[
+        str | None,
+        typer.Option(metavar="TOPIC", help="Where messages go that failed too often."),
+    ] = None,
+    no_dead_letter: Annotated[
+        bool, typer.Option("--no-dead-letter", help="Deliver messages however often they failed.")
+    ] = False,
+    max_attempts: MaxAttempts = None,
+    min_backoff: MinBackoff = None,
+    max_backoff: MaxBackoff = None,
+    no_backoff: Annotated[
+        bool, typer.Option("--no-backoff", help="Redeliver at once, without any wait.")
+    ] = False,
+    expiration: Expiration = None,
+    project: options.Project = options.PROJECT,
+    endpoint: options.Endpoint = None,
+    json: options.Json = False,
+) -> None:
+    """Change a subscription; what is not named stays as it is."""
+    from fanlog.client import types
+
+    if filter_ is not None and no_filter:
+        raise InvalidArgument("give --filter or --no-filter, not both")
+    if no_dead_letter and (dead_letter is not None or max_attempts is not None):
+        raise InvalidArgument("--no-dead-letter leaves nothing for --dead-letter, --max-attempts")
+    if no_backoff and (min_backoff is not None or max_backoff is not None):
+        raise InvalidArgument("--no-backoff leaves nothing for --min-backoff, --max-backoff")
+    changed = types.Subscription(
+        name=options.subscription(subscription, project),
+        filter=filter_,
+        retain_acked_messages=retain_acked,
+        enable_exactly_once_delivery=exactly_once,
+    )
+    if ack_deadline is not None:
+        changed.ack_deadline_seconds = _whole_s(ack_deadline, "--ack-deadline")
+    if retention is not None:
+        _set(changed.message_retention_duration, retention, "--retention")
+    if dead_letter is not None:
+        changed.dead_letter_policy.dead_letter_topic = options.topic(dead_letter, project)
+    if max_attempts is not None:
+        changed.dead_letter_policy.max_delivery_attempts = max_attempts
+    if min_backoff is not None:
+        _set(changed.retry_policy.minimum_backoff, min_backoff, "--min-backoff")
+    if max_backoff is not None:
+        _set(changed.retry_policy.maximum_backoff, max_backoff, "--max-backoff")
+    if expiration is not None:
+        _set_expiration(changed, expiration)
+    is_named = {
+        "filter": filter_ is not None or no_filter,
+        "ack_deadline_seconds": ack_deadline is not None,
+        "message_retention_duration": retention is not None,
+        "retain_acked_messages": retain_acked is not None,
+        "enable_exactly_once_delivery": exactly_once is not None,
+        "dead_letter_policy": no_dead_letter,
+        # The topic first: attempts alone need a policy that is there.
+        "dead_letter_policy.dead_letter_topic": dead_letter is not None,
+        "dead_letter_policy.max_delivery_attempts": max_attempts is not None,
+        "retry_policy": no_backoff,
+        "retry_policy.minimum_backoff": min_backoff is not None,
+        "retry_policy.maximum_backoff": max_backoff is not None,
+        "expiration_policy": expiration is not None,
+    }
+    paths = [path for path, is_path_named in is_named.items() if is_path_named]
+    if not paths:
+        raise InvalidArgument("say what to change, such as --filter; see --help")
+    with options.connect(endpoint) as client:
+        updated = client.update_subscription(changed, paths)
+    Output(is_json=json).done(f"updated subscription {updated.name}", resource(updated))
 
 
 @app.command()
@@ -214,6 +333,13 @@ def _whole_s(text: str, option: str) -> int:
             f"{option} {text!r} is longer than the {limits.ACK_DEADLINE_S_MAX} seconds allowed"
         )
     return int(seconds)
+
+
+def _set_expiration(request: Any, text: str) -> None:
+    # A policy without a time to live says never; no policy at all says the default.
+    request.expiration_policy.SetInParent()
+    if text != "never":
+        _set(request.expiration_policy.ttl, text, "--expiration")
 
 
 def _start(text: str) -> str:

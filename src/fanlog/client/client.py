@@ -8,12 +8,12 @@ knows whether that is wise.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import grpc
-from google.protobuf import empty_pb2, timestamp_pb2
+from google.protobuf import empty_pb2, field_mask_pb2, timestamp_pb2
 
 from fanlog.errors import FanlogError
 from fanlog.wire import types
@@ -23,6 +23,8 @@ ENDPOINT_DEFAULT = "127.0.0.1:8085"
 ENDPOINT_VARIABLE = "PUBSUB_EMULATOR_HOST"
 TIMEOUT_S_DEFAULT = 30.0
 
+#: Trailing metadata in which the server says something about a call that went well.
+_HINT_METADATA = "fanlog-hint"
 _PAGE_SIZE = 1_000
 #: How gRPC begins the details of a call that never reached a server.
 _UNREACHED = ("failed to connect", "connection refused", "dns resolution failed", "name resolution")
@@ -41,13 +43,22 @@ class CallFailed(FanlogError):
 
 
 class Client:
-    """One connection to one server. Safe to share between threads. Close it, or use `with`."""
+    """One connection to one server. Safe to share between threads. Close it, or use `with`.
+
+    `on_hint` is called, in the caller's thread, with what the server says about a call that went
+    well but may not be what was meant, such as a pattern that matches no topic.
+    """
 
     def __init__(
-        self, endpoint: str | None = None, *, timeout_s: float = TIMEOUT_S_DEFAULT
+        self,
+        endpoint: str | None = None,
+        *,
+        timeout_s: float = TIMEOUT_S_DEFAULT,
+        on_hint: Callable[[str], None] | None = None,
     ) -> None:
         self.endpoint = endpoint or os.environ.get(ENDPOINT_VARIABLE) or ENDPOINT_DEFAULT
         self._timeout_s = timeout_s
+        self._on_hint = on_hint
         # A single message may be larger than gRPC's default limit of 4 MiB.
         self._channel = grpc.insecure_channel(
             self.endpoint,
@@ -109,6 +120,13 @@ class Client:
         request = types.GetSubscriptionRequest(subscription=name)
         return self._call("Subscriber/GetSubscription", request, types.Subscription)
 
+    def update_subscription(self, subscription: Any, paths: Sequence[str]) -> Any:
+        """Change the fields that `paths` name, as the API spells them, and give it as it is now."""
+        request = types.UpdateSubscriptionRequest(
+            subscription=subscription, update_mask=field_mask_pb2.FieldMask(paths=paths)
+        )
+        return self._call("Subscriber/UpdateSubscription", request, types.Subscription)
+
     def delete_subscription(self, name: str) -> None:
         request = types.DeleteSubscriptionRequest(subscription=name)
         self._call("Subscriber/DeleteSubscription", request, empty_pb2.Empty)
@@ -168,9 +186,14 @@ class Client:
         )
         timeout_s = timeout_s or self._timeout_s
         try:
-            return call(request, timeout=timeout_s)
+            reply, done = call.with_call(request, timeout=timeout_s)
         except grpc.RpcError as error:
             raise self._failure(error, timeout_s) from error
+        if self._on_hint is not None:
+            for key, value in done.trailing_metadata() or ():
+                if key == _HINT_METADATA:
+                    self._on_hint(str(value))
+        return reply
 
     def _failure(self, error: Any, timeout_s: float) -> CallFailed:
         status = error.code().name

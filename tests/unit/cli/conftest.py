@@ -12,6 +12,7 @@ import pytest
 from google.protobuf import empty_pb2
 from typer.testing import CliRunner
 
+from fanlog import names
 from fanlog.cli.main import app
 from fanlog.wire import types
 
@@ -27,6 +28,8 @@ class FakeServer:
         self.answers: list[list[Any]] = []
         #: (status, details) that every call is refused with.
         self.refusal: tuple[grpc.StatusCode, str] | None = None
+        #: What is said about every call that goes well.
+        self.hint = ""
         self.endpoint = ""
 
     def last(self, kind: Any) -> Any:
@@ -59,6 +62,10 @@ class FakeServer:
                     self.subscriptions, request.subscription, context
                 ),
             ),
+            "Subscriber/UpdateSubscription": (
+                types.UpdateSubscriptionRequest,
+                lambda request, context: request.subscription,
+            ),
             "Subscriber/DeleteSubscription": (
                 types.DeleteSubscriptionRequest,
                 lambda request, context: empty_pb2.Empty(),
@@ -90,6 +97,8 @@ class FakeServer:
             self.requests.append(request)
             if self.refusal is not None:
                 context.abort(*self.refusal)
+            if self.hint:
+                context.set_trailing_metadata((("fanlog-hint", self.hint),))
             return verb(request, context)
 
         return handle
@@ -120,7 +129,8 @@ class FakeServer:
         return reply
 
     def _create_subscription(self, request: Any, context: Any) -> Any:
-        self._find(self.topics, request.topic, context)
+        if not names.is_pattern(request.topic):
+            self._find(self.topics, request.topic, context)
         self.subscriptions[request.name] = request
         return request
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import grpc
 import pytest
 
+from fanlog.cli.output import resource
 from fanlog.wire import types
 
 
@@ -26,6 +28,7 @@ def test_create_says_only_what_was_said(shell, server, orders):
 def test_create_with_everything(shell, server, orders):
     shell.run(
         "sub", "create", "billing", "--topic", orders,
+        "--filter", "event=order.*",
         "--ack-deadline", "1m",
         "--retention", "2d",
         "--retain-acked",
@@ -40,6 +43,7 @@ def test_create_with_everything(shell, server, orders):
         "--start", "earliest",
     )  # fmt: skip
     sent = server.last(types.Subscription)
+    assert sent.filter == "event=order.*"
     assert sent.ack_deadline_seconds == 60
     assert sent.message_retention_duration.seconds == 172_800
     assert sent.retain_acked_messages
@@ -76,6 +80,26 @@ def test_never_expires(shell, server, orders):
     assert shell.lines("sub", "describe", "billing")[0]["expiration_policy"] == {}
 
 
+def test_a_pattern_stands_where_a_topic_does(shell, server):
+    shell.run("sub", "create", "billing", "--topic", "orders.*.#", "--filter", "-a=1")
+    sent = server.last(types.Subscription)
+    assert sent.topic == "projects/fanlog/topics/orders.*.#"
+    assert sent.filter == "-a=1"
+    for command in (["list"], ["describe", "billing"]):
+        [shown] = shell.lines("sub", *command)
+        assert (shown["topic"], shown["filter"]) == (sent.topic, sent.filter)
+        assert "orders.*.#  " in shell.run("sub", *command).replace("\n", "  ")
+        assert "-a=1" in shell.run("sub", *command)
+
+
+def test_a_hint_is_said_beside_the_result(shell, server):
+    server.hint = "'Order.*' matches no topic yet"
+    assert shell.lines("sub", "create", "billing", "--topic", "Order.*")
+    assert shell.stderr == f"hint: {server.hint}\n"
+    server.refusal = grpc.StatusCode.INTERNAL, "no"
+    assert "hint" not in shell.refusal("sub", "create", "billing", "--topic", "Order.*")
+
+
 def test_start_at_a_time_is_rfc_3339_in_utc(shell, server, orders):
     shell.run("sub", "create", "aaa", "--topic", orders, "--start", "2025-01-31T13:00:00+01:00")
     assert server.last(types.Subscription).labels["fanlog-start"] == "2025-01-31T12:00:00.000000Z"
@@ -102,6 +126,76 @@ def test_delete(shell, server):
     shell.run("sub", "delete", "billing")
     request = server.last(types.DeleteSubscriptionRequest)
     assert request.subscription == "projects/fanlog/subscriptions/billing"
+
+
+class TestUpdate:
+    def update(self, shell, server, *options: str) -> tuple[dict[str, object], list[str]]:
+        shell.run("sub", "update", "billing", *options)
+        request = server.last(types.UpdateSubscriptionRequest)
+        fields = resource(request.subscription)
+        assert fields.pop("name") == "projects/fanlog/subscriptions/billing"
+        return fields, list(request.update_mask.paths)
+
+    def test_only_what_is_named(self, shell, server):
+        assert self.update(shell, server, "--filter", "a=1") == ({"filter": "a=1"}, ["filter"])
+        assert self.update(shell, server, "--no-filter") == ({}, ["filter"])
+        assert self.update(shell, server, "--no-retain-acked") == ({}, ["retain_acked_messages"])
+        assert self.update(shell, server, "--no-dead-letter") == ({}, ["dead_letter_policy"])
+        assert self.update(shell, server, "--no-backoff") == ({}, ["retry_policy"])
+
+    def test_everything(self, shell, server):
+        fields, paths = self.update(
+            shell, server,
+            "--filter", "a=1",
+            "--ack-deadline", "60s",
+            "--retention", "1d",
+            "--retain-acked",
+            "--exactly-once",
+            "--dead-letter", "failed",
+            "--max-attempts", "7",
+            "--min-backoff", "1s",
+            "--max-backoff", "1m",
+            "--expiration", "never",
+        )  # fmt: skip
+        assert fields == {
+            "filter": "a=1",
+            "ack_deadline_seconds": 60,
+            "message_retention_duration": "86400s",
+            "retain_acked_messages": True,
+            "enable_exactly_once_delivery": True,
+            "dead_letter_policy": {
+                "dead_letter_topic": "projects/fanlog/topics/failed",
+                "max_delivery_attempts": 7,
+            },
+            "retry_policy": {"minimum_backoff": "1s", "maximum_backoff": "60s"},
+            "expiration_policy": {},
+        }
+        assert paths == [
+            "filter",
+            "ack_deadline_seconds",
+            "message_retention_duration",
+            "retain_acked_messages",
+            "enable_exactly_once_delivery",
+            "dead_letter_policy.dead_letter_topic",
+            "dead_letter_policy.max_delivery_attempts",
+            "retry_policy.minimum_backoff",
+            "retry_policy.maximum_backoff",
+            "expiration_policy",
+        ]
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ([], "say what to change"),
+            (["--filter", "a=1", "--no-filter"], "not both"),
+            (["--no-dead-letter", "--max-attempts", "5"], "--no-dead-letter"),
+            (["--no-backoff", "--min-backoff", "5s"], "--no-backoff"),
+            (["--ack-deadline", "1.5s"], "whole seconds"),
+        ],
+    )
+    def test_refuses(self, shell, server, options, words):
+        assert words in shell.refusal("sub", "update", "billing", *options)
+        assert server.requests == []
 
 
 class TestSeek:
@@ -143,6 +237,7 @@ class TestSeek:
         (["--expiration", "always"], "--expiration"),
         (["--start", "later"], "--start"),
         (["--dead-letter", "a/b"], "projects/{project}/topics/{id}"),
+        (["--topic", "orders.**"], "'orders.**'"),
     ],
 )
 def test_create_refuses(shell, server, options, words):
