@@ -236,7 +236,8 @@ class Feed:
             committed = self._decide(share, decision, wakes=False)
             if decision.grant is not None:
                 return _delivery(share, decision.grant, batches), committed
-            if not decision.has_progressed:
+            if not decision.has_progressed and share.plan(consumer, end, budget.messages) == ranges:
+                # Otherwise all that was asked for is damaged, and now left out: look behind it.
                 return None
         return None
 

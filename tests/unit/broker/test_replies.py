@@ -192,3 +192,15 @@ async def test_failures_counted_before_a_dead_letter_policy_survive_with_it(worl
     (live,) = world.broker.hard.shares()
     (recovered,) = HardState.load(world.log.state()).shares()
     assert (live.attempts_of(0), recovered.attempts_of(0)) == (1, 1)
+
+
+@pytest.mark.parametrize("is_ordered", [False, True])
+async def test_what_lies_behind_a_damaged_batch_is_found_by_small_pulls(world, is_ordered):
+    await world.subscribe(enable_message_ordering=is_ordered)
+    await world.publish("a", "a", "a")
+    await world.publish("a")
+    partition = world.broker.hard.catalog.topic(TOPIC).partitions[0]
+    damaged = world.log._partitions[partition].values
+    damaged[0] = damaged[0][:-1] + bytes([damaged[0][-1] ^ 1])
+    _, (delivery,) = await world.broker.pull(NAME, max_messages=1, wait_s=0.0)
+    assert delivery.runs[0][0].base_offset == 3
