@@ -34,6 +34,10 @@ labels = { fanlog-start = "earliest" }
 
 [subscriptions.far]
 topic = "projects/elsewhere/topics/far"
+
+[subscriptions.large]
+topic = "order*.#"
+filter = 'payload.amount >= 1000'
 """
 
 YAML = """
@@ -61,6 +65,9 @@ subscriptions:
       fanlog-start: earliest
   far:
     topic: projects/elsewhere/topics/far
+  large:
+    topic: "order*.#"
+    filter: payload.amount >= 1000
 """
 
 
@@ -114,6 +121,9 @@ def test_everything_it_names_is_made(started, name, text):
     assert billing.dead_letter_policy.max_delivery_attempts == 7
     assert billing.retry_policy.minimum_backoff.total_seconds() == 1.5
     assert started.subscription("far").topic == "projects/elsewhere/topics/far"
+    large = started.subscription("large")
+    assert large.topic == f"projects/{project}/topics/order*.#"
+    assert large.filter == "payload.amount >= 1000"
 
 
 def test_a_second_start_changes_nothing_and_says_nothing(started, caplog):
@@ -124,6 +134,30 @@ def test_a_second_start_changes_nothing_and_says_nothing(started, caplog):
     started.ensure("r.toml", TOML)
     assert started.subscription("billing") == before
     assert caplog.messages == []
+
+
+def test_another_filter_or_pattern_is_said_and_left_as_it_is(started, caplog):
+    started.ensure("r.toml", TOML)
+    before = started.subscription("large")
+    caplog.clear()
+    started.ensure("r.toml", TOML.replace(">= 1000", ">= 2000").replace("order*.#", "orders.#"))
+    assert started.subscription("large") == before
+    said = [record.getMessage() for record in caplog.records]
+    assert [message.partition("field=")[2].split()[0] for message in said] == ["topic", "filter"]
+    assert said[1].endswith("wanted='payload.amount >= 2000' present='payload.amount >= 1000'")
+
+
+def test_a_filter_that_says_nothing_is_none(started, caplog):
+    text = '[topics.orders]\n[subscriptions.audit]\ntopic = "orders"\nfilter = "{}"\n'
+    for blank in ("", "  "):
+        started.ensure("r.toml", text.replace("{}", blank))
+        assert started.subscription("audit").filter == ""
+    assert "differs" not in caplog.text
+
+
+def test_a_pattern_that_looks_as_if_it_matched_is_said(started, caplog):
+    started.ensure("r.toml", '[topics.OrderPlaced]\n[subscriptions.audit]\ntopic = "Order.*"\n')
+    assert "'Order.*' matches no topic yet" in caplog.text
 
 
 def test_what_differs_is_said_and_left_as_it_is(started, caplog):
@@ -183,8 +217,13 @@ def test_what_differs_is_said_and_left_as_it_is(started, caplog):
         ),
         (
             "filter.toml",
-            '[subscriptions.s-1]\ntopic = "t-1"\nfilter = "attributes:a"\n',
-            ["subscription 's-1'", "filter"],
+            '[subscriptions.s-1]\ntopic = "t-1"\nfilter = "a == 1"\n',
+            ["subscription 's-1'", "filter: expected", "at column 3"],
+        ),
+        (
+            "pattern.toml",
+            '[subscriptions.s-1]\ntopic = "t.**"\n',
+            ["subscription 's-1'", "topic: the pattern 't.**'"],
         ),
         ("topic.toml", "[subscriptions.s-1]\n", ["topic.toml", "subscription 's-1'", "topic"]),
         (

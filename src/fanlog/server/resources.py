@@ -9,6 +9,10 @@
     ack_deadline_seconds = 30
     dead_letter_policy = { dead_letter_topic = "orders-dead", max_delivery_attempts = 5 }
 
+    [subscriptions.large]
+    topic = "orders.#"
+    filter = "payload.amount >= 1000"
+
 The fields are those of Google's JSON form of Topic and Subscription, snake_case or camelCase; YAML
 says the same in its own way. Short names belong to the default project. What is missing is made;
 what is there and differs is left as it is, and said.
@@ -115,8 +119,10 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
     for subscription in wanted.subscriptions:
         if not catalog.has_subscription(subscription.name):
             with _naming(wanted.path, f"subscription {subscription.name!r}"):
-                await broker.admin.create_subscription(subscription)
+                created = await broker.admin.create_subscription(subscription)
             log.info("action=resource_created subscription=%s", subscription.name)
+            if (hint := broker.admin.pattern_hint(created)) is not None:
+                log.warning("action=pattern_hint subscription=%s %s", created.name, hint)
         else:
             present = catalog.subscription(subscription.name)
             _say_differences("subscription", subscription, present)
