@@ -58,6 +58,7 @@ def test_everything_that_operators_were_promised_is_there(server):
         "fanlog_dead_letters",
         "fanlog_dead_letter_failures",
         "fanlog_ack_ids_refused",
+        "fanlog_passed_over",
         "fanlog_commit_failures",
         "fanlog_damaged_batches",
     } <= counters
@@ -73,6 +74,8 @@ def test_everything_that_operators_were_promised_is_there(server):
         "fanlog_topics",
         "fanlog_subscriptions",
         "fanlog_snapshots",
+        "fanlog_routed_segments",
+        "fanlog_routed_cost",
     } <= gauges
     assert page.types["fanlog_commit_seconds"] == "histogram"
     assert page.types["fanlog_commit_bytes"] == "histogram"
@@ -123,6 +126,31 @@ def test_the_life_of_a_message_is_counted(server):
     assert counts["fanlog_expiries_total"] == 4
     assert counts["fanlog_outstanding_messages"] == 0
     assert counts["fanlog_backlog_messages"] == 6
+
+
+def test_what_filters_leave_out_is_counted(server):
+    before = Page(server)
+    topic, odd = server.topic_and_subscription(filter='attributes.odd = "1"')
+    none = server.subscription(topic, filter="attributes:none")
+    every = server.subscription(topic)
+    for number in range(10):
+        server.publish(topic, b"x", odd=str(number % 2))
+    for subscription, wanted in ((odd, 5), (none, 0), (every, 10)):
+        received = server.pull(subscription)
+        assert len(received) == wanted
+        if received:
+            server.ack(subscription, received)
+        counts = Page(server).of(subscription)
+        assert counts["fanlog_deliveries_total"] == counts["fanlog_acks_total"] == wanted
+        assert counts["fanlog_passed_over_total"] == 10 - wanted
+        assert counts["fanlog_backlog_messages"] == 0
+    after = Page(server)
+    assert after.value("fanlog_routed_segments") > before.value("fanlog_routed_segments")
+    assert after.value("fanlog_routed_cost") > before.value("fanlog_routed_cost")
+    for subscription in (odd, none):
+        server.subscriber.delete_subscription(subscription=subscription)
+    after = Page(server)
+    assert after.value("fanlog_routed_segments") == before.value("fanlog_routed_segments")
 
 
 def test_the_age_of_the_oldest_unacknowledged_message(server):

@@ -102,7 +102,7 @@ class Broker:
             on_commit=lambda partitions: self._feeds.committed(partitions),
             on_failure=self._recover,
         )
-        self.router = Router(lambda: self.hard, store, self.writer.end, candidates)
+        self.router = Router(lambda: self.hard, store, self.writer.end, candidates, self.metrics)
         self._feeds = Feeds(self.router, self._new_feed)
         self._dead_letters = DeadLetters(
             lambda: self.hard, store, self.writer, clock, self.metrics, compose, self.decide

@@ -39,6 +39,8 @@ class SubscriptionMetrics:
     dead_lettered: int = 0
     #: Times a message stayed because its dead letter topic does not exist.
     dead_letter_failed: int = 0
+    #: Messages the filter left out, counted when it judged them: again when that is done again.
+    passed_over: int = 0
     #: Ack ids refused under exactly-once.
     refused: int = 0
 

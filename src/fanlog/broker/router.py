@@ -19,6 +19,7 @@ from pyroaring import BitMap64
 from fanlog import limits
 from fanlog.broker.feed import Feed
 from fanlog.broker.hard_state import HardState
+from fanlog.broker.metrics import Metrics
 from fanlog.broker.routes import Candidates, Routes
 from fanlog.core.share import Share
 from fanlog.errors import FanlogError
@@ -41,11 +42,13 @@ class Router:
         store: Log,
         end: Callable[[PartitionId], Offset],
         candidates: Candidates,
+        metrics: Metrics,
     ) -> None:
         self._hard = hard
         self._store = store
         self._end = end
         self._candidates = candidates
+        self._metrics = metrics
         self._routes: dict[PartitionId, Routes] = {}
         # Segments of all partitions, least recently used first.
         self._used: OrderedDict[tuple[PartitionId, Offset], int] = OrderedDict()
@@ -115,6 +118,16 @@ class Router:
         self._stop_tasks()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    @property
+    def segments(self) -> int:
+        """Stretches of the log whose answers are kept."""
+        return len(self._used)
+
+    @property
+    def cost(self) -> int:
+        """How much of `limits.ROUTES_COST_MAX` they take."""
+        return self._cost
+
     # Judging.
 
     def committed(self, partition: PartitionId) -> None:
@@ -142,6 +155,7 @@ class Router:
         if share.routed_to != offset or share.settings is not settings:
             return 0
         share.route(stop, wanted)
+        self._metrics.of(settings.id).passed_over += stop - offset - len(wanted)
         return len(wanted)
 
     async def route_all(self, share: Share, end: Offset) -> None:

@@ -33,6 +33,7 @@ _COUNTERS = (
         "fanlog_dead_letter_failures",
         "Messages kept because their dead letter topic does not exist.",
     ),
+    ("passed_over", "fanlog_passed_over", "Messages that the filter left out."),
     ("refused", "fanlog_ack_ids_refused", "Ack ids refused under exactly-once."),
 )
 
@@ -75,6 +76,14 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
     yield GaugeMetricFamily("fanlog_topics", "Topics.", catalog.topics)
     yield GaugeMetricFamily("fanlog_subscriptions", "Subscriptions.", catalog.subscriptions)
     yield GaugeMetricFamily("fanlog_snapshots", "Snapshots.", catalog.snapshots)
+    yield GaugeMetricFamily(
+        "fanlog_routed_segments",
+        "Stretches of the log whose judgement by filters is kept.",
+        broker.router.segments,
+    )
+    yield GaugeMetricFamily(
+        "fanlog_routed_cost", "Answers of filters that are kept, roughly.", broker.router.cost
+    )
     yield GaugeMetricFamily("fanlog_disk_bytes", "Size of the store.", stats.file_bytes)
     yield GaugeMetricFamily(
         "fanlog_disk_free_page_bytes", "Bytes in the store free to be used again.", stats.free_bytes
