@@ -17,7 +17,6 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from fanlog.wire import types
 
-#: Request and answer of each method.
 _PUBLISHER: dict[str, tuple[Any, Any]] = {
     "CreateTopic": (types.Topic, types.Topic),
     "UpdateTopic": (types.UpdateTopicRequest, types.Topic),
@@ -50,6 +49,8 @@ _SUBSCRIBER: dict[str, tuple[Any, Any]] = {
     "DeleteSnapshot": (types.DeleteSnapshotRequest, Empty),
     "Seek": (types.SeekRequest, types.SeekResponse),
 }
+#: Request and answer of each method, by service.
+METHODS = {"Publisher": _PUBLISHER, "Subscriber": _SUBSCRIBER}
 _STREAMING = frozenset({"StreamingPull"})
 
 
@@ -71,7 +72,7 @@ def service_descriptors() -> DescriptorPool:
         syntax="proto3",
         dependency=[messages.name, Empty.DESCRIPTOR.file.name],
     )
-    for name, methods in (("Publisher", _PUBLISHER), ("Subscriber", _SUBSCRIBER)):
+    for name, methods in METHODS.items():
         service = services.service.add(name=name)
         for method, (request, answer) in methods.items():
             service.method.add(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, Protocol, cast
 
 import grpc
 from google.protobuf.empty_pb2 import Empty
@@ -27,7 +27,22 @@ from fanlog.wire.status import all_fit, rich_status
 log = logging.getLogger("fanlog.grpc")
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
-Unary = Callable[[bytes, Context], Awaitable[bytes]]
+
+
+class Call(Protocol):
+    """What a verb wants to know of the call it answers, over gRPC or over REST."""
+
+    def time_remaining(self) -> Any:
+        """Seconds until the caller gives up; None when it never does."""
+
+    def invocation_metadata(self) -> Any:
+        """Pairs of name and value that came with the call."""
+
+    def set_trailing_metadata(self, trailing_metadata: Any, /) -> None:
+        """Say something besides the answer."""
+
+
+Unary = Callable[[bytes, Call], Awaitable[bytes]]
 
 PUBLISHER = "google.pubsub.v1.Publisher"
 SUBSCRIBER = "google.pubsub.v1.Subscriber"
@@ -38,10 +53,10 @@ HINT_METADATA = "fanlog-hint"
 _EMPTY: bytes = Empty().SerializeToString()
 
 
-def handlers(broker: Broker) -> list[grpc.GenericRpcHandler]:
-    """The generic handlers of both services."""
+def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
+    """Every verb that has one answer, by service and name: bytes to bytes, for any surface."""
     publisher, subscriber = PublisherApi(broker), SubscriberApi(broker)
-    publisher_methods = {
+    publisher_methods: dict[str, Unary] = {
         "CreateTopic": _parsed(types.Topic, publisher.create_topic),
         "UpdateTopic": _parsed(types.UpdateTopicRequest, publisher.update_topic),
         "Publish": publisher.publish,
@@ -58,7 +73,7 @@ def handlers(broker: Broker) -> list[grpc.GenericRpcHandler]:
             types.DetachSubscriptionRequest, publisher.detach_subscription
         ),
     }
-    subscriber_methods = {
+    subscriber_methods: dict[str, Unary] = {
         "CreateSubscription": subscriber.create_subscription,
         "GetSubscription": _parsed(types.GetSubscriptionRequest, subscriber.get_subscription),
         "UpdateSubscription": _parsed(
@@ -79,16 +94,20 @@ def handlers(broker: Broker) -> list[grpc.GenericRpcHandler]:
         "DeleteSnapshot": _parsed(types.DeleteSnapshotRequest, subscriber.delete_snapshot),
         "Seek": _parsed(types.SeekRequest, subscriber.seek),
     }
-    stream: Any = grpc.stream_stream_rpc_method_handler(_guarded_stream(broker))
+    return {PUBLISHER: publisher_methods, SUBSCRIBER: subscriber_methods}
+
+
+def handlers(broker: Broker) -> list[grpc.GenericRpcHandler]:
+    """The generic handlers of all services."""
+    methods: dict[str, dict[str, Any]] = {
+        service: {name: _unary(verb) for name, verb in verbs.items()}
+        for service, verbs in unary_verbs(broker).items()
+    }
+    methods[SUBSCRIBER]["StreamingPull"] = grpc.stream_stream_rpc_method_handler(
+        _guarded_stream(broker)
+    )
     return [
-        grpc.method_handlers_generic_handler(
-            PUBLISHER, {name: _unary(verb) for name, verb in publisher_methods.items()}
-        ),
-        grpc.method_handlers_generic_handler(
-            SUBSCRIBER,
-            {name: _unary(verb) for name, verb in subscriber_methods.items()}
-            | {"StreamingPull": stream},
-        ),
+        grpc.method_handlers_generic_handler(service, found) for service, found in methods.items()
     ]
 
 
@@ -96,7 +115,7 @@ class PublisherApi:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def publish(self, raw: bytes, _: Context) -> bytes:
+    async def publish(self, raw: bytes, _: Call) -> bytes:
         publish = parse_publish(raw)
         partition, base_offset = await self._broker.publish(publish.topic, publish.body)
         return publish_response(partition, base_offset, publish.body.count)
@@ -151,7 +170,7 @@ class SubscriberApi:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def pull(self, raw: bytes, context: Context) -> bytes:
+    async def pull(self, raw: bytes, context: Call) -> bytes:
         request = fields.parse(types.PullRequest, raw)
         if request.max_messages <= 0:
             raise InvalidArgument(
@@ -163,7 +182,7 @@ class SubscriberApi:
         )
         return frame_deliveries(self._broker, subscription, deliveries)
 
-    async def acknowledge(self, raw: bytes, context: Context) -> bytes:
+    async def acknowledge(self, raw: bytes, context: Call) -> bytes:
         request = fields.parse(types.AcknowledgeRequest, raw)
         ack_ids = _ack_ids(request.ack_ids)
         name = _subscription(request.subscription)
@@ -173,7 +192,7 @@ class SubscriberApi:
             await self._settle_the_rest(context, name, ack_ids, None, refused)
         return _EMPTY
 
-    async def modify_ack_deadline(self, raw: bytes, context: Context) -> bytes:
+    async def modify_ack_deadline(self, raw: bytes, context: Call) -> bytes:
         request = fields.parse(types.ModifyAckDeadlineRequest, raw)
         ack_ids = _ack_ids(request.ack_ids)
         seconds = checked_deadline(request.ack_deadline_seconds)
@@ -186,7 +205,7 @@ class SubscriberApi:
 
     async def _settle_the_rest(
         self,
-        context: Context,
+        context: Call,
         name: str,
         ack_ids: list[str],
         seconds: int | None,
@@ -211,7 +230,7 @@ class SubscriberApi:
         )
         raise answer if all_fit(answer) else AckIdsRefused(answer.message, {})
 
-    async def create_subscription(self, raw: bytes, context: Context) -> bytes:
+    async def create_subscription(self, raw: bytes, context: Call) -> bytes:
         spec = resources.subscription_spec(fields.parse(types.Subscription, raw))
         subscription = await self._broker.admin.create_subscription(spec)
         hint = self._broker.admin.pattern_hint(subscription)
@@ -292,7 +311,7 @@ class SubscriberApi:
         return resources.subscription_pb(subscription, topic)
 
 
-def _is_java(context: Context) -> bool:
+def _is_java(context: Call) -> bool:
     """Whether the caller is Java: every gRPC library says what it is."""
     return "grpc-java" in str(dict(context.invocation_metadata() or ()).get("user-agent"))
 
@@ -335,7 +354,7 @@ async def abort(context: Context, error: Exception) -> NoReturn:
 
 
 def _parsed(request_type: Any, verb: Callable[[Any], Awaitable[Any]]) -> Unary:
-    async def call(raw: bytes, _: Context) -> bytes:
+    async def call(raw: bytes, _: Call) -> bytes:
         response = await verb(fields.parse(request_type, raw))
         return bytes(response.SerializeToString())
 
@@ -364,9 +383,8 @@ def _ack_ids(ack_ids: Any) -> list[str]:
     return list(ack_ids)
 
 
-def _wait_s(context: Context) -> float:
-    # Its types say float; without a deadline it is None.
-    remaining_s = cast("float | None", context.time_remaining())
+def _wait_s(context: Call) -> float:
+    remaining_s: float | None = context.time_remaining()
     if remaining_s is None:
         return limits.PULL_WAIT_S
     return max(0.0, remaining_s - limits.PULL_MARGIN_S, remaining_s / 2)
