@@ -24,7 +24,7 @@ class Passing:
 
     def __init__(self, cursor: Cursor, routed_to: Offset) -> None:
         self._cursor = cursor
-        #: Judged, not wanted, and not yet in the cursor.
+        #: Judged, not wanted, and not in the cursor yet.
         self.offsets = BitMap64()
         #: First offset not judged yet: nothing is handed out from here on.
         self.routed_to = routed_to
@@ -39,7 +39,9 @@ class Passing:
     def route(self, end: Offset, matching: BitMap64) -> None:
         """Everything up to `end` is judged now; of that, `matching` may be handed out."""
         if end > self.routed_to:
-            self.offsets |= BitMap64(range(self.routed_to, end)) - matching
+            # After a restart much of it is in the cursor already, and counts there.
+            for first, last in self._cursor.unacked_ranges(self.routed_to, end):
+                self.offsets |= BitMap64(range(first, last)) - matching
             self.routed_to = end
 
     def taken(self) -> BitMap64:
