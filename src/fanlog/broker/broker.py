@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fanlog import limits
+from fanlog.broker import settling
 from fanlog.broker.admin import Admin
 from fanlog.broker.clock import Clock
 from fanlog.broker.committer import Committer
@@ -419,14 +420,19 @@ class Broker:
             and (parsed.malformed or parsed.foreign)
         ):
             return []
+        shares = await self._shares_for(subscription, parsed)
+        now = self._clock.now()
+        if subscription.enable_exactly_once and not partial and len(shares) > 1:
+            refused = settling.refused_by_any(now, shares, parsed, is_ack=seconds is None)
+            if refused:
+                return refused
         decisions: list[tuple[PartitionId, Decision]] = []
         committed: asyncio.Future[None] | None = None
         for partition, by_generation in parsed.offsets.items():
-            share = self._share_of(subscription, partition)
-            if share.unplaced:
-                await self._place_restored(subscription, share)
-                share = self._share_of(subscription, partition)
-            now = self._clock.now()
+            share = shares[partition]
+            if share is None:
+                decisions.append((partition, settling.nothing_left(by_generation)))
+                continue
             if seconds is None:
                 decision = share.acknowledge(
                     now, by_generation, partial=partial, end=self.writer.end(partition)
@@ -448,12 +454,14 @@ class Broker:
                 await committed
         return decisions
 
-    def _share_of(self, subscription: Subscription, partition: PartitionId) -> Share:
-        """Raises SubscriptionNotFound: it was deleted meanwhile."""
-        share = self.hard.share(subscription.id, partition)
-        if share is None:
-            raise SubscriptionNotFound(f"subscription {subscription.name!r} was deleted")
-        return share
+    async def _shares_for(
+        self, subscription: Subscription, parsed: ParsedAckIds
+    ) -> dict[PartitionId, Share | None]:
+        """The share of each ack id, ready for it; see `settling.shares_of`."""
+        for share in settling.shares_of(self.hard, subscription, parsed).values():
+            if share is not None and share.unplaced:
+                await self._place_restored(subscription, share)
+        return settling.shares_of(self.hard, subscription, parsed)
 
     async def _place_restored(self, subscription: Subscription, share: Share) -> None:
         _, feed = self.attach(subscription.name)

@@ -232,3 +232,12 @@ class LeaseTable:
 
     def _push(self, lease: Lease) -> None:
         heapq.heappush(self._heap, (lease.deadline_s, lease.generation, lease.part))
+
+
+def take_out(live: list[Matched], offsets: BitMap64) -> list[tuple[int, Offset]]:
+    """Take offsets out of what a request speaks of; return the ids that named them."""
+    if not offsets:
+        return []
+    taken = [(lease.generation, o) for lease, some in live for o in some & offsets]
+    live[:] = [(lease, rest) for lease, some in live if (rest := some - offsets)]
+    return taken

@@ -38,7 +38,7 @@ from fanlog.core.backlog import Backlog, Packer, Slots
 from fanlog.core.cursor import Cursor, CursorChange, Range
 from fanlog.core.decision import Decision, Grant, ShareStats
 from fanlog.core.flow import Budget, Credit
-from fanlog.core.lease import ByGeneration, Lease, LeaseTable, Matched, Run, split
+from fanlog.core.lease import ByGeneration, Lease, LeaseTable, Matched, Run, split, take_out
 from fanlog.core.ordering import OrderedBacklog
 from fanlog.core.passing import Passing
 from fanlog.core.records import (
@@ -69,6 +69,8 @@ class Share:
         self._leases = LeaseTable()
         self._backlog: Backlog | OrderedBacklog
         self._passing: Passing | None
+        #: Generation of the last lease: who has many shares serves the one longest not served.
+        self.last_leased = 0
         self._forget_soft_state()
 
     def start(self, latest_s: float = math.inf) -> None:
@@ -186,6 +188,7 @@ class Share:
             self._leases.add(Lease(generation, 0, deadline_s, offsets, runs, consumer))
             consumer.take(len(offsets), sum(run.size_bytes for run in runs))
             decision.grant = Grant(generation, runs, len(offsets))
+            self.last_leased = generation
         self._finish(decision)
         has_moved = self._backlog.progress != before or bool(decision.dead_letters)
         decision.has_progressed = not runs and has_moved
@@ -271,8 +274,7 @@ class Share:
         the request is done, or, with `partial`, the rest is.
         """
         if self.settings.enable_exactly_once:
-            decision, live = self._live(now, by_generation)
-            self._find_early(decision, live)
+            decision, live = self._live(now, by_generation, is_ack=True)
             if decision.is_refused and not partial:
                 return decision
             late = BitMap64()
@@ -290,6 +292,10 @@ class Share:
             acked = self._backlog.acknowledge(acked)
         decision.records += self._acked_records(acked | late)
         return self._finish(decision)
+
+    def refused(self, now: float, by_generation: ByGeneration, *, is_ack: bool) -> Decision:
+        """What a request would be refused for under exactly-once; nothing is done."""
+        return self._live(now, by_generation, is_ack=is_ack)[0]
 
     def modify_ack_deadline(
         self,
@@ -408,11 +414,17 @@ class Share:
 
     # Private: leases.
 
-    def _live(self, now: float, by_generation: ByGeneration) -> tuple[Decision, list[Matched]]:
-        """What the ids name of live leases, by lease; the rest is `invalid`."""
+    def _live(
+        self, now: float, by_generation: ByGeneration, *, is_ack: bool = False
+    ) -> tuple[Decision, list[Matched]]:
+        """What the ids name of live leases, by lease; the rest is `invalid`, or an `early` ack."""
         after_s = now if self.settings.enable_exactly_once else -math.inf
         live, invalid = self._leases.named(by_generation, after_s=after_s)
-        return Decision(invalid=invalid), live
+        decision = Decision(invalid=invalid)
+        if is_ack and isinstance(self._backlog, OrderedBacklog):
+            early = self._backlog.would_be_early(BitMap64().union(*(some for _, some in live)))
+            decision.early += take_out(live, early)
+        return decision, live
 
     def _live_or_late(
         self, by_generation: ByGeneration, end: Offset
@@ -424,19 +436,6 @@ class Share:
             late = BitMap64(o for o in stale if o < end and o not in self.cursor)
             return live, self._backlog.late(late - self._forwarding, self._delayed.offsets)
         return live, stale
-
-    def _find_early(self, decision: Decision, live: list[Matched]) -> None:
-        """Take acks that are ahead of their key out of `live`."""
-        if not isinstance(self._backlog, OrderedBacklog):
-            return
-        wanted = BitMap64()
-        for _, offsets in live:
-            wanted |= offsets
-        early = self._backlog.would_be_early(wanted)
-        if early:
-            for lease, offsets in live:
-                decision.early += [(lease.generation, offset) for offset in offsets & early]
-            live[:] = [(lease, rest) for lease, offsets in live if (rest := offsets - early)]
 
     def _without_exhausted(self, runs: Sequence[Run]) -> Sequence[Run]:
         """Leave out messages that used up their attempts before a restart or a new policy.
