@@ -78,6 +78,7 @@ class Feed:
         decide: Decide,
         on_damage: Callable[[Damaged], None],
     ) -> None:
+        shares = sorted(shares, key=lambda share: share.last_leased)
         self._shares = {share.partition: share for share in shares}
         self._log = log
         self._route = route
@@ -216,7 +217,10 @@ class Feed:
         while share is not None and not self._is_closed():
             end = self._end(share.partition)
             ranges = share.plan(consumer, end, budget.messages)
-            if share.routed_to < end and _count(ranges) < budget.messages:
+            while (
+                share.routed_to < end and _count(ranges) < budget.messages and not self._is_closed()
+            ):
+                # What is wanted may be acknowledged already: then there must be more.
                 await self._route_some(share, end, budget.messages - _count(ranges))
                 ranges = share.plan(consumer, end, budget.messages)
             if not ranges:
