@@ -166,8 +166,12 @@ class Admin:
         return names.undotted_hint(name.id, [topic[len(prefix) :] for topic in topics])
 
     async def update_subscription(self, update: SubscriptionUpdate) -> Subscription:
-        hard = self._broker.hard
-        before = hard.catalog.subscription(update.name)
+        before = self._broker.hard.catalog.subscription(update.name)
+        if len(before.filter_changes) >= limits.FILTER_CHANGES_MAX and not before.detached:
+            # Perhaps no sweep has come by since they were of use.
+            await self._route_all(update.name)
+            await self.forget_filters(before.id)
+            before = self._broker.hard.catalog.subscription(update.name)
         self._broker.used(before)
         changed = self._with_filter_change(before, update.applied_to(before))
         if changed.dead_letter is not None and changed.dead_letter != before.dead_letter:
