@@ -102,10 +102,10 @@ class Api:
     def create_topic(self, name: str) -> None:
         self._once("Publisher/CreateTopic", Topic(name=name))
 
-    def create_subscription(self, name: str, topic: str) -> None:
+    def create_subscription(self, name: str, topic: str, wanted: str = "") -> None:
         # The longest lease: nothing comes back while it is measured.
-        wanted = Subscription(name=name, topic=topic, ack_deadline_seconds=600)
-        self._once("Subscriber/CreateSubscription", wanted)
+        request = Subscription(name=name, topic=topic, filter=wanted, ack_deadline_seconds=600)
+        self._once("Subscriber/CreateSubscription", request)
 
     def delete_topic(self, name: str) -> None:
         self._once("Publisher/DeleteTopic", DeleteTopicRequest(topic=name))

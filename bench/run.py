@@ -131,6 +131,8 @@ def _measure(
 ) -> None:
     if workload.is_serverless and label != Fanlog.label:
         return
+    if workload.needs_filters and label == Emulator.label:
+        return
     count = workload.count_for(label, is_quick=options.quick)
     if _is_too_large(workload, label, count):
         print(f"{workload.name}, {label}: left out, it needs more memory than is free")

@@ -87,11 +87,17 @@ class Session:
         self._topics.append(name)
         return name
 
-    def subscription(self, topic: str) -> str:
+    def subscription(self, topic: str, *, wanted: str = "") -> str:
+        """Make a subscription, with the filter `wanted` if there is one; its name."""
         name = f"{PROJECT}/subscriptions/bench-{uuid.uuid4().hex[:12]}"
-        self.api.create_subscription(name, topic)
+        self.api.create_subscription(name, topic, wanted)
         self._subscriptions.append(name)
         return name
+
+    def delete_subscriptions(self, names: Sequence[str]) -> None:
+        self.api.in_parallel(8, self.api.delete_subscription, names)
+        gone = set(names)
+        self._subscriptions = [name for name in self._subscriptions if name not in gone]
 
     def fill(self, topic: str, count: int, size_bytes: int, in_flight: int = 4) -> list[str]:
         """Publish a backlog; the ids of its messages."""

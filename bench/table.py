@@ -61,7 +61,7 @@ def _verdict(results: Results, workload: Workload, figure: Figure, server: str) 
     if any(entry.problems for entry in results.of(workload, server)):
         return "WRONG"
     value = results.value(workload, figure, server)
-    if value is None:
+    if value is None or figure.target is None:
         return NOTHING
     return "yes" if figure.is_reached(value) else "NO"
 
@@ -69,7 +69,8 @@ def _verdict(results: Results, workload: Workload, figure: Figure, server: str) 
 def _amount(value: float | None, figure: Figure) -> str:
     if value is None:
         return NOTHING
-    digits = {"/s": 0, "MiB": 0, "B": 0, "ms": 3 if figure.target < 0.1 else 2, "s": 2}[figure.unit]
+    is_short = figure.target is not None and figure.target < 0.1
+    digits = {"/s": 0, "MiB": 0, "B": 0, "ms": 3 if is_short else 2, "s": 2, "x": 3}[figure.unit]
     space = "" if figure.unit == "/s" else " "
     return f"{value:,.{digits}f}{space}{figure.unit}"
 

@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from bench import draining, end_to_end, fan_out, footprint, patterns, publishing
+from bench import (
+    draining,
+    end_to_end,
+    fan_out,
+    filter_cost,
+    filter_index_alone,
+    filter_streams,
+    filters,
+    footprint,
+    patterns,
+    publishing,
+)
 from bench.servers import Emulator, Server
 from bench.session import Sample
 
@@ -19,7 +30,7 @@ from bench.session import Sample
 QUICK_DIVISOR = 40
 WARM_UP_DIVISOR = 10
 
-Unit = Literal["/s", "ms", "s", "MiB", "B"]
+Unit = Literal["/s", "ms", "s", "MiB", "B", "x"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +40,12 @@ class Figure:
     key: str
     label: str
     unit: Unit
-    #: What Fanlog must reach: at least this rate, at most this time or memory.
-    target: float
+    #: What Fanlog must reach: at least this rate, at most this time, memory or ratio. None for a
+    #: figure that is there to be known.
+    target: float | None = None
 
     def is_reached(self, value: float) -> bool:
+        assert self.target is not None
         return value >= self.target if self.unit == "/s" else value <= self.target
 
     def times_better(self, value: float, other: float) -> float:
@@ -56,6 +69,8 @@ class Workload:
     is_warmed_up: bool = True
     #: Whether it needs a server that it may stop and start.
     restarts: bool = False
+    #: Whether the emulator has nothing to answer it with: it takes filters and ignores them.
+    needs_filters: bool = False
     #: Whether it measures a part of this checkout alone; `measure` is then given no started server.
     is_serverless: bool = False
 
@@ -237,6 +252,74 @@ WORKLOADS = (
         ),
         counted="patterns",
         count=1_000_000,
+        is_warmed_up=False,
+        is_serverless=True,
+    ),
+    Workload(
+        name="filters",
+        measure=filters.measure,
+        figures=(
+            Figure(
+                key="rate",
+                label="1,000 filters: published, pulled and acked on all",
+                unit="/s",
+                target=20_000,
+            ),
+            Figure(key="publish", label="1,000 filters: publish 100 B x 100 a request", unit="/s"),
+            Figure(key="create", label="1,000 filters: create the subscriptions", unit="s"),
+        ),
+        counted="messages",
+        count=100_000,
+        needs_filters=True,
+    ),
+    Workload(
+        name="filter-streams",
+        measure=filter_streams.measure,
+        figures=(
+            Figure(
+                key="rate",
+                label="1,000 filters, a stream each: published and received on all",
+                unit="/s",
+            ),
+        ),
+        counted="messages",
+        count=100_000,
+        needs_filters=True,
+    ),
+    Workload(
+        name="filter-cost",
+        measure=filter_cost.measure,
+        figures=(
+            Figure(
+                key="ratio",
+                label="unfiltered topic, 1,000 filters on another: CPU, with : without",
+                unit="x",
+                target=1.03,
+            ),
+        ),
+        counted="messages",
+        count=800_000,
+        needs_filters=True,
+    ),
+    Workload(
+        name="filter-index",
+        measure=filter_index_alone.measure,
+        figures=(
+            Figure(
+                key="rate",
+                label="index alone, 10,000 filters: messages matched",
+                unit="/s",
+                target=150_000,
+            ),
+            Figure(
+                key="slowdown",
+                label="index alone, 100,000 filters: times slower",
+                unit="x",
+                target=2,
+            ),
+        ),
+        counted="filters",
+        count=100_000,
         is_warmed_up=False,
         is_serverless=True,
     ),
