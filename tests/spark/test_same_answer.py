@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,15 +13,18 @@ from pyspark.sql import DataFrame, SparkSession
 from fanlog.routing.candidate import Candidate
 from fanlog.routing.filter_ast import Filter
 from fanlog.routing.filter_compile import compile_filter
+from fanlog.routing.filter_index import FilterIndex
 from fanlog.spark import column
 from filter_oracle import evaluate
 from filter_trees import candidates, trees
 from spark import table
 
-TREES = 240
-#: Trees in one select: more of them make code that Java refuses to compile.
-TREES_AT_ONCE = 40
+TREES = 300
+#: Trees in one select.
+TREES_AT_ONCE = 60
 CANDIDATES = 400
+#: Every so many trees also as filters, each in a query of its own, in code made for it.
+FILTER_EVERY = 30
 
 
 def examples(strategy: st.SearchStrategy[Any], count: int) -> list[Any]:
@@ -60,25 +64,56 @@ def frame(
     return table.messages(spark, path, all_candidates)
 
 
-def test_every_back_end_gives_the_same_answer(frame, all_trees, all_candidates):
-    expected = {
-        number: [evaluate(tree, candidate) for tree in all_trees]
-        for number, candidate in enumerate(all_candidates)
-    }
+@pytest.fixture(scope="module")
+def expected(all_trees: list[Filter], all_candidates: list[Candidate]) -> list[list[bool]]:
+    """By message, then by tree."""
+    return [[evaluate(tree, candidate) for tree in all_trees] for candidate in all_candidates]
+
+
+def test_closures_mean_what_filters_mean(all_trees, all_candidates, expected):
     compiled = [compile_filter(tree) for tree in all_trees]
-    for number, candidate in enumerate(all_candidates):
-        assert [test(candidate) for test in compiled] == expected[number], candidate.data
+    assert [[test(candidate) for test in compiled] for candidate in all_candidates] == expected
+
+
+def test_the_index_means_what_filters_mean(all_trees, all_candidates, expected):
+    index: FilterIndex[int] = FilterIndex()
+    for number, tree in enumerate(all_trees):
+        index.add(number, tree)
+    for candidate, answers in zip(all_candidates, expected, strict=True):
+        assert sorted(index.match(candidate)) == [n for n, answer in enumerate(answers) if answer]
+
+
+def test_columns_mean_what_filters_mean(frame, interpreted, all_trees, all_candidates, expected):
     wrong = []
     for start in range(0, len(all_trees), TREES_AT_ONCE):
         some = all_trees[start : start + TREES_AT_ONCE]
         conditions = [column(tree).alias(str(index)) for index, tree in enumerate(some)]
-        for row in frame.select("number", *conditions).collect():
-            number, *answers = row
+        for number, *answers in frame.select("number", *conditions).collect():
+            right = expected[number][start : start + TREES_AT_ONCE]
             wrong += [
-                (tree, all_candidates[number].data, all_candidates[number].attributes, answer)
-                for tree, answer, right in zip(
-                    some, answers, expected[number][start:], strict=False
-                )
-                if answer is not right
+                (some[index], all_candidates[number], answer)
+                for index, answer in enumerate(answers)
+                if answer is not right[index]
             ]
     assert wrong == []
+
+
+def test_columns_filter_as_they_answer(frame, all_trees, expected):
+    for index in range(0, len(all_trees), FILTER_EVERY):
+        passed = frame.where(column(all_trees[index])).select("number").collect()
+        right = {number for number, answers in enumerate(expected) if answers[index]}
+        assert {number for (number,) in passed} == right, all_trees[index]
+
+
+@pytest.fixture
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """Sixty filters make more code than Java compiles in the time of a test."""
+    settings = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    yield
+    for name in settings:
+        spark.conf.unset(name)

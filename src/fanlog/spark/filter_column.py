@@ -3,10 +3,15 @@
 Nothing here runs in Python for a row. The Column is never null; `topic`, `message_id` and
 `publish_time` must never be, and their comparisons are left bare, so that Spark can push them down.
 
-Payloads are read twice over. A fast reading parses the data once, as any hand-written predicate
-would, and is too kind: it takes what follows the first value, bytes that are no UTF-8, and numbers
-beyond the doubles. So where the fast reading makes a difference to the answer, and only there, a
-careful one confirms that the data is JSON.
+Data is parsed once, as by any hand-written predicate. But Spark's parser is too kind: it takes what
+follows the first value, bytes that are no UTF-8, and numbers beyond the doubles. So where the
+payload makes a difference to the answer, and only there, a second look confirms that it is JSON.
+The parser stops where the first value ends, so it is given data as the first of two values in an
+array: only if the second is found, the data was one value.
+
+Three things its parser cannot be told to take: arrays and objects nested deeper than 999 levels,
+numbers of more than 1,000 digits, and names of more than 50,000 UTF-16 units. Data with one of
+them is no JSON here.
 
 A variant converts between types on request, so each type is recognised by a request that only it
 can meet:
@@ -55,9 +60,10 @@ SETTINGS: Final = {"spark.sql.variant.allowDuplicateKeys": "true"}
 
 #: As JSON writes numbers.
 _NUMBER = r"\A-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][+-]?[0-9]+)?\z"
-#: Wherever a number is beyond the doubles this is found, and hardly anywhere else: 200 digits in a
-#: row, or a value with an exponent of two digits.
-_PERHAPS_HUGE = r"[0-9]{200}|[:,\[ \t\r\n]-?[0-9][0-9.]*[eE][+]?[0-9]{2}"
+#: A number beyond the doubles has one or the other: without 200 digits it needs such an exponent.
+_LARGE_EXPONENT = "[eE][+]?[0-9]{3}"
+_MANY_DIGITS = "[0-9]{200}"
+_MANY_DIGITS_COUNT = 200
 #: Outside strings, what can only be part of a number or of `true` and `false`.
 _NUMBER_CHARACTERS = r"[-+.0-9eE]+"
 
@@ -66,7 +72,7 @@ _INFINITY = float("inf")
 _EXACT_MAX = 2**53
 #: The largest index that a variant's path takes.
 _INDEX_MAX = 2**31 - 1
-#: Put behind data to see where it ends. Nobody who writes messages can know it.
+#: What stands behind data, to see where that ends. Nobody who writes messages can know it.
 _END = secrets.token_hex(16)
 
 _HOLDS: dict[Op, Callable[[Any, Any], Any]] = {
@@ -151,7 +157,7 @@ class _BackEnd:
     def __init__(self, columns: Columns) -> None:
         self._attributes = F.col(columns.attributes)
         self._text = F.col(columns.data).cast("string")
-        self._payload = F.try_parse_json(self._text)
+        self._pair = F.try_parse_json(F.concat(F.lit("["), self._text, F.lit(f',"{_END}"]')))
         self._publish_time = F.col(columns.publish_time)
         self._strings = {
             Envelope.ORDERING_KEY: F.nullif(F.col(columns.ordering_key), F.lit("")),
@@ -174,12 +180,11 @@ class _BackEnd:
 
     def is_json(self) -> Column:
         """Whether what was parsed is all of the data, is UTF-8, and has numbers in range only."""
-        whole = F.concat(F.lit("["), self._text, F.lit(f',"{_END}"]'))
-        end = F.try_variant_get(F.try_parse_json(whole), "$[1]", "string")
+        end = F.try_variant_get(self._pair, "$[1]", "string")
         return (
-            F.is_valid_utf8(self._text)
-            & _or_false(end == F.lit(_END))
-            & ~(F.rlike(self._text, F.lit(_PERHAPS_HUGE)) & _has_huge_number(self._text))
+            _or_false(end == F.lit(_END))
+            & F.is_valid_utf8(self._text)
+            & ~_has_huge_number(self._text)
         )
 
     def _predicate(self, tree: Predicate) -> Column:
@@ -222,7 +227,7 @@ class _BackEnd:
     def _payload_test(self, field: Payload, tree: Predicate) -> Column:
         if any(isinstance(step, int) and not 0 <= step <= _INDEX_MAX for step in field.path):
             return F.lit(False)
-        get = _getter(self._payload, field.path)
+        get = _getter(self._pair, (0, *field.path))
         match tree:
             case Has():
                 found = get("variant")
@@ -245,7 +250,7 @@ class _BackEnd:
 _Get = Callable[[str], Column]
 
 
-def _getter(payload: Column, path: tuple[str | int, ...]) -> _Get:
+def _getter(found: Column, path: tuple[str | int, ...]) -> _Get:
     """Read at a path. A name that a path cannot spell, with both quotes, is looked up in a map."""
     written = "$"
     for step in path:
@@ -256,9 +261,9 @@ def _getter(payload: Column, path: tuple[str | int, ...]) -> _Get:
         elif '"' not in step:
             written += f'["{step}"]'
         else:
-            members = F.try_variant_get(payload, written, "map<string,variant>")
-            payload, written = F.try_element_at(members, F.lit(step)), "$"
-    return lambda type_name: F.try_variant_get(payload, written, type_name)
+            members = F.try_variant_get(found, written, "map<string,variant>")
+            found, written = F.try_element_at(members, F.lit(step)), "$"
+    return lambda type_name: F.try_variant_get(found, written, type_name)
 
 
 def _payload_in(get: _Get, values: tuple[Value, ...]) -> Column:
@@ -359,10 +364,14 @@ def _glob(text: Column, parts: tuple[str, ...]) -> Column:
 
 def _has_huge_number(text: Column) -> Column:
     """A number beyond the doubles, outside strings, in text that Spark has parsed."""
+    # Hardly any text has either, and what else there is to do takes as long as parsing.
+    perhaps = F.rlike(text, F.lit(_LARGE_EXPONENT)) | (
+        (F.octet_length(text) >= _MANY_DIGITS_COUNT) & F.rlike(text, F.lit(_MANY_DIGITS))
+    )
     without_escapes = F.replace(F.replace(text, F.lit("\\\\")), F.lit('\\"'))
     without_strings = F.regexp_replace(without_escapes, '"[^"]*"', "")
     numbers = F.regexp_extract_all(without_strings, F.lit(_NUMBER_CHARACTERS), F.lit(0))
-    return F.exists(
+    return perhaps & F.exists(
         numbers, lambda number: _or_false(F.abs(number.try_cast("double")) == F.lit(_INFINITY))
     )
 
