@@ -145,12 +145,12 @@ class Router:
         offset, settings = share.routed_to, share.settings
         segment = await routes.segment_at(offset, end)
         if segment is None:
-            # Nothing there to judge: trimmed while this waited.
-            share.route(end, BitMap64())
-            return 0
-        self._use(share.partition, segment.start, segment.cost)
-        stop = min(segment.end, end)
-        wanted = await routes.wanted(segment, settings, offset, stop)
+            # Nothing there to judge: the partition was dropped while this waited.
+            stop, wanted = end, BitMap64()
+        else:
+            self._use(share.partition, segment.start, segment.cost)
+            stop = min(segment.end, end)
+            wanted = await routes.wanted(segment, settings, offset, stop)
         # Both may have changed while the log was read; then the caller asks again.
         if share.routed_to != offset or share.settings is not settings:
             return 0

@@ -49,8 +49,8 @@ class Segment:
     version: int
     #: Offsets each filter wants, in order.
     wanted: dict[str, list[Offset]] = field(default_factory=dict)
-    #: Filters judged on this segment alone.
-    alone: set[str] = field(default_factory=set)
+    #: Filters judged on this segment alone, and up to where: it may have grown since.
+    alone: dict[str, Offset] = field(default_factory=dict)
     #: What cannot be read: everybody has to find that out.
     unreadable: list[Offset] = field(default_factory=list)
     #: The commit of the messages from an offset on, where it changes.
@@ -197,6 +197,8 @@ class Routes:
         match, wanted = self._index.match, segment.wanted
         for item in read:
             if item.base_offset >= room:
+                # Nothing is left of what was trimmed meanwhile.
+                segment.end = room
                 return
             start = max(segment.end, item.base_offset)
             end = min(room, item.base_offset + item.count)
@@ -221,7 +223,7 @@ class Routes:
         if not text:
             return BitMap64(range(start, end))
         is_new = self._added.get(text, self._version + 1) > segment.version
-        if is_new and text not in segment.alone:
+        if is_new and segment.alone.get(text, start) < end:
             await self._judge_alone(segment, text)
         return BitMap64(_between(segment.wanted.get(text, ()), start, end))
 
@@ -245,7 +247,7 @@ class Routes:
                     judged = self._candidates(item, first, end - item.base_offset, self.topic)
                     found += [o for o, candidate in enumerate(judged, start) if wants(candidate)]
                 position = max(position, item.base_offset + item.count)
-        segment.alone.add(text)
+        segment.alone[text] = stop
         segment.cost += len(found) + 1
         if found:
             segment.wanted[text] = found
