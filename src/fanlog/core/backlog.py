@@ -89,7 +89,7 @@ class Packer:
 class Backlog:
     """The unordered backlog."""
 
-    __slots__ = ("_held", "_ready", "next_offset")
+    __slots__ = ("_held", "_ready", "_skipped_count", "next_offset")
 
     def __init__(self, floor: Offset, held: BitMap64) -> None:
         #: First offset never handed out since the start or the last seek.
@@ -98,11 +98,12 @@ class Backlog:
         # Ahead of `next_offset`, yet not to be handed out: leases that outlived a restart, and
         # what cannot be read.
         self._held = held.copy()
+        self._skipped_count = 0
 
     @property
     def progress(self) -> int:
-        """Grows whenever messages were met, whether or not they were handed out."""
-        return self.next_offset
+        """Grows whenever messages were met or left out, whether or not any was handed out."""
+        return self.next_offset + self._skipped_count
 
     def has_some(self, cursor: Openness, end: Offset) -> bool:
         return bool(self._ready) or next(self._fresh(cursor, end), None) is not None
@@ -169,8 +170,10 @@ class Backlog:
 
     def skip(self, start: Offset, end: Offset) -> None:
         """Offsets that cannot be read: leave them out until the next start."""
+        before = len(self._held) - len(self._ready)
         self._ready.remove_range(start, end)
         self._held.add_range(start, end)
+        self._skipped_count += len(self._held) - len(self._ready) - before
 
     def abandon(self, consumer: Credit) -> None:
         """A consumer is gone. Without order, nothing waited for it."""

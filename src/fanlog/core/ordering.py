@@ -92,7 +92,7 @@ class OrderedBacklog:
         exhausted: Callable[[Offset], bool],
     ) -> None:
         self.next_offset = floor
-        #: Grows whenever messages were met, whether or not they were handed out.
+        #: Grows whenever messages were met or left out, whether or not any was handed out.
         self.progress = 0
         #: One message of a key at a time.
         self.strict = strict
@@ -268,7 +268,9 @@ class OrderedBacklog:
         return self.acknowledge([offset for offset in self._key_of if offset < floor])
 
     def skip(self, start: Offset, end: Offset) -> None:
+        before = len(self._skipped)
         self._skipped.add_range(start, end)
+        self.progress += len(self._skipped) - before
         if start <= self.next_offset < end:
             self.next_offset = end
         self._leave_out(start, end)
@@ -281,6 +283,7 @@ class OrderedBacklog:
 
     def _leave_out(self, start: Offset, end: Offset) -> None:
         """Nothing in the range is to be delivered any more."""
+        before = len(self._keyless) + self._waiting_count
         self._keyless.remove_range(start, end)
         self._held.remove_range(start, end)
         for offset in [offset for offset in self._blocked if start <= offset < end]:
@@ -291,7 +294,9 @@ class OrderedBacklog:
             key.waiting = kept
             if key.rescan_from is not None and start <= key.rescan_from < end:
                 key.rescan_from = end if end < self.next_offset else None
+                self.progress += 1
             self._settle(number, key)
+        self.progress += before - len(self._keyless) - self._waiting_count
 
     def _is_open(self, key: Key, consumer: Credit) -> bool:
         """Whether `consumer` may get the next message of the key."""

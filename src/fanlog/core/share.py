@@ -67,6 +67,7 @@ class Share:
         self._held: dict[tuple[int, int], LeaseHeld] = {}
         # Soft state.
         self._leases = LeaseTable()
+        self._progress = 0  # Of the backlog, at the last plan: what is skipped since then counts.
         self._backlog: Backlog | OrderedBacklog
         self._passing: Passing | None
         #: Generation of the last lease: who has many shares serves the one longest not served.
@@ -159,6 +160,7 @@ class Share:
 
     def plan(self, consumer: Credit, end: Offset, limit: int) -> list[Range]:
         """Offsets to read for the next `lease`, ascending."""
+        self._progress = self._backlog.progress
         return self._backlog.plan(self._open, self._reach(end), limit, consumer)
 
     def lease(
@@ -177,7 +179,6 @@ class Share:
         record must be committed before the messages are delivered.
         """
         decision = Decision()
-        before = self._backlog.progress
         packer = Packer(budget)
         self._backlog.take(self._open, self._reach(end), views, packer, budget.messages, consumer)
         runs = self._without_exhausted(packer.runs)
@@ -190,7 +191,7 @@ class Share:
             decision.grant = Grant(generation, runs, len(offsets))
             self.last_leased = generation
         self._finish(decision)
-        has_moved = self._backlog.progress != before or bool(decision.dead_letters)
+        has_moved = self._backlog.progress != self._progress or bool(decision.dead_letters)
         decision.has_progressed = not runs and has_moved
         return decision
 

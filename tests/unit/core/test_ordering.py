@@ -451,6 +451,17 @@ class TestOverflow:
         made.ack(1, held)
         assert self.drain(made, b) == [1, 2, 5, 6]
 
+    def test_a_scan_goes_around_it_within_one_answer(self):
+        made, a, b = world(1), Credit(), Credit()
+        for _ in range(3):
+            made.publish(1, 1)
+        held = made.lease(a, 1)
+        assert made.lease(b) == []
+        made.damaged = {3}
+        made.ack(1, held)
+        for offset in (1, 2, 5, 6):
+            assert made.offsets(b, 1) == [offset]
+
     def test_fresh_ones_wait_behind_the_scan(self):
         made, a, b = world(1, 1, 1, 1, 1), Credit(), Credit()
         held = made.lease(a, 1)

@@ -279,11 +279,13 @@ class TestLeases:
         world.publish(1, 2, 0, sizes=[50, 50, 50])
         credit = Credit(max_bytes=60)
         assert len(world.lease(credit)) == 1
+        budget = credit.budget(10, 1_000)
+        assert world.share.plan(credit, world.end, budget.messages)
         decision = world.share.lease(
             credit,
             world.end,
             world.batches,
-            credit.budget(10, 1_000),
+            budget,
             generation=9,
             deadline_s=5.0,
         )
@@ -307,6 +309,38 @@ class TestLeases:
         world.damaged = set()
         world.restart()
         assert world.offsets() == [2, 3]
+
+    @pytest.mark.parametrize("ordering", ["none", "key", "strict"])
+    @pytest.mark.parametrize("key", [0, 1])
+    def test_an_answer_begins_behind_what_cannot_be_read(self, ordering, key):
+        """Nobody would wake a consumer that was sent away: nothing is going to change."""
+        world = World(subscription(ordering))
+        for _ in range(3):
+            world.publish(key, key)
+        world.damaged = {0}
+        assert world.offsets(max_messages=1) == [2]
+
+    @pytest.mark.parametrize("ordering", ["none", "key", "strict"])
+    @pytest.mark.parametrize("key", [0, 1])
+    def test_so_it_does_when_it_could_be_read_before(self, ordering, key):
+        world = World(subscription(ordering))
+        for _ in range(2):
+            world.publish(key, key)
+        world.nack(1, world.lease(max_messages=2))
+        world.damaged = {0}
+        assert world.offsets(max_messages=1) == [2]
+
+    @pytest.mark.parametrize("ordering", ["none", "key", "strict"])
+    def test_what_cannot_be_read_is_no_reason_to_ask_for_ever(self, ordering):
+        world = World(subscription(ordering))
+        world.publish(1)
+        world.publish(2)
+        world.publish(3, sizes=[50])
+        world.damaged = {1}
+        credit = Credit(max_bytes=40)
+        assert world.offsets(credit) == [0]
+        assert world.offsets(credit) == []
+        assert world.offsets(credit) == []
 
 
 class TestAttempts:
