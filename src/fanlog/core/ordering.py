@@ -138,7 +138,8 @@ class OrderedBacklog:
                 continue
             wanted.update(islice(key.waiting, 1 if self.strict else limit - len(wanted)))
             if not key.waiting and key.rescan_from is not None:
-                start = max(key.rescan_from, cursor.floor)
+                # Noted, so that `skip` finds a scan that begins in what cannot be read.
+                start = key.rescan_from = max(key.rescan_from, cursor.floor)
                 wanted.add_range(start, max(start, min(start + limit, self.next_offset)))
         ranges = list(runs(wanted))
         limit -= len(wanted)

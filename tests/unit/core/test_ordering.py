@@ -462,6 +462,18 @@ class TestOverflow:
         for offset in (1, 2, 5, 6):
             assert made.offsets(b, 1) == [offset]
 
+    def test_a_scan_goes_around_it_when_all_before_is_acknowledged(self):
+        made, a, b, c = world(1), Credit(), Credit(), Credit()
+        for keys in [(1, 1, 1), (2,), (3,), (1, 1)]:
+            made.publish(*keys)
+        held = made.lease(a, 1)
+        made.ack(1, made.lease(b, 1))
+        assert made.offsets(c) == [5]
+        made.damaged = {5}
+        made.ack(1, held)
+        # After the third one the scan is to go on at 4, and nothing is open there before 5.
+        assert self.drain(made, b) == [1, 2, 3, 6, 7]
+
     def test_fresh_ones_wait_behind_the_scan(self):
         made, a, b = world(1, 1, 1, 1, 1), Credit(), Credit()
         held = made.lease(a, 1)
