@@ -191,14 +191,19 @@ class Router:
         routes = self._routes.get(partition)
         if routes is None:
             hard = self._hard()
-            topic = hard.catalog.topic_name_of(partition).rpartition("/")[2]
+            topic = hard.catalog.topic_name_of(partition)
+            if not topic:
+                # Of a deleted topic that no pattern reads, its subscriptions know what it was.
+                topic = next((s.settings.topic for s in hard.shares_on(partition)), "")
 
             async def read(offset: Offset) -> Sequence[Batch | Damaged]:
                 return await self._store.read(
                     partition, offset, max_bytes=limits.ROUTE_READ_BYTES_MAX
                 )
 
-            routes = self._routes[partition] = Routes(topic, self._candidates, read)
+            routes = self._routes[partition] = Routes(
+                topic.rpartition("/")[2], self._candidates, read
+            )
             for share in hard.shares_on(partition):
                 routes.subscribe(share.settings)
         return routes

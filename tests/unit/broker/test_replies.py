@@ -52,6 +52,9 @@ class World:
         self.log = MemoryLog()
         self.committer = HeldCommitter(self.log)
         self.clock = ManualClock()
+        self.start_again()
+
+    def start_again(self) -> None:
         self.broker = Broker(
             self.log,
             self.committer,
@@ -204,3 +207,13 @@ async def test_what_lies_behind_a_damaged_batch_is_found_by_small_pulls(world, i
     damaged[0] = damaged[0][:-1] + bytes([damaged[0][-1] ^ 1])
     _, (delivery,) = await world.broker.pull(NAME, max_messages=1, wait_s=0.0)
     assert delivery.runs[0][0].base_offset == 3
+
+
+async def test_a_filter_knows_the_topic_of_a_message_also_when_that_is_deleted(world: World):
+    await world.subscribe(filter='topic = "orders"')
+    await world.publish("", "")
+    await world.broker.admin.delete_topic(TOPIC)
+    await world.broker.stop()
+    world.start_again()
+    await world.broker.start()
+    assert len(await world.pull()) == 2
