@@ -475,7 +475,9 @@ class Admin:
     async def _offset_for_time(self, partition: PartitionId, time_ns: int) -> Offset:
         """First offset published at or after a time; the assigned end for a time ahead of all."""
         offset = await self._store.offset_for_time(partition, max(0, time_ns))
-        if offset < self._broker.writer.end(partition):
+        # What waits for the disk will be published now, or no earlier than the last that was.
+        latest_ns = max(self._clock.wall_ns(), self._store.last_publish_time_ns)
+        if offset < self._broker.writer.end(partition) or time_ns <= latest_ns:
             return offset
         return self._broker.writer.assigned_end(partition)
 

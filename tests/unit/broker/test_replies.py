@@ -169,6 +169,22 @@ async def test_a_seek_takes_back_letters_that_wait(world: World):
     assert len(await world.pull()) == 2
 
 
+@pytest.mark.parametrize(("ahead_s", "count"), [(-3600.0, 1), (0.0, 1), (3600.0, 0)])
+async def test_a_seek_passes_what_waits_for_the_disk_only_if_its_time_is_ahead(
+    world: World, ahead_s: float, count: int
+):
+    await world.subscribe()
+    time_ns = int((world.clock.now() + ahead_s) * 1e9)
+    world.committer.is_held = True
+    publish = asyncio.create_task(world.publish(""))
+    await turns()
+    seek = asyncio.create_task(world.broker.admin.seek_to_time(NAME, time_ns))
+    await turns()
+    world.committer.let_go()
+    await asyncio.gather(publish, seek)
+    assert len(await world.pull()) == count, "published now, and so not before an hour ago"
+
+
 async def test_a_letter_that_cannot_be_read_holds_up_nothing(world: World):
     policy = DeadLetterPolicy(dead_letter_topic=LETTERS, max_delivery_attempts=1)
     await world.subscribe(enable_message_ordering=True, dead_letter=policy)
