@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from fanlog import limits
 from fanlog.core.flow import Credit
 from fanlog.model import Subscription
 
@@ -35,6 +36,8 @@ class Model:
     #: Leased since before the restart behind one that failed; the share finds out when it scans.
     doomed: set[int] = field(default_factory=set)
     fence: int = 0
+    #: A filter has judged what comes before; there need not be one.
+    routed_to: int = limits.OFFSET_MAX
 
     @property
     def end(self) -> int:
@@ -65,6 +68,8 @@ class Model:
         """What could be the next message for `consumer`."""
         out, met = set(), set()
         for offset in sorted(self.unacked):
+            if offset >= self.routed_to:
+                break
             key = self.key(offset)
             if self.is_taken(offset) or key in met:
                 continue
