@@ -34,6 +34,13 @@ def test_first_screen(served):
     assert pulled.stdout.endswith("  region=eu  two chairs\n")
     assert pulled.stderr == ""
     assert served.run("pull", "billing").stderr == "no messages\n"
+    wanted = "region=eu* OR payload.amount >= 1000"
+    assert served.run(
+        "sub", "create", "europe", "--topic", "order*", "--filter", wanted
+    ).stdout == (
+        "created subscription projects/fanlog/subscriptions/europe"
+        " on projects/fanlog/topics/order*\n"
+    )
 
 
 def test_what_was_published_survives_sigkill(billing):

@@ -24,6 +24,10 @@ EXPECTED = {
         "processed ['before']\nprocessed ['after 0', 'after 1', 'after 2']\n"
         "again     ['after 0', 'after 1', 'after 2']\n"
     ),
+    "6-routing.py": (
+        'routing.eu.orders: {"item": "ten tables", "amount": 4500}\n'
+        'routing.us.orders: {"item": "an organ", "amount": 70000}\n'
+    ),
 }
 
 
