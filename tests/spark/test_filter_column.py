@@ -164,10 +164,9 @@ def test_names_are_any_text_and_indexes_any_number(spark, tmp_path):
 
 
 def test_null_is_false_and_stays_so(spark):
-    frame = spark.createDataFrame(
-        [("t", "1", None, None, None)],
-        "topic string, message_id string, ordering_key string,"
-        " attributes map<string,string>, data binary",
+    frame = spark.sql(
+        "select 't' as topic, cast(null as string) as ordering_key,"
+        " cast(null as map<string, string>) as attributes, cast(null as binary) as data"
     )
     absent = [Compare(Attribute("k"), Op.EQ, "v"), Has(Envelope.ORDERING_KEY), Compare(A, Op.EQ, 5)]
     conditions = [column(tree) for tree in absent] + [column(Not(tree)) for tree in absent]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,11 +18,11 @@ from filter_oracle import evaluate
 from filter_trees import candidates, trees
 from spark import table
 
-TREES = 300
+TREES = 240
 #: Trees in one select.
 TREES_AT_ONCE = 60
 CANDIDATES = 400
-#: Every so many trees also as filters, each in a query of its own, in code made for it.
+#: Every so many trees also as filters, each in a query of its own.
 FILTER_EVERY = 30
 
 
@@ -83,7 +82,7 @@ def test_the_index_means_what_filters_mean(all_trees, all_candidates, expected):
         assert sorted(index.match(candidate)) == [n for n, answer in enumerate(answers) if answer]
 
 
-def test_columns_mean_what_filters_mean(frame, interpreted, all_trees, all_candidates, expected):
+def test_columns_mean_what_filters_mean(frame, all_trees, all_candidates, expected):
     wrong = []
     for start in range(0, len(all_trees), TREES_AT_ONCE):
         some = all_trees[start : start + TREES_AT_ONCE]
@@ -103,17 +102,3 @@ def test_columns_filter_as_they_answer(frame, all_trees, expected):
         passed = frame.where(column(all_trees[index])).select("number").collect()
         right = {number for number, answers in enumerate(expected) if answers[index]}
         assert {number for (number,) in passed} == right, all_trees[index]
-
-
-@pytest.fixture
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """Sixty filters make more code than Java compiles in the time of a test."""
-    settings = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    yield
-    for name in settings:
-        spark.conf.unset(name)
