@@ -291,8 +291,8 @@ class Broker:
         if decision.dead_letters:
             self._dead_letters.add(share, decision.dead_letters)
         self._timers.watch(share)
-        if wakes and share.has_some(self.writer.end(share.partition)):
-            self._feeds.wake(share)
+        if wakes:
+            self._feeds.settled(share, has_some=share.has_some(self.writer.end(share.partition)))
         return committed
 
     async def commit(self, records: Iterable[Record]) -> None:

@@ -104,6 +104,11 @@ class Feed:
         return len(self._waiters)
 
     @property
+    def has_ready(self) -> bool:
+        """Whether there may be something for somebody."""
+        return bool(self._ready)
+
+    @property
     def shares(self) -> Collection[Share]:
         return self._shares.values()
 

@@ -71,11 +71,14 @@ class Feeds:
                 feed.wake(partition)
             self._router.committed(partition)
 
-    def wake(self, share: Share) -> None:
-        """A share has something to hand out."""
+    def settled(self, share: Share, *, has_some: bool) -> None:
+        """A share has something to hand out; or a consumer may have room for what others have."""
         feed = self._feeds.get(share.settings.id)
         if feed is not None:
-            feed.wake(share.partition)
+            if has_some:
+                feed.wake(share.partition)
+            elif feed.has_ready:
+                feed.wake()
 
     def moved(self, subscription: Subscription, committed: asyncio.Future[None]) -> None:
         """A subscription has other settings, or another position, as soon as that is committed.

@@ -12,6 +12,7 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import Done, run_commit
 from fanlog.broker.hard_state import HardState
+from fanlog.core.flow import Credit
 from fanlog.errors import SubscriptionNotFound
 from fanlog.log.api import Commit
 from fanlog.log.memory import MemoryLog
@@ -233,3 +234,20 @@ async def test_a_filter_knows_the_topic_of_a_message_also_when_that_is_deleted(w
     world.start_again()
     await world.broker.start()
     assert len(await world.pull()) == 2
+
+
+async def test_room_given_back_in_one_topic_is_room_for_another(world: World):
+    await world.subscribe()
+    spec = SubscriptionSpec(name=f"{NAME}-all", topic="projects/p/topics/#")
+    await world.broker.admin.create_subscription(spec)
+    for topic in (TOPIC, LETTERS):
+        await world.broker.publish(topic, build_body([(b"x", {}, "")]))
+    subscription, feed = world.broker.attach(spec.name)
+    stream = Credit(max_messages=1)
+    (first,) = await feed.take(stream, max_messages=10, max_bytes=1000, deadline_s=10.0)
+    version = feed.version
+    prefix = world.broker.ack_id_prefix(subscription, first)
+    await world.broker.acknowledge(spec.name, [f"{prefix}{0:012x}"])
+    assert feed.version > version
+    (second,) = await feed.take(stream, max_messages=10, max_bytes=1000, deadline_s=10.0)
+    assert second.partition != first.partition
