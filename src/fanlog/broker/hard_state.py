@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+from fanlog.broker.patterns import Patterns
 from fanlog.core import records as codec
 from fanlog.core.catalog import Catalog
 from fanlog.core.cursor import Cursor
@@ -68,6 +69,7 @@ class HardState:
             else:
                 hard.apply(record)
         hard.apply_all(heads)
+        hard.apply_all(hard._lost_heads())
         hard.apply_all(later)
         for share in hard.shares():
             share.start(latest_deadline_s)
@@ -119,6 +121,23 @@ class HardState:
                     self.activity[SubscriptionId(owner)] = last_active_s
             case CursorHead() | CursorChunk() | AttemptsChunk() | LeaseHeld():
                 self._apply_to_owner(record)
+
+    def _lost_heads(self) -> list[Record]:
+        """What brings topics back to a pattern whose cursors there were lost with the disk.
+
+        They are read from their start, as by a subscription on their name.
+        """
+        patterns = Patterns()
+        for subscription in self.catalog.subscriptions():
+            if not subscription.detached:
+                patterns.add(subscription)
+        return [
+            CursorHead(owner, partition, 0)
+            for topic in self.catalog.topics()
+            for owner in patterns.matching(topic.name)
+            for partition in topic.partitions
+            if partition not in self._shares[owner]
+        ]
 
     def _apply_subscription(self, record: SubscriptionRecord) -> None:
         self.catalog.apply(record)

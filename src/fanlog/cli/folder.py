@@ -10,10 +10,9 @@ import typer
 
 from fanlog.cli import options
 from fanlog.cli.output import Output
-from fanlog.errors import DataLoss
 
 if TYPE_CHECKING:
-    from fanlog.log.report import Report
+    from fanlog.log.report import Finding, Report
 
 
 def doctor(
@@ -97,17 +96,10 @@ def compact(
     )
 
 
-def _inspect_state(state: list[tuple[bytes, bytes]]) -> list[str]:
-    """Say what would keep a broker from starting with this state."""
-    from fanlog.broker.hard_state import HardState
+def _inspect_state(state: list[tuple[bytes, bytes]]) -> list[Finding]:
+    from fanlog.broker.audit import audit
 
-    try:
-        HardState.load(state)
-    except DataLoss as error:
-        return [error.message]
-    except AssertionError as error:
-        return [f"the state contradicts itself: {error}"]
-    return []
+    return audit(state)
 
 
 def _plain(report: Report) -> dict[str, Any]:

@@ -17,12 +17,12 @@ from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
 from fanlog.log.envelope import EnvelopeDamaged, Kind
 from fanlog.log.folder import Facts, PartitionRow, Store
-from fanlog.log.report import Report
+from fanlog.log.report import Finding, Report
 from fanlog.model import Offset, PartitionId
 
 #: Judges the hard state as a whole, which is nothing to the log: takes every key with its value,
-#: returns a sentence for each thing that is wrong.
-InspectState = Callable[[list[tuple[bytes, bytes]]], list[str]]
+#: returns what is wrong with it.
+InspectState = Callable[[list[tuple[bytes, bytes]]], list[Finding]]
 
 #: A read transaction is renewed after so many bytes, and after so many entries of an index.
 _SLICE_BYTES = 16 * 1024 * 1024
@@ -165,8 +165,8 @@ class _Examination:
                     if inspect_state is not None:
                         records.append((bytes(key), payload))
         if inspect_state is not None:
-            for text in inspect_state(records):
-                report.add("error", text)
+            for finding in inspect_state(records):
+                report.add(finding.severity, finding.text)
 
 
 class _Partition:

@@ -16,7 +16,7 @@ from fanlog.log.api import Trim
 from fanlog.log.doctor import examine
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.folder import Store
-from fanlog.log.report import FINDINGS_MAX, Report
+from fanlog.log.report import FINDINGS_MAX, Finding, Report
 from fanlog.testing.conformance import ONE, THREE, TWO, Author, make_body
 from fanlog.testing.damage import damage_batch, damage_meta, damage_partition, damage_state
 
@@ -196,13 +196,17 @@ def test_file_cut_short(filled: Path):
 def test_state_is_judged_by_the_caller(filled: Path):
     seen: list[tuple[bytes, bytes]] = []
 
-    def inspect(records: list[tuple[bytes, bytes]]) -> list[str]:
+    def inspect(records: list[tuple[bytes, bytes]]) -> list[Finding]:
         seen.extend(records)
-        return ["a subscription of no topic"]
+        return [
+            Finding("error", "a subscription of no topic"),
+            Finding("warning", "a cursor of no subscription"),
+        ]
 
     report = examine(filled, inspect_state=inspect)
     assert seen == [(b"key %d" % i, b"value") for i in range(5)]
     assert texts(report) == ["a subscription of no topic"]
+    assert texts(report, "warning") == ["a cursor of no subscription"]
 
 
 def test_slices(filled: Path, monkeypatch: pytest.MonkeyPatch):
