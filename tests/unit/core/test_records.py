@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from pyroaring import BitMap64
 
@@ -12,6 +14,7 @@ from fanlog.core.records import (
     CursorChunk,
     CursorHead,
     DamagedRecord,
+    FormerTopicRecord,
     LeaseHeld,
     Record,
     SnapshotRecord,
@@ -22,6 +25,7 @@ from fanlog.core.records import (
 )
 from fanlog.model import (
     DeadLetterPolicy,
+    FilterChange,
     PartitionId,
     RetryPolicy,
     Snapshot,
@@ -66,6 +70,18 @@ FULL = Subscription(
     detached=True,
     created_s=1_700_000_000.25,
 )
+ROUTED = Subscription(
+    id=SubscriptionId(9),
+    name="projects/p/subscriptions/r",
+    topic="projects/p/topics/a.*.#",
+    topic_id=None,
+    partitions=(),
+    filter='payload.a = "é*"',
+    filter_changes=(
+        FilterChange(filter="", before_sequence=1),
+        FilterChange(filter='{"k": "v"}', before_sequence=BIG),
+    ),
+)
 SNAPSHOT = Snapshot(
     id=SnapshotId(4),
     name="projects/p/snapshots/n",
@@ -78,8 +94,10 @@ SNAPSHOT = Snapshot(
 STORED: list[Record] = [
     Counters(next_id=5, boots=BIG),
     TopicRecord(TOPIC.id, TOPIC),
+    FormerTopicRecord(TOPIC.id, TOPIC),
     SubscriptionRecord(PLAIN.id, PLAIN),
     SubscriptionRecord(FULL.id, FULL),
+    SubscriptionRecord(ROUTED.id, ROUTED),
     SnapshotRecord(SNAPSHOT.id, SNAPSHOT),
     CursorHead(3, P, 0),
     CursorHead(BIG, P, BIG, BIG + 1),
@@ -91,6 +109,7 @@ STORED: list[Record] = [
 ]
 REMOVED: list[Record] = [
     TopicRecord(TopicId(1), None),
+    FormerTopicRecord(TopicId(1), None),
     SubscriptionRecord(SubscriptionId(1), None),
     SnapshotRecord(SnapshotId(1), None),
     CursorHead(3, P, None),
@@ -115,7 +134,8 @@ def test_a_removal_has_a_key_and_no_value(record):
 
 
 def test_keys_are_distinct_and_ordered_by_number():
-    keys = [record.key() for record in STORED if record != STORED[2]]
+    # Two of them are the same subscription.
+    keys = [record.key() for record in STORED if record != SubscriptionRecord(PLAIN.id, PLAIN)]
     assert len(set(keys)) == len(keys)
     assert CursorChunk(3, P, 255, None).key() < CursorChunk(3, P, 256, None).key()
     assert all(len(key) <= 511 for key in keys), "LMDB's bound"
@@ -149,3 +169,25 @@ def test_cut_bytes_are_an_error_and_never_another_record(record):
         except DamagedRecord:
             continue
         assert isinstance(found, AttemptsChunk), "its entries are all of one length"
+
+
+def test_a_subscription_from_before_there_were_filters_has_none():
+    stored = SubscriptionRecord(PLAIN.id, PLAIN).value()
+    assert stored is not None
+    fields = json.loads(stored[1:])
+    del fields["filter"], fields["filter_changes"]
+    value = stored[:1] + json.dumps(fields).encode()
+    assert decode(SubscriptionRecord(PLAIN.id, PLAIN).key(), value) == SubscriptionRecord(
+        PLAIN.id, PLAIN
+    )
+
+
+@pytest.mark.parametrize("changes", [[{}], [{"filter": 1, "before_sequence": 2}], "x", [[]]])
+def test_filter_changes_that_are_none(changes):
+    stored = SubscriptionRecord(ROUTED.id, ROUTED).value()
+    assert stored is not None
+    fields = json.loads(stored[1:]) | {"filter_changes": changes}
+    with pytest.raises(DamagedRecord):
+        decode(
+            SubscriptionRecord(ROUTED.id, ROUTED).key(), stored[:1] + json.dumps(fields).encode()
+        )
