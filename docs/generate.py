@@ -29,12 +29,13 @@ def errors_page() -> str:
         "Every error carries its code as the `reason` of a `google.rpc.ErrorInfo` with the domain",
         "`fanlog`. Codes never change their meaning.",
         "",
-        "| code | gRPC | what happened, what to do |",
-        "| --- | --- | --- |",
+        "| code | gRPC | HTTP | what happened, what to do |",
+        "| --- | --- | --: | --- |",
     ]
     for error in _error_classes(errors.FanlogError):
         text = " ".join((inspect.getdoc(error) or "").split("\n\n")[0].split())
-        lines.append(f"| `{error.code}` | {error.grpc_status} | {text} |")
+        status, code = error.grpc_status, error.http_status
+        lines.append(f"| `{error.code}` | {status} | {code} | {text} |")
     return "\n".join(lines) + "\n"
 
 

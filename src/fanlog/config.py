@@ -39,8 +39,10 @@ class Config:
     host: str = "127.0.0.1"
     #: gRPC; 0 takes a free port.
     port: int = 8085
-    #: Health, readiness and metrics; 0 takes a free port.
+    #: REST, health, readiness and metrics; 0 takes a free port.
     http_port: int = 8086
+    #: Largest body of an HTTP request, in bytes; larger ones are answered with 413.
+    http_max_bytes: int = limits.HTTP_BYTES_MAX
     #: Folder of the log; not used when `memory` is set.
     data_dir: Path = Path("data")
     #: Keep everything in memory: nothing survives the process.
@@ -208,6 +210,12 @@ def _size_bytes(value: object) -> int:
     return value
 
 
+def _body_bytes(value: object) -> int:
+    if not _is_integer(value) or value < limits.HTTP_BYTES_MIN:
+        raise ValueError(f"must be a whole number of bytes, {limits.HTTP_BYTES_MIN} or more")
+    return value
+
+
 def _seconds(value: object) -> float:
     if not _is_integer(value) and not isinstance(value, float):
         raise ValueError("must be a number of seconds, 0 or more")
@@ -232,6 +240,7 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
     "host": _text,
     "port": _port,
     "http_port": _port,
+    "http_max_bytes": _body_bytes,
     "data_dir": _path,
     "memory": _flag,
     "insecure": _flag,
@@ -244,7 +253,7 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
 _FLAG_WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
     ("false", "no", "off", "0"), False
 )
-_NUMBERS = (_port, _size_bytes, _seconds)
+_NUMBERS = (_port, _size_bytes, _body_bytes, _seconds)
 _ENGINE_CHOICE = frozenset({"memory", "data_dir"})
 
 assert _CHECKS.keys() == {field.name for field in fields(Config)}

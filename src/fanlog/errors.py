@@ -35,6 +35,20 @@ class InvalidArgument(FanlogError):
     http_status = 400
 
 
+class TooLarge(InvalidArgument):
+    """The request has more bytes than it may; send fewer messages in one."""
+
+    code = "TOO_LARGE"
+    http_status = 413
+
+
+class UnsupportedMediaType(InvalidArgument):
+    """HTTP: the body says it is not JSON in UTF-8. Send `content-type: application/json`."""
+
+    code = "UNSUPPORTED_MEDIA_TYPE"
+    http_status = 415
+
+
 class OutOfRange(FanlogError):
     """A number lies outside what the service accepts where Google answers OUT_OF_RANGE."""
 
@@ -49,6 +63,17 @@ class Unimplemented(FanlogError):
     code = "UNIMPLEMENTED"
     grpc_status = "UNIMPLEMENTED"
     http_status = 501
+
+
+class MethodNotAllowed(Unimplemented):
+    """HTTP: the path takes other methods; the header `Allow` lists them."""
+
+    code = "METHOD_NOT_ALLOWED"
+    http_status = 405
+
+    def __init__(self, message: str, allowed: str = "GET") -> None:
+        super().__init__(message)
+        self.allowed = allowed
 
 
 class NotFound(FanlogError):
@@ -75,6 +100,12 @@ class SnapshotNotFound(NotFound):
     """No snapshot of that name exists, or it has expired."""
 
     code = "SNAPSHOT_NOT_FOUND"
+
+
+class RouteNotFound(NotFound):
+    """HTTP: nothing is served at this path; `/openapi.json` lists what is."""
+
+    code = "ROUTE_NOT_FOUND"
 
 
 class AlreadyExists(FanlogError):

@@ -128,13 +128,28 @@ FILTER_PREDICATES_MAX = 100
 #: Levels of AND, OR and NOT over each other, and of parentheses: every reader of the tree recurses.
 FILTER_NESTING_MAX = 32
 
+# Schemas (Google): bytes of a definition, revisions of one schema, schemas of a project.
+SCHEMA_DEFINITION_BYTES_MAX = 300_000
+SCHEMA_REVISIONS_MAX = 20
+SCHEMAS_PER_PROJECT_MAX = 10_000
+#: Breaking changes that a refusal lists; the rest is counted.
+SCHEMA_BREAKS_SHOWN_MAX = 20
+#: Items without any bytes (nulls) in one Avro array: nothing else bounds how many are claimed.
+SCHEMA_EMPTY_ITEMS_MAX = 65_536
+
 # The gRPC server: above PUBLISH_BYTES_MAX, so that the refusal is ours and names the limit.
 GRPC_RECEIVE_BYTES_MAX = 24 * 1024 * 1024
+
+#: The body of an HTTP request unless set: a full publish request in base64, and what is around it.
+HTTP_BYTES_MAX = 16 * 1024 * 1024
+#: Least that it may be set to: a request that makes a subscription must pass.
+HTTP_BYTES_MIN = 64 * 1024
 
 #: How long SIGTERM waits for open work.
 DRAIN_S = 8.0
 
 assert PUBLISH_BYTES_MAX < GRPC_RECEIVE_BYTES_MAX
+assert HTTP_BYTES_MIN < PUBLISH_BYTES_MAX * 4 // 3 < HTTP_BYTES_MAX
 assert STREAM_FIRST_ANSWER_BYTES_MAX <= STREAM_ANSWER_BYTES_MAX
 assert STREAM_ANSWER_BYTES_MAX <= ANSWER_BYTES_MAX < 4 * 1024 * 1024
 assert BATCH_BYTES_MAX < COMMIT_BYTES_MAX < WRITER_BACKLOG_BYTES_MAX

@@ -35,7 +35,7 @@ from fanlog.wire.paging import Page
 from fanlog.wire.publish import message_id
 from fuzz.draw import chunk
 from fuzz.table import CORPUS
-from fuzz.targets import server, texts, wire
+from fuzz.targets import rest, server, texts, wire
 from fuzz.targets.formats import FITTED, RAW, SEALED
 from fuzz.world import LETTERS, SNAPSHOT, SUBSCRIPTIONS, TOPIC, placeholder
 
@@ -250,6 +250,40 @@ def stream_stories() -> Iterable[bytes]:
         yield story + bytes([server.DELETE]) + chunk(b"")
 
 
+def http(method: str, path: str, body: object = None, query: bytes = b"") -> bytes:
+    """One request of a story over HTTP; a path that is none of the target's is written out."""
+    known = f"/v1/{path}" in rest.PATHS
+    place = rest.PATHS.index(f"/v1/{path}") if known else len(rest.PATHS)
+    written = b"" if known else chunk(f"v1/{path}".encode())
+    content = b"" if body is None else json.dumps(body).encode()
+    head = bytes([rest.METHODS.index(method), place])
+    return head + written + chunk(query) + chunk(content)
+
+
+def rest_stories() -> Iterable[bytes]:
+    plain, once = SUBSCRIPTIONS["plain"], SUBSCRIPTIONS["once"]
+    message = {"data": "YQ==", "attributes": {"k": "v"}, "orderingKey": "k"}
+    yield http("POST", f"{TOPIC}:publish", {"messages": [message]})
+    yield http("POST", f"{TOPIC}:publish", {"messages": [message | {"messageId": "1"}]})
+    yield http("POST", f"{plain}:pull", {"maxMessages": 2, "returnImmediately": True})
+    yield http("POST", f"{plain}:pull", {"max_messages": "1"}) * 2
+    yield http("POST", f"{once}:acknowledge", {"ackIds": ["x"]})
+    yield http("POST", f"{plain}:seek", {"time": "2026-01-31T12:00:00.5+01:00"})
+    yield http("POST", f"{plain}:seek", {"snapshot": SNAPSHOT})
+    yield http("POST", f"{plain}:detach")
+    yield http("PUT", "projects/test/topics/new", {"labels": {"a": "b"}}) * 2
+    settings = {"topic": TOPIC, "filter": "attributes:k", "ackDeadlineSeconds": 20}
+    policy = {"deadLetterTopic": LETTERS, "maxDeliveryAttempts": 5}
+    yield http(
+        "PUT", "projects/test/subscriptions/new", settings | {"deadLetterPolicy": policy}
+    ) + http("DELETE", "projects/test/subscriptions/new")
+    yield http("PATCH", TOPIC, {"topic": {"labels": {}}, "updateMask": "labels"})
+    yield http("PATCH", TOPIC, {"topic": {"messageRetentionDuration": "600s"}}, b"updateMask=x")
+    for listed in ("topics", "subscriptions", "snapshots"):
+        yield http("GET", f"projects/test/{listed}", query=b"pageSize=1&%24alt=json")
+    yield http("GET", "projects/%ff/topics") + http("HEAD", "projects//topics:x")
+
+
 def update_requests() -> Iterable[bytes]:
     topic = types.UpdateTopicRequest(
         topic={"labels": {"a": "b"}, "message_retention_duration": {"seconds": 900}}
@@ -398,6 +432,7 @@ def all_seeds() -> dict[str, list[bytes]]:
             for step in (3, 7)
         ],
         "stream": list(stream_stories()),
+        "rest": list(rest_stories()),
         "resources_file": [b"\1" + TOML, b"\0" + YAML, b"\0" + json_resources()],
         "config_file": [CONFIG, DATA_DIR],
         "environment": [b"PORT=1\nDRAIN_S=0.5\nMEMORY=yes", b"PROJECT=p\nLOG_LEVEL=info\nHOST=::1"],

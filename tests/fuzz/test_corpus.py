@@ -22,6 +22,7 @@ EXAMPLES = dict.fromkeys(TARGETS, 120) | {
     "requests": 25,
     "verbs": 40,
     "stream": 25,
+    "rest": 40,
     "command_line": 15,
     "resources_file": 60,
 }

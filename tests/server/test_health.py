@@ -121,5 +121,5 @@ def test_health_and_readiness_over_http(server):
 
 def test_pages_that_do_not_exist_and_methods_that_do_not_fit(server):
     assert get(server, "/")[0] == 404
-    assert get(server, "/v1/projects/p/topics")[0] == 404
+    assert get(server, "/v1/projects/p/queues")[0] == 404
     assert get(server, "/healthz", method="POST")[0] == 405

@@ -20,7 +20,10 @@ def serve(
     ] = None,
     http_port: Annotated[
         int | None,
-        typer.Option(help="Port of health and metrics; 8086 when not given, 0 for a free one."),
+        typer.Option(help="Port of REST and metrics; 8086 when not given, 0 for a free one."),
+    ] = None,
+    http_max_bytes: Annotated[
+        int | None, typer.Option(help="Largest body of an HTTP request; larger ones get a 413.")
     ] = None,
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the messages; ./data when not given.")
@@ -62,6 +65,7 @@ def serve(
             "host": host,
             "port": port,
             "http_port": http_port,
+            "http_max_bytes": http_max_bytes,
             "data_dir": data_dir,
             "memory": memory,
             "insecure": insecure,

@@ -115,9 +115,10 @@ async def _serving(
     _add_services(grpc_server, broker, health)
     http_server = HttpServer(
         uvicorn.Config(
-            http_app(broker, store, is_ready.is_set),
+            http_app(broker, store, is_ready.is_set, config),
             log_config=None,
             access_log=False,
+            server_header=False,
             lifespan="off",
             timeout_graceful_shutdown=HTTP_DRAIN_S,
         )

@@ -1,4 +1,4 @@
-"""The HTTP port: health, readiness, metrics."""
+"""The HTTP port: REST under `/v1`, health, readiness, metrics."""
 
 from __future__ import annotations
 
@@ -8,16 +8,24 @@ from contextlib import contextmanager
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
+from fanlog import names
 from fanlog.broker.broker import Broker
+from fanlog.config import Config
+from fanlog.errors import FanlogError, MethodNotAllowed, RouteNotFound
 from fanlog.log.api import Log
+from fanlog.server import grpc_api
 from fanlog.server.metrics_page import metrics_page
+from fanlog.server.rest import google_json
+from fanlog.server.rest.app import RestApp, failed
+from fanlog.server.rest.route import Router
 
 
-def http_app(broker: Broker, store: Log, is_ready: Callable[[], bool]) -> Starlette:
+def http_app(broker: Broker, store: Log, is_ready: Callable[[], bool], config: Config) -> Starlette:
     """The routes of the HTTP port."""
 
     async def healthz(_: Request) -> Response:
@@ -37,8 +45,34 @@ def http_app(broker: Broker, store: Log, is_ready: Callable[[], bool]) -> Starle
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", metrics),
-        ]
+            Mount("/v1", app=rest_app(broker, config)),
+        ],
+        exception_handlers={HTTPException: _refused},
     )
+
+
+def rest_app(broker: Broker, config: Config) -> RestApp:
+    """REST in front of all verbs of a broker."""
+    verbs = {
+        f"{service.rpartition('.')[2]}.{name}": verb
+        for service, methods in grpc_api.unary_verbs(broker).items()
+        for name, verb in methods.items()
+    }
+    router = Router(google_json.routes())
+    return RestApp(router, verbs, project=config.project, bytes_max=config.http_max_bytes)
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    """Paths and methods that Starlette does not find, in the form of all other errors."""
+    assert isinstance(error, HTTPException)
+    path = names.shown(request.url.path)
+    refusal: FanlogError = RouteNotFound(f"nothing is served at {path}")
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "GET")
+        refusal = MethodNotAllowed(f"{path} takes {allowed}, not {request.method}", allowed)
+    code, headers, body = failed(refusal)
+    shown = {key.decode(): value.decode() for key, value in headers}
+    return Response(body, code, shown, media_type="application/json")
 
 
 class HttpServer(uvicorn.Server):

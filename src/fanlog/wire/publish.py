@@ -26,7 +26,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from fanlog import limits, names
-from fanlog.errors import InvalidArgument
+from fanlog.errors import InvalidArgument, TooLarge
 from fanlog.log.batch import Body
 from fanlog.wire import types
 from fanlog.wire.encode import message_field, varint, varint_size
@@ -58,7 +58,7 @@ def parse_publish(raw: bytes) -> Publish:
             index in the request, the value and the limit.
     """
     if len(raw) > limits.PUBLISH_BYTES_MAX:
-        raise InvalidArgument(
+        raise TooLarge(
             f"the publish request has {len(raw)} bytes; "
             f"at most {limits.PUBLISH_BYTES_MAX} are allowed"
         )

@@ -67,19 +67,19 @@ def verbs(data: bytes) -> None:
 
 async def _request(world: World, method: str, raw: bytes) -> None:
     await world.settle()
-    before = _everything(world)
+    before = everything(world)
     world.has_waited = False
     context = Context()
     answer = await world.call(method, world.resolved(raw), context)
     if answer is None:
         assert context.status is not grpc.StatusCode.OK
         if not world.has_waited:
-            assert _everything(world) == before, f"{method} was refused and changed something"
+            assert everything(world) == before, f"{method} was refused and changed something"
     else:
         assert context.status is grpc.StatusCode.OK
 
 
-def _everything(world: World) -> list[object]:
+def everything(world: World) -> list[object]:
     # When a subscription was last used is written down now and then, whatever came of it.
     stored = [(key, value) for key, value in world.store.state() if key[:1] != b"U"]
     return [facts(world.broker.hard), stored, dict(world.store.partitions())]

@@ -1,0 +1,1 @@
+"""REST on the HTTP port: JSON in three forms, in front of the verbs that gRPC has."""

@@ -1,0 +1,210 @@
+"""The ASGI application of REST: read the request, call the verb, write the answer.
+
+It shares its loop with gRPC and does nothing that blocks. Starlette's request and response objects
+are left out: on this path they would cost as much as the work itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+from starlette.types import Receive, Scope, Send
+
+from fanlog.errors import FanlogError, Internal, InvalidArgument, TooLarge, UnsupportedMediaType
+from fanlog.server.grpc_api import Unary
+from fanlog.server.rest import errors
+from fanlog.server.rest.route import Asked, Route, Router
+
+log = logging.getLogger("fanlog.rest")
+
+_JSON = (b"content-type", b"application/json")
+_PARAMETERS_MAX = 100
+#: A caller's own patience in seconds, as Google's clients say it.
+_TIMEOUT_HEADER = b"x-server-timeout"
+
+
+class Gone(Exception):
+    """The caller went away before its request was read or answered."""
+
+
+class RestCall:
+    """What a verb may ask of, and say to, its caller; see `grpc_api.Call`."""
+
+    __slots__ = ("metadata", "timeout_s")
+
+    def __init__(self, timeout_s: float | None) -> None:
+        self.timeout_s = timeout_s
+        self.metadata: tuple[tuple[str, str], ...] = ()
+
+    def time_remaining(self) -> float | None:
+        return self.timeout_s
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def set_trailing_metadata(self, trailing_metadata: Any, /) -> None:
+        self.metadata = tuple(trailing_metadata)
+
+
+class RestApp:
+    """All routes under `/v1`, each in front of its verb."""
+
+    def __init__(
+        self, router: Router, verbs: Mapping[str, Unary], *, project: str, bytes_max: int
+    ) -> None:
+        self._router = router
+        self._verbs = verbs
+        self._project = project
+        self._bytes_max = bytes_max
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            code, headers, body = await self._answer(scope, receive)
+        except Gone:
+            return
+        except Exception as error:
+            code, headers, body = failed(error)
+        if body or code != 204:
+            headers = [_JSON, (b"content-length", b"%d" % len(body)), *headers]
+        await send({"type": "http.response.start", "status": code, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, errors.Headers, bytes]:
+        route, variables = self._router.find(scope["method"], scope["raw_path"])
+        headers = dict(scope["headers"])
+        content = await self._read_body(headers, receive)
+        asked = Asked(
+            variables=variables,
+            query=_query(scope["query_string"]),
+            body=_parsed(route, headers, content),
+            project=self._project,
+        )
+        call = RestCall(_timeout_s(headers))
+        work = self._verbs[route.method](route.read(asked), call)
+        raw = await (_while_there(work, receive) if route.waits else work)
+        said = [(key.encode(), _header_value(value)) for key, value in call.metadata]
+        if route.status == 204:
+            return 204, said, b""
+        options = orjson.OPT_INDENT_2 if asked.is_pretty else 0
+        return route.status, said, orjson.dumps(route.write(raw, asked), option=options)
+
+    async def _read_body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > self._bytes_max:
+            raise self._too_large()
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            event = await receive()
+            if event["type"] == "http.disconnect":
+                raise Gone
+            part = event.get("body", b"")
+            size += len(part)
+            if size > self._bytes_max:
+                raise self._too_large()
+            parts.append(part)
+            if not event.get("more_body", False):
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(
+            f"the body has more than {self._bytes_max} bytes, the most this server takes "
+            "(http_max_bytes)"
+        )
+
+
+def failed(error: Exception) -> tuple[int, errors.Headers, bytes]:
+    """The answer to a request that failed; an error that is none of the caller's is logged."""
+    if not isinstance(error, FanlogError):
+        log.error("action=call_failed; the call ends with INTERNAL", exc_info=error)
+        error = Internal("an unexpected error; the broker's log says more")
+    return errors.answer(error)
+
+
+def _parsed(route: Route, headers: Mapping[bytes, bytes], content: bytes) -> Any:
+    if not content:
+        return {}
+    if not route.has_body and content.strip() != b"{}":
+        raise InvalidArgument(f"the body: {route.http} takes none here; leave it out")
+    _check_media_type(headers)
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise InvalidArgument(
+            f"the body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        ) from error
+
+
+def _check_media_type(headers: Mapping[bytes, bytes]) -> None:
+    # A browser sends other types to any address without asking first; JSON it asks about.
+    given = headers.get(b"content-type", b"").decode("latin-1")
+    media_type, _, parameters = given.partition(";")
+    charset = parameters.strip().lower().replace('"', "")
+    if media_type.strip().lower() != "application/json" or charset not in ("", "charset=utf-8"):
+        raise UnsupportedMediaType(
+            f"content-type: must be application/json in UTF-8, not {given[:80]!r}"
+        )
+    encoding = headers.get(b"content-encoding", b"identity").decode("latin-1")
+    if encoding.lower() != "identity":
+        raise UnsupportedMediaType(f"content-encoding: {encoding[:80]!r} is not supported")
+
+
+def _query(query_string: bytes) -> list[tuple[str, str]]:
+    if not query_string:
+        return []
+    try:
+        return parse_qsl(
+            query_string.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=_PARAMETERS_MAX,
+        )
+    except ValueError as error:
+        raise InvalidArgument(
+            f"the query is not UTF-8, or has more than {_PARAMETERS_MAX} parameters"
+        ) from error
+
+
+def _timeout_s(headers: Mapping[bytes, bytes]) -> float | None:
+    text = headers.get(_TIMEOUT_HEADER)
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 3600:
+        raise InvalidArgument(
+            f"{_TIMEOUT_HEADER.decode()}: must be seconds, 0 to 3600, not {text[:40]!r}"
+        )
+    return seconds
+
+
+async def _while_there(work: Awaitable[bytes], receive: Receive) -> bytes:
+    """Await an answer as long as its caller is there to get it."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise Gone
+        return task.result()
+    finally:
+        gone.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _header_value(text: str) -> bytes:
+    return text.encode("ascii", "backslashreplace").replace(b"\n", b" ").replace(b"\r", b" ")

@@ -1,0 +1,67 @@
+"""Errors as HTTP answers: `{"error": {"code", "message", "status", "details"}}`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from google.rpc.error_details_pb2 import ErrorInfo
+
+from fanlog.errors import FanlogError, MethodNotAllowed
+from fanlog.wire.status import code_name, rich_status
+
+#: The HTTP code that Google's APIs give for each status.
+HTTP_CODES = {
+    "CANCELLED": 499,
+    "UNKNOWN": 500,
+    "INVALID_ARGUMENT": 400,
+    "DEADLINE_EXCEEDED": 504,
+    "NOT_FOUND": 404,
+    "ALREADY_EXISTS": 409,
+    "PERMISSION_DENIED": 403,
+    "UNAUTHENTICATED": 401,
+    "RESOURCE_EXHAUSTED": 429,
+    "FAILED_PRECONDITION": 400,
+    "ABORTED": 409,
+    "OUT_OF_RANGE": 400,
+    "UNIMPLEMENTED": 501,
+    "INTERNAL": 500,
+    "UNAVAILABLE": 503,
+    "DATA_LOSS": 500,
+}
+#: Seconds after which a caller that was pushed back, or sent away, may come again.
+RETRY_AFTER_S = 1
+
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def answer(error: FanlogError) -> tuple[int, Headers, bytes]:
+    """HTTP code, headers and body of an error's answer."""
+    status = rich_status(error)
+    name = code_name(status)
+    # A status that was made a milder one than the error's own is worth that one's code.
+    code = error.http_status if name == error.grpc_status else HTTP_CODES[name]
+    headers: Headers = []
+    if code in (429, 503):
+        headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
+    if isinstance(error, MethodNotAllowed):
+        headers.append((b"allow", error.allowed.encode()))
+    return code, headers, orjson.dumps(error_json(code, name, status))
+
+
+def error_json(code: int, name: str, status: Any) -> dict[str, Any]:
+    """The body of an error."""
+    details = []
+    for detail in status.details:
+        info = ErrorInfo()
+        detail.Unpack(info)
+        shown: dict[str, Any] = {
+            "@type": detail.type_url,
+            "reason": info.reason,
+            "domain": info.domain,
+        }
+        if info.metadata:
+            shown["metadata"] = dict(info.metadata)
+        details.append(shown)
+    return {"error": {"code": code, "message": status.message, "status": name, "details": details}}

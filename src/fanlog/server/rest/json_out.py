@@ -1,0 +1,66 @@
+"""Protobuf answers as JSON.
+
+Resources go through protobuf's own JSON: what is not set is left out, as Google's API does. The
+answers of publish and pull are written straight from their fields, which takes a tenth of the time.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+from google.protobuf import json_format
+
+from fanlog.wire import types
+
+
+def resource(message: Any, *, has_integer_enums: bool = False, snake_case: bool = False) -> Any:
+    """A message as JSON values; camelCase unless told otherwise."""
+    return json_format.MessageToDict(
+        message,
+        use_integers_for_enums=has_integer_enums,
+        preserving_proto_field_name=snake_case,
+    )
+
+
+def published(raw: bytes, key: str = "messageIds") -> dict[str, Any]:
+    """A serialised PublishResponse."""
+    return {key: list(types.PublishResponse.FromString(raw).message_ids)}
+
+
+def pulled(raw: bytes) -> dict[str, Any]:
+    """A serialised PullResponse, as Google's API writes it."""
+    received = types.PullResponse.FromString(raw).received_messages
+    times = PublishTimes()
+    return {"receivedMessages": [_received(one, times) for one in received]} if received else {}
+
+
+class PublishTimes:
+    """Publish times as text. Messages of one batch have the same, so each is written once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], str] = {}
+
+    def text(self, time: Any) -> str:
+        key = (time.seconds, time.nanos)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = time.ToJsonString()
+        return found
+
+
+def _received(one: Any, times: PublishTimes) -> dict[str, Any]:
+    message = one.message
+    shown: dict[str, Any] = {}
+    if message.data:
+        shown["data"] = b64encode(message.data).decode("ascii")
+    if message.attributes:
+        shown["attributes"] = dict(message.attributes)
+    shown["messageId"] = message.message_id
+    shown["publishTime"] = times.text(message.publish_time)
+    if message.ordering_key:
+        shown["orderingKey"] = message.ordering_key
+    found = {"ackId": one.ack_id, "message": shown}
+    if one.delivery_attempt:
+        found["deliveryAttempt"] = one.delivery_attempt
+    return found

@@ -1,0 +1,413 @@
+"""One face for every surface: gRPC, the official client over REST, and each form of REST.
+
+Each speaks of resources by id, in the server's default project, and shows them as protobuf's JSON
+in snake_case. An error is `Refused`, with the name of its status.
+"""
+
+from __future__ import annotations
+
+import base64
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import google.pubsub_v1 as gapic
+import requests
+from google.api_core.exceptions import GoogleAPICallError
+from google.auth.credentials import AnonymousCredentials
+from google.protobuf import json_format
+
+from fanlog.config import PROJECT_DEFAULT as PROJECT
+from fanlog.wire import types
+from server.conftest import PATIENCE_S, RunningServer
+
+
+class Refused(Exception):
+    """A request was refused: with this status, this HTTP code, this reason and sentence."""
+
+    def __init__(self, status: str, code: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {message}")
+        self.status, self.code, self.reason, self.message = status, code, reason, message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """One message, as any surface shows it."""
+
+    ack_id: str
+    data: bytes
+    attributes: Mapping[str, str]
+    ordering_key: str
+    message_id: str
+    attempt: int
+
+
+def topic_name(topic: str) -> str:
+    return f"projects/{PROJECT}/topics/{topic}"
+
+
+def subscription_name(subscription: str) -> str:
+    return f"projects/{PROJECT}/subscriptions/{subscription}"
+
+
+def snapshot_name(snapshot: str) -> str:
+    return f"projects/{PROJECT}/snapshots/{snapshot}"
+
+
+class Gapic:
+    """Google's own client, over gRPC or REST."""
+
+    def __init__(self, publisher: Any, subscriber: Any) -> None:
+        self._publisher, self._subscriber = publisher, subscriber
+
+    def _call(self, verb: Any, **request: Any) -> Any:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                return verb(request=request, retry=None, timeout=PATIENCE_S)
+        except GoogleAPICallError as error:
+            raise _refused(error) from error
+
+    def _shown(self, message: Any) -> Any:
+        return json_format.MessageToDict(
+            type(message).pb(message), preserving_proto_field_name=True
+        )
+
+    def create_topic(self, topic: str, **fields: Any) -> Any:
+        return self._shown(
+            self._call(self._publisher.create_topic, name=topic_name(topic), **fields)
+        )
+
+    def get_topic(self, topic: str) -> Any:
+        return self._shown(self._call(self._publisher.get_topic, topic=topic_name(topic)))
+
+    def update_topic(self, topic: str, **fields: Any) -> Any:
+        found = self._call(
+            self._publisher.update_topic,
+            topic={"name": topic_name(topic), **fields},
+            update_mask={"paths": list(fields)},
+        )
+        return self._shown(found)
+
+    def delete_topic(self, topic: str) -> None:
+        self._call(self._publisher.delete_topic, topic=topic_name(topic))
+
+    def list_topics(self, page_size: int = 100) -> list[str]:
+        found = self._call(
+            self._publisher.list_topics, project=f"projects/{PROJECT}", page_size=page_size
+        )
+        return [one.name for one in found]
+
+    def list_topic_subscriptions(self, topic: str) -> list[str]:
+        return list(self._call(self._publisher.list_topic_subscriptions, topic=topic_name(topic)))
+
+    def publish(self, topic: str, *messages: Mapping[str, Any]) -> list[str]:
+        found = self._call(
+            self._publisher.publish, topic=topic_name(topic), messages=list(messages)
+        )
+        return list(found.message_ids)
+
+    def create_subscription(self, subscription: str, topic: str, **fields: Any) -> Any:
+        found = self._call(
+            self._subscriber.create_subscription,
+            name=subscription_name(subscription),
+            topic=topic_name(topic),
+            **fields,
+        )
+        return self._shown(found)
+
+    def get_subscription(self, subscription: str) -> Any:
+        found = self._call(
+            self._subscriber.get_subscription, subscription=subscription_name(subscription)
+        )
+        return self._shown(found)
+
+    def update_subscription(self, subscription: str, **fields: Any) -> Any:
+        found = self._call(
+            self._subscriber.update_subscription,
+            subscription={"name": subscription_name(subscription), **fields},
+            update_mask={"paths": list(fields)},
+        )
+        return self._shown(found)
+
+    def delete_subscription(self, subscription: str) -> None:
+        self._call(
+            self._subscriber.delete_subscription, subscription=subscription_name(subscription)
+        )
+
+    def detach(self, subscription: str) -> None:
+        self._call(
+            self._publisher.detach_subscription, subscription=subscription_name(subscription)
+        )
+
+    def list_subscriptions(self, page_size: int = 100) -> list[str]:
+        found = self._call(
+            self._subscriber.list_subscriptions,
+            project=f"projects/{PROJECT}",
+            page_size=page_size,
+        )
+        return [one.name for one in found]
+
+    def pull(self, subscription: str, max_messages: int = 100, *, wait: bool = False) -> Any:
+        found = self._call(
+            self._subscriber.pull,
+            subscription=subscription_name(subscription),
+            max_messages=max_messages,
+            return_immediately=not wait,
+        )
+        return [
+            Received(
+                ack_id=one.ack_id,
+                data=one.message.data,
+                attributes=dict(one.message.attributes),
+                ordering_key=one.message.ordering_key,
+                message_id=one.message.message_id,
+                attempt=one.delivery_attempt,
+            )
+            for one in found.received_messages
+        ]
+
+    def ack(self, subscription: str, ack_ids: list[str]) -> None:
+        self._call(
+            self._subscriber.acknowledge,
+            subscription=subscription_name(subscription),
+            ack_ids=ack_ids,
+        )
+
+    def modify(self, subscription: str, ack_ids: list[str], seconds: int) -> None:
+        self._call(
+            self._subscriber.modify_ack_deadline,
+            subscription=subscription_name(subscription),
+            ack_ids=ack_ids,
+            ack_deadline_seconds=seconds,
+        )
+
+    def nack(self, subscription: str, ack_ids: list[str]) -> None:
+        self.modify(subscription, ack_ids, 0)
+
+    def create_snapshot(self, snapshot: str, subscription: str, **fields: Any) -> Any:
+        found = self._call(
+            self._subscriber.create_snapshot,
+            name=snapshot_name(snapshot),
+            subscription=subscription_name(subscription),
+            **fields,
+        )
+        return self._shown(found)
+
+    def get_snapshot(self, snapshot: str) -> Any:
+        return self._shown(
+            self._call(self._subscriber.get_snapshot, snapshot=snapshot_name(snapshot))
+        )
+
+    def update_snapshot(self, snapshot: str, **fields: Any) -> Any:
+        found = self._call(
+            self._subscriber.update_snapshot,
+            snapshot={"name": snapshot_name(snapshot), **fields},
+            update_mask={"paths": list(fields)},
+        )
+        return self._shown(found)
+
+    def delete_snapshot(self, snapshot: str) -> None:
+        self._call(self._subscriber.delete_snapshot, snapshot=snapshot_name(snapshot))
+
+    def list_snapshots(self) -> list[str]:
+        found = self._call(self._subscriber.list_snapshots, project=f"projects/{PROJECT}")
+        return [one.name for one in found]
+
+    def seek_to_time(self, subscription: str, time: str) -> None:
+        timestamp = gapic.SeekRequest.pb()().time
+        timestamp.FromJsonString(time)
+        self._call(
+            self._subscriber.seek, subscription=subscription_name(subscription), time=timestamp
+        )
+
+    def seek_to_snapshot(self, subscription: str, snapshot: str) -> None:
+        self._call(
+            self._subscriber.seek,
+            subscription=subscription_name(subscription),
+            snapshot=snapshot_name(snapshot),
+        )
+
+
+class GoogleJson:
+    """Google's JSON API, by hand."""
+
+    def __init__(self, server: RunningServer) -> None:
+        self._server = server
+        self._session = requests.Session()
+
+    def close(self) -> None:
+        self._session.close()
+
+    def call(self, http: str, path: str, body: Any = None, **query: Any) -> Any:
+        """Send a request; its JSON answer."""
+        response = self._session.request(
+            http, self._server.http(path), json=body, params=query, timeout=PATIENCE_S
+        )
+        if response.status_code >= 400:
+            assert response.headers["content-type"] == "application/json"
+            error = response.json()["error"]
+            assert error["code"] == response.status_code
+            [detail] = error["details"]
+            raise Refused(error["status"], response.status_code, detail["reason"], error["message"])
+        return response.json() if response.content else None
+
+    def _shown(self, of: Any, answer: Any) -> Any:
+        # As strictly as protobuf itself reads JSON.
+        message = json_format.ParseDict(answer, of())
+        return json_format.MessageToDict(message, preserving_proto_field_name=True)
+
+    def _listed(self, path: str, key: str, page_size: int = 100) -> list[Any]:
+        found: list[Any] = []
+        token = ""
+        while True:
+            page = self.call("GET", path, pageSize=page_size, pageToken=token)
+            assert len(page.get(key, [])) <= page_size
+            found += page.get(key, [])
+            token = page.get("nextPageToken", "")
+            if not token:
+                return found
+
+    def create_topic(self, topic: str, **fields: Any) -> Any:
+        return self._shown(types.Topic, self.call("PUT", f"/v1/{topic_name(topic)}", fields))
+
+    def get_topic(self, topic: str) -> Any:
+        return self._shown(types.Topic, self.call("GET", f"/v1/{topic_name(topic)}"))
+
+    def update_topic(self, topic: str, **fields: Any) -> Any:
+        body = {"topic": fields, "updateMask": ",".join(fields)}
+        return self._shown(types.Topic, self.call("PATCH", f"/v1/{topic_name(topic)}", body))
+
+    def delete_topic(self, topic: str) -> None:
+        assert self.call("DELETE", f"/v1/{topic_name(topic)}") == {}
+
+    def list_topics(self, page_size: int = 100) -> list[str]:
+        path = f"/v1/projects/{PROJECT}/topics"
+        return [one["name"] for one in self._listed(path, "topics", page_size)]
+
+    def list_topic_subscriptions(self, topic: str) -> list[str]:
+        return self._listed(f"/v1/{topic_name(topic)}/subscriptions", "subscriptions")
+
+    def publish(self, topic: str, *messages: Mapping[str, Any]) -> list[str]:
+        path = self._verb(topic_name(topic), "publish")
+        return list(self.call("POST", path, {"messages": _encoded(messages)})["messageIds"])
+
+    def _verb(self, name: str, verb: str) -> str:
+        return f"/v1/{name}:{verb}"
+
+    def create_subscription(self, subscription: str, topic: str, **fields: Any) -> Any:
+        body = {"topic": topic_name(topic), **fields}
+        found = self.call("PUT", f"/v1/{subscription_name(subscription)}?alt=json", body)
+        return self._shown(types.Subscription, found)
+
+    def get_subscription(self, subscription: str) -> Any:
+        found = self.call("GET", f"/v1/{subscription_name(subscription)}")
+        return self._shown(types.Subscription, found)
+
+    def update_subscription(self, subscription: str, **fields: Any) -> Any:
+        body = {"subscription": fields, "updateMask": ",".join(fields)}
+        found = self.call("PATCH", f"/v1/{subscription_name(subscription)}", body)
+        return self._shown(types.Subscription, found)
+
+    def delete_subscription(self, subscription: str) -> None:
+        assert self.call("DELETE", f"/v1/{subscription_name(subscription)}") == {}
+
+    def detach(self, subscription: str) -> None:
+        assert self.call("POST", f"/v1/{subscription_name(subscription)}:detach") == {}
+
+    def list_subscriptions(self, page_size: int = 100) -> list[str]:
+        path = f"/v1/projects/{PROJECT}/subscriptions"
+        return [one["name"] for one in self._listed(path, "subscriptions", page_size)]
+
+    def pull(self, subscription: str, max_messages: int = 100, *, wait: bool = False) -> Any:
+        body = {"maxMessages": max_messages, "returnImmediately": not wait}
+        found = self.call("POST", self._verb(subscription_name(subscription), "pull"), body)
+        return _google_received(found)
+
+    def ack(self, subscription: str, ack_ids: list[str]) -> None:
+        path = self._verb(subscription_name(subscription), "acknowledge")
+        assert self.call("POST", path, {"ackIds": ack_ids}) == {}
+
+    def modify(self, subscription: str, ack_ids: list[str], seconds: int) -> None:
+        path = self._verb(subscription_name(subscription), "modifyAckDeadline")
+        body = {"ackIds": ack_ids, "ackDeadlineSeconds": seconds}
+        assert self.call("POST", path, body) == {}
+
+    def nack(self, subscription: str, ack_ids: list[str]) -> None:
+        self.modify(subscription, ack_ids, 0)
+
+    def create_snapshot(self, snapshot: str, subscription: str, **fields: Any) -> Any:
+        body = {"subscription": subscription_name(subscription), **fields}
+        found = self.call("PUT", f"/v1/{snapshot_name(snapshot)}", body)
+        return self._shown(types.Snapshot, found)
+
+    def get_snapshot(self, snapshot: str) -> Any:
+        return self._shown(types.Snapshot, self.call("GET", f"/v1/{snapshot_name(snapshot)}"))
+
+    def update_snapshot(self, snapshot: str, **fields: Any) -> Any:
+        body = {"snapshot": fields, "updateMask": ",".join(fields)}
+        found = self.call("PATCH", f"/v1/{snapshot_name(snapshot)}", body)
+        return self._shown(types.Snapshot, found)
+
+    def delete_snapshot(self, snapshot: str) -> None:
+        assert self.call("DELETE", f"/v1/{snapshot_name(snapshot)}") == {}
+
+    def list_snapshots(self) -> list[str]:
+        found = self._listed(f"/v1/projects/{PROJECT}/snapshots", "snapshots")
+        return [one["name"] for one in found]
+
+    def seek_to_time(self, subscription: str, time: str) -> None:
+        path = self._verb(subscription_name(subscription), "seek")
+        assert self.call("POST", path, {"time": time}) == {}
+
+    def seek_to_snapshot(self, subscription: str, snapshot: str) -> None:
+        path = self._verb(subscription_name(subscription), "seek")
+        assert self.call("POST", path, {"snapshot": snapshot_name(snapshot)}) == {}
+
+
+def _refused(error: GoogleAPICallError) -> Refused:
+    # Over REST the client keeps the HTTP code only; the body has the status.
+    if isinstance(error.response, requests.Response):
+        status = error.response.json()["error"]["status"]
+    else:
+        status = error.grpc_status_code.name
+    return Refused(status, error.code or 0, error.reason or "", error.message)
+
+
+def official_rest(server: RunningServer) -> Gapic:
+    """Google's own client with its REST transport."""
+    endpoint = server.http("").removeprefix("http://")
+
+    def client(of: Any) -> Any:
+        transport = of.get_transport_class("rest")(
+            host=endpoint, url_scheme="http", credentials=AnonymousCredentials()
+        )
+        return of(transport=transport)
+
+    return Gapic(client(gapic.PublisherClient), client(gapic.SubscriberClient))
+
+
+def _encoded(messages: tuple[Mapping[str, Any], ...]) -> list[dict[str, Any]]:
+    return [
+        {
+            key: base64.b64encode(value).decode() if key == "data" else value
+            for key, value in message.items()
+        }
+        for message in messages
+    ]
+
+
+def _google_received(answer: Any) -> list[Received]:
+    json_format.ParseDict(answer, types.PullResponse())
+    return [
+        Received(
+            ack_id=one["ackId"],
+            data=base64.b64decode(one["message"].get("data", "")),
+            attributes=one["message"].get("attributes", {}),
+            ordering_key=one["message"].get("orderingKey", ""),
+            message_id=one["message"]["messageId"],
+            attempt=one.get("deliveryAttempt", 0),
+        )
+        for one in answer.get("receivedMessages", [])
+    ]
