@@ -56,6 +56,9 @@ RETRY_MAXIMUM_BACKOFF_S_DEFAULT = 600.0
 DELIVERY_ATTEMPTS_MIN = 1
 DELIVERY_ATTEMPTS_MAX = 100
 DELIVERY_ATTEMPTS_DEFAULT = 5
+#: How long a consumer may put off a message that it nacks: twelve hours; and what it may say.
+NACK_DELAY_S_MAX = 43_200
+NACK_REASON_BYTES_MAX = 512
 #: How long a message whose dead letter topic is missing waits before it is tried again.
 DEAD_LETTER_RETRY_S = 10.0
 

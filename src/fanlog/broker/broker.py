@@ -36,9 +36,9 @@ from fanlog.broker.writer import Publication, Writer
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.flow import Credit
 from fanlog.core.records import Activity, Record
+from fanlog.core.redelivery import NACKED, Nack
 from fanlog.core.share import Decision, Share
 from fanlog.errors import (
-    AckIdsRefused,
     FailedPrecondition,
     FanlogError,
     InvalidArgument,
@@ -59,11 +59,6 @@ GENERATIONS_PER_BOOT = 1 << 44
 
 #: Tells a subscription on a pattern which topic a message was published to.
 TOPIC_ATTRIBUTE = "fanlog-topic"
-
-INVALID_ACK_ID = "PERMANENT_FAILURE_INVALID_ACK_ID"
-UNORDERED_ACK_ID = "TRANSIENT_FAILURE_UNORDERED_ACK_ID"
-#: For ids that were fine in a request that was refused for others: send them again.
-NOT_APPLIED = "TRANSIENT_FAILURE_REQUEST_NOT_APPLIED"
 
 
 class Broker:
@@ -250,17 +245,32 @@ class Broker:
         subscription = self._readable(name)
         parsed = self._parse(subscription, ack_ids)
         refused = await self._settle_all(subscription, parsed, None, partial=False)
-        self._raise_refused(subscription, ack_ids, parsed, refused)
+        settling.raise_refused(subscription, self._ack_ids, ack_ids, parsed, refused)
 
-    async def modify_ack_deadline(self, name: str, ack_ids: Sequence[str], seconds: int) -> None:
-        """Give leases `seconds` from now; zero is a nack. Errors as for `acknowledge`."""
+    async def modify_ack_deadline(
+        self, name: str, ack_ids: Sequence[str], seconds: int, nack: Nack = NACKED
+    ) -> None:
+        """Give leases `seconds` from now; zero is a nack. Errors as for `acknowledge`.
+
+        Raises:
+            FailedPrecondition: A terminal nack, and there is nowhere for dead letters to go.
+        """
         subscription = self._readable(name)
+        if nack.is_terminal and subscription.dead_letter is None:
+            raise FailedPrecondition(
+                f"subscription {name!r} has no dead letter policy; without one a message can only "
+                "be requeued, or acknowledged"
+            )
         parsed = self._parse(subscription, ack_ids)
-        refused = await self._settle_all(subscription, parsed, seconds, partial=False)
-        self._raise_refused(subscription, ack_ids, parsed, refused)
+        refused = await self._settle_all(subscription, parsed, seconds, partial=False, nack=nack)
+        settling.raise_refused(subscription, self._ack_ids, ack_ids, parsed, refused)
 
     async def settle_some(
-        self, subscription: Subscription, ack_ids: Sequence[str], seconds: int | None
+        self,
+        subscription: Subscription,
+        ack_ids: Sequence[str],
+        seconds: int | None,
+        nack: Nack = NACKED,
     ) -> dict[str, str]:
         """Acknowledge (`seconds` None) or change deadlines, as much as can be; for streams.
 
@@ -270,10 +280,10 @@ class Broker:
             InvalidArgument: At least once, and an id is not one of this broker's.
         """
         parsed = self._parse(subscription, ack_ids)
-        refused = await self._settle_all(subscription, parsed, seconds, partial=True)
+        refused = await self._settle_all(subscription, parsed, seconds, partial=True, nack=nack)
         if not subscription.enable_exactly_once:
             return {}
-        return self._failures(subscription, parsed, refused)
+        return settling.failures(subscription, self._ack_ids, parsed, refused)
 
     # Deciding.
 
@@ -411,6 +421,7 @@ class Broker:
         seconds: int | None,
         *,
         partial: bool,
+        nack: Nack = NACKED,
     ) -> list[tuple[PartitionId, Decision]]:
         """Acknowledge or change deadlines on each share, and wait for the commit."""
         self.used(subscription)
@@ -439,7 +450,12 @@ class Broker:
                 )
             else:
                 decision = share.modify_ack_deadline(
-                    now, by_generation, seconds, jitter=self._jitter(), partial=partial
+                    now,
+                    by_generation,
+                    seconds,
+                    jitter=self._jitter(),
+                    partial=partial,
+                    nack=nack,
                 )
             self._count(subscription, decision, seconds)
             # A stream's acks are not confirmed, at least once: nobody waits for their commit.
@@ -477,42 +493,6 @@ class Broker:
             metrics.acknowledged += decision.count
         elif seconds == 0:
             metrics.nacked += decision.count
-
-    def _raise_refused(
-        self,
-        subscription: Subscription,
-        ack_ids: Sequence[str],
-        parsed: ParsedAckIds,
-        decisions: Sequence[tuple[PartitionId, Decision]],
-    ) -> None:
-        if not subscription.enable_exactly_once:
-            return
-        failures = self._failures(subscription, parsed, decisions)
-        if failures:
-            count = len(failures)
-            raise AckIdsRefused(
-                f"{count} of {len(ack_ids)} ack ids of {subscription.name!r} are stale or not in "
-                "order; nothing of the request was applied",
-                # Those first: a status has room for a few ids, and clients send the rest again.
-                failures | {ack_id: NOT_APPLIED for ack_id in ack_ids if ack_id not in failures},
-            )
-
-    def _failures(
-        self,
-        subscription: Subscription,
-        parsed: ParsedAckIds,
-        decisions: Sequence[tuple[PartitionId, Decision]],
-    ) -> dict[str, str]:
-        failures = dict.fromkeys([*parsed.malformed, *parsed.foreign], INVALID_ACK_ID)
-        for partition, decision in decisions:
-            for refused, why in (
-                (decision.invalid, INVALID_ACK_ID),
-                (decision.early, UNORDERED_ACK_ID),
-            ):
-                for generation, offset in refused:
-                    prefix = self._ack_ids.prefix(subscription.id, partition, generation)
-                    failures[f"{prefix}{offset:012x}"] = why
-        return failures
 
     def _expire(self, share: Share) -> None:
         if self.hard.share(share.settings.id, share.partition) is not share:
@@ -567,9 +547,13 @@ class Broker:
     async def _sweep_filtered(self) -> None:
         """Pass over what filters leave out also where nobody reads, so that the log can let go."""
         filtered: defaultdict[PartitionId, list[Share]] = defaultdict(list)
+        changed: dict[SubscriptionId, None] = {}
         for share in self.hard.shares():
             if share.settings.is_filtered:
-                filtered[share.partition].append(share)
+                if share.has_passed or share.routed_to < self.writer.end(share.partition):
+                    filtered[share.partition].append(share)
+                if share.settings.filter_changes:
+                    changed[share.settings.id] = None
         steps = limits.SWEEP_ROUTED_MAX
         for shares in filtered.values():
             steps = await self.router.catch_up(shares, steps=steps)
@@ -578,7 +562,7 @@ class Broker:
                 if passed.records and self.hard.share(share.settings.id, share.partition) is share:
                     self.decide(share, passed, can_wait=True)
             await asyncio.sleep(0)
-        for subscription_id in {s.settings.id for shares in filtered.values() for s in shares}:
+        for subscription_id in changed:
             await self.admin.forget_filters(subscription_id)
 
     async def _sleep(self, seconds: float) -> None:

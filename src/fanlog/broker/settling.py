@@ -6,13 +6,18 @@ exactly-once it is done whole or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fanlog.broker.hard_state import HardState
-from fanlog.core.ack_ids import ParsedAckIds
+from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.share import ByGeneration, Decision, Share
-from fanlog.errors import SubscriptionNotFound
+from fanlog.errors import AckIdsRefused, SubscriptionNotFound
 from fanlog.model import PartitionId, Subscription
+
+INVALID_ACK_ID = "PERMANENT_FAILURE_INVALID_ACK_ID"
+UNORDERED_ACK_ID = "TRANSIENT_FAILURE_UNORDERED_ACK_ID"
+#: For ids that were fine in a request that was refused for others: send them again.
+NOT_APPLIED = "TRANSIENT_FAILURE_REQUEST_NOT_APPLIED"
 
 
 def shares_of(
@@ -47,3 +52,42 @@ def refused_by_any(
 def nothing_left(by_generation: ByGeneration) -> Decision:
     """The answer to ids of a topic that is gone: all was acknowledged that they could speak of."""
     return Decision(invalid=[(g, o) for g, offsets in by_generation.items() for o in offsets])
+
+
+def raise_refused(
+    subscription: Subscription,
+    names: AckIds,
+    ack_ids: Sequence[str],
+    parsed: ParsedAckIds,
+    decisions: Sequence[tuple[PartitionId, Decision]],
+) -> None:
+    """Raises AckIdsRefused: Exactly-once, and some ids were refused, so nothing was done."""
+    if not subscription.enable_exactly_once:
+        return
+    refused = failures(subscription, names, parsed, decisions)
+    if refused:
+        raise AckIdsRefused(
+            f"{len(refused)} of {len(ack_ids)} ack ids of {subscription.name!r} are stale or not "
+            "in order; nothing of the request was applied",
+            # Those first: a status has room for a few ids, and clients send the rest again.
+            refused | {ack_id: NOT_APPLIED for ack_id in ack_ids if ack_id not in refused},
+        )
+
+
+def failures(
+    subscription: Subscription,
+    names: AckIds,
+    parsed: ParsedAckIds,
+    decisions: Sequence[tuple[PartitionId, Decision]],
+) -> dict[str, str]:
+    """Why each refused id was refused."""
+    found = dict.fromkeys([*parsed.malformed, *parsed.foreign], INVALID_ACK_ID)
+    for partition, decision in decisions:
+        for refused, why in (
+            (decision.invalid, INVALID_ACK_ID),
+            (decision.early, UNORDERED_ACK_ID),
+        ):
+            for generation, offset in refused:
+                prefix = names.prefix(subscription.id, partition, generation)
+                found[f"{prefix}{offset:012x}"] = why
+    return found

@@ -34,6 +34,23 @@ def backoff_s(policy: RetryPolicy | None, failures: int, jitter: float) -> float
 
 
 @dataclass(frozen=True, slots=True)
+class Nack:
+    """How a delivery failed, and what its consumer wants of the message."""
+
+    how: str = "nacked"
+    #: Deliver it again after so many seconds, whatever the retry policy says.
+    delay_s: float | None = None
+    #: Do not deliver it again: it is a dead letter. Needs a dead letter policy.
+    is_terminal: bool = False
+    #: Why, for whoever reads the dead letter.
+    reason: str = ""
+
+
+NACKED = Nack()
+EXPIRED = Nack("expired")
+
+
+@dataclass(frozen=True, slots=True)
 class DeadLetter:
     """A message without attempts left: forward it, then call `forwarded` in the same commit."""
 
@@ -45,25 +62,43 @@ class DeadLetter:
 class Failures:
     """Who failed how often, those of the running verb included: their records come later."""
 
-    __slots__ = ("_counted", "_reason", "_spared", "attempts")
+    __slots__ = ("_counted", "_given_up", "_nack", "_reasons", "_spared", "attempts")
 
     def __init__(self, attempts: Attempts) -> None:
         self.attempts = attempts
         #: Counts of the running verb, and how its messages failed.
         self._counted: dict[Offset, int] = {}
-        self._reason = ""
+        self._nack = NACKED
+        #: What the last consumer of a message said about it, and those that nobody shall have.
+        self._reasons: dict[Offset, str] = {}
+        self._given_up = BitMap64()
         #: Could not be forwarded: to be delivered once more before that is tried again.
         self._spared = BitMap64()
 
     def __getitem__(self, offset: Offset) -> int:
         return self._counted.get(offset) or self.attempts[offset]
 
-    def count(self, offsets: BitMap64, reason: str) -> dict[int, Counts]:
+    def count(self, offsets: BitMap64, nack: Nack) -> dict[int, Counts]:
         """Count one failure each; return the chunks to be written."""
-        self._reason = reason
+        self._nack = nack
         self._spared -= offsets
+        if nack.reason:
+            self._reasons |= dict.fromkeys(offsets, nack.reason)
+        if nack.is_terminal:
+            self._given_up |= offsets
         self._counted = {offset: self.attempts[offset] + 1 for offset in offsets}
         return self.attempts.increased(offsets)
+
+    def waits(
+        self, nack: Nack, policy: RetryPolicy | None, jitter: float
+    ) -> Callable[[Offset], float] | None:
+        """How long each message waits before it is delivered again; None when all go at once."""
+        delay_s = nack.delay_s
+        if delay_s is not None:
+            return lambda _: delay_s
+        if policy is None:
+            return None
+        return lambda offset: backoff_s(policy, self[offset], jitter)
 
     def counted(self) -> None:
         """The verb is over; its records speak for themselves."""
@@ -71,20 +106,29 @@ class Failures:
 
     def spare(self, offsets: BitMap64) -> None:
         self._spared |= offsets
+        self._given_up -= offsets
 
     def forget(self, offsets: BitMap64) -> None:
         """They are acknowledged."""
         self._spared -= offsets
+        self._given_up -= offsets
+        if self._reasons:
+            for offset in offsets & BitMap64(self._reasons):
+                del self._reasons[offset]
 
     def is_exhausted(self, offset: Offset, policy: DeadLetterPolicy | None) -> bool:
         if policy is None or offset in self._spared:
             return False
-        return self[offset] >= policy.max_delivery_attempts
+        return self[offset] >= policy.max_delivery_attempts or offset in self._given_up
 
     def letter(self, offset: Offset, policy: DeadLetterPolicy) -> DeadLetter:
         reason = f"{self[offset]} of {policy.max_delivery_attempts} delivery attempts"
-        if offset in self._counted:
-            reason += f", the last one {self._reason}"
+        if offset in self._given_up:
+            reason += ", nacked for good"
+        elif offset in self._counted:
+            reason += f", the last one {self._nack.how}"
+        if offset in self._reasons:
+            reason += f": {self._reasons[offset]}"
         return DeadLetter(offset, self[offset], reason)
 
 

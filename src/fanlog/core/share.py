@@ -48,7 +48,7 @@ from fanlog.core.records import (
     LeaseHeld,
     ShareRecord,
 )
-from fanlog.core.redelivery import DeadLetter, Delayed, Failures, backoff_s
+from fanlog.core.redelivery import EXPIRED, NACKED, DeadLetter, Delayed, Failures, Nack
 from fanlog.model import Offset, PartitionId, Subscription
 
 __all__ = ["ByGeneration", "DeadLetter", "Decision", "Grant", "Share", "ShareStats"]
@@ -251,6 +251,11 @@ class Share:
         assert self._passing is not None
         self._passing.route(end, matching)
 
+    @property
+    def has_passed(self) -> bool:
+        """Whether there is something for `settle_passed` to take."""
+        return self._passing is not None and bool(self._passing.offsets)
+
     def settle_passed(self) -> Decision:
         """Take what the filter left out into the cursor."""
         if self._passing is None or not self._passing.offsets:
@@ -306,6 +311,7 @@ class Share:
         *,
         jitter: float,
         partial: bool = False,
+        nack: Nack = NACKED,
     ) -> Decision:
         """Give leases `seconds` from now; zero is a nack. Stale ids change nothing."""
         decision, live = self._live(now, by_generation)
@@ -318,7 +324,7 @@ class Share:
             for lease, offsets in live:
                 self._leases.extend(lease, offsets, now + seconds)
         else:
-            self._fail(decision, now, live, "nacked", jitter)
+            self._fail(decision, now, live, nack, jitter)
         return self._finish(decision)
 
     def expire(self, now: float, *, jitter: float) -> Decision:
@@ -326,7 +332,7 @@ class Share:
         decision = Decision()
         due: list[Matched] = [(lease, lease.open) for lease in self._leases.due(now)]
         decision.count = sum(len(offsets) for _, offsets in due)
-        self._fail(decision, now, due, "expired", jitter)
+        self._fail(decision, now, due, EXPIRED, jitter)
         waited = self._delayed.due(now)
         if waited:
             self._backlog.release(waited)
@@ -454,12 +460,7 @@ class Share:
     # Private: failures.
 
     def _fail(
-        self,
-        decision: Decision,
-        now: float,
-        failed: Sequence[Matched],
-        reason: str,
-        jitter: float,
+        self, decision: Decision, now: float, failed: Sequence[Matched], nack: Nack, jitter: float
     ) -> None:
         """Leased messages came back: count, then wait, deliver again or forward."""
         offsets = BitMap64()
@@ -470,32 +471,34 @@ class Share:
             return
         retry = self.settings.retry
         if self.settings.dead_letter is not None or retry is not None:
-            chunks = self._failures.count(offsets, reason)
+            chunks = self._failures.count(offsets, nack)
             decision.records += self._attempt_records(chunks.items())
-        self._put_back(
-            now, offsets, lambda offset: backoff_s(retry, self._failures[offset], jitter)
-        )
+        self._put_back(now, offsets, self._failures.waits(nack, retry, jitter))
 
-    def _put_back(self, now: float, offsets: BitMap64, wait_of: Callable[[Offset], float]) -> None:
+    def _put_back(
+        self, now: float, offsets: BitMap64, wait_of: Callable[[Offset], float] | None
+    ) -> None:
         """Nobody holds `offsets` any more: wait, deliver again or forward."""
         if isinstance(self._backlog, OrderedBacklog):
             recall = self._backlog.recall(offsets)
             self._leases.release(recall.offsets)
             heads = [(0, offset) for offset in recall.unplaced]
             for number, offset in [*recall.heads.items(), *heads]:
-                wait_s = 0.0 if self._is_exhausted(offset) else wait_of(offset)
+                wait_s = 0.0
+                if wait_of is not None and not self._is_exhausted(offset):
+                    wait_s = wait_of(offset)
                 if wait_s > 0:
                     self._backlog.block(number, offset)
                     self._delayed.add(now + wait_s, BitMap64([offset]))
                 if number:
                     self._backlog.settle(number)
             offsets = recall.keyless
-        if self.settings.dead_letter is None and self.settings.retry is None:
-            self._backlog.release(offsets)
-            return
-        exhausted = BitMap64(filter(self._is_exhausted, offsets))
-        self._to_forward += exhausted
-        self._backlog.release(self._delayed.put(now, offsets - exhausted, wait_of))
+        if self.settings.dead_letter is not None:
+            exhausted = BitMap64(filter(self._is_exhausted, offsets))
+            self._to_forward += exhausted
+            offsets = offsets - exhausted
+        free = offsets if wait_of is None else self._delayed.put(now, offsets, wait_of)
+        self._backlog.release(free)
 
     def _is_exhausted(self, offset: Offset) -> bool:
         return self._failures.is_exhausted(offset, self.settings.dead_letter)

@@ -15,10 +15,13 @@ from google.protobuf.empty_pb2 import Empty
 from grpc_status import rpc_status
 
 from fanlog import limits, names
-from fanlog.broker.broker import NOT_APPLIED, Broker
+from fanlog.broker.broker import Broker
+from fanlog.broker.settling import NOT_APPLIED
+from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
 from fanlog.model import Subscription
 from fanlog.server.answer import frame_deliveries
+from fanlog.server.nacks import nack_of
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.wire import fields, paging, resources, types
 from fanlog.wire.publish import parse_publish, publish_response
@@ -197,10 +200,11 @@ class SubscriberApi:
         ack_ids = _ack_ids(request.ack_ids)
         seconds = checked_deadline(request.ack_deadline_seconds)
         name = _subscription(request.subscription)
+        nack = nack_of(context.invocation_metadata() or (), seconds)
         try:
-            await self._broker.modify_ack_deadline(name, ack_ids, seconds)
+            await self._broker.modify_ack_deadline(name, ack_ids, seconds, nack)
         except AckIdsRefused as refused:
-            await self._settle_the_rest(context, name, ack_ids, seconds, refused)
+            await self._settle_the_rest(context, name, ack_ids, seconds, refused, nack)
         return _EMPTY
 
     async def _settle_the_rest(
@@ -210,6 +214,7 @@ class SubscriberApi:
         ack_ids: list[str],
         seconds: int | None,
         refused: AckIdsRefused,
+        nack: Nack = NACKED,
     ) -> None:
         """Answer a request that was refused whole so that its client makes the right thing of it.
 
@@ -222,7 +227,7 @@ class SubscriberApi:
         subscription, _ = await self._broker.admin.get_subscription(name)
         stale = {i: why for i, why in refused.failures.items() if why != NOT_APPLIED}
         if all_fit(AckIdsRefused(refused.message, stale)):
-            stale = await self._broker.settle_some(subscription, ack_ids, seconds)
+            stale = await self._broker.settle_some(subscription, ack_ids, seconds, nack)
             if not stale:
                 return
         answer = AckIdsRefused(

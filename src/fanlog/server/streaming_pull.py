@@ -15,7 +15,8 @@ from typing import Any
 import grpc
 
 from fanlog import limits, names, specs
-from fanlog.broker.broker import INVALID_ACK_ID, UNORDERED_ACK_ID, Broker
+from fanlog.broker.broker import Broker
+from fanlog.broker.settling import INVALID_ACK_ID, UNORDERED_ACK_ID
 from fanlog.core.flow import Credit
 from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.model import Subscription

@@ -6,7 +6,16 @@ import pytest
 from pyroaring import BitMap64
 
 from fanlog.core.attempts import COUNT_MAX, Attempts
-from fanlog.core.redelivery import JITTER, DeadLetter, Delayed, Failures, backoff_s
+from fanlog.core.redelivery import (
+    EXPIRED,
+    JITTER,
+    NACKED,
+    DeadLetter,
+    Delayed,
+    Failures,
+    Nack,
+    backoff_s,
+)
 from fanlog.model import RetryPolicy
 from unit.core.world import dead_letter
 
@@ -93,7 +102,7 @@ class TestAttempts:
 class TestFailures:
     def test_the_running_verb_counts_before_its_records_are_applied(self):
         failures = Failures(Attempts())
-        chunks = failures.count(BitMap64([3]), "nacked")
+        chunks = failures.count(BitMap64([3]), NACKED)
         assert chunks == {0: ((3, 1),)}
         assert (failures[3], failures.attempts[3]) == (1, 0)
         failures.counted()
@@ -112,7 +121,7 @@ class TestFailures:
         failures.attempts.apply(0, ((3, 2), (4, 2)))
         failures.spare(BitMap64([3, 4]))
         assert not failures.is_exhausted(3, dead_letter(2))
-        failures.count(BitMap64([3]), "expired")
+        failures.count(BitMap64([3]), EXPIRED)
         assert failures.is_exhausted(3, dead_letter(2))
         failures.forget(BitMap64([4]))
         assert failures.is_exhausted(4, dead_letter(2))
@@ -120,8 +129,40 @@ class TestFailures:
     def test_a_letter_says_why(self):
         failures = Failures(Attempts())
         failures.attempts.apply(0, ((3, 1), (4, 2)))
-        failures.count(BitMap64([3]), "expired")
+        failures.count(BitMap64([3]), EXPIRED)
         assert failures.letter(3, dead_letter(2)) == DeadLetter(
             3, 2, "2 of 2 delivery attempts, the last one expired"
         )
         assert failures.letter(4, dead_letter(2)) == DeadLetter(4, 2, "2 of 2 delivery attempts")
+
+    def test_what_a_consumer_says_of_it_is_kept(self):
+        failures = Failures(Attempts())
+        failures.count(BitMap64([3, 4]), Nack(reason="no such order"))
+        failures.counted()
+        failures.attempts.apply(0, ((3, 2), (4, 2)))
+        failures.count(BitMap64([4]), EXPIRED)
+        letters = [failures.letter(offset, dead_letter(2)).reason for offset in (3, 4)]
+        assert letters == [
+            "2 of 2 delivery attempts: no such order",
+            "3 of 2 delivery attempts, the last one expired: no such order",
+        ]
+        failures.forget(BitMap64([3]))
+        assert failures.letter(3, dead_letter(2)).reason == "2 of 2 delivery attempts"
+
+    def test_one_that_is_given_up_has_no_attempts_left(self):
+        failures = Failures(Attempts())
+        failures.count(BitMap64([3]), Nack(is_terminal=True))
+        assert failures.is_exhausted(3, dead_letter(5))
+        assert not failures.is_exhausted(3, None)
+        reason = failures.letter(3, dead_letter(5)).reason
+        assert reason == "1 of 5 delivery attempts, nacked for good"
+        failures.spare(BitMap64([3]))
+        assert not failures.is_exhausted(3, dead_letter(5)), "its letter could not be forwarded"
+
+    def test_a_delay_goes_before_the_policy(self):
+        failures, policy = Failures(Attempts()), RetryPolicy(minimum_backoff_s=5.0)
+        assert failures.waits(NACKED, None, 0.0) is None
+        for nack, expected in ((NACKED, 5.0), (Nack(delay_s=90.0), 90.0), (Nack(delay_s=0.0), 0.0)):
+            waits = failures.waits(nack, policy, 0.0)
+            assert waits is not None
+            assert waits(3) == expected
