@@ -22,6 +22,7 @@ from bench import (
     footprint,
     patterns,
     publishing,
+    schemas,
 )
 from bench.servers import Emulator, Server
 from bench.session import Sample
@@ -252,6 +253,26 @@ WORKLOADS = (
         ),
         counted="patterns",
         count=1_000_000,
+        is_warmed_up=False,
+        is_serverless=True,
+    ),
+    Workload(
+        name="schemas",
+        measure=schemas.measure,
+        figures=(
+            Figure(
+                key="json",
+                label="JSON Schema: messages of 300 B checked",
+                unit="/s",
+                target=100_000,
+            ),
+            Figure(key="avro_json", label="Avro as JSON: messages checked", unit="/s"),
+            Figure(key="avro_binary", label="Avro, binary: messages checked", unit="/s"),
+            Figure(key="proto_json", label="Protobuf as JSON: messages checked", unit="/s"),
+            Figure(key="proto_binary", label="Protobuf, binary: messages checked", unit="/s"),
+        ),
+        counted="messages",
+        count=200_000,
         is_warmed_up=False,
         is_serverless=True,
     ),

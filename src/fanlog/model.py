@@ -23,6 +23,24 @@ Offset = int
 #: What a subscription shows once its topic is gone (Google's spelling).
 DELETED_TOPIC = "_deleted-topic_"
 
+#: What a schema shows as once it is gone (Google's spelling).
+DELETED_SCHEMA = "_deleted-schema_"
+
+#: `JSON` (JSON Schema) is ours; the others are Google's.
+SchemaType = Literal["AVRO", "PROTOCOL_BUFFER", "JSON"]
+Encoding = Literal["JSON", "BINARY"]
+#: Which revisions of a schema must read which: new ones old messages, old ones new messages, both;
+#: against the latest revision, or (`_TRANSITIVE`) against all.
+Compatibility = Literal[
+    "NONE",
+    "BACKWARD",
+    "BACKWARD_TRANSITIVE",
+    "FORWARD",
+    "FORWARD_TRANSITIVE",
+    "FULL",
+    "FULL_TRANSITIVE",
+]
+
 #: `none`: as it comes. `key`: runs of a key, in order. `strict`: one of a key at a time.
 Ordering = Literal["none", "key", "strict"]
 

@@ -1,0 +1,14 @@
+"""Schemas: definitions compiled once, messages checked fast, revisions compared and bridged."""
+
+from fanlog.schema.compat import breaking_changes
+from fanlog.schema.compiled import Compiled, Impossible, Mismatch, Transform
+from fanlog.schema.registry import compile_schema
+
+__all__ = [
+    "Compiled",
+    "Impossible",
+    "Mismatch",
+    "Transform",
+    "breaking_changes",
+    "compile_schema",
+]

@@ -1,0 +1,324 @@
+"""An Avro definition as a tree: parsed, names resolved, and refused with the place of the mistake.
+
+Avro 1.11, as Google has it. The tree may have cycles, since a record may contain itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from fanlog.errors import InvalidArgument
+from fanlog.names import shown
+from fanlog.schema.compiled import Mismatch, found
+
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+NAMED = frozenset({"record", "enum", "fixed"})
+#: A field without a default.
+MISSING: Any = object()
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NAME_RULE = "a name has letters, digits and '_', and does not begin with a digit"
+
+_FLOAT_MAX = 3.4028234663852886e38
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Field:
+    name: str
+    node: Node
+    default: Any = MISSING
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One type; which fields say something depends on its kind."""
+
+    #: A primitive's name, or record, enum, fixed, array, map or union.
+    kind: str
+    #: Full name of a record, enum or fixed.
+    name: str = ""
+    aliases: tuple[str, ...] = ()
+    fields: list[Field] = field(default_factory=list)
+    symbols: tuple[str, ...] = ()
+    #: Of an enum: the symbol that stands for those it does not know.
+    default: str | None = None
+    size: int = 0
+    #: Types of a union; the one of an array's items or of a map's values.
+    parts: list[Node] = field(default_factory=list)
+
+    @property
+    def tag(self) -> str:
+        """How a union's JSON names this branch."""
+        return self.name or self.kind
+
+    @property
+    def short_name(self) -> str:
+        return self.name.rpartition(".")[2]
+
+
+def parse(definition: str) -> Node:
+    """Parse a definition.
+
+    Raises:
+        InvalidArgument: The sentence says where, and what Avro wants there.
+    """
+    try:
+        source = orjson.loads(definition)
+    except orjson.JSONDecodeError as error:
+        if _NAME.fullmatch(definition.strip()):
+            source = definition.strip()
+        else:
+            raise InvalidArgument(
+                f"the Avro definition is not JSON: {error.msg} at line {error.lineno}, "
+                f"column {error.colno}"
+            ) from error
+    if isinstance(source, list):
+        raise InvalidArgument(
+            "the Avro definition is a union at its top; a schema has exactly one top-level type"
+        )
+    try:
+        reader = _Reader()
+        node = reader.type_of(source, (), "")
+        for check in reader.deferred:
+            check()
+    except Mismatch as error:
+        raise InvalidArgument(f"the Avro definition is wrong at {error}") from error
+    except RecursionError as error:
+        raise InvalidArgument("the Avro definition is nested too deeply") from error
+    return node
+
+
+class _Reader:
+    """One pass over the JSON; types may refer only to those before them, and to themselves."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, Node] = {}
+        #: Defaults are checked when all types are complete.
+        self.deferred: list[Callable[[], None]] = []
+
+    def type_of(self, source: Any, path: Path, namespace: str) -> Node:
+        if isinstance(source, str):
+            return self._reference(source, path, namespace)
+        if isinstance(source, list):
+            return self._union(source, path, namespace)
+        if not isinstance(source, dict):
+            raise Mismatch(f"expected a type, found {found(source)}", path)
+        kind = source.get("type", MISSING)
+        if kind is MISSING:
+            raise Mismatch("expected an object with 'type', which is not there", path)
+        if isinstance(kind, dict | list):
+            return self.type_of(kind, (*path, "type"), namespace)
+        match kind:
+            case "record" | "error":
+                return self._record(source, path, namespace)
+            case "enum":
+                return self._enum(source, path, namespace)
+            case "fixed":
+                return self._fixed(source, path, namespace)
+            case "array":
+                return Node(kind="array", parts=[self._part(source, "items", path, namespace)])
+            case "map":
+                return Node(kind="map", parts=[self._part(source, "values", path, namespace)])
+        if not isinstance(kind, str):
+            raise Mismatch(f"expected the name of a type, found {found(kind)}", (*path, "type"))
+        return self._reference(kind, (*path, "type"), namespace)
+
+    def _reference(self, name: str, path: Path, namespace: str) -> Node:
+        if name in PRIMITIVES:
+            return Node(kind=name)
+        known = self._named.get(_full(name, namespace)) or self._named.get(name)
+        if known is None:
+            raise Mismatch(
+                f"the type {shown(name)} is not known; it is no type of Avro's, and no record, "
+                "enum or fixed before this place has that name",
+                path,
+            )
+        return known
+
+    def _union(self, source: list[Any], path: Path, namespace: str) -> Node:
+        if not source:
+            raise Mismatch("expected at least one type in the union, found none", path)
+        parts = [self.type_of(one, (*path, at), namespace) for at, one in enumerate(source)]
+        seen: set[str] = set()
+        for at, part in enumerate(parts):
+            if part.kind == "union":
+                raise Mismatch("a union stands in a union, which Avro does not allow", (*path, at))
+            if part.tag in seen:
+                raise Mismatch(f"the union has {shown(part.tag)} twice", (*path, at))
+            seen.add(part.tag)
+        return Node(kind="union", parts=parts)
+
+    def _record(self, source: dict[str, Any], path: Path, namespace: str) -> Node:
+        node, inner = self._name(source, "record", path, namespace)
+        members = source.get("fields")
+        if not isinstance(members, list):
+            raise Mismatch(f"expected a list of fields, found {found(members)}", (*path, "fields"))
+        taken: set[str] = set()
+        for at, member in enumerate(members):
+            where = (*path, "fields", at)
+            made = self._field(member, where, inner)
+            for name in (made.name, *made.aliases):
+                if name in taken:
+                    raise Mismatch(f"the record has a field {shown(name)} already", where)
+                taken.add(name)
+            node.fields.append(made)
+        return node
+
+    def _field(self, source: Any, path: Path, namespace: str) -> Field:
+        if not isinstance(source, dict):
+            raise Mismatch(f"expected a field as an object, found {found(source)}", path)
+        name = _simple_name(source.get("name"), (*path, "name"))
+        if "type" not in source:
+            raise Mismatch(f"the field {shown(name)} has no 'type'", path)
+        node = self.type_of(source["type"], (*path, "type"), namespace)
+        made = Field(name, node, source.get("default", MISSING), _aliases(source, path))
+        if made.default is not MISSING:
+            self.deferred.append(lambda: _check_default(node, made.default, (*path, "default")))
+        return made
+
+    def _enum(self, source: dict[str, Any], path: Path, namespace: str) -> Node:
+        node, _ = self._name(source, "enum", path, namespace)
+        symbols = source.get("symbols")
+        if not isinstance(symbols, list) or not symbols:
+            raise Mismatch(
+                f"expected a list of symbols, found {found(symbols)}", (*path, "symbols")
+            )
+        for at, symbol in enumerate(symbols):
+            _simple_name(symbol, (*path, "symbols", at))
+        if len(set(symbols)) != len(symbols):
+            raise Mismatch("a symbol is there twice", (*path, "symbols"))
+        node.symbols = tuple(symbols)
+        node.default = source.get("default")
+        if node.default is not None and node.default not in node.symbols:
+            raise Mismatch(
+                f"expected one of the symbols, found {found(node.default)}", (*path, "default")
+            )
+        return node
+
+    def _fixed(self, source: dict[str, Any], path: Path, namespace: str) -> Node:
+        node, _ = self._name(source, "fixed", path, namespace)
+        size = source.get("size")
+        if type(size) is not int or size < 0:
+            raise Mismatch(f"expected a number of bytes, found {found(size)}", (*path, "size"))
+        node.size = size
+        return node
+
+    def _part(self, source: dict[str, Any], key: str, path: Path, namespace: str) -> Node:
+        if key not in source:
+            raise Mismatch(f"expected '{key}', which says what it contains", path)
+        return self.type_of(source[key], (*path, key), namespace)
+
+    def _name(
+        self, source: dict[str, Any], kind: str, path: Path, namespace: str
+    ) -> tuple[Node, str]:
+        """Begin a named type; it may refer to itself from here on."""
+        name = source.get("name")
+        if not isinstance(name, str) or not all(map(_NAME.fullmatch, name.split("."))):
+            raise Mismatch(f"expected a name, found {found(name)}; {_NAME_RULE}", (*path, "name"))
+        if "." not in name:
+            own = source.get("namespace", namespace)
+            if not isinstance(own, str) or not all(
+                map(_NAME.fullmatch, own.split(".") * bool(own))
+            ):
+                raise Mismatch(
+                    f"expected names joined by dots, found {found(own)}", (*path, "namespace")
+                )
+            name = _full(name, own)
+        if name in self._named or name in PRIMITIVES:
+            raise Mismatch(f"the name {shown(name)} is taken already", (*path, "name"))
+        inner = name.rpartition(".")[0]
+        aliases = tuple(_full(alias, inner) for alias in _aliases(source, path))
+        node = Node(kind=kind, name=name, aliases=aliases)
+        self._named[name] = node
+        return node, inner
+
+
+def _full(name: str, namespace: str) -> str:
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _simple_name(name: Any, path: Path) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise Mismatch(f"expected a name, found {found(name)}; {_NAME_RULE}", path)
+    return name
+
+
+def _aliases(source: dict[str, Any], path: Path) -> tuple[str, ...]:
+    aliases = source.get("aliases", [])
+    if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
+        raise Mismatch(f"expected a list of names, found {found(aliases)}", (*path, "aliases"))
+    return tuple(aliases)
+
+
+def _check_default(node: Node, value: Any, path: Path) -> None:
+    """Check a default, which is written as JSON without the tags of unions."""
+    match node.kind:
+        case "union":
+            # 1.11 asks for the first branch; writers of schemas know it as "any of them".
+            if not any(takes_default(part, value) for part in node.parts):
+                raise Mismatch(
+                    f"expected a type of the union as default, found {found(value)}", path
+                )
+        case "record":
+            if not isinstance(value, dict):
+                raise Mismatch(f"expected an object as default, found {found(value)}", path)
+            for one in node.fields:
+                if one.name in value:
+                    _check_default(one.node, value[one.name], (*path, one.name))
+                elif one.default is MISSING:
+                    raise Mismatch(f"the default lacks the field {shown(one.name)}", path)
+        case "array" if isinstance(value, list):
+            for at, item in enumerate(value):
+                _check_default(node.parts[0], item, (*path, at))
+        case "map" if isinstance(value, dict):
+            for key, item in value.items():
+                _check_default(node.parts[0], item, (*path, key))
+        case _:
+            if not _is_default(node, value):
+                raise Mismatch(f"expected {node.kind} as default, found {found(value)}", path)
+
+
+def takes_default(node: Node, value: Any) -> bool:
+    """Whether a value, written as defaults are, is one of the type."""
+    try:
+        _check_default(node, value, ())
+    except Mismatch:
+        return False
+    return True
+
+
+def _is_default(node: Node, value: Any) -> bool:
+    match node.kind:
+        case "null":
+            return value is None
+        case "boolean":
+            return isinstance(value, bool)
+        case "int":
+            return type(value) is int and -(2**31) <= value < 2**31
+        case "long":
+            return type(value) is int and -(2**63) <= value < 2**63
+        case "float":
+            return type(value) in (int, float) and abs(value) <= _FLOAT_MAX
+        case "double":
+            return type(value) in (int, float)
+        case "string":
+            return isinstance(value, str)
+        case "bytes":
+            return isinstance(value, str) and all(ord(one) < 256 for one in value)
+        case "fixed":
+            return (
+                isinstance(value, str)
+                and len(value) == node.size
+                and all(ord(one) < 256 for one in value)
+            )
+        case "enum":
+            return value in node.symbols
+    return False

@@ -1,0 +1,29 @@
+"""Whether a new revision may follow the revisions there are.
+
+`BACKWARD`: programs that read with the new revision read what was written with the old.
+`FORWARD`: programs that read with the old one read what is written with the new. `FULL`: both.
+Against the latest revision, or (`_TRANSITIVE`) against every one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fanlog.model import Compatibility
+from fanlog.schema.compiled import Compiled
+
+
+def breaking_changes(
+    level: Compatibility, new: Compiled, earlier: Sequence[tuple[str, Compiled]]
+) -> list[str]:
+    """List what keeps `new` from following `earlier`: (revision id, schema), the latest last."""
+    if level == "NONE":
+        return []
+    against = earlier if level.endswith("_TRANSITIVE") else earlier[-1:]
+    found: list[str] = []
+    for revision, old in reversed(against):
+        if not level.startswith("FORWARD"):
+            found += [f"reading what {revision} wrote: {one}" for one in new.breaks(old)]
+        if not level.startswith("BACKWARD"):
+            found += [f"{revision} reading what this writes: {one}" for one in old.breaks(new)]
+    return found

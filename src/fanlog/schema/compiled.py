@@ -1,0 +1,85 @@
+"""What every compiled schema can do, whatever its type, and how it says that something is wrong.
+
+A path begins at `$`, the whole message: `$.items[2].count`. Definitions are spoken of in the same
+way, beginning at `$` as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from fanlog.model import Encoding, SchemaType
+from fanlog.names import shown
+
+#: Turns the data of a message written with one revision into that of another.
+Transform = Callable[[bytes], bytes]
+
+
+class Mismatch(ValueError):
+    """Data does not conform to a schema; `path` says where, `problem` what was expected."""
+
+    def __init__(self, problem: str, path: tuple[str | int, ...] = ()) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.path = path
+
+    def below(self, step: str | int) -> Mismatch:
+        """Say that it happened below `step`; containers call this as the error passes them."""
+        self.path = (step, *self.path)
+        return self
+
+    def __str__(self) -> str:
+        return f"{path_of(self.path)}: {self.problem}"
+
+
+class Impossible(ValueError):
+    """A message of one revision cannot be turned into one of another; the sentence says why."""
+
+
+class Compiled(Protocol):
+    """A schema ready to be used. Immutable, and safe to share."""
+
+    @property
+    def type(self) -> SchemaType: ...
+
+    def check_encoding(self, encoding: Encoding) -> None:
+        """Raises InvalidArgument if messages of this schema have no such encoding."""
+
+    def validate(self, data: bytes, encoding: Encoding) -> None:
+        """Check the data of one message; raises Mismatch."""
+
+    def breaks(self, writer: Any) -> list[str]:
+        """Say what this schema cannot read of messages that `writer`, of the same type, allows."""
+
+    def transform_from(self, writer: Any, encoding: Encoding) -> Transform:
+        """Give what turns messages of `writer` into messages of this schema.
+
+        Raises:
+            Impossible: No message can be; what is given raises it for a single one.
+        """
+
+
+def path_of(path: tuple[str | int, ...]) -> str:
+    parts = ["$"]
+    for step in path:
+        if isinstance(step, int):
+            parts.append(f"[{step}]")
+        elif step.isidentifier():
+            parts.append(f".{step}")
+        else:
+            parts.append(f"[{shown(step)}]")
+    return "".join(parts)
+
+
+def found(value: Any) -> str:
+    """Describe a JSON value for an error sentence."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"the string {shown(value)}"
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    return "an array" if isinstance(value, list) else "an object"

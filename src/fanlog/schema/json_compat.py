@@ -1,0 +1,210 @@
+"""What one JSON Schema refuses of what another allows, in sentences.
+
+Two questions are asked. `jsonschema-rs` decides whether one schema contains the other; where it can
+prove that, nothing breaks. Where it cannot, the keywords are compared one by one: each that became
+narrower is named with its path, and one whose effect cannot be judged counts as a break.
+
+**Writers are taken at their word:** a message has the properties that its writer's schema names,
+even where the schema would let others pass. Otherwise adding an optional property to an ordinary,
+open schema would break every such schema, since some message might have had it with another type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema_rs
+
+from fanlog.names import shown
+from fanlog.schema.compiled import path_of
+from fanlog.schema.json_refs import resolved
+
+Path = tuple[str | int, ...]
+
+#: Keywords that allow or refuse nothing.
+_SILENT = frozenset(
+    {
+        "$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "title", "description",
+        "default", "examples", "deprecated", "readOnly", "writeOnly", "x-aliases",
+        "contentMediaType", "contentEncoding", "$vocabulary",
+    }
+)  # fmt: skip
+_LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+_STRUCTURE = frozenset(
+    {"type", "enum", "const", "properties", "required", "additionalProperties", "items"}
+)
+_TYPES = ("null", "boolean", "number", "string", "array", "object")
+
+
+def breaks(reader: Any, writer: Any) -> list[str]:
+    """List what the reader's schema refuses of what the writer's allows."""
+    covered = _covers(reader, writer)
+    if covered == "yes":
+        return []
+    try:
+        found = _Comparison(reader, writer).breaks(reader, writer, ())
+    except RecursionError:
+        found = ["$: the definitions are nested too deeply to be compared"]
+    if not found and covered == "no":
+        found = ["$: the schema refuses something that the other allows"]
+    return found
+
+
+def _covers(reader: Any, writer: Any) -> str:
+    try:
+        return str(_canonical(reader).covers(_canonical(_closed(writer))))
+    except (ValueError, RecursionError):
+        return "unknown"
+
+
+def _canonical(schema: Any) -> Any:
+    return jsonschema_rs.canonicalize(schema, validate_formats=True, offline=True)
+
+
+def _closed(schema: Any) -> Any:
+    """Give a writer's schema without the properties that it does not name."""
+    if not isinstance(schema, dict):
+        return schema
+    made = dict(schema)
+    for key in ("items", "additionalProperties"):
+        if isinstance(made.get(key), dict):
+            made[key] = _closed(made[key])
+    for key in ("properties", "$defs", "definitions"):
+        if isinstance(made.get(key), dict):
+            made[key] = {name: _closed(one) for name, one in made[key].items()}
+    # What stands in several schemas at once is named by all of them together: it stays open.
+    is_alone = not made.keys() & {"allOf", "anyOf", "oneOf", "$ref", "if", "patternProperties"}
+    if "properties" in made and is_alone and made.get("additionalProperties", True) is True:
+        made["additionalProperties"] = False
+    return made
+
+
+class _Comparison:
+    def __init__(self, reader_root: Any, writer_root: Any) -> None:
+        self._reader_root = reader_root
+        self._writer_root = writer_root
+        self._seen: set[tuple[str, str]] = set()
+
+    def breaks(self, reader: Any, writer: Any, path: Path) -> list[str]:
+        if reader is True or reader == {}:
+            return []
+        if reader is False:
+            return [] if writer is False else [f"{path_of(path)}: nothing is allowed here any more"]
+        pair = repr(reader), repr(writer)
+        if pair in self._seen:
+            return []
+        self._seen.add(pair)
+        read, written = resolved(self._reader_root, reader), resolved(self._writer_root, writer)
+        return [
+            *self._types(read, written, path),
+            *_values(read, written, path),
+            *_bounds(read, written, path),
+            *self._objects(read, written, path),
+            *self._items(read, written, path),
+            *_others(read, written, path),
+        ]
+
+    def _types(self, read: Any, written: Any, path: Path) -> list[str]:
+        if "type" not in read or "enum" in written or "const" in written:
+            return []
+        allowed = _types_of(read)
+        lost = sorted(one for one in _types_of(written) if not _is_in(one, allowed))
+        expected = f"{path_of(path)}: expects {' or '.join(sorted(allowed))}"
+        if "type" not in written:
+            return [f"{expected}; the other writes anything"] if lost else []
+        return [f"{expected}; the other writes {one}, too" for one in lost]
+
+    def _objects(self, read: Any, written: Any, path: Path) -> list[str]:
+        properties, before = read.get("properties", {}), written.get("properties", {})
+        found = []
+        for name in read.get("required", []):
+            if name in written.get("required", []):
+                continue
+            is_new = name not in before
+            found.append(
+                f"{path_of((*path, name))}: is required; the other "
+                f"{'does not know it' if is_new else 'may leave it out'}"
+            )
+        rest = read.get("additionalProperties", True)
+        for name, one in before.items():
+            if name in properties:
+                found += self.breaks(properties[name], one, (*path, name))
+            elif rest is False:
+                found.append(f"{path_of((*path, name))}: is not allowed; the other writes it")
+            elif isinstance(rest, dict):
+                found += self.breaks(rest, one, (*path, name))
+        return [*found, *self._additional(read, written, path)]
+
+    def _additional(self, read: Any, written: Any, path: Path) -> list[str]:
+        rest = read.get("additionalProperties", True)
+        before = written.get("additionalProperties", True)
+        # An object of which only the type is said is free in what it has.
+        is_free = before is True and "properties" not in written and written.get("type") == "object"
+        if isinstance(before, dict) and isinstance(rest, dict):
+            return self.breaks(rest, before, (*path, "*"))
+        if rest is not True and (is_free or isinstance(before, dict)):
+            return [f"{path_of(path)}: additional properties are restricted; the other writes any"]
+        return []
+
+    def _items(self, read: Any, written: Any, path: Path) -> list[str]:
+        if "items" not in read or "array" not in _types_of(written):
+            return []
+        return self.breaks(read["items"], written.get("items", True), (*path, "*"))
+
+
+def _types_of(schema: Any) -> set[str]:
+    kinds = schema.get("type", _TYPES)
+    return {kinds} if isinstance(kinds, str) else set(kinds)
+
+
+def _is_in(kind: str, allowed: set[str]) -> bool:
+    return kind in allowed or (kind == "integer" and "number" in allowed)
+
+
+def _values(read: Any, written: Any, path: Path) -> list[str]:
+    """Compare what `enum` and `const` list."""
+    allowed = _listed(read)
+    if allowed is None:
+        return []
+    before = _listed(written)
+    if before is None:
+        return [f"{path_of(path)}: expects one of {len(allowed)} values; the other writes any"]
+    return [
+        f"{path_of(path)}: does not allow {shown(str(value))} any more"
+        for value in before
+        if value not in allowed
+    ]
+
+
+def _listed(schema: Any) -> list[Any] | None:
+    if "const" in schema:
+        return [schema["const"]]
+    values = schema.get("enum")
+    return values if isinstance(values, list) else None
+
+
+def _bounds(read: Any, written: Any, path: Path) -> list[str]:
+    found = []
+    for key in (*_LOWER, *_UPPER):
+        if key in read and not _is_within(read[key], written.get(key), is_lower=key in _LOWER):
+            before = written.get(key)
+            said = "has none" if before is None else f"has {before}"
+            found.append(f"{path_of(path)}: {key} is {read[key]}; the other {said}")
+    return found
+
+
+def _is_within(bound: float, before: float | None, *, is_lower: bool) -> bool:
+    if before is None:
+        return False
+    return before >= bound if is_lower else before <= bound
+
+
+def _others(read: Any, written: Any, path: Path) -> list[str]:
+    """Name whatever else the reader says and the writer does not say in the same words."""
+    known = _SILENT | _STRUCTURE | {*_LOWER, *_UPPER}
+    return [
+        f"{path_of(path)}: {key} is new or changed; whether the other keeps to it cannot be shown"
+        for key, value in read.items()
+        if key not in known and written.get(key) != value
+    ]

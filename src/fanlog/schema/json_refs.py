@@ -1,0 +1,57 @@
+"""References within one JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_STEPS_MAX = 50
+
+
+def resolved(root: Any, schema: Any) -> Mapping[str, Any]:
+    """Give the object a schema stands for, its local references followed; `true` is the empty one.
+
+    What stands beside a reference is kept, and goes before what it refers to.
+    """
+    for _ in range(_STEPS_MAX):
+        if not isinstance(schema, dict):
+            return {"not": {}} if schema is False else {}
+        reference = schema.get("$ref")
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return schema
+        target = _target(root, reference)
+        if not isinstance(target, dict):
+            return schema
+        beside = {key: value for key, value in schema.items() if key != "$ref"}
+        schema = {**target, **beside}
+    return {}
+
+
+def _target(root: Any, reference: str) -> Any:
+    if reference == "#":
+        return root
+    if not reference.startswith("#/"):
+        return _anchored(root, reference[1:])
+    found = root
+    for step in reference[2:].split("/"):
+        key = step.replace("~1", "/").replace("~0", "~").replace("%25", "%")
+        if isinstance(found, dict) and key in found:
+            found = found[key]
+        elif isinstance(found, list) and key.isdigit() and int(key) < len(found):
+            found = found[int(key)]
+        else:
+            return None
+    return found
+
+
+def _anchored(schema: Any, anchor: str) -> Any:
+    if isinstance(schema, dict):
+        if schema.get("$anchor") == anchor:
+            return schema
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for part in schema:
+            found = _anchored(part, anchor)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,128 @@
+"""A parsed .proto made whole: names of types found, numbers checked, and a pool that knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool
+
+from fanlog.errors import InvalidArgument
+from fanlog.names import shown
+from fanlog.schema.proto_parse import Parsed, parse
+from fanlog.schema.proto_scan import refused
+
+_Field: Any = descriptor_pb2.FieldDescriptorProto
+
+
+def descriptor(source: str) -> Any:
+    """Give the descriptor of the one message that a source defines.
+
+    Raises:
+        InvalidArgument: With line and column wherever there is one.
+    """
+    parsed = parse(source)
+    [root] = parsed.file.message_type
+    kinds = dict(_types(root, _joined(parsed.file.package, root.name)))
+    _resolve(parsed, kinds)
+    for full, message in _messages(root, _joined(parsed.file.package, root.name)):
+        _check_message(parsed, full, message)
+    try:
+        # A pool of its own: revisions of a schema call their messages alike.
+        pool = descriptor_pool.DescriptorPool()
+        pool.AddSerializedFile(parsed.file.SerializeToString())
+        return pool.FindMessageTypeByName(_joined(parsed.file.package, root.name))
+    except (TypeError, KeyError) as error:
+        raise InvalidArgument(f"the .proto definition is wrong: {error}") from error
+
+
+def _resolve(parsed: Parsed, kinds: dict[str, int]) -> None:
+    for field, scope, word, has_default in parsed.references:
+        name = field.type_name
+        full = next((one for one in _candidates(name, scope) if one in kinds), None)
+        if full is None:
+            raise refused(word, f"the type {shown(name)} is not defined in this schema")
+        field.type_name = f".{full}"
+        field.type = kinds[full]
+        if has_default and field.type != _Field.TYPE_ENUM:
+            raise refused(word, "a field that is a message has no default")
+
+
+def _candidates(name: str, scope: str) -> Iterator[str]:
+    """Give what a name may mean, from the innermost scope outwards."""
+    if name.startswith("."):
+        yield name[1:]
+        return
+    while scope:
+        yield f"{scope}.{name}"
+        scope = scope.rpartition(".")[0]
+    yield name
+
+
+def _types(message: Any, full: str) -> Iterator[tuple[str, int]]:
+    yield full, _Field.TYPE_MESSAGE
+    for enum in message.enum_type:
+        yield f"{full}.{enum.name}", _Field.TYPE_ENUM
+    for nested in message.nested_type:
+        yield from _types(nested, f"{full}.{nested.name}")
+
+
+def _messages(message: Any, full: str) -> Iterator[tuple[str, Any]]:
+    yield full, message
+    for nested in message.nested_type:
+        if not nested.options.map_entry:
+            yield from _messages(nested, f"{full}.{nested.name}")
+
+
+def _check_message(parsed: Parsed, full: str, message: Any) -> None:
+    numbers: dict[int, str] = {}
+    json_names: dict[str, str] = {}
+    for field in message.field:
+        word = parsed.places[f"{full}.{field.name}"]
+        if field.number in numbers:
+            raise refused(
+                word,
+                f"{shown(field.name)} has the number {field.number}, which "
+                f"{shown(numbers[field.number])} has already",
+            )
+        numbers[field.number] = field.name
+        if any(one.start <= field.number < one.end for one in message.reserved_range):
+            raise refused(word, f"{shown(field.name)} has the number {field.number}: reserved")
+        if field.name in message.reserved_name:
+            raise refused(word, f"the name {shown(field.name)} is reserved")
+        json_name = field.json_name or json_name_of(field.name)
+        if json_name in json_names:
+            raise refused(
+                word,
+                f"{shown(field.name)} and {shown(json_names[json_name])} are both "
+                f"{shown(json_name)} in JSON",
+            )
+        json_names[json_name] = field.name
+    for enum in message.enum_type:
+        _check_enum(parsed, full, enum)
+
+
+def _check_enum(parsed: Parsed, scope: str, enum: Any) -> None:
+    numbers: dict[int, str] = {}
+    for value in enum.value:
+        word = parsed.places[f"{scope}.{value.name}"]
+        if value.number in numbers and not enum.options.allow_alias:
+            raise refused(
+                word,
+                f"{shown(value.name)} has the number {value.number}, which "
+                f"{shown(numbers[value.number])} has already; allow_alias allows it",
+            )
+        numbers[value.number] = value.name
+        if any(one.start <= value.number <= one.end for one in enum.reserved_range):
+            raise refused(word, f"{shown(value.name)} has the number {value.number}: reserved")
+        if value.name in enum.reserved_name:
+            raise refused(word, f"the name {shown(value.name)} is reserved")
+
+
+def json_name_of(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in rest)
+
+
+def _joined(scope: str, name: str) -> str:
+    return f"{scope}.{name}" if scope else name
