@@ -110,7 +110,7 @@ class Backlog:
 
     def plan(self, cursor: Openness, end: Offset, limit: int, _consumer: Credit) -> list[Range]:
         """Ranges worth reading for the next answer, ascending, about `limit` offsets."""
-        ranges = list(runs(islice(self._ready, limit))) if self._ready else []
+        ranges = list(runs(BitMap64(islice(self._ready, limit)))) if self._ready else []
         limit -= sum(stop - start for start, stop in ranges)
         for start, stop in self._fresh(cursor, end):
             if limit <= 0:

@@ -12,7 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
@@ -141,17 +141,11 @@ class Cursor:
         return CursorChange(floor, changed)
 
 
-def runs(bits: Iterable[Offset]) -> Iterator[Range]:
-    """The runs of consecutive numbers in an ascending sequence."""
-    start = end = -1
-    for offset in bits:
-        if offset != end:
-            if end > start:
-                yield start, end
-            start = offset
-        end = offset + 1
-    if end > start:
-        yield start, end
+def runs(bits: BitMap64) -> Iterator[Range]:
+    """The runs of consecutive numbers. What it costs is how many runs there are, not numbers."""
+    # Where one begins and where it ends, in turn.
+    edges = iter(bits ^ bits.shift(1))
+    return zip(edges, edges, strict=True)
 
 
 def _chunk_range(chunk: int) -> BitMap64:

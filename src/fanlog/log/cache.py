@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict, defaultdict
 
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId
@@ -18,6 +19,8 @@ class BatchCache:
         self._max_bytes = max_bytes
         self._size_bytes = 0
         self._batches: OrderedDict[tuple[PartitionId, Offset], Batch] = OrderedDict()
+        #: Base offsets of what is there, ascending.
+        self._bases: defaultdict[PartitionId, list[Offset]] = defaultdict(list)
 
     @property
     def size_bytes(self) -> int:
@@ -30,6 +33,15 @@ class BatchCache:
             self._batches.move_to_end(key)
         return batch
 
+    def holding(self, partition: PartitionId, offset: Offset) -> Batch | None:
+        """The batch that holds `offset`, wherever in it that is."""
+        bases = self._bases.get(partition)
+        index = bisect_right(bases, offset) if bases else 0
+        if bases is None or index == 0:
+            return None
+        batch = self.get(partition, bases[index - 1])
+        return batch if batch is not None and offset < batch.end_offset else None
+
     def add(self, batch: Batch) -> None:
         """Keep a batch that is not in the cache yet, and let go of those used least lately."""
         key = (batch.partition, batch.base_offset)
@@ -38,9 +50,14 @@ class BatchCache:
         if cost_bytes > self._max_bytes:
             return
         self._batches[key] = batch
+        insort(self._bases[batch.partition], batch.base_offset)
         self._size_bytes += cost_bytes
         while self._size_bytes > self._max_bytes:
-            _, oldest = self._batches.popitem(last=False)
+            (partition, base_offset), oldest = self._batches.popitem(last=False)
+            bases = self._bases[partition]
+            del bases[bisect_left(bases, base_offset)]
+            if not bases:
+                del self._bases[partition]
             self._size_bytes -= _cost_bytes(oldest)
 
 

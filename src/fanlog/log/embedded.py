@@ -121,7 +121,7 @@ class EmbeddedLog:
         offset = max(offset, bounds.start)
         room_bytes = max_bytes
         # Many subscriptions read the same new batch: serve what is cached without a transaction.
-        while (cached := self._cache.get(partition, offset)) is not None:
+        while (cached := self._cache.holding(partition, offset)) is not None:
             if found and len(cached.content) > room_bytes:
                 return found
             found.append(cached)

@@ -20,6 +20,7 @@ an answer, and answers that are joined are a larger answer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from fanlog.log.batch import Batch
 from fanlog.model import Offset
@@ -177,7 +178,7 @@ class _Frames:
         self.attributes = attributes_fields(batch.attributes) if batch.attributes else b""
         if added:
             self.attributes += attributes_fields(added)
-        publish_time = field(TAG_PUBLISH_TIME, _timestamp(batch.publish_time_ns))
+        publish_time = _publish_time(batch.publish_time_ns)
         attempt_field = b"\x18" + varint(attempt) if attempt > 0 else b""
         id_size = len(str(batch.partition)) + OFFSET_DIGITS
         #: Bytes that follow the stored message inside `message`.
@@ -230,9 +231,11 @@ def _head_size(field_size: int) -> int:
     return field_size - size
 
 
-def _timestamp(time_ns: int) -> bytes:
+@lru_cache(maxsize=4096)
+def _publish_time(time_ns: int) -> bytes:
+    # Kept: many subscriptions frame a message or two of the same batch.
     seconds, nanos = divmod(time_ns, 1_000_000_000)
-    return b"\x08" + varint(seconds) + b"\x10" + varint(nanos)
+    return field(TAG_PUBLISH_TIME, b"\x08" + varint(seconds) + b"\x10" + varint(nanos))
 
 
 assert OFFSET_DIGITS > 3

@@ -162,5 +162,7 @@ def test_a_copy_is_closed_below_a_bound():
 
 
 def test_runs():
-    assert list(runs([])) == []
-    assert list(runs([0, 1, 2, 5, 7, 8])) == [(0, 3), (5, 6), (7, 9)]
+    assert list(runs(BitMap64())) == []
+    assert list(runs(BitMap64([0, 1, 2, 5, 7, 8]))) == [(0, 3), (5, 6), (7, 9)]
+    far = 2**40
+    assert list(runs(BitMap64([far - 1, far, far + 2]))) == [(far - 1, far + 1), (far + 2, far + 3)]
