@@ -204,12 +204,13 @@ def create_with_trailers(project: Project, pattern: str) -> dict[str, str]:
     """Create a subscription; the trailing metadata of the answer, which is a success."""
     name = f"projects/{project.name}/subscriptions/{unique('sub')}"
     request = gapic.Subscription(name=name, topic=project.topic_name(pattern))
-    call = project.server._channel.unary_unary(
-        "/google.pubsub.v1.Subscriber/CreateSubscription",
-        request_serializer=gapic.Subscription.serialize,
-        response_deserializer=gapic.Subscription.deserialize,
-    )
-    answer, finished = call.with_call(request, timeout=PATIENCE_S)
+    with project.server.channel() as channel:
+        call: Any = channel.unary_unary(
+            "/google.pubsub.v1.Subscriber/CreateSubscription",
+            request_serializer=gapic.Subscription.serialize,
+            response_deserializer=gapic.Subscription.deserialize,
+        )
+        answer, finished = call.with_call(request, timeout=PATIENCE_S)
     assert answer.topic == request.topic
     return dict(finished.trailing_metadata() or ())
 
