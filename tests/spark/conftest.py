@@ -39,11 +39,3 @@ def spark(java: None) -> Iterator[SparkSession]:
     session = builder.getOrCreate()
     yield session
     session.stop()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker has them all: a second session would cost as much as the tests."""
-    here = os.path.dirname(__file__)
-    for item in items:
-        if str(item.path).startswith(here):
-            item.add_marker(pytest.mark.xdist_group("spark"))

@@ -30,6 +30,9 @@ from fanlog.spark import SETTINGS, Columns, column
 from filter_oracle import evaluate
 from spark import table
 
+#: One worker has them all: a second session would cost as much as the tests.
+pytestmark = pytest.mark.xdist_group("spark")
+
 #: Values beside which types could be mistaken for one another.
 VALUES = (
     '"5"', "5", "5.0", "5e0", "50e-1", "true", "false", '"true"', '"false"', "1", "0", "1.0", "-0",

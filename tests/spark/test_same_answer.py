@@ -18,6 +18,9 @@ from filter_oracle import evaluate
 from filter_trees import candidates, trees
 from spark import table
 
+#: One worker has them all: a second session would cost as much as the tests.
+pytestmark = pytest.mark.xdist_group("spark")
+
 TREES = 240
 #: Trees in one select.
 TREES_AT_ONCE = 60
