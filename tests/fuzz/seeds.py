@@ -281,6 +281,17 @@ def rest_stories() -> Iterable[bytes]:
     yield http("PATCH", TOPIC, {"topic": {"messageRetentionDuration": "600s"}}, b"updateMask=x")
     for listed in ("topics", "subscriptions", "snapshots"):
         yield http("GET", f"projects/test/{listed}", query=b"pageSize=1&%24alt=json")
+    yield http("POST", "topics", {"name": "new", "labels": {"a": "b"}}) + http("GET", "topics")
+    message = {"data": "YQ==", "ordering_key": "k"}
+    yield http("POST", "topics/orders:publish", {"messages": [message]})
+    short = {"name": "new", "topic": "orders", "mode": "pull", "dead_letter": {"topic": "letters"}}
+    yield http("POST", "subscriptions", short)
+    yield http("PATCH", "subscriptions/failing", {"dead_letter": None, "filter": "attributes:k"})
+    yield http("PATCH", "subscriptions/failing", {"dead_letter": {"max_delivery_attempts": 3}})
+    yield http("POST", "subscriptions/plain:pull", {"return_immediately": True})
+    yield http("POST", "subscriptions/plain:nack", {"ack_ids": ["x"], "requeue": True})
+    yield http("POST", "subscriptions/plain:seek", {"snapshot": "monday"})
+    yield http("POST", "snapshots", {"name": "new", "subscription": "plain"})
     yield http("GET", "projects/%ff/topics") + http("HEAD", "projects//topics:x")
 
 

@@ -20,7 +20,7 @@ from fanlog.errors import FanlogError, MethodNotAllowed, RouteNotFound
 from fanlog.log.api import Log
 from fanlog.server import grpc_api
 from fanlog.server.metrics_page import metrics_page
-from fanlog.server.rest import google_json
+from fanlog.server.rest import google_json, short_form
 from fanlog.server.rest.app import RestApp, failed
 from fanlog.server.rest.route import Router
 
@@ -58,7 +58,7 @@ def rest_app(broker: Broker, config: Config) -> RestApp:
         for service, methods in grpc_api.unary_verbs(broker).items()
         for name, verb in methods.items()
     }
-    router = Router(google_json.routes())
+    router = Router([*google_json.routes(), *short_form.routes()])
     return RestApp(router, verbs, project=config.project, bytes_max=config.http_max_bytes)
 
 

@@ -76,6 +76,13 @@ _SNAPSHOT_HONOURED = frozenset({"name", "subscription", "labels"})
 _SNAPSHOT_UPDATABLE = frozenset({"labels", "expire_time"})
 _SNAPSHOT_IMMUTABLE = {"name": _FIXED, "topic": _FIXED}
 
+#: Fields of each message that mean something here; others are refused when they are set.
+HONOURED = {
+    "Topic": _TOPIC_HONOURED | _TOPIC_OUTPUT_ONLY,
+    "Subscription": _SUBSCRIPTION_HONOURED | _SUBSCRIPTION_OUTPUT_ONLY | {"detached"},
+    "CreateSnapshotRequest": _SNAPSHOT_HONOURED,
+}
+
 
 def topic_spec(topic: Any) -> TopicSpec:
     """Read the Topic of a CreateTopic.

@@ -36,6 +36,16 @@ PATHS = tuple(
         "projects/test/topics/new",
         "projects/test/subscriptions/new",
         "projects/test/snapshots/new",
+        "topics",
+        "topics/orders",
+        "topics/orders:publish",
+        "subscriptions",
+        "subscriptions/failing",
+        "subscriptions/plain:pull",
+        "subscriptions/plain:ack",
+        "subscriptions/plain:nack",
+        "subscriptions/plain:seek",
+        "snapshots",
     )
 )
 CALLS_MAX = 8

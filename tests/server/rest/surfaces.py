@@ -366,6 +366,145 @@ class GoogleJson:
         assert self.call("POST", path, {"snapshot": snapshot_name(snapshot)}) == {}
 
 
+class Short(GoogleJson):
+    """The short form."""
+
+    def _topic(self, answer: Any) -> Any:
+        return self._shown(types.Topic, answer | {"name": topic_name(answer["name"])})
+
+    def create_topic(self, topic: str, **fields: Any) -> Any:
+        return self._topic(self.call("POST", "/v1/topics", {"name": topic, **fields}))
+
+    def get_topic(self, topic: str) -> Any:
+        return self._topic(self.call("GET", f"/v1/topics/{topic}"))
+
+    def update_topic(self, topic: str, **fields: Any) -> Any:
+        return self._topic(self.call("PATCH", f"/v1/topics/{topic}", fields))
+
+    def delete_topic(self, topic: str) -> None:
+        assert self.call("DELETE", f"/v1/topics/{topic}") is None
+
+    def _listed(self, path: str, key: str, page_size: int = 100) -> list[Any]:
+        found: list[Any] = []
+        token = ""
+        while True:
+            page = self.call("GET", path, page_size=page_size, page_token=token)
+            assert len(page[key]) <= page_size
+            found += page[key]
+            token = page.get("next_page_token", "")
+            if not token:
+                return found
+
+    def list_topics(self, page_size: int = 100) -> list[str]:
+        found = self._listed("/v1/topics", "topics", page_size)
+        return [topic_name(one["name"]) for one in found]
+
+    def list_topic_subscriptions(self, topic: str) -> list[str]:
+        found = self._listed(f"/v1/topics/{topic}/subscriptions", "subscriptions")
+        return [subscription_name(one) for one in found]
+
+    def publish(self, topic: str, *messages: Mapping[str, Any]) -> list[str]:
+        body = {"messages": _encoded(messages)}
+        return list(self.call("POST", f"/v1/topics/{topic}:publish", body)["message_ids"])
+
+    def _subscription(self, answer: Any) -> Any:
+        found = dict(answer)
+        found["name"] = subscription_name(found["name"])
+        found["topic"] = topic_name(found["topic"])
+        assert found.pop("mode") == "pull"
+        if "dead_letter" in found:
+            policy = found.pop("dead_letter")
+            found["dead_letter_policy"] = {
+                "dead_letter_topic": topic_name(policy["topic"]),
+                "max_delivery_attempts": policy["max_delivery_attempts"],
+            }
+        return self._shown(types.Subscription, found)
+
+    def _short(self, fields: dict[str, Any]) -> dict[str, Any]:
+        policy = fields.pop("dead_letter_policy", None)
+        if policy is not None:
+            fields["dead_letter"] = {
+                "topic": policy["dead_letter_topic"].rpartition("/")[2],
+                "max_delivery_attempts": policy["max_delivery_attempts"],
+            }
+        return fields
+
+    def create_subscription(self, subscription: str, topic: str, **fields: Any) -> Any:
+        body = {"name": subscription, "topic": topic, **self._short(fields)}
+        return self._subscription(self.call("POST", "/v1/subscriptions", body))
+
+    def get_subscription(self, subscription: str) -> Any:
+        return self._subscription(self.call("GET", f"/v1/subscriptions/{subscription}"))
+
+    def update_subscription(self, subscription: str, **fields: Any) -> Any:
+        path = f"/v1/subscriptions/{subscription}"
+        return self._subscription(self.call("PATCH", path, self._short(fields)))
+
+    def delete_subscription(self, subscription: str) -> None:
+        assert self.call("DELETE", f"/v1/subscriptions/{subscription}") is None
+
+    def _do(self, subscription: str, verb: str, body: Any = None) -> Any:
+        return self.call("POST", f"/v1/subscriptions/{subscription}:{verb}", body)
+
+    def detach(self, subscription: str) -> None:
+        assert self._do(subscription, "detach") is None
+
+    def list_subscriptions(self, page_size: int = 100) -> list[str]:
+        found = self._listed("/v1/subscriptions", "subscriptions", page_size)
+        return [subscription_name(one["name"]) for one in found]
+
+    def pull(self, subscription: str, max_messages: int = 100, *, wait: bool = False) -> Any:
+        body = {"max_messages": max_messages, "return_immediately": not wait}
+        found = self._do(subscription, "pull", body)
+        return [
+            Received(
+                ack_id=one["ack_id"],
+                data=base64.b64decode(one["message"]["data"]),
+                attributes=one["message"]["attributes"],
+                ordering_key=one["message"]["ordering_key"],
+                message_id=one["message"]["id"],
+                attempt=one.get("delivery_attempt", 0),
+            )
+            for one in found["received_messages"]
+        ]
+
+    def ack(self, subscription: str, ack_ids: list[str]) -> None:
+        assert self._do(subscription, "ack", {"ack_ids": ack_ids}) is None
+
+    def modify(self, subscription: str, ack_ids: list[str], seconds: int) -> None:
+        body = {"ack_ids": ack_ids, "ack_deadline_seconds": seconds}
+        assert self._do(subscription, "modify_ack_deadline", body) is None
+
+    def nack(self, subscription: str, ack_ids: list[str]) -> None:
+        assert self._do(subscription, "nack", {"ack_ids": ack_ids}) is None
+
+    def _snapshot(self, answer: Any) -> Any:
+        names = {"name": snapshot_name(answer["name"]), "topic": topic_name(answer["topic"])}
+        return self._shown(types.Snapshot, answer | names)
+
+    def create_snapshot(self, snapshot: str, subscription: str, **fields: Any) -> Any:
+        body = {"name": snapshot, "subscription": subscription, **fields}
+        return self._snapshot(self.call("POST", "/v1/snapshots", body))
+
+    def get_snapshot(self, snapshot: str) -> Any:
+        return self._snapshot(self.call("GET", f"/v1/snapshots/{snapshot}"))
+
+    def update_snapshot(self, snapshot: str, **fields: Any) -> Any:
+        return self._snapshot(self.call("PATCH", f"/v1/snapshots/{snapshot}", fields))
+
+    def delete_snapshot(self, snapshot: str) -> None:
+        assert self.call("DELETE", f"/v1/snapshots/{snapshot}") is None
+
+    def list_snapshots(self) -> list[str]:
+        return [snapshot_name(one["name"]) for one in self._listed("/v1/snapshots", "snapshots")]
+
+    def seek_to_time(self, subscription: str, time: str) -> None:
+        assert self._do(subscription, "seek", {"time": time}) is None
+
+    def seek_to_snapshot(self, subscription: str, snapshot: str) -> None:
+        assert self._do(subscription, "seek", {"snapshot": snapshot}) is None
+
+
 def _refused(error: GoogleAPICallError) -> Refused:
     # Over REST the client keeps the HTTP code only; the body has the status.
     if isinstance(error.response, requests.Response):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -85,8 +85,12 @@ class RestApp:
             project=self._project,
         )
         call = RestCall(_timeout_s(headers))
-        work = self._verbs[route.method](route.read(asked), call)
-        raw = await (_while_there(work, receive) if route.waits else work)
+        try:
+            work = self._verbs[route.method](route.read(asked), call)
+            raw = await (_while_there(work, receive) if route.waits else work)
+        except FanlogError as error:
+            error.message = _renamed(error.message, route.renames)
+            raise
         said = [(key.encode(), _header_value(value)) for key, value in call.metadata]
         if route.status == 204:
             return 204, said, b""
@@ -129,7 +133,7 @@ def failed(error: Exception) -> tuple[int, errors.Headers, bytes]:
 def _parsed(route: Route, headers: Mapping[bytes, bytes], content: bytes) -> Any:
     if not content:
         return {}
-    if not route.has_body and content.strip() != b"{}":
+    if route.takes is None and content.strip() != b"{}":
         raise InvalidArgument(f"the body: {route.http} takes none here; leave it out")
     _check_media_type(headers)
     try:
@@ -152,6 +156,13 @@ def _check_media_type(headers: Mapping[bytes, bytes]) -> None:
     encoding = headers.get(b"content-encoding", b"identity").decode("latin-1")
     if encoding.lower() != "identity":
         raise UnsupportedMediaType(f"content-encoding: {encoding[:80]!r} is not supported")
+
+
+def _renamed(message: str, renames: Iterable[tuple[str, str]]) -> str:
+    for name, here in renames:
+        if message.startswith(name):
+            return here + message.removeprefix(name)
+    return message
 
 
 def _query(query_string: bytes) -> list[tuple[str, str]]:

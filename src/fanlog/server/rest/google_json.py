@@ -17,9 +17,9 @@ from google.protobuf.empty_pb2 import Empty
 from fanlog import names
 from fanlog.errors import InvalidArgument
 from fanlog.server.descriptors import METHODS
-from fanlog.server.rest import json_in, json_out
+from fanlog.server.rest import json_in, json_out, json_schema
 from fanlog.server.rest.publishing import publish_request
-from fanlog.server.rest.route import Asked, Route
+from fanlog.server.rest.route import Asked, Route, parse_template
 
 _TOPIC = "projects/*/topics/*"
 _SUBSCRIPTION = "projects/*/subscriptions/*"
@@ -117,9 +117,33 @@ def route(binding: Binding) -> Route:
         method=binding.method,
         read=read,
         write=write,
-        has_body=bool(binding.body),
+        takes=_takes(binding, request),
+        gives=json_schema.reference(answer.DESCRIPTOR),
+        parameters=_parameters(binding, request),
         waits=binding.method == "Subscriber.Pull",
     )
+
+
+def _takes(binding: Binding, request: Any) -> json_schema.Schema | None:
+    if not binding.body:
+        return None
+    whole = json_schema.reference(request.DESCRIPTOR)
+    if binding.body == "*":
+        return whole
+    part = request.DESCRIPTOR.fields_by_name[binding.body].message_type
+    return json_schema.reference(part)
+
+
+def _parameters(binding: Binding, request: Any) -> dict[str, json_schema.Schema]:
+    if binding.body == "*":
+        return {_camel_case(name): json_schema.STRING for name in sorted(binding.query)}
+    in_path = {name.partition(".")[0] for name in parse_template(binding.path)[2]}
+    return json_schema.parameters(request.DESCRIPTOR, frozenset({*in_path, binding.body}))
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
 
 
 def read_request(binding: Binding, request: Any, asked: Asked) -> bytes:

@@ -8,13 +8,14 @@ below it, so that there is one way through it at most.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 from fanlog import names
 from fanlog.errors import InvalidArgument, MethodNotAllowed, RouteNotFound
+from fanlog.server.rest.json_schema import Schema
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,10 +49,16 @@ class Route:
     write: Callable[[bytes, Asked], Any]
     #: HTTP code when all is well.
     status: int = 200
-    #: Whether a request has a body.
-    has_body: bool = False
+    #: JSON Schema of the body; None for none.
+    takes: Schema | None = None
+    #: JSON Schema of the answer; None for none.
+    gives: Schema | None = None
+    #: JSON Schema of the query parameters.
+    parameters: Mapping[str, Schema] = field(default_factory=dict)
     #: Whether the verb may wait long, so that somebody has to watch whether the caller is there.
     waits: bool = False
+    #: Fields that the verb calls otherwise when it complains of them, and what they are here.
+    renames: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)

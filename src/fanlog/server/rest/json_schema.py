@@ -1,0 +1,131 @@
+"""JSON Schema of protobuf messages, as `json_in` reads and `json_out` writes them.
+
+A message is a reference to a component of its name; `components` resolves those that a document
+uses. In snake_case it is another component, with `Short` before its name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from fanlog.server.rest.json_in import INTEGERS
+from fanlog.wire.resources import HONOURED
+
+Schema = dict[str, Any]
+
+STRING: Schema = {"type": "string"}
+BOOLEAN: Schema = {"type": "boolean"}
+BASE64: Schema = {"type": "string", "contentEncoding": "base64"}
+DURATION: Schema = {"type": "string", "pattern": r"^-?[0-9]{1,12}(\.[0-9]{1,9})?s$"}
+TIMESTAMP: Schema = {"type": "string", "format": "date-time"}
+LABELS: Schema = {"type": "object", "additionalProperties": STRING}
+
+_PREFIX = "#/components/schemas/"
+_TEXTS = {
+    "google.protobuf.Duration": DURATION,
+    "google.protobuf.Timestamp": TIMESTAMP,
+    "google.protobuf.FieldMask": STRING,
+}
+#: Those that `reference` has been asked for, by the name of their component.
+_known: dict[str, tuple[Descriptor, bool]] = {}
+
+
+def array(items: Schema, **bounds: int) -> Schema:
+    return {"type": "array", "items": items, **bounds}
+
+
+def integer(minimum: int, maximum: int, **more: Any) -> Schema:
+    return {"type": "integer", "minimum": minimum, "maximum": maximum, **more}
+
+
+def record(properties: dict[str, Schema], *required: str) -> Schema:
+    """An object with these fields and no others."""
+    schema: Schema = {
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
+    return schema | {"required": list(required)} if required else schema
+
+
+def reference(descriptor: Descriptor, *, snake_case: bool = False) -> Schema:
+    """The component of a message."""
+    name = f"Short{descriptor.name}" if snake_case else str(descriptor.name)
+    _known[name] = (descriptor, snake_case)
+    return {"$ref": _PREFIX + name}
+
+
+def properties(descriptor: Descriptor, *, snake_case: bool = False) -> dict[str, Schema]:
+    """The fields of a message that mean something here."""
+    honoured = HONOURED.get(descriptor.name)
+    return {
+        field.name if snake_case else field.json_name: _field(field, snake_case)
+        for field in descriptor.fields
+        if honoured is None or field.name in honoured
+    }
+
+
+def parameters(descriptor: Descriptor, leave_out: frozenset[str]) -> dict[str, Schema]:
+    """The fields of a request that may be query parameters."""
+    return {
+        field.json_name: _field(field, False)
+        for field in descriptor.fields
+        if field.name not in leave_out and field.message_type is None
+    }
+
+
+def components(document: Any) -> dict[str, Schema]:
+    """Every component that a document refers to, and those that they refer to in turn."""
+    found: dict[str, Schema] = {}
+    wanted = _references(document)
+    while wanted:
+        name = wanted.pop()
+        if name in found or name not in _known:
+            continue
+        descriptor, snake_case = _known[name]
+        found[name] = record(properties(descriptor, snake_case=snake_case))
+        wanted |= _references(found[name])
+    return dict(sorted(found.items()))
+
+
+def _references(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        if "$ref" in value:
+            return {value["$ref"].removeprefix(_PREFIX)}
+        return set().union(*map(_references, value.values()))
+    if isinstance(value, list):
+        return set().union(*map(_references, value))
+    return set()
+
+
+def _field(field: FieldDescriptor, snake_case: bool) -> Schema:
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        of = field.message_type.fields_by_name["value"]
+        return {"type": "object", "additionalProperties": _single(of, snake_case)}
+    one = _single(field, snake_case)
+    return array(one) if field.is_repeated else one
+
+
+def _single(field: FieldDescriptor, snake_case: bool) -> Schema:
+    if field.message_type is not None:
+        text = _TEXTS.get(field.message_type.full_name)
+        return text or reference(field.message_type, snake_case=snake_case)
+    if field.type in INTEGERS:
+        numbers = INTEGERS[field.type]
+        # Protobuf's JSON writes numbers of 64 bits as strings.
+        if numbers.stop > 1 << 32:
+            return STRING
+        return integer(numbers.start, numbers.stop - 1, format="int32")
+    match field.type:
+        case FieldDescriptor.TYPE_STRING:
+            return STRING
+        case FieldDescriptor.TYPE_BYTES:
+            return BASE64
+        case FieldDescriptor.TYPE_BOOL:
+            return BOOLEAN
+        case FieldDescriptor.TYPE_ENUM:
+            return {"type": "string", "enum": [one.name for one in field.enum_type.values]}
+        case _:
+            return {"type": "number"}

@@ -1,0 +1,85 @@
+"""Answers of the short form, from those of gRPC."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable
+from typing import Any
+
+from fanlog.server.rest import json_out
+from fanlog.server.rest.route import Asked
+from fanlog.wire import types
+
+Body = dict[str, Any]
+
+
+def short_name(name: str, project: str) -> str:
+    """The id of a resource of the own project; others, and deleted topics, as they are."""
+    parts = name.split("/")
+    return parts[3] if len(parts) == 4 and parts[1] == project else name
+
+
+def short_resource(message: Any, project: str) -> Body:
+    found: Body = json_out.resource(message, snake_case=True)
+    for field in ("name", "topic"):
+        if field in found:
+            found[field] = short_name(found[field], project)
+    return found
+
+
+def short_subscription(message: Any, project: str) -> Body:
+    found = short_resource(message, project)
+    push = found.pop("push_config", {})
+    found["mode"] = "push" if push.get("push_endpoint") else "pull"
+    if found["mode"] == "push":
+        found["delivery_url"] = push["push_endpoint"]
+    policy = found.pop("dead_letter_policy", None)
+    if policy is not None:
+        found["dead_letter"] = {
+            "topic": short_name(policy["dead_letter_topic"], project),
+            "max_delivery_attempts": policy["max_delivery_attempts"],
+        }
+    return found
+
+
+def resource(of: Any, short: Callable[[Any, str], Body], raw: bytes, asked: Asked) -> Body:
+    return short(of.FromString(raw), asked.project)
+
+
+def page(of: Any, key: str, short: Callable[[Any, str], Any], raw: bytes, asked: Asked) -> Body:
+    message = of.FromString(raw)
+    found: Body = {key: [short(one, asked.project) for one in getattr(message, key)]}
+    if message.next_page_token:
+        found["next_page_token"] = message.next_page_token
+    return found
+
+
+def published(raw: bytes, _: Asked) -> Body:
+    return json_out.published(raw, "message_ids")
+
+
+def pulled(raw: bytes, _: Asked) -> Body:
+    times = json_out.PublishTimes()
+    received = types.PullResponse.FromString(raw).received_messages
+    return {"received_messages": [_short_received(one, times) for one in received]}
+
+
+def _short_received(one: Any, times: json_out.PublishTimes) -> Body:
+    message = one.message
+    found: Body = {
+        "ack_id": one.ack_id,
+        "message": {
+            "id": message.message_id,
+            "data": b64encode(message.data).decode("ascii"),
+            "attributes": dict(message.attributes),
+            "ordering_key": message.ordering_key,
+            "publish_time": times.text(message.publish_time),
+        },
+    }
+    if one.delivery_attempt:
+        found["delivery_attempt"] = one.delivery_attempt
+    return found
+
+
+def nothing(_: bytes, __: Asked) -> None:
+    return None

@@ -1,0 +1,238 @@
+"""Requests of the short form, as those of gRPC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fanlog import limits, names
+from fanlog.errors import InvalidArgument, Unimplemented
+from fanlog.server.rest import json_in
+from fanlog.server.rest import short_shapes as shapes
+from fanlog.server.rest.publishing import publish_request
+from fanlog.server.rest.route import Asked
+from fanlog.wire import types
+
+_DEAD_LETTER = {
+    "topic": "dead_letter_topic",
+    "max_delivery_attempts": "max_delivery_attempts",
+}
+#: Fields of this form that are called otherwise in Google's.
+_PATHS = {"mode": "push_config", "delivery_url": "push_config", "dead_letter": "dead_letter_policy"}
+_SHORT_ONLY = frozenset({"name", "mode", "delivery_url", "dead_letter"})
+
+Body = dict[str, Any]
+
+
+def _fields(asked: Asked, known: Mapping[str, Any], *required: str) -> Body:
+    """The body, once it is an object that has no other fields."""
+    if asked.query:
+        raise json_in.unknown_parameter(asked.query[0][0], ())
+    _check_known(asked.body, known, "")
+    for name in required:
+        if asked.body.get(name) is None:
+            raise InvalidArgument(f"{name}: needed here")
+    found: Body = asked.body
+    return found
+
+
+def _check_known(value: object, known: Mapping[str, Any], where: str) -> None:
+    if not isinstance(value, dict):
+        what = where.rstrip(".") or "the body"
+        raise InvalidArgument(f"{what}: must be a JSON object, not {json_in.kind(value)}")
+    for key in value:
+        if key not in known:
+            raise InvalidArgument(
+                f"{names.shown(where + key)}: no such field here; there are "
+                f"{', '.join(sorted(known))}"
+            )
+
+
+def _full_name(collection: str, value: object, field: str, project: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{field}: must be a string, not {json_in.kind(value)}")
+    if value.startswith("projects/"):
+        return value
+    return f"projects/{project}/{collection}/{value}"
+
+
+def _own_name(collection: str, asked: Asked, value: object = None) -> str:
+    """The full name of the resource that a request is about; an id, never a full name."""
+    if value is None:
+        [value] = asked.variables.values()
+    if not isinstance(value, str):
+        raise InvalidArgument(f"name: must be a string, not {json_in.kind(value)}")
+    return f"projects/{asked.project}/{collection}/{value}"
+
+
+def create(
+    collection: str,
+    request: Any,
+    known: Mapping[str, Any],
+    to_google: Callable[[Body, str], Body],
+    required: tuple[str, ...],
+    asked: Asked,
+) -> bytes:
+    """Make a resource."""
+    body = _fields(asked, known, "name", *required)
+    message = request()
+    json_in.fill(message, to_google(body, asked.project))
+    message.name = _own_name(collection, asked, body["name"])
+    return bytes(message.SerializeToString())
+
+
+def update(
+    collection: str,
+    request: Any,
+    field: str,
+    known: Mapping[str, Any],
+    to_google: Callable[[Body, str], Body],
+    asked: Asked,
+) -> bytes:
+    """Change the fields that a body names."""
+    body = _fields(asked, known)
+    if not body:
+        raise InvalidArgument(f"the body: names no field to change, of {', '.join(sorted(known))}")
+    message = request()
+    resource = getattr(message, field)
+    json_in.fill(resource, to_google(body, asked.project))
+    resource.name = _own_name(collection, asked)
+    paths: list[str] = []
+    for key, value in body.items():
+        if key == "dead_letter" and value is not None:
+            paths += [f"dead_letter_policy.{_DEAD_LETTER[part]}" for part in value]
+        else:
+            paths.append(_PATHS.get(key, key))
+    message.update_mask.paths.extend(dict.fromkeys(paths))
+    return bytes(message.SerializeToString())
+
+
+def named(collection: str, request: Any, field: str, asked: Asked) -> bytes:
+    """A request that has nothing but the name of what it is about."""
+    _fields(asked, {})
+    return bytes(request(**{field: _own_name(collection, asked)}).SerializeToString())
+
+
+def listing(request: Any, asked: Asked) -> bytes:
+    message = request(project=names.project_name(asked.project))
+    return _with_page(message, asked)
+
+
+def list_of(request: Any, asked: Asked) -> bytes:
+    return _with_page(request(topic=_own_name("topics", asked)), asked)
+
+
+def _with_page(message: Any, asked: Asked) -> bytes:
+    json_in.fill_query(message, asked.query, frozenset(shapes.PAGE))
+    return bytes(message.SerializeToString())
+
+
+def same(body: Body, _: str) -> Body:
+    return {key: value for key, value in body.items() if key != "name"}
+
+
+def google_snapshot(body: Body, project: str) -> Body:
+    fields = same(body, project)
+    if "subscription" in fields:
+        fields["subscription"] = _full_name(
+            "subscriptions", fields["subscription"], "subscription", project
+        )
+    return fields
+
+
+def new_subscription(body: Body, project: str) -> Body:
+    return google_subscription(
+        {"ack_deadline_seconds": shapes.ACK_DEADLINE_S_DEFAULT} | body, project
+    )
+
+
+def google_subscription(body: Body, project: str) -> Body:
+    """A subscription of this form, as Google's API would have it."""
+    fields = {k: v for k, v in body.items() if k not in _SHORT_ONLY}
+    if body.get("topic") is not None:
+        fields["topic"] = _full_name("topics", body["topic"], "topic", project)
+    if "ack_deadline_seconds" in body and body["ack_deadline_seconds"] is None:
+        fields["ack_deadline_seconds"] = shapes.ACK_DEADLINE_S_DEFAULT
+    if body.get("dead_letter") is not None:
+        fields["dead_letter_policy"] = _google_dead_letter(body["dead_letter"], project)
+    if "mode" in body or "delivery_url" in body:
+        fields["push_config"] = _google_push(body.get("mode"), body.get("delivery_url"))
+    return fields
+
+
+def _google_dead_letter(policy: object, project: str) -> Body:
+    _check_known(policy, _DEAD_LETTER, "dead_letter.")
+    assert isinstance(policy, dict)
+    if not policy:
+        raise InvalidArgument("dead_letter: is empty; it has topic and max_delivery_attempts")
+    found = {_DEAD_LETTER[key]: value for key, value in policy.items()}
+    topic = policy.get("topic")
+    if topic is not None:
+        found["dead_letter_topic"] = _full_name("topics", topic, "dead_letter.topic", project)
+    return found
+
+
+def _google_push(mode: object, delivery_url: object) -> Body:
+    if mode not in (None, "pull", "push"):
+        raise InvalidArgument(f"mode: must be 'pull' or 'push', not {json_in.kind(mode)}")
+    if mode == "push" and not delivery_url:
+        raise InvalidArgument("delivery_url: needed for mode push")
+    if mode != "push" and delivery_url:
+        raise InvalidArgument("delivery_url: is for mode push; say so, or leave it out")
+    return {"push_endpoint": delivery_url} if delivery_url else {}
+
+
+def publish(asked: Asked) -> bytes:
+    body = _fields(asked, shapes.MESSAGES, "messages")
+    topic = _own_name("topics", asked)
+    raw = publish_request(topic, body)
+    if raw is not None:
+        return raw
+    message = types.PublishRequest(topic=topic)
+    json_in.fill(message, body)
+    return bytes(message.SerializeToString())
+
+
+def pull(asked: Asked) -> bytes:
+    message = types.PullRequest(max_messages=shapes.PULL_MESSAGES_DEFAULT)
+    json_in.fill(message, _fields(asked, shapes.PULL))
+    if not 1 <= message.max_messages <= limits.PULL_MESSAGES_MAX:
+        raise InvalidArgument(
+            f"max_messages: {message.max_messages} is out of range; "
+            f"1 to {limits.PULL_MESSAGES_MAX} are allowed"
+        )
+    message.subscription = _own_name("subscriptions", asked)
+    return bytes(message.SerializeToString())
+
+
+def settle(
+    request: Any, known: Mapping[str, Any], required: tuple[str, ...], asked: Asked
+) -> bytes:
+    body = _fields(asked, known, *required)
+    message = request()
+    json_in.fill(message, body)
+    message.subscription = _own_name("subscriptions", asked)
+    return bytes(message.SerializeToString())
+
+
+def nack(asked: Asked) -> bytes:
+    body = dict(_fields(asked, shapes.NACK, "ack_ids"))
+    for name, harmless in (("requeue", True), ("delay_seconds", 0), ("reason", "")):
+        value = body.pop(name, None)
+        if value is not None and (type(value) is not type(harmless) or value != harmless):
+            raise Unimplemented(
+                f"{name}: {json_in.kind(value)} is not supported by this version; leave it unset"
+            )
+    message = types.ModifyAckDeadlineRequest(subscription=_own_name("subscriptions", asked))
+    json_in.fill(message, body)
+    return bytes(message.SerializeToString())
+
+
+def seek(asked: Asked) -> bytes:
+    body = dict(_fields(asked, shapes.SEEK))
+    if body.get("snapshot") is not None:
+        body["snapshot"] = _full_name("snapshots", body["snapshot"], "snapshot", asked.project)
+    message = types.SeekRequest()
+    json_in.fill(message, body)
+    message.subscription = _own_name("subscriptions", asked)
+    return bytes(message.SerializeToString())

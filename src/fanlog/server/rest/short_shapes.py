@@ -1,0 +1,80 @@
+"""What the JSON of the short form looks like: which fields it has, for readers and for OpenAPI."""
+
+from __future__ import annotations
+
+from fanlog import limits
+from fanlog.server.rest.json_schema import (
+    BASE64,
+    BOOLEAN,
+    LABELS,
+    STRING,
+    TIMESTAMP,
+    Schema,
+    array,
+    integer,
+    properties,
+    record,
+)
+from fanlog.wire import types
+
+#: In this form; elsewhere it is Google's 10 s.
+ACK_DEADLINE_S_DEFAULT = 30
+PULL_MESSAGES_DEFAULT = 10
+
+TOPIC = properties(types.Topic.DESCRIPTOR, snake_case=True)
+_REPLACED = frozenset({"push_config", "dead_letter_policy"})
+SUBSCRIPTION: dict[str, Schema] = {
+    name: schema
+    for name, schema in properties(types.Subscription.DESCRIPTOR, snake_case=True).items()
+    if name not in _REPLACED
+} | {
+    "mode": {"type": "string", "enum": ["pull", "push"]},
+    "delivery_url": STRING,
+    "dead_letter": record(
+        {
+            "topic": STRING,
+            "max_delivery_attempts": integer(
+                limits.DELIVERY_ATTEMPTS_MIN, limits.DELIVERY_ATTEMPTS_MAX
+            ),
+        }
+    ),
+}
+SNAPSHOT = properties(types.Snapshot.DESCRIPTOR, snake_case=True)
+NEW_SNAPSHOT = {"name": STRING, "subscription": STRING, "labels": LABELS}
+_MESSAGE = {"data": BASE64, "attributes": LABELS, "ordering_key": STRING}
+MESSAGES = {"messages": array(record(_MESSAGE), minItems=1, maxItems=limits.PUBLISH_MESSAGES_MAX)}
+PUBLISHED = record({"message_ids": array(STRING)}, "message_ids")
+PULL: dict[str, Schema] = {
+    "max_messages": integer(1, limits.PULL_MESSAGES_MAX, default=PULL_MESSAGES_DEFAULT),
+    "return_immediately": BOOLEAN,
+}
+_RECEIVED = record(
+    {
+        "ack_id": STRING,
+        "message": record(
+            {"id": STRING, **_MESSAGE, "publish_time": TIMESTAMP},
+            "id",
+            "data",
+            "attributes",
+            "ordering_key",
+            "publish_time",
+        ),
+        "delivery_attempt": integer(1, 2**31 - 1),
+    },
+    "ack_id",
+    "message",
+)
+PULLED = record({"received_messages": array(_RECEIVED)}, "received_messages")
+ACK_IDS = {"ack_ids": array(STRING, minItems=1)}
+NACK = ACK_IDS | {
+    "requeue": BOOLEAN,
+    "delay_seconds": integer(0, limits.ACK_DEADLINE_S_MAX),
+    "reason": STRING,
+}
+MODIFY = ACK_IDS | {"ack_deadline_seconds": integer(0, limits.ACK_DEADLINE_S_MAX)}
+SEEK: dict[str, Schema] = {"time": TIMESTAMP, "snapshot": STRING}
+PAGE = {"page_size": integer(0, 2**31 - 1), "page_token": STRING}
+
+
+def page_of(key: str, entry: Schema) -> Schema:
+    return record({key: array(entry), "next_page_token": STRING}, key)
