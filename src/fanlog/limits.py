@@ -90,6 +90,15 @@ FILTER_CHANGES_MAX = 100
 #: Stretches of the log judged in one sweep, for subscriptions that nobody reads.
 SWEEP_ROUTED_MAX = 10_000
 
+# Dedup.
+#: How long a dedup id is known; a topic may say otherwise, up to a day.
+DEDUP_WINDOW_S_DEFAULT = 600.0
+DEDUP_WINDOW_S_MAX = 86_400
+#: Dedup ids known of one topic; beyond that the oldest are forgotten before their time.
+DEDUP_IDS_MAX = 1_000_000
+#: Dedup ids of one topic forgotten in one sweep.
+SWEEP_DEDUP_MAX = 20_000
+
 # Lists.
 PAGE_SIZE_DEFAULT = 100
 PAGE_SIZE_MAX = 1_000

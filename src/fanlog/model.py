@@ -54,6 +54,12 @@ class Topic:
     #: Messages are kept this long whatever the subscriptions do; None keeps nothing for itself.
     message_retention_s: float | None = None
 
+    @property
+    def dedup_window_s(self) -> float:
+        """How long a dedup id is known; 0 when it is not asked for."""
+        text = self.labels.get("fanlog-dedup-window")
+        return limits.DEDUP_WINDOW_S_DEFAULT if text is None else float(text)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:

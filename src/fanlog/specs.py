@@ -30,7 +30,9 @@ LABEL_START = "fanlog-start"
 LABEL_ORDERING = "fanlog-ordering"
 LABEL_DEAD_LETTER = "fanlog-dead-letter"
 
-TOPIC_LABELS: frozenset[str] = frozenset()
+LABEL_DEDUP_WINDOW = "fanlog-dedup-window"
+
+TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW})
 SUBSCRIPTION_LABELS = frozenset({LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER})
 SNAPSHOT_LABELS: frozenset[str] = frozenset()
 
@@ -46,6 +48,7 @@ class TopicSpec:
     def __post_init__(self) -> None:
         names.parse_topic(self.name, field="name")
         check_labels(self.labels, TOPIC_LABELS, "a topic")
+        _check_dedup_window(self.labels.get(LABEL_DEDUP_WINDOW, "0"))
         if self.message_retention_s is not None:
             _check_retention(self.message_retention_s)
 
@@ -293,6 +296,14 @@ def _check_retention(seconds: float) -> None:
             f"message_retention_duration: {seconds:.15g} s is out of range; "
             f"{limits.RETENTION_S_MIN:.0f} s (10 minutes) to "
             f"{limits.RETENTION_S_MAX:.0f} s (31 days) are allowed"
+        )
+
+
+def _check_dedup_window(text: str) -> None:
+    if not (text.isascii() and text.isdigit() and int(text) <= limits.DEDUP_WINDOW_S_MAX):
+        raise InvalidArgument(
+            f"label {LABEL_DEDUP_WINDOW}: {names.shown(text)} is not a number of seconds from 0 "
+            f"(off) to {limits.DEDUP_WINDOW_S_MAX} (a day)"
         )
 
 

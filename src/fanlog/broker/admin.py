@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
@@ -251,6 +251,8 @@ class Admin:
             FailedPrecondition: Its oldest message is too old for the snapshot to live an hour.
         """
         source = self._source_of(spec)
+        # Judged first: what the filter leaves out is not the oldest that is unacknowledged.
+        await self._route_all(spec.subscription)
         oldest_s = [await self._oldest_unacked_s(s) for s in self._broker.hard.shares_of(source)]
         await self._route_all(spec.subscription)
         hard = self._broker.hard
@@ -302,20 +304,52 @@ class Admin:
 
     async def seek_to_time(self, name: str, time_ns: int) -> None:
         """Acknowledge all published before, and reopen what is retained of all after."""
+        await self._seek(name, lambda partition: self._offset_for_time(partition, time_ns))
+
+    async def seek_to_position(self, name: str, position: Mapping[PartitionId, Offset]) -> None:
+        """Acknowledge all before these offsets, and reopen what is retained from them on.
+
+        A topic of a pattern of which the position says nothing stays as it is.
+
+        Raises:
+            InvalidArgument: It names a message that is none of this subscription's topics', or that
+                was not published yet.
+        """
+        read = {s.partition for s in self._broker.hard.shares_of(self._attached(name))}
+        for partition, offset in position.items():
+            if partition not in read or offset > self._broker.writer.end(partition):
+                raise InvalidArgument(
+                    f"position: {name!r} has no message {offset} of partition {partition}"
+                )
+
+        async def target(partition: PartitionId) -> Offset | None:
+            return position.get(partition)
+
+        await self._seek(name, target)
+
+    def position(self, subscription: Subscription) -> dict[PartitionId, Offset]:
+        """Where a subscription stands: its first unacknowledged offset of each partition."""
+        shares = self._broker.hard.shares_of(subscription)
+        return {share.partition: share.first_open for share in shares}
+
+    async def _seek(
+        self, name: str, target_in: Callable[[PartitionId], Awaitable[Offset | None]]
+    ) -> None:
         subscription = self._attached(name)
         await self._route_all(name)
         targets: dict[PartitionId, tuple[Offset, Offset]] = {}
         for share in self._broker.hard.shares_of(subscription):
-            target = await self._offset_for_time(share.partition, time_ns)
+            target = await target_in(share.partition)
             retained = await self._broker.retention.retained_from(share, self._clock.now())
-            targets[share.partition] = target, retained
+            if target is not None:
+                targets[share.partition] = target, retained
         # What came while this waited counts as what the filter says of it.
         await self._route_all(name)
         subscription = self._attached(name)
         records: list[Record] = []
         for share in self._broker.hard.shares_of(subscription):
             if share.partition not in targets:
-                # A topic that joined while this waited: all of it is to come.
+                # Not asked about, or a topic that joined while this waited: all of it is to come.
                 continue
             target, retained = targets[share.partition]
             passed = share.settle_passed().records

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fanlog import limits
@@ -164,6 +163,37 @@ class Broker:
         self.metrics.publish_requests += 1
         await committed
         return partition, base
+
+    async def publish_once(
+        self, topic_name: str, body: Body, dedup_ids: Sequence[str]
+    ) -> tuple[PartitionId, Sequence[Offset]]:
+        """Append messages unless their dedup ids were published lately; all or nothing.
+
+        Returns the offset of each message, or of the one it repeats. Errors as for `publish`.
+        """
+        self._check_serving()
+        topic = self.hard.catalog.topic(topic_name)
+        self.writer.check_room(len(body.content))
+        partition = topic.partitions[0]
+        admission = self.hard.dedup_on(partition).admit(
+            dedup_ids,
+            base_offset=self.writer.assigned_end(partition),
+            now=self._clock.now(),
+            window_s=topic.dedup_window_s,
+            most=limits.DEDUP_IDS_MAX,
+        )
+        self.metrics.publish_requests += 1
+        self.metrics.deduplicated += body.count - len(admission.fresh)
+        if admission.fresh:
+            self.hard.apply_all(admission.records)
+            publication = Publication(topic.id, partition, body.only(admission.fresh))
+            committed, base = self.writer.submit(records=admission.records, publication=publication)
+            assert base == admission.offsets[admission.fresh[0]]
+            await committed
+        else:
+            # The one it repeats may still be on its way to the disk.
+            await self.writer.settled()
+        return partition, admission.offsets
 
     # Delivery.
 
@@ -541,29 +571,11 @@ class Broker:
         """Expire and trim once, now."""
         for subscription_id in self._feeds:
             self._active[subscription_id] = self._clock.now()
-        await self._sweep_filtered()
+        await self.router.sweep(self.decide)
+        for subscription in list(self.hard.catalog.subscriptions()):
+            if subscription.filter_changes:
+                await self.admin.forget_filters(subscription.id)
         await self.retention.sweep(self._clock.now(), self._active)
-
-    async def _sweep_filtered(self) -> None:
-        """Pass over what filters leave out also where nobody reads, so that the log can let go."""
-        filtered: defaultdict[PartitionId, list[Share]] = defaultdict(list)
-        changed: dict[SubscriptionId, None] = {}
-        for share in self.hard.shares():
-            if share.settings.is_filtered:
-                if share.has_passed or share.routed_to < self.writer.end(share.partition):
-                    filtered[share.partition].append(share)
-                if share.settings.filter_changes:
-                    changed[share.settings.id] = None
-        steps = limits.SWEEP_ROUTED_MAX
-        for shares in filtered.values():
-            steps = await self.router.catch_up(shares, steps=steps)
-            for share in shares:
-                passed = share.settle_passed()
-                if passed.records and self.hard.share(share.settings.id, share.partition) is share:
-                    self.decide(share, passed, can_wait=True)
-            await asyncio.sleep(0)
-        for subscription_id in changed:
-            await self.admin.forget_filters(subscription_id)
 
     async def _sleep(self, seconds: float) -> None:
         woken = asyncio.Event()

@@ -13,12 +13,14 @@ from fanlog.broker.patterns import Patterns
 from fanlog.core import records as codec
 from fanlog.core.catalog import Catalog
 from fanlog.core.cursor import Cursor
+from fanlog.core.dedup import DedupWindow
 from fanlog.core.records import (
     Activity,
     AttemptsChunk,
     Counters,
     CursorChunk,
     CursorHead,
+    DedupEntry,
     FormerTopicRecord,
     LeaseHeld,
     Record,
@@ -40,6 +42,7 @@ class HardState:
         self._shares: dict[int, dict[PartitionId, Share]] = {}
         self._shares_on: dict[PartitionId, dict[int, Share]] = {}
         self._snapshot_cursors: dict[tuple[int, PartitionId], Cursor] = {}
+        self._dedup: dict[PartitionId, DedupWindow] = {}
         #: When each subscription was last used, as far as it was written down.
         self.activity: dict[SubscriptionId, float] = {}
 
@@ -73,7 +76,16 @@ class HardState:
         hard.apply_all(later)
         for share in hard.shares():
             share.start(latest_deadline_s)
+        for window in hard.dedup_windows():
+            window.sort()
         return hard
+
+    def dedup_on(self, partition: PartitionId) -> DedupWindow:
+        """The dedup ids seen lately in a partition."""
+        return self._dedup.get(partition) or DedupWindow(partition)
+
+    def dedup_windows(self) -> list[DedupWindow]:
+        return list(self._dedup.values())
 
     def share(self, subscription: SubscriptionId, partition: PartitionId) -> Share | None:
         return self._shares.get(subscription, _NO_SHARES).get(partition)
@@ -114,6 +126,11 @@ class HardState:
                 self._apply_snapshot(record)
             case Counters() | TopicRecord() | FormerTopicRecord():
                 self.catalog.apply(record)
+            case DedupEntry(partition=partition):
+                window = self._dedup.setdefault(partition, DedupWindow(partition))
+                window.apply(record)
+                if not len(window):
+                    del self._dedup[partition]
             case Activity(owner=owner, last_active_s=last_active_s):
                 if last_active_s is None:
                     self.activity.pop(SubscriptionId(owner), None)

@@ -50,6 +50,8 @@ class Metrics:
     published: int = 0
     published_bytes: int = 0
     publish_requests: int = 0
+    #: Messages that repeated one published lately, and so were not appended.
+    deduplicated: int = 0
     commits_failed: int = 0
     batches_damaged: int = 0
     streams: int = 0

@@ -13,6 +13,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable
 
+from fanlog import limits
 from fanlog.broker import snapshots
 from fanlog.broker.hard_state import HardState
 from fanlog.broker.writer import Writer
@@ -66,6 +67,7 @@ class Retention:
         horizons = await self._horizons(now)
         self._expire_messages(horizons)
         self._leave_topics(horizons)
+        self._forget_dedup_ids(now)
         self._trim(horizons)
         await self._writer.settled()
 
@@ -162,6 +164,16 @@ class Retention:
                 records = hard.catalog.forget_former(topic)
                 hard.apply_all(records)
                 self._writer.submit(records=records)
+
+    def _forget_dedup_ids(self, now: float) -> None:
+        hard = self._hard()
+        for window in hard.dedup_windows():
+            is_gone = hard.catalog.topic_of(window.partition) is None
+            limit = limits.SWEEP_DEDUP_MAX
+            forgotten = window.removed(limit=limit) if is_gone else window.expired(now, limit=limit)
+            if forgotten:
+                hard.apply_all(forgotten)
+                self._writer.submit(records=forgotten)
 
     def _trim(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
         """Let go of what nobody needs; a partition nobody knows is dropped."""

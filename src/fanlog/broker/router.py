@@ -13,6 +13,7 @@ import heapq
 import logging
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from pyroaring import BitMap64
 
@@ -21,13 +22,22 @@ from fanlog.broker.feed import Feed
 from fanlog.broker.hard_state import HardState
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.routes import Candidates, Routes
-from fanlog.core.share import Share
+from fanlog.core.share import Decision, Share
 from fanlog.errors import FanlogError
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId, Subscription
 
 log = logging.getLogger("fanlog.router")
+
+
+class Decide(Protocol):
+    """Applies a decision of a share and puts it on its way."""
+
+    def __call__(
+        self, share: Share, decision: Decision, *, can_wait: bool, wakes: bool
+    ) -> object: ...
+
 
 #: Stretches judged before others may use the loop.
 YIELD_STEPS = 10
@@ -185,7 +195,28 @@ class Router:
                 await asyncio.sleep(0)
         return steps
 
+    async def sweep(self, decide: Decide) -> None:
+        """Pass over what filters leave out also where nobody reads, so that the log can let go."""
+        behind: defaultdict[PartitionId, list[Share]] = defaultdict(list)
+        for share in self._hard().shares():
+            if share.has_passed or share.routed_to < self._end(share.partition):
+                behind[share.partition].append(share)
+        steps = limits.SWEEP_ROUTED_MAX
+        # The least first, so that one that is never done keeps nobody waiting.
+        for shares in sorted(behind.values(), key=self._distance):
+            steps = await self.catch_up(shares, steps=steps)
+            for share in shares:
+                passed = share.settle_passed()
+                is_present = self._hard().share(share.settings.id, share.partition) is share
+                if passed.records and is_present:
+                    decide(share, passed, can_wait=True, wakes=True)
+            await asyncio.sleep(0)
+
     # Private.
+
+    def _distance(self, shares: Sequence[Share]) -> int:
+        """How much of a partition is to be judged for the one furthest behind."""
+        return self._end(shares[0].partition) - min(share.routed_to for share in shares)
 
     def _routes_on(self, partition: PartitionId) -> Routes:
         routes = self._routes.get(partition)

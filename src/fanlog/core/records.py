@@ -39,6 +39,9 @@ Resource = TypeVar("Resource", Topic, Subscription, Snapshot)
 
 _ID = struct.Struct(">Q")
 _OWNER = struct.Struct(">QI")
+_PARTITION = struct.Struct(">I")
+_DEDUP_VALUE = struct.Struct("<Qd")
+_DIGEST_BYTES = 16
 _CHUNK = struct.Struct(">QIQ")
 _LEASE = struct.Struct(">QIQI")
 _HEAD_VALUE = struct.Struct("<QQ")
@@ -222,9 +225,29 @@ class Activity:
         return _VERSION_BYTE + _TIME_VALUE.pack(self.last_active_s)
 
 
+@dataclass(frozen=True, slots=True)
+class DedupEntry:
+    """A dedup id that was published lately, by its hash: which message it became."""
+
+    KIND: ClassVar[bytes] = b"D"
+    partition: PartitionId
+    digest: bytes
+    #: None forgets it.
+    offset: Offset | None
+    expires_s: float
+
+    def key(self) -> bytes:
+        return self.KIND + _PARTITION.pack(self.partition) + self.digest
+
+    def value(self) -> bytes | None:
+        if self.offset is None:
+            return None
+        return _VERSION_BYTE + _DEDUP_VALUE.pack(self.offset, self.expires_s)
+
+
 CatalogRecord = Counters | TopicRecord | FormerTopicRecord | SubscriptionRecord | SnapshotRecord
 ShareRecord = CursorHead | CursorChunk | AttemptsChunk | LeaseHeld
-Record = CatalogRecord | ShareRecord | Activity
+Record = CatalogRecord | ShareRecord | Activity | DedupEntry
 
 
 def decode(key: bytes, value: bytes) -> Record:
@@ -278,6 +301,10 @@ def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
             deadline_s = _LEASE_VALUE.unpack_from(body)[0]
             offsets = BitMap64.deserialize(body[_LEASE_VALUE.size :])
             return LeaseHeld(owner, partition, generation, part, deadline_s, offsets)
+        case DedupEntry.KIND if len(rest) == _PARTITION.size + _DIGEST_BYTES:
+            partition = PartitionId(_PARTITION.unpack_from(rest)[0])
+            offset, expires_s = _DEDUP_VALUE.unpack(body)
+            return DedupEntry(partition, rest[_PARTITION.size :], offset, expires_s)
         case Activity.KIND:
             return Activity(_ID.unpack(rest)[0], _TIME_VALUE.unpack(body)[0])
     return None

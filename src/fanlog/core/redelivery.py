@@ -148,8 +148,12 @@ class Delayed:
         heapq.heappush(self._heap, (due_s, self._count, offsets))
         self.offsets |= offsets
 
-    def put(self, now: float, offsets: BitMap64, wait_of: Callable[[Offset], float]) -> BitMap64:
+    def put(
+        self, now: float, offsets: BitMap64, wait_of: Callable[[Offset], float] | None
+    ) -> BitMap64:
         """Let offsets wait, each for its own time; return those that need not."""
+        if wait_of is None:
+            return offsets
         by_wait: defaultdict[float, BitMap64] = defaultdict(BitMap64)
         for offset in offsets:
             by_wait[wait_of(offset)].add(offset)

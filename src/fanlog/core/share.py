@@ -484,12 +484,9 @@ class Share:
             self._leases.release(recall.offsets)
             heads = [(0, offset) for offset in recall.unplaced]
             for number, offset in [*recall.heads.items(), *heads]:
-                wait_s = 0.0
-                if wait_of is not None and not self._is_exhausted(offset):
-                    wait_s = wait_of(offset)
-                if wait_s > 0:
+                head = BitMap64() if self._is_exhausted(offset) else BitMap64([offset])
+                if head and not self._delayed.put(now, head, wait_of):
                     self._backlog.block(number, offset)
-                    self._delayed.add(now + wait_s, BitMap64([offset]))
                 if number:
                     self._backlog.settle(number)
             offsets = recall.keyless
@@ -497,8 +494,7 @@ class Share:
             exhausted = BitMap64(filter(self._is_exhausted, offsets))
             self._to_forward += exhausted
             offsets = offsets - exhausted
-        free = offsets if wait_of is None else self._delayed.put(now, offsets, wait_of)
-        self._backlog.release(free)
+        self._backlog.release(self._delayed.put(now, offsets, wait_of))
 
     def _is_exhausted(self, offset: Offset) -> bool:
         return self._failures.is_exhausted(offset, self.settings.dead_letter)

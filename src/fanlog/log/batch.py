@@ -79,6 +79,21 @@ class Body:
     def count(self) -> int:
         return len(self.starts) - 1
 
+    def only(self, indexes: Sequence[int]) -> Body:
+        """The body of some of the messages, cut at their boundaries."""
+        starts, pieces = [0], []
+        for index in indexes:
+            piece = self.content[self.starts[index] : self.starts[index + 1]]
+            pieces.append(piece)
+            starts.append(starts[-1] + len(piece))
+        hashes = self.key_hashes
+        return Body(
+            content=b"".join(pieces),
+            starts=starts,
+            key_hashes=None if hashes is None else [hashes[index] for index in indexes],
+            attributes=self.attributes,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:

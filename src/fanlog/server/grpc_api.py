@@ -24,7 +24,7 @@ from fanlog.server.answer import frame_deliveries
 from fanlog.server.nacks import nack_of
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.wire import fields, paging, resources, types
-from fanlog.wire.publish import parse_publish, publish_response
+from fanlog.wire.publish import parse_publish, publish_response, publish_response_of
 from fanlog.wire.status import all_fit, rich_status
 
 log = logging.getLogger("fanlog.grpc")
@@ -120,6 +120,11 @@ class PublisherApi:
 
     async def publish(self, raw: bytes, _: Call) -> bytes:
         publish = parse_publish(raw)
+        if publish.dedup_ids is not None:
+            partition, offsets = await self._broker.publish_once(
+                publish.topic, publish.body, publish.dedup_ids
+            )
+            return publish_response_of(partition, offsets)
         partition, base_offset = await self._broker.publish(publish.topic, publish.body)
         return publish_response(partition, base_offset, publish.body.count)
 

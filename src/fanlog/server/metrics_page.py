@@ -65,6 +65,11 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
         "fanlog_publish_requests", "Publish requests accepted.", metrics.publish_requests
     )
     yield CounterMetricFamily(
+        "fanlog_deduplicated",
+        "Messages not appended because they repeat one published lately.",
+        metrics.deduplicated,
+    )
+    yield CounterMetricFamily(
         "fanlog_commit_failures", "Commits that failed.", metrics.commits_failed
     )
     yield CounterMetricFamily(

@@ -36,6 +36,9 @@ RESERVED_PREFIX = "goog"
 #: …but for these, which official clients set themselves (trace context, compression).
 CLIENT_PREFIX = "googclient_"
 
+#: Publishing the same value of this twice publishes one message.
+DEDUP_ATTRIBUTE = "fanlog-dedup-id"
+
 _ATTRIBUTES_NUMBER = types.PubsubMessage.DESCRIPTOR.fields_by_name["attributes"].number
 
 
@@ -45,6 +48,8 @@ class Publish:
 
     topic: str
     body: Body
+    #: Dedup id of each message, empty for none; None when no message has one.
+    dedup_ids: Sequence[str] | None = None
 
 
 def parse_publish(raw: bytes) -> Publish:
@@ -216,16 +221,26 @@ def _parse_any(raw: bytes) -> Publish:
             f"1 to {limits.PUBLISH_MESSAGES_MAX} are allowed"
         )
     sizes, keys, is_plain = _check_messages(request.messages)
+    dedup_ids = _dedup_ids(raw, request.messages)
     starts = _starts(sizes)
     topic_size = len(request.topic.encode())
     begin = 1 + varint_size(topic_size) + topic_size
     if is_plain and raw[0] == 0x0A and len(raw) == begin + starts[-1]:
         hashes = _key_hashes(keys) if any(keys) else None
-        return Publish(request.topic, Body(content=raw[begin:], starts=starts, key_hashes=hashes))
+        body = Body(content=raw[begin:], starts=starts, key_hashes=hashes)
+        return Publish(request.topic, body, dedup_ids)
     for index, message in enumerate(request.messages):
         _check_entries(index, message)
     body = build_body((m.data, dict(m.attributes), m.ordering_key) for m in request.messages)
-    return Publish(request.topic, body)
+    return Publish(request.topic, body, dedup_ids)
+
+
+def _dedup_ids(raw: bytes, messages: Iterable[Any]) -> list[str] | None:
+    # Looked for in the bytes first: nearly nobody has one.
+    if DEDUP_ATTRIBUTE.encode() not in raw:
+        return None
+    dedup_ids = [message.attributes.get(DEDUP_ATTRIBUTE, "") for message in messages]
+    return dedup_ids if any(dedup_ids) else None
 
 
 def _check_entries(index: int, message: Any) -> None:
@@ -378,6 +393,11 @@ def publish_response(partition: int, base_offset: int, count: int) -> bytes:
         parts.append(head + head.join(_DIGITS[first:last]))
         offset += last - first
     return b"".join(parts)
+
+
+def publish_response_of(partition: int, offsets: Iterable[int]) -> bytes:
+    """Serialise the PublishResponse for messages at any offsets."""
+    return b"".join(publish_response(partition, offset, 1) for offset in offsets)
 
 
 assert _OFFSET_MAX == 10**OFFSET_DIGITS

@@ -76,6 +76,8 @@ _SNAPSHOT_HONOURED = frozenset({"name", "subscription", "labels"})
 _SNAPSHOT_UPDATABLE = frozenset({"labels", "expire_time"})
 _SNAPSHOT_IMMUTABLE = {"name": _FIXED, "topic": _FIXED}
 
+#: What a whole new set of settings for a subscription consists of.
+SUBSCRIPTION_SETTINGS = frozenset(path for path in _SUBSCRIPTION_UPDATABLE if "." not in path)
 #: Fields of each message that mean something here; others are refused when they are set.
 HONOURED = {
     "Topic": _TOPIC_HONOURED | _TOPIC_OUTPUT_ONLY,

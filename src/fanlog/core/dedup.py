@@ -1,0 +1,106 @@
+"""Messages that were published before: dedup ids seen lately in one partition. Hard state.
+
+A publisher that does not know whether its publish arrived sends it again with the same
+`fanlog-dedup-id`, and gets the id of the message that is there already. Ids are kept as 128-bit
+hashes, for a window of time, and at most so many: beyond that the oldest are forgotten early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import islice
+
+from fanlog.core.records import DedupEntry
+from fanlog.model import Offset, PartitionId
+
+DIGEST_BYTES = 16
+
+
+def digest_of(dedup_id: str) -> bytes:
+    return blake2b(dedup_id.encode(), digest_size=DIGEST_BYTES).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What becomes of the messages of one publish."""
+
+    #: Offset of each message: its own, or that of the one it repeats.
+    offsets: Sequence[Offset]
+    #: Indexes of those that are new, and so are to be appended.
+    fresh: Sequence[int]
+    records: Sequence[DedupEntry]
+
+
+class DedupWindow:
+    """The dedup ids of one partition. Not safe to share between threads."""
+
+    __slots__ = ("_seen", "partition")
+
+    def __init__(self, partition: PartitionId) -> None:
+        self.partition = partition
+        #: Offset and end of the window, by digest; those that end first come first.
+        self._seen: dict[bytes, tuple[Offset, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def admit(
+        self,
+        dedup_ids: Sequence[str],
+        *,
+        base_offset: Offset,
+        now: float,
+        window_s: float,
+        most: int,
+    ) -> Admission:
+        """Tell what is new of a publish whose new messages get the offsets from a base on.
+
+        An empty id is always new. Messages of one publish may repeat each other.
+        """
+        offsets: list[Offset] = []
+        fresh: list[int] = []
+        entries: dict[bytes, DedupEntry] = {}
+        for index, dedup_id in enumerate(dedup_ids):
+            offset = base_offset + len(fresh)
+            if dedup_id:
+                digest = digest_of(dedup_id)
+                known = self._seen.get(digest)
+                if digest in entries:
+                    offset = entries[digest].offset or 0
+                elif known is not None and known[1] > now:
+                    offset = known[0]
+                else:
+                    entries[digest] = DedupEntry(self.partition, digest, offset, now + window_s)
+            if offset == base_offset + len(fresh):
+                fresh.append(index)
+            offsets.append(offset)
+        excess = len(self._seen) + len(entries) - most
+        records = [*self._forgotten(self._oldest(excess, entries)), *entries.values()]
+        return Admission(offsets, fresh, records)
+
+    def expired(self, now: float, *, limit: int) -> list[DedupEntry]:
+        """The records that forget ids whose window is over."""
+        over = (digest for digest, (_, expires_s) in self._seen.items() if expires_s <= now)
+        return self._forgotten(islice(over, limit))
+
+    def removed(self, *, limit: int) -> list[DedupEntry]:
+        """The records that forget everything, a part at a time: the partition is gone."""
+        return self._forgotten(islice(self._seen, limit))
+
+    def apply(self, entry: DedupEntry) -> None:
+        # Put at the end even if it was there: its window begins anew.
+        self._seen.pop(entry.digest, None)
+        if entry.offset is not None:
+            self._seen[entry.digest] = (entry.offset, entry.expires_s)
+
+    def sort(self) -> None:
+        """Bring ids into the order of their ends, after recovery."""
+        self._seen = dict(sorted(self._seen.items(), key=lambda item: item[1][1]))
+
+    def _oldest(self, count: int, but: dict[bytes, DedupEntry]) -> Iterator[bytes]:
+        return islice((digest for digest in self._seen if digest not in but), max(0, count))
+
+    def _forgotten(self, digests: Iterator[bytes]) -> list[DedupEntry]:
+        return [DedupEntry(self.partition, digest, None, 0.0) for digest in digests]
