@@ -292,6 +292,10 @@ def rest_stories() -> Iterable[bytes]:
     yield http("POST", "subscriptions/plain:nack", {"ack_ids": ["x"], "requeue": True})
     yield http("POST", "subscriptions/plain:seek", {"snapshot": "monday"})
     yield http("POST", "snapshots", {"name": "new", "subscription": "plain"})
+    yield http("POST", f"{plain}/pull", query=b"maxMessages=2&returnImmediately=true")
+    yield http("POST", f"{plain}/seek", {"messageId": message_id(1, 2)})
+    yield http("GET", f"{plain}/snapshot") + http("POST", f"{TOPIC}/publish", {"messages": []})
+    yield http("PUT", SUBSCRIPTIONS["failing"], {"topic": "orders", "labels": {"a": "b"}})
     yield http("GET", "projects/%ff/topics") + http("HEAD", "projects//topics:x")
 
 

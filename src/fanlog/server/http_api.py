@@ -20,8 +20,10 @@ from fanlog.errors import FanlogError, MethodNotAllowed, RouteNotFound
 from fanlog.log.api import Log
 from fanlog.server import grpc_api
 from fanlog.server.metrics_page import metrics_page
-from fanlog.server.rest import google_json, short_form
+from fanlog.server.rest import google_json, path_form, short_form
 from fanlog.server.rest.app import RestApp, failed
+from fanlog.server.rest.positions import position_verbs
+from fanlog.server.rest.route import Route as RestRoute
 from fanlog.server.rest.route import Router
 
 
@@ -58,8 +60,16 @@ def rest_app(broker: Broker, config: Config) -> RestApp:
         for service, methods in grpc_api.unary_verbs(broker).items()
         for name, verb in methods.items()
     }
-    router = Router([*google_json.routes(), *short_form.routes()])
-    return RestApp(router, verbs, project=config.project, bytes_max=config.http_max_bytes)
+    verbs |= position_verbs(broker, verbs)
+    return RestApp(
+        Router(rest_routes()), verbs, project=config.project, bytes_max=config.http_max_bytes
+    )
+
+
+def rest_routes() -> list[RestRoute]:
+    """Every route under `/v1`; where two forms have the same one, the later has it."""
+    forms = (google_json.routes(), short_form.routes(), path_form.routes())
+    return list({(one.http, one.path): one for form in forms for one in form}.values())
 
 
 def _refused(request: Request, error: Exception) -> Response:

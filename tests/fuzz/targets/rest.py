@@ -46,6 +46,10 @@ PATHS = tuple(
         "subscriptions/plain:nack",
         "subscriptions/plain:seek",
         "snapshots",
+        f"{TOPIC}/publish",
+        f"{SUBSCRIPTIONS['plain']}/pull",
+        f"{SUBSCRIPTIONS['plain']}/seek",
+        f"{SUBSCRIPTIONS['plain']}/snapshot",
     )
 )
 CALLS_MAX = 8

@@ -240,10 +240,18 @@ class GoogleJson:
     def close(self) -> None:
         self._session.close()
 
+    #: Sent with every request.
+    headers: Mapping[str, str] = {}
+
     def call(self, http: str, path: str, body: Any = None, **query: Any) -> Any:
         """Send a request; its JSON answer."""
         response = self._session.request(
-            http, self._server.http(path), json=body, params=query, timeout=PATIENCE_S
+            http,
+            self._server.http(path),
+            json=body,
+            params=query,
+            headers=dict(self.headers),
+            timeout=PATIENCE_S,
         )
         if response.status_code >= 400:
             assert response.headers["content-type"] == "application/json"
@@ -364,6 +372,27 @@ class GoogleJson:
     def seek_to_snapshot(self, subscription: str, snapshot: str) -> None:
         path = self._verb(subscription_name(subscription), "seek")
         assert self.call("POST", path, {"snapshot": snapshot_name(snapshot)}) == {}
+
+
+class PathForm(GoogleJson):
+    """The path form; what it has no path for is Google's."""
+
+    # PUT would replace what exists.
+    headers: Mapping[str, str] = {"if-none-match": "*"}
+
+    def _verb(self, name: str, verb: str) -> str:
+        return f"/v1/{name}/{verb}"
+
+    def create_subscription(self, subscription: str, topic: str, **fields: Any) -> Any:
+        body = {"topic": topic, **fields}
+        found = self.call("PUT", f"/v1/{subscription_name(subscription)}", body)
+        return self._shown(types.Subscription, found)
+
+    def pull(self, subscription: str, max_messages: int = 100, *, wait: bool = False) -> Any:
+        path = self._verb(subscription_name(subscription), "pull")
+        now = "false" if wait else "true"
+        found = self.call("POST", path, maxMessages=max_messages, returnImmediately=now)
+        return _google_received(found)
 
 
 class Short(GoogleJson):

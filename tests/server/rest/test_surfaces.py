@@ -11,6 +11,7 @@ from server.conftest import unique
 from server.rest.surfaces import (
     Gapic,
     GoogleJson,
+    PathForm,
     Refused,
     Short,
     official_rest,
@@ -18,8 +19,8 @@ from server.rest.surfaces import (
     topic_name,
 )
 
-SURFACES = ("grpc", "official-rest", "google-json", "short")
-FORMS = {"google-json": GoogleJson, "short": Short}
+SURFACES = ("grpc", "official-rest", "google-json", "short", "path")
+FORMS = {"google-json": GoogleJson, "short": Short, "path": PathForm}
 LONG_AGO = "2001-01-01T00:00:00Z"
 FAR_AHEAD = "2101-01-01T00:00:00Z"
 

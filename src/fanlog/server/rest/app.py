@@ -83,10 +83,12 @@ class RestApp:
             query=_query(scope["query_string"]),
             body=_parsed(route, headers, content),
             project=self._project,
+            headers=headers,
         )
         call = RestCall(_timeout_s(headers))
         try:
-            work = self._verbs[route.method](route.read(asked), call)
+            request = route.read(asked)
+            work = self._verbs[asked.verb or route.method](request, call)
             raw = await (_while_there(work, receive) if route.waits else work)
         except FanlogError as error:
             error.message = _renamed(error.message, route.renames)

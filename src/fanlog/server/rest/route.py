@@ -29,6 +29,9 @@ class Asked:
     body: Any
     #: The project of names that are given without one.
     project: str
+    headers: Mapping[bytes, bytes] = field(default_factory=dict)
+    #: The verb, if it is another than the route's; for `Route.read` to say.
+    verb: str | None = None
     #: About the answer: enums as numbers, and with line breaks.
     has_integer_enums: bool = False
     is_pretty: bool = False

@@ -6,6 +6,8 @@ from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
+import orjson
+
 from fanlog.server.rest import json_out
 from fanlog.server.rest.route import Asked
 from fanlog.wire import types
@@ -79,6 +81,19 @@ def _short_received(one: Any, times: json_out.PublishTimes) -> Body:
     if one.delivery_attempt:
         found["delivery_attempt"] = one.delivery_attempt
     return found
+
+
+def position(raw: bytes, asked: Asked) -> Body:
+    """Where a subscription stands."""
+    found = orjson.loads(raw)
+    return {
+        "subscription": short_name(found["subscription"], asked.project),
+        "topic": short_name(found["topic"], asked.project),
+        "position": found["position"],
+        "unacked_messages": found["unackedMessages"],
+        "outstanding_messages": found["outstandingMessages"],
+        "oldest_unacked_age": found["oldestUnackedAge"],
+    }
 
 
 def nothing(_: bytes, __: Asked) -> None:

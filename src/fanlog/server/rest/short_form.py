@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from fanlog.server.rest import positions
 from fanlog.server.rest import short_answers as answers
 from fanlog.server.rest import short_requests as requests
 from fanlog.server.rest import short_shapes as shapes
@@ -151,6 +152,14 @@ def _messages() -> list[Route]:
             waits=True,
             takes=record(shapes.PULL),
             gives=shapes.PULLED,
+        ),
+        Route(
+            http="GET",
+            path="/v1/subscriptions/{subscription=*}/snapshot",
+            method=positions.GET_POSITION,
+            read=requests.get_position,
+            write=answers.position,
+            gives=shapes.POSITION,
         ),
         _settling("ack", "Subscriber.Acknowledge", ack, record(shapes.ACK_IDS, "ack_ids")),
         _settling(

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import orjson
+
 from fanlog import limits, names
 from fanlog.errors import InvalidArgument, Unimplemented
-from fanlog.server.rest import json_in
+from fanlog.server.rest import json_in, positions
 from fanlog.server.rest import short_shapes as shapes
 from fanlog.server.rest.publishing import publish_request
 from fanlog.server.rest.route import Asked
@@ -111,6 +113,12 @@ def named(collection: str, request: Any, field: str, asked: Asked) -> bytes:
     """A request that has nothing but the name of what it is about."""
     _fields(asked, {})
     return bytes(request(**{field: _own_name(collection, asked)}).SerializeToString())
+
+
+def get_position(asked: Asked) -> bytes:
+    """Where a subscription stands."""
+    _fields(asked, {})
+    return orjson.dumps({"subscription": _own_name("subscriptions", asked)})
 
 
 def listing(request: Any, asked: Asked) -> bytes:
@@ -230,6 +238,10 @@ def nack(asked: Asked) -> bytes:
 
 def seek(asked: Asked) -> bytes:
     body = dict(_fields(asked, shapes.SEEK))
+    raw = positions.read_seek(asked, body, "message_id")
+    if raw is not None:
+        return raw
+    body = {key: value for key, value in body.items() if key in ("time", "snapshot")}
     if body.get("snapshot") is not None:
         body["snapshot"] = _full_name("snapshots", body["snapshot"], "snapshot", asked.project)
     message = types.SeekRequest()

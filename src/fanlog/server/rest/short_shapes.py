@@ -6,6 +6,7 @@ from fanlog import limits
 from fanlog.server.rest.json_schema import (
     BASE64,
     BOOLEAN,
+    DURATION,
     LABELS,
     STRING,
     TIMESTAMP,
@@ -72,7 +73,25 @@ NACK = ACK_IDS | {
     "reason": STRING,
 }
 MODIFY = ACK_IDS | {"ack_deadline_seconds": integer(0, limits.ACK_DEADLINE_S_MAX)}
-SEEK: dict[str, Schema] = {"time": TIMESTAMP, "snapshot": STRING}
+SEEK: dict[str, Schema] = {
+    "time": TIMESTAMP,
+    "snapshot": STRING,
+    "position": STRING,
+    "message_id": STRING,
+}
+POSITION = record(
+    {
+        "subscription": STRING,
+        "topic": STRING,
+        "position": STRING,
+        "unacked_messages": integer(0, 2**53),
+        "outstanding_messages": integer(0, 2**53),
+        "oldest_unacked_age": DURATION,
+    },
+    "subscription",
+    "topic",
+    "position",
+)
 PAGE = {"page_size": integer(0, 2**31 - 1), "page_token": STRING}
 
 

@@ -1,0 +1,139 @@
+"""Verbs that Google's API has no words for: where a subscription stands, and settings as a whole.
+
+A position is the id of the first message that is not acknowledged, or of the next one to come; for
+a subscription on a pattern, one id for each topic, with commas between them. It says less than a
+snapshot, which also knows what is acknowledged beyond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from fanlog import names, specs
+from fanlog.broker.broker import Broker
+from fanlog.errors import AlreadyExists, InvalidArgument
+from fanlog.model import Offset, PartitionId
+from fanlog.server.grpc_api import Call, Unary
+from fanlog.server.rest.json_in import kind
+from fanlog.server.rest.json_schema import DURATION, STRING, Schema, record
+from fanlog.server.rest.route import Asked
+from fanlog.wire import types
+from fanlog.wire.publish import message_id, parse_message_id
+from fanlog.wire.resources import SUBSCRIPTION_SETTINGS
+
+GET_POSITION = "Position.Get"
+SEEK_TO_POSITION = "Position.Seek"
+PUT_SUBSCRIPTION = "Subscriber.PutSubscription"
+
+POSITION: Schema = record(
+    {
+        "subscription": STRING,
+        "topic": STRING,
+        "position": STRING,
+        "unackedMessages": {"type": "integer", "minimum": 0},
+        "outstandingMessages": {"type": "integer", "minimum": 0},
+        "oldestUnackedAge": DURATION,
+    },
+    "subscription",
+    "topic",
+    "position",
+)
+
+
+def position_verbs(broker: Broker, verbs: Mapping[str, Unary]) -> dict[str, Unary]:
+    """The verbs; requests and answers are JSON but for `PUT_SUBSCRIPTION`'s."""
+
+    async def get(raw: bytes, _: Call) -> bytes:
+        name = str(names.parse_subscription(orjson.loads(raw)["subscription"]))
+        subscription, _topic = await broker.admin.get_subscription(name)
+        backlog = await broker.admin.backlog(subscription)
+        position = {} if subscription.detached else broker.admin.position(subscription)
+        return orjson.dumps(
+            {
+                "subscription": name,
+                "topic": subscription.topic_shown,
+                "position": ",".join(message_id(*one) for one in sorted(position.items())),
+                "unackedMessages": backlog.messages,
+                "outstandingMessages": backlog.outstanding,
+                "oldestUnackedAge": f"{backlog.oldest_age_s:.3f}s",
+            }
+        )
+
+    async def seek(raw: bytes, _: Call) -> bytes:
+        request = orjson.loads(raw)
+        name = str(names.parse_subscription(request["subscription"]))
+        await broker.admin.seek_to_position(name, parse_position(request["position"]))
+        return b""
+
+    async def put_subscription(raw: bytes, call: Call) -> bytes:
+        """Create, or give an existing one all these settings; Subscription in and out."""
+        try:
+            return await verbs["Subscriber.CreateSubscription"](raw, call)
+        except AlreadyExists as exists:
+            wanted = types.Subscription.FromString(raw)
+            await _check_same(wanted, exists)
+        request = types.UpdateSubscriptionRequest(subscription=wanted)
+        request.update_mask.paths.extend(sorted(_settings(wanted)))
+        serialised = request.SerializeToString()
+        return await verbs["Subscriber.UpdateSubscription"](serialised, call)
+
+    async def _check_same(wanted: Any, exists: AlreadyExists) -> None:
+        """Refuse what an update cannot change as what it is: another subscription of that name."""
+        subscription, _ = await broker.admin.get_subscription(wanted.name)
+        if wanted.topic != subscription.topic_shown:
+            raise AlreadyExists(f"{exists.message}, on topic {subscription.topic_shown!r}")
+        if wanted.enable_message_ordering != subscription.enable_message_ordering:
+            raise AlreadyExists(f"{exists.message}, with another enable_message_ordering")
+
+    return {GET_POSITION: get, SEEK_TO_POSITION: seek, PUT_SUBSCRIPTION: put_subscription}
+
+
+def read_seek(asked: Asked, body: Mapping[str, Any], spelled: str) -> bytes | None:
+    """The request of a seek to a position or a message, whose field is `spelled`; None for others.
+
+    Raises:
+        InvalidArgument: Not exactly one target, or one that is no string.
+    """
+    known = ("time", "snapshot", "position", spelled)
+    targets = [key for key in known if body.get(key) is not None]
+    if len(targets) != 1:
+        raise InvalidArgument(f"seek needs one of {', '.join(known)}; it has {len(targets)}")
+    [target] = targets
+    if target not in ("position", spelled):
+        return None
+    value = body[target]
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{target}: must be a string, not {kind(value)}")
+    if target == spelled and "," in value:
+        raise InvalidArgument(f"{target}: must be the id of one message")
+    asked.verb = SEEK_TO_POSITION
+    [name] = asked.variables.values()
+    if not name.startswith("projects/"):
+        name = f"projects/{asked.project}/subscriptions/{name}"
+    return orjson.dumps({"subscription": name, "position": value})
+
+
+def _settings(wanted: Any) -> frozenset[str]:
+    # A dead letter topic that the label has made stays, unless another one is named.
+    is_auto = wanted.labels.get(specs.LABEL_DEAD_LETTER) == "auto"
+    if is_auto and not wanted.HasField("dead_letter_policy"):
+        return SUBSCRIPTION_SETTINGS - {"dead_letter_policy"}
+    return SUBSCRIPTION_SETTINGS
+
+
+def parse_position(text: str) -> dict[PartitionId, Offset]:
+    """Read a position.
+
+    Raises:
+        InvalidArgument: It is none, or has two places in one partition.
+    """
+    found: dict[PartitionId, Offset] = {}
+    for one in text.split(","):
+        partition, offset = parse_message_id(one)
+        if partition in found:
+            raise InvalidArgument(f"position: {names.shown(text)} has two places in one topic")
+        found[PartitionId(partition)] = Offset(offset)
+    return found
