@@ -319,7 +319,7 @@ WORKLOADS = (
             ),
         ),
         counted="messages",
-        count=800_000,
+        count=1_200_000,
         needs_filters=True,
     ),
     Workload(
