@@ -34,6 +34,14 @@ ORDERING_KEY_BYTES_MAX = 1_024
 LABELS_MAX = 64
 LABEL_LENGTH_MAX = 63
 
+# IAM policies (Google): members and groups each time they are named, and permissions asked for.
+IAM_MEMBERS_MAX = 1_500
+IAM_GROUPS_MAX = 250
+IAM_PERMISSIONS_MAX = 100
+IAM_POLICY_BYTES_MAX = 64 * 1024
+#: Ours: there are fewer roles than this, and a role may be bound in parts.
+IAM_BINDINGS_MAX = 100
+
 # Leases (Google).
 ACK_DEADLINE_S_MIN = 10
 ACK_DEADLINE_S_MAX = 600
@@ -149,6 +157,36 @@ SCHEMA_BREAKS_SHOWN_MAX = 20
 #: Items without any bytes (nulls) in one Avro array: nothing else bounds how many are claimed.
 SCHEMA_EMPTY_ITEMS_MAX = 65_536
 
+# Push.
+#: Requests of one subscription under way: at first, and at most.
+PUSH_WINDOW_FIRST = 4
+PUSH_WINDOW_MAX = 256
+#: Message bytes of one subscription under way; a larger message goes alone.
+PUSH_BYTES_MAX = 16 * 1024 * 1024
+#: Connections to one host and port, and to all together.
+PUSH_CONNECTIONS_PER_HOST_MAX = 512
+PUSH_CONNECTIONS_MAX = 8_192
+#: Failures without a success between them after which an endpoint is left alone, and for how long.
+PUSH_BREAKER_FAILURES = 5
+PUSH_BREAKER_OPEN_S_MIN = 1.0
+PUSH_BREAKER_OPEN_S_MAX = 30.0
+#: Waits of a message that failed, doubling, unless a retry policy says otherwise (Google's).
+PUSH_BACKOFF_S_MIN = 0.1
+PUSH_BACKOFF_S_MAX = 60.0
+#: Longest that a Retry-After may ask for: like the longest back-off of a policy.
+PUSH_RETRY_AFTER_S_MAX = 600.0
+#: A message is leased for so much longer than its request may take: the answer must find it leased.
+PUSH_LEASE_MARGIN_S = 5.0
+#: How long what a name resolved to is believed.
+PUSH_ADDRESS_AGE_S = 30.0
+#: Bytes of an answer read, and thrown away, so that its connection can be used again.
+PUSH_ANSWER_BYTES_MAX = 16 * 1024
+#: How long an OIDC token is good.
+PUSH_TOKEN_S = 3_600
+PUSH_ENDPOINT_LENGTH_MAX = 2_048
+#: Webhook secrets of one subscription: the old and the new one while it is replaced.
+PUSH_SECRETS_MAX = 2
+
 # The gRPC server: above PUBLISH_BYTES_MAX, so that the refusal is ours and names the limit.
 GRPC_RECEIVE_BYTES_MAX = 24 * 1024 * 1024
 
@@ -169,3 +207,5 @@ assert RETENTION_S_MIN < RETENTION_S_DEFAULT < RETENTION_S_MAX
 assert ACK_DEADLINE_S_MIN <= ACK_DEADLINE_S_DEFAULT <= ACK_DEADLINE_S_MAX
 assert KEY_WAITING_MAX <= WAITING_MAX
 assert FILTER_GOOGLE_BYTES_MAX < FILTER_BYTES_MAX
+assert PUSH_WINDOW_FIRST <= PUSH_WINDOW_MAX <= PUSH_CONNECTIONS_PER_HOST_MAX
+assert PUSH_RETRY_AFTER_S_MAX <= RETRY_BACKOFF_S_MAX

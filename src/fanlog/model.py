@@ -45,6 +45,13 @@ Compatibility = Literal[
 Ordering = Literal["none", "key", "strict"]
 
 
+#: How the body of a push request is made; see `fanlog.push.request`.
+PushForm = Literal["wrapped", "unwrapped", "unwrapped-metadata", "plain", "cloudevents"]
+
+#: Chooses the body of push requests, beyond Google's two.
+LABEL_PUSH_BODY = "fanlog-push-body"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     id: TopicId
@@ -72,6 +79,25 @@ class DeadLetterPolicy:
     #: Full name of the topic that takes what failed too often.
     dead_letter_topic: str
     max_delivery_attempts: int = limits.DELIVERY_ATTEMPTS_DEFAULT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushConfig:
+    """Where a subscription sends its messages, and how the receiver knows that they are ours."""
+
+    #: An http or https address, or `topic:NAME`.
+    endpoint: str
+    #: As given, without the secrets.
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    #: Whether the body is the data alone, and whether headers then say the rest.
+    no_wrapper: bool = False
+    write_metadata: bool = False
+    #: Empty for no OIDC token.
+    oidc_email: str = ""
+    #: Empty for the endpoint itself.
+    oidc_audience: str = ""
+    #: Of webhook signatures; in no answer and in no log.
+    webhook_secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +136,10 @@ class Subscription:
     filter: str = ""
     #: Earlier filters that some unacknowledged message may still have to be judged by, in order.
     filter_changes: tuple[FilterChange, ...] = ()
+    #: None for pull.
+    push: PushConfig | None = None
+    #: Why nothing is pushed until the push config is set anew; empty while it is.
+    push_off: str = ""
 
     @property
     def is_pattern(self) -> bool:
@@ -127,7 +157,20 @@ class Subscription:
     def ordering(self) -> Ordering:
         if not self.enable_message_ordering:
             return "none"
-        return "strict" if self.labels.get("fanlog-ordering") == "strict" else "key"
+        # Requests overtake each other: in order means one after the other.
+        is_strict = self.push is not None or self.labels.get("fanlog-ordering") == "strict"
+        return "strict" if is_strict else "key"
+
+    @property
+    def push_form(self) -> PushForm:
+        if self.push is not None and self.push.no_wrapper:
+            return "unwrapped-metadata" if self.push.write_metadata else "unwrapped"
+        match self.labels.get(LABEL_PUSH_BODY):
+            case "plain":
+                return "plain"
+            case "cloudevents":
+                return "cloudevents"
+        return "wrapped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

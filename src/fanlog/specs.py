@@ -14,9 +14,17 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from fanlog import limits, names
+from fanlog import endpoints, limits, names
 from fanlog.errors import InvalidArgument, OutOfRange
-from fanlog.model import DeadLetterPolicy, RetryPolicy, Snapshot, Subscription, Topic
+from fanlog.model import (
+    LABEL_PUSH_BODY,
+    DeadLetterPolicy,
+    PushConfig,
+    RetryPolicy,
+    Snapshot,
+    Subscription,
+    Topic,
+)
 from fanlog.routing import filter_parse
 from fanlog.routing.pattern import Pattern
 
@@ -33,7 +41,9 @@ LABEL_DEAD_LETTER = "fanlog-dead-letter"
 LABEL_DEDUP_WINDOW = "fanlog-dedup-window"
 
 TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW})
-SUBSCRIPTION_LABELS = frozenset({LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER})
+#: Read once, when a subscription is made.
+_FIXED_LABELS = frozenset({LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER})
+SUBSCRIPTION_LABELS = _FIXED_LABELS | {LABEL_PUSH_BODY}
 SNAPSHOT_LABELS: frozenset[str] = frozenset()
 
 
@@ -72,6 +82,7 @@ class SubscriptionSpec:
     dead_letter: DeadLetterPolicy | None = None
     retry: RetryPolicy | None = None
     filter: str = ""
+    push: PushConfig | None = None
 
     def __post_init__(self) -> None:
         names.parse_subscription(self.name, field="name")
@@ -87,6 +98,8 @@ class SubscriptionSpec:
         if self.dead_letter is not None:
             _check_dead_letter(self.dead_letter, self.topic)
         self._check_own_labels()
+        if self.push is not None:
+            self._check_push(self.push)
 
     @property
     def is_pattern(self) -> bool:
@@ -114,9 +127,42 @@ class SubscriptionSpec:
                 raise InvalidArgument(
                     f"label {LABEL_ORDERING}: needs enable_message_ordering, which is not set"
                 )
+        body = self.labels.get(LABEL_PUSH_BODY)
+        if body not in (None, "wrapped", "plain", "cloudevents"):
+            raise InvalidArgument(
+                f"label {LABEL_PUSH_BODY}: {names.shown(body)} is not 'wrapped', 'plain' or "
+                "'cloudevents'"
+            )
         dead_letter = self.labels.get(LABEL_DEAD_LETTER)
         if dead_letter is not None:
             self._check_auto_dead_letter(dead_letter)
+
+    def _check_push(self, push: PushConfig) -> None:
+        endpoints.check(push.endpoint, self.name)
+        if self.enable_exactly_once:
+            raise InvalidArgument(
+                "enable_exactly_once_delivery: is for subscriptions that are pulled from; "
+                "leave it or push_config unset"
+            )
+        form = self.labels.get(LABEL_PUSH_BODY, "wrapped")
+        if push.no_wrapper and form != "wrapped":
+            raise InvalidArgument(
+                f"push_config.no_wrapper: the label {LABEL_PUSH_BODY} asks for another body "
+                f"({form}); leave one of them out"
+            )
+        topic = endpoints.forward_topic(push.endpoint, self.name)
+        if topic is None:
+            return
+        if reads(self.topic, topic):
+            raise InvalidArgument(
+                f"{endpoints.FIELD}: {names.shown(topic)} is a topic the subscription itself "
+                "reads; what it forwards would come back to it"
+            )
+        if push.no_wrapper or push.oidc_email or push.webhook_secrets or form != "wrapped":
+            raise InvalidArgument(
+                f"{endpoints.FIELD}: forwarding to a topic makes no request; no_wrapper, "
+                f"oidc_token, secrets and {LABEL_PUSH_BODY} mean nothing with it"
+            )
 
     def _check_auto_dead_letter(self, value: str) -> None:
         if value != "auto":
@@ -165,7 +211,8 @@ class TopicUpdate:
 class SubscriptionUpdate:
     """Changes to a subscription: `model.Subscription`'s field to its new value.
 
-    A field of a policy is named `retry.minimum_backoff_s`; the rest of the policy stays.
+    A field of a policy is named `retry.minimum_backoff_s`; the rest of the policy stays. The
+    secrets of a push config stay unless `push.webhook_secrets` says otherwise.
     """
 
     name: str
@@ -175,6 +222,10 @@ class SubscriptionUpdate:
         """Give the subscription as changed; raises InvalidArgument as `SubscriptionSpec` does."""
         whole = {name: value for name, value in self.changes.items() if "." not in name}
         changed = replace(subscription, **whole)
+        if changed.push is not None and "push" in whole:
+            # Nobody is ever shown them, so whoever sends back what was read has none to send.
+            kept = subscription.push.webhook_secrets if subscription.push is not None else ()
+            changed = replace(changed, push=replace(changed.push, webhook_secrets=kept))
         for path, value in self.changes.items():
             policy, _, part = path.partition(".")
             if part:
@@ -356,8 +407,8 @@ def _check_dead_letter(policy: DeadLetterPolicy, topic: str) -> None:
 
 
 def _merged(
-    present: RetryPolicy | DeadLetterPolicy | None, policy: str, part: str, value: Any
-) -> RetryPolicy | DeadLetterPolicy:
+    present: RetryPolicy | DeadLetterPolicy | PushConfig | None, policy: str, part: str, value: Any
+) -> RetryPolicy | DeadLetterPolicy | PushConfig:
     if present is not None:
         return replace(present, **{part: value})
     if policy == "retry":
@@ -376,7 +427,7 @@ def _check_fixed_labels(before: Mapping[str, str], after: Mapping[str, str]) -> 
     Removing one is fine where nothing depends on it any more; `fanlog-ordering: strict` goes on
     meaning something, so it stays.
     """
-    for key in sorted(SUBSCRIPTION_LABELS):
+    for key in sorted(_FIXED_LABELS):
         is_removed = key not in after and before.get(key) != "strict"
         if not is_removed and before.get(key) != after.get(key):
             raise InvalidArgument(

@@ -17,12 +17,14 @@ from typing import Any, ClassVar, TypeVar
 
 from pyroaring import BitMap64
 
+from fanlog.core.iam import Binding, Policy
 from fanlog.core.shape import check_shape
 from fanlog.model import (
     DeadLetterPolicy,
     FilterChange,
     Offset,
     PartitionId,
+    PushConfig,
     RetryPolicy,
     Snapshot,
     SnapshotId,
@@ -35,7 +37,7 @@ from fanlog.model import (
 VERSION = 1
 _VERSION_BYTE = bytes([VERSION])
 
-Resource = TypeVar("Resource", Topic, Subscription, Snapshot)
+Resource = TypeVar("Resource", Topic, Subscription, Snapshot, Policy)
 
 _ID = struct.Struct(">Q")
 _OWNER = struct.Struct(">QI")
@@ -111,7 +113,13 @@ class SubscriptionRecord:
         return self.KIND + _ID.pack(self.id)
 
     def value(self) -> bytes | None:
-        return None if self.subscription is None else _to_json(asdict(self.subscription))
+        if self.subscription is None:
+            return None
+        fields = asdict(self.subscription)
+        if self.subscription.push is None:
+            # As before there was push: what does not need it stays readable to what does not know.
+            del fields["push"], fields["push_off"]
+        return _to_json(fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +133,21 @@ class SnapshotRecord:
 
     def value(self) -> bytes | None:
         return None if self.snapshot is None else _to_json(asdict(self.snapshot))
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRecord:
+    """The IAM policy of a topic, a subscription, or whatever else has that id."""
+
+    KIND: ClassVar[bytes] = b"P"
+    id: int
+    policy: Policy | None
+
+    def key(self) -> bytes:
+        return self.KIND + _ID.pack(self.id)
+
+    def value(self) -> bytes | None:
+        return None if self.policy is None else _to_json(asdict(self.policy))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +268,14 @@ class DedupEntry:
         return _VERSION_BYTE + _DEDUP_VALUE.pack(self.offset, self.expires_s)
 
 
-CatalogRecord = Counters | TopicRecord | FormerTopicRecord | SubscriptionRecord | SnapshotRecord
+CatalogRecord = (
+    Counters
+    | TopicRecord
+    | FormerTopicRecord
+    | SubscriptionRecord
+    | SnapshotRecord
+    | PolicyRecord
+)
 ShareRecord = CursorHead | CursorChunk | AttemptsChunk | LeaseHeld
 Record = CatalogRecord | ShareRecord | Activity | DedupEntry
 
@@ -286,6 +316,9 @@ def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
         case SnapshotRecord.KIND:
             snapshot = _checked(_snapshot(json.loads(body)), *_ID.unpack(rest))
             return SnapshotRecord(snapshot.id, snapshot)
+        case PolicyRecord.KIND:
+            policy = _checked(_policy(json.loads(body)), *_ID.unpack(rest))
+            return PolicyRecord(policy.id, policy)
         case CursorHead.KIND:
             owner, partition = _OWNER.unpack(rest)
             floor, fence = _HEAD_VALUE.unpack(body)
@@ -335,10 +368,20 @@ def _snapshot(fields: dict[str, Any]) -> Snapshot:
     return Snapshot(**fields | {"partitions": tuple(fields["partitions"])})
 
 
+def _policy(fields: dict[str, Any]) -> Policy:
+    bindings = tuple(
+        Binding(**binding | {"members": tuple(binding["members"])})
+        for binding in fields["bindings"]
+    )
+    return Policy(**fields | {"bindings": bindings})
+
+
 def _subscription(fields: dict[str, Any]) -> Subscription:
     dead_letter, retry = fields["dead_letter"], fields["retry"]
     # Records from before there were filters have none.
     changes = fields.get("filter_changes", ())
+    # Nor had those from before there was push.
+    push = fields.get("push")
     return Subscription(
         **fields
         | {
@@ -346,5 +389,10 @@ def _subscription(fields: dict[str, Any]) -> Subscription:
             "dead_letter": DeadLetterPolicy(**dead_letter) if dead_letter else None,
             "retry": RetryPolicy(**retry) if retry else None,
             "filter_changes": tuple(FilterChange(**change) for change in changes),
+            "push": _push(push) if push else None,
         }
     )
+
+
+def _push(fields: dict[str, Any]) -> PushConfig:
+    return PushConfig(**fields | {"webhook_secrets": tuple(fields["webhook_secrets"])})

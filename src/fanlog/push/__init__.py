@@ -1,0 +1,27 @@
+"""Push: what goes to an endpoint, what its answer means, and how hard it may be tried.
+
+No I/O: time is an argument, addresses are given. `fanlog.server.push` does the sending.
+"""
+
+from fanlog.push.breaker import Breaker
+from fanlog.push.guard import Guard
+from fanlog.push.oidc import SigningKey
+from fanlog.push.outcome import Outcome, backoff_s, of_error, of_status, of_timeout
+from fanlog.push.request import PushedMessage, push_request
+from fanlog.push.signatures import webhook_headers
+from fanlog.push.window import Window
+
+__all__ = [
+    "Breaker",
+    "Guard",
+    "Outcome",
+    "PushedMessage",
+    "SigningKey",
+    "Window",
+    "backoff_s",
+    "of_error",
+    "of_status",
+    "of_timeout",
+    "push_request",
+    "webhook_headers",
+]

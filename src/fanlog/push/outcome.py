@@ -1,0 +1,84 @@
+"""What an answer means for the message: the status decides, and nothing of the body is kept.
+
+| answer                  | message             | endpoint        |
+|-------------------------|---------------------|-----------------|
+| 2xx                     | acknowledged        | well            |
+| 410                     | nacked              | push turned off |
+| 408, 425, 429, 5xx      | nacked              | failing         |
+| 3xx                     | nacked              | failing         |
+| other 4xx               | nacked              | well: it is this message that it refuses |
+| none in time, or broken | nacked              | failing         |
+
+`Retry-After` of anything but a 2xx says when the message may come again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+from fanlog import limits
+
+#: Classes that outcomes are counted by.
+CLASSES = ("2xx", "3xx", "4xx", "5xx", "timeout", "error")
+
+_FAILING_4XX = frozenset({408, 425, 429})
+_GONE = 410
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    #: One of CLASSES.
+    kind: str
+    is_ack: bool = False
+    #: Whether the endpoint is to be left alone for this, not only the message.
+    is_failing: bool = False
+    #: Whether push is to be turned off.
+    is_gone: bool = False
+    #: For whoever reads the dead letter: the status or the exception.
+    reason: str = ""
+    #: The endpoint's own wish.
+    delay_s: float | None = None
+
+
+def of_status(status: int, retry_after: str | None, wall_s: float) -> Outcome:
+    """Judge an answer by its status; `wall_s` is the time, for a Retry-After that is a date."""
+    if 200 <= status < 300:
+        return Outcome("2xx", is_ack=True)
+    hundreds = status // 100
+    return Outcome(
+        f"{hundreds}xx" if hundreds in (3, 4, 5) else "error",
+        is_failing=hundreds != 4 or status in _FAILING_4XX,
+        is_gone=status == _GONE,
+        reason=f"HTTP {status}",
+        delay_s=None if retry_after is None else retry_after_s(retry_after, wall_s),
+    )
+
+
+def of_timeout(seconds: float) -> Outcome:
+    return Outcome("timeout", is_failing=True, reason=f"no answer within {seconds:g} s")
+
+
+def of_error(name: str) -> Outcome:
+    """The request could not be made or broke off; `name` is the exception's."""
+    return Outcome("error", is_failing=True, reason=name)
+
+
+def retry_after_s(text: str, wall_s: float) -> float | None:
+    """Seconds that a Retry-After asks for, within bounds; None when it says nothing sensible."""
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        # Longer numbers than this are beyond the bound, and some beyond a float.
+        seconds = float(text) if len(text) < 10 else limits.PUSH_RETRY_AFTER_S_MAX
+    else:
+        try:
+            seconds = parsedate_to_datetime(text).timestamp() - wall_s
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return min(max(0.0, seconds), limits.PUSH_RETRY_AFTER_S_MAX)
+
+
+def backoff_s(failures: int) -> float:
+    """Wait of a message without a retry policy: an endpoint is not to be asked without a pause."""
+    wait_s: float = limits.PUSH_BACKOFF_S_MIN * 2.0 ** min(max(failures, 1) - 1, 20)
+    return min(wait_s, limits.PUSH_BACKOFF_S_MAX)

@@ -1,0 +1,163 @@
+"""Bodies and headers of push requests, form by form."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+
+import pytest
+
+from fanlog.push.request import PushedMessage, event_type, push_request, rfc3339
+
+MESSAGE = PushedMessage(
+    data=b"caf\xc3\xa9",
+    attributes={"colour": "blue"},
+    ordering_key="k",
+    message_id="7000000000001",
+    publish_time_ns=1_600_000_000_123_456_789,
+    topic="projects/p/topics/orders.eu",
+    subscription="projects/p/subscriptions/s",
+    ack_id="ack",
+    attempt=3,
+    is_counted=True,
+)
+
+
+def test_wrapped_is_googles_with_both_spellings():
+    request = push_request(MESSAGE, "wrapped")
+    assert json.loads(request.body) == {
+        "message": {
+            "data": base64.b64encode(MESSAGE.data).decode(),
+            "attributes": {"colour": "blue"},
+            "messageId": "7000000000001",
+            "message_id": "7000000000001",
+            "publishTime": "2020-09-13T12:26:40.123Z",
+            "publish_time": "2020-09-13T12:26:40.123Z",
+            "orderingKey": "k",
+        },
+        "subscription": "projects/p/subscriptions/s",
+        "deliveryAttempt": 3,
+    }
+    assert request.headers == {
+        "User-Agent": "fanlog-push",
+        "Content-Type": "application/json",
+        "X-Event-Id": "7000000000001",
+        "X-Event-Type": "orders.eu",
+        "X-Delivery-Attempt": "3",
+    }
+
+
+def test_wrapped_leaves_out_what_is_not_there():
+    bare = replace(MESSAGE, data=b"", attributes={}, ordering_key="", is_counted=False)
+    wrapped = json.loads(push_request(bare, "wrapped").body)
+    assert wrapped.keys() == {"message", "subscription"}
+    assert wrapped["message"].keys() == {"messageId", "message_id", "publishTime", "publish_time"}
+
+
+def test_plain_has_the_ack_id():
+    assert json.loads(push_request(MESSAGE, "plain").body) == {
+        "message": {
+            "id": "7000000000001",
+            "data": base64.b64encode(MESSAGE.data).decode(),
+            "attributes": {"colour": "blue"},
+            "ordering_key": "k",
+            "publish_time": "2020-09-13T12:26:40.123Z",
+        },
+        "ack_id": "ack",
+    }
+
+
+def test_unwrapped_is_the_data():
+    request = push_request(MESSAGE, "unwrapped")
+    assert request.body == MESSAGE.data
+    assert request.headers["Content-Type"] == "application/octet-stream"
+    assert not [name for name in request.headers if name.startswith("x-goog") or name == "colour"]
+
+
+def test_unwrapped_with_metadata():
+    headers = push_request(MESSAGE, "unwrapped-metadata").headers
+    assert headers["x-goog-pubsub-subscription-name"] == "projects/p/subscriptions/s"
+    assert headers["x-goog-pubsub-message-id"] == "7000000000001"
+    assert headers["x-goog-pubsub-publish-time"] == "2020-09-13T12:26:40.123Z"
+    assert headers["x-goog-pubsub-ordering-key"] == "k"
+    assert headers["x-goog-pubsub-delivery-attempt"] == "3"
+    assert headers["colour"] == "blue"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Host", "content-length", "Transfer-Encoding", "authorization", "webhook-signature",
+        "X-Event-Id", "x-goog-pubsub-message-id", "a b", "a:b", "a\r\nb", "", "é",
+    ],
+)  # fmt: skip
+def test_no_attribute_takes_the_place_of_a_header(name):
+    with_it = replace(MESSAGE, attributes={name: "mine"})
+    headers = push_request(with_it, "unwrapped-metadata").headers
+    plain = push_request(replace(MESSAGE, attributes={}), "unwrapped-metadata").headers
+    assert headers == plain
+
+
+@pytest.mark.parametrize("form", ["unwrapped-metadata", "cloudevents", "wrapped"])
+def test_no_value_breaks_out_of_its_line(form):
+    evil = "x\r\nInjected: 1\0é%"
+    attributes = {"type": evil, "content-type": evil, "colour": evil, "ce-subject": evil}
+    request = push_request(replace(MESSAGE, attributes=attributes, ordering_key=evil), form)
+    for value in request.headers.values():
+        assert value.isascii()
+        assert value.isprintable()
+
+
+def test_cloudevents_binary():
+    request = push_request(MESSAGE, "cloudevents")
+    assert request.body == MESSAGE.data
+    assert {k: v for k, v in request.headers.items() if k.startswith("ce-")} == {
+        "ce-specversion": "1.0",
+        "ce-id": "7000000000001",
+        "ce-source": "//pubsub.googleapis.com/projects/p/topics/orders.eu",
+        "ce-type": "google.cloud.pubsub.topic.v1.messagePublished",
+        "ce-time": "2020-09-13T12:26:40.123Z",
+        "ce-partitionkey": "k",
+        "ce-colour": "blue",
+    }
+
+
+def test_an_event_that_came_as_one_leaves_as_the_same():
+    attributes = {
+        "ce-id": "1",
+        "ce-source": "/mine",
+        "ce-type": "made",
+        "ce-time": "2026-01-01T00:00:00Z",
+        "content-type": "application/json",
+        "id": "another",
+    }
+    headers = push_request(replace(MESSAGE, attributes=attributes), "cloudevents").headers
+    assert headers["ce-id"] == "1"
+    assert headers["ce-source"] == "/mine"
+    assert headers["ce-type"] == headers["X-Event-Type"] == "made"
+    assert headers["ce-time"] == "2026-01-01T00:00:00Z"
+    assert headers["Content-Type"] == "application/json"
+
+
+def test_cloudevents_values_are_percent_encoded():
+    event = replace(MESSAGE, attributes={"ce-subject": 'Euro € 😀 "q" 50%'}, ordering_key="")
+    headers = push_request(event, "cloudevents").headers
+    assert headers["ce-subject"] == "Euro%20%E2%82%AC%20%F0%9F%98%80%20%22q%22%2050%25"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "kind"),
+    [
+        ({}, "orders.eu"),
+        ({"type": "a", "ce-type": "b"}, "b"),
+        ({"event_type": "a", "type": ""}, "a"),
+        ({"eventType": "a"}, "a"),
+    ],
+)
+def test_event_type(attributes, kind):
+    assert event_type(replace(MESSAGE, attributes=attributes)) == kind
+
+
+def test_whole_seconds_have_no_fraction():
+    assert rfc3339(0) == "1970-01-01T00:00:00Z"

@@ -1,0 +1,143 @@
+"""Window, breaker and outcomes: how hard an endpoint is tried, and what its answers mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from fanlog import limits
+from fanlog.push.breaker import Breaker
+from fanlog.push.outcome import backoff_s, of_error, of_status, of_timeout, retry_after_s
+from fanlog.push.window import Window
+
+
+def test_a_window_full_of_successes_doubles_it():
+    window = Window()
+    sizes = [window.size]
+    for _ in range(limits.PUSH_WINDOW_FIRST):
+        window.succeeded()
+    sizes.append(window.size)
+    for _ in range(2 * limits.PUSH_WINDOW_FIRST):
+        window.succeeded()
+    sizes.append(window.size)
+    assert sizes == [limits.PUSH_WINDOW_FIRST * factor for factor in (1, 2, 4)]
+
+
+def test_a_failure_halves_it_and_one_is_always_left():
+    window = Window()
+    for _ in range(10_000):
+        window.succeeded()
+    assert window.size == limits.PUSH_WINDOW_MAX
+    window.failed()
+    assert window.size == limits.PUSH_WINDOW_MAX // 2
+    for _ in range(20):
+        window.failed()
+    assert window.size == 1
+    window.succeeded()
+    assert window.size == 2
+
+
+def opened(now: float = 100.0) -> Breaker:
+    breaker = Breaker()
+    told = [breaker.failed(now) for _ in range(limits.PUSH_BREAKER_FAILURES)]
+    assert told == [False] * (limits.PUSH_BREAKER_FAILURES - 1) + [True]
+    return breaker
+
+
+def test_the_breaker_opens_after_failures_in_a_row():
+    breaker = Breaker()
+    for _ in range(10):
+        for _ in range(limits.PUSH_BREAKER_FAILURES - 1):
+            breaker.failed(0.0)
+        breaker.succeeded()
+    assert breaker.state(0.0) == "closed"
+    assert breaker.permits(0.0, under_way=1_000)
+    assert opened().state(100.0) == "open"
+    assert not opened().permits(100.0, under_way=0)
+
+
+def test_half_open_lets_one_probe_through():
+    breaker = opened()
+    later = 100.0 + limits.PUSH_BREAKER_OPEN_S_MIN
+    assert breaker.until == later
+    assert breaker.state(later) == "half-open"
+    assert breaker.permits(later, under_way=0)
+    assert not breaker.permits(later, under_way=1)
+    breaker.succeeded()
+    assert breaker.state(later) == "closed"
+    assert breaker.until is None
+
+
+def test_a_failed_probe_opens_it_for_twice_as_long():
+    breaker, now, waits = opened(), 100.0, []
+    for _ in range(10):
+        assert breaker.until is not None
+        waits.append(breaker.until - now)
+        now = breaker.until
+        assert breaker.failed(now)
+    assert waits[:4] == [1.0, 2.0, 4.0, 8.0]
+    assert waits[-1] == limits.PUSH_BREAKER_OPEN_S_MAX
+
+
+def test_failures_that_were_under_way_change_nothing():
+    breaker = opened()
+    before = breaker.until
+    assert not breaker.failed(100.5)
+    assert breaker.until == before
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "is_failing"),
+    [
+        (301, "3xx", True), (302, "3xx", True), (304, "3xx", True), (400, "4xx", False),
+        (404, "4xx", False), (408, "4xx", True), (429, "4xx", True), (500, "5xx", True),
+        (503, "5xx", True), (100, "error", True), (999, "error", True),
+    ],
+)  # fmt: skip
+def test_statuses_that_nack(status, kind, is_failing):
+    outcome = of_status(status, None, 0.0)
+    assert (outcome.kind, outcome.is_failing) == (kind, is_failing)
+    assert not outcome.is_ack
+    assert not outcome.is_gone
+    assert outcome.reason == f"HTTP {status}"
+    assert outcome.delay_s is None
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+def test_statuses_that_ack(status):
+    assert of_status(status, "10", 0.0).is_ack
+
+
+def test_410_is_for_good():
+    assert of_status(410, None, 0.0).is_gone
+
+
+def test_no_answer():
+    assert of_timeout(10).reason == "no answer within 10 s"
+    assert of_error("ClientOSError").reason == "ClientOSError"
+    assert of_timeout(10).is_failing
+    assert of_error("X").is_failing
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0.0),
+        (" 30 ", 30.0),
+        ("99999", limits.PUSH_RETRY_AFTER_S_MAX),
+        ("9" * 400, limits.PUSH_RETRY_AFTER_S_MAX),
+        ("Fri, 31 Dec 1999 23:59:59 GMT", 0.0),
+        ("Sun, 13 Sep 2020 12:27:10 GMT", 30.0),
+        ("-1", None),
+        ("1.5", None),
+        ("soon", None),
+        ("", None),
+        ("\u0663", None),
+    ],
+)
+def test_retry_after(text, seconds):
+    assert retry_after_s(text, 1_600_000_000.0) == seconds
+
+
+def test_a_message_that_fails_waits_longer_each_time():
+    assert [backoff_s(n) for n in (0, 1, 2, 3)] == [0.1, 0.1, 0.2, 0.4]
+    assert backoff_s(10_000) == limits.PUSH_BACKOFF_S_MAX
