@@ -61,7 +61,9 @@ SETTINGS: Final = {"spark.sql.variant.allowDuplicateKeys": "true"}
 #: As JSON writes numbers.
 _NUMBER = r"\A-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][+-]?[0-9]+)?\z"
 #: A number beyond the doubles has one or the other: without 200 digits it needs such an exponent.
-_LARGE_EXPONENT = "[eE][+]?[0-9]{3}"
+#: What may follow it is asked for as well, or every other hexadecimal id would look like one. (A
+#: closing brace is spelled `\x7d`, because Spark counts braces when it shows generated code.)
+_LARGE_EXPONENT = r"[eE][+]?[0-9]{3,}+[ \t\r\n,\x5d\x7d]"
 _MANY_DIGITS = "[0-9]{200}"
 _MANY_DIGITS_COUNT = 200
 #: Outside strings, what can only be part of a number or of `true` and `false`.
