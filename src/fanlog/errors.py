@@ -116,6 +116,14 @@ class AlreadyExists(FanlogError):
     http_status = 409
 
 
+class Aborted(FanlogError):
+    """Somebody else's change came in between. Read what is there now, and repeat yours."""
+
+    code = "ABORTED"
+    grpc_status = "ABORTED"
+    http_status = 409
+
+
 class FailedPrecondition(FanlogError):
     """The resource is not in a state that allows this; the sentence says which state it is in."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
@@ -151,6 +151,19 @@ def parse_subscription(name: str, *, field: str = "subscription") -> ResourceNam
 def parse_snapshot(name: str, *, field: str = "snapshot") -> ResourceName:
     """Parse a full snapshot name; raises as `parse_topic` does."""
     return _parse(name, "snapshots", field)
+
+
+def parse_resource(name: str, *, field: str = "resource") -> ResourceName:
+    """Parse the full name of anything that has one; raises as `parse_topic` does."""
+    parts = name.split("/", 4)
+    known: tuple[Collection, ...] = get_args(Collection)
+    for collection in known:
+        if len(parts) == 4 and parts[2] == collection:
+            return _parse(name, collection, field)
+    raise InvalidArgument(
+        f"{field}: {shown(name)} is not of the form 'projects/{{project}}/{{collection}}/{{id}}', "
+        f"where the collection is one of {', '.join(known)}"
+    )
 
 
 def parse_project(name: str, *, field: str = "project") -> str:

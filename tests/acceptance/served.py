@@ -17,7 +17,9 @@ PATIENCE_S = 30
 FANLOG = [sys.executable, "-m", "fanlog"]
 #: Free ones: tests run side by side.
 PORTS = ["--port", "0", "--http-port", "0"]
-READY = re.compile(r"fanlog ready: gRPC on (\S+), HTTP on (\S+), data in (.+)\n")
+READY = re.compile(
+    r"fanlog ready: gRPC on (\S+), HTTP on (\S+), data in (.+); IAM: stored, not enforced\n"
+)
 
 
 def clean_environ() -> dict[str, str]:

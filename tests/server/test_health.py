@@ -23,6 +23,7 @@ SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 PUBLISHER = "google.pubsub.v1.Publisher"
 SUBSCRIBER = "google.pubsub.v1.Subscriber"
+IAM_POLICY = "google.iam.v1.IAMPolicy"
 
 
 def get(server: RunningServer, path: str, method: str = "GET") -> tuple[int, str]:
@@ -35,7 +36,7 @@ def get(server: RunningServer, path: str, method: str = "GET") -> tuple[int, str
             return error.code, error.read().decode()
 
 
-@pytest.mark.parametrize("service", ["", PUBLISHER, SUBSCRIBER])
+@pytest.mark.parametrize("service", ["", PUBLISHER, SUBSCRIBER, IAM_POLICY])
 def test_grpc_health_says_serving(server, service):
     with closing(server.channel()) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
@@ -83,6 +84,7 @@ def test_reflection_describes_what_is_served(server):
         assert services == {
             PUBLISHER,
             SUBSCRIBER,
+            IAM_POLICY,
             "grpc.health.v1.Health",
             "grpc.reflection.v1alpha.ServerReflection",
         }
@@ -93,6 +95,8 @@ def test_reflection_describes_what_is_served(server):
         streaming = pool.FindMethodByName(f"{SUBSCRIBER}.StreamingPull")
         assert streaming.client_streaming
         assert streaming.server_streaming
+        described = {method.name for method in pool.FindServiceByName(IAM_POLICY).methods}
+        assert described == {"GetIamPolicy", "SetIamPolicy", "TestIamPermissions"}
 
 
 def test_reflection_describes_every_method_that_the_official_client_has(server):

@@ -21,7 +21,12 @@ def audit(state: list[tuple[bytes, bytes]]) -> list[Finding]:
     except AssertionError as error:
         return [Finding("error", f"the state contradicts itself: {error}")]
     records = [codec.decode(key, value) for key, value in state]
-    texts = [*_strangers(hard, records), *_lost_cursors(hard, records), *_nameless(hard)]
+    texts = [
+        *_strangers(hard, records),
+        *_lost_cursors(hard, records),
+        *_nameless(hard),
+        *_stray_policies(hard),
+    ]
     return [Finding("warning", text) for text in texts]
 
 
@@ -66,3 +71,11 @@ def _nameless(hard: HardState) -> Iterator[str]:
                 f"{share.settings.name!r} reads partition {share.partition}, of which nobody knows "
                 "what its topic was called"
             )
+
+
+def _stray_policies(hard: HardState) -> Iterator[str]:
+    catalog = hard.catalog
+    known = {one.id for one in (*catalog.topics(), *catalog.subscriptions(), *catalog.snapshots())}
+    for policy in catalog.policies():
+        if policy.id not in known:
+            yield f"the IAM policy of resource {policy.id} is of nothing that exists"

@@ -25,6 +25,7 @@ from fanlog.broker.dead_letters import Compose, DeadLetters
 from fanlog.broker.feed import Delivery, Feed
 from fanlog.broker.feeds import Feeds
 from fanlog.broker.hard_state import HardState
+from fanlog.broker.iam import Iam
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.patterns import Patterns
 from fanlog.broker.retention import Retention
@@ -112,6 +113,7 @@ class Broker:
             started_s=clock.now(),
         )
         self.admin = Admin(self, store, clock)
+        self.iam = Iam(self)
         self._sweeper: asyncio.Task[None] | None = None
         self._draining: Unavailable | None = None
 

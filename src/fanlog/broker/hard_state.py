@@ -23,6 +23,7 @@ from fanlog.core.records import (
     DedupEntry,
     FormerTopicRecord,
     LeaseHeld,
+    PolicyRecord,
     Record,
     ShareRecord,
     SnapshotRecord,
@@ -124,7 +125,7 @@ class HardState:
                 self._apply_subscription(record)
             case SnapshotRecord():
                 self._apply_snapshot(record)
-            case Counters() | TopicRecord() | FormerTopicRecord():
+            case Counters() | TopicRecord() | FormerTopicRecord() | PolicyRecord():
                 self.catalog.apply(record)
             case DedupEntry(partition=partition):
                 window = self._dedup.setdefault(partition, DedupWindow(partition))

@@ -1,4 +1,4 @@
-"""Which topics, subscriptions and snapshots exist. All of it hard state.
+"""Which topics, subscriptions and snapshots exist, and their policies. All of it hard state.
 
 Verbs check and return the records that make the change; `apply` makes it. Names are unique per
 kind; ids come from one counter and are never used twice, so that what refers to a deleted topic by
@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from fanlog.core.iam import Policy
 from fanlog.core.records import (
     CatalogRecord,
     Counters,
     FormerTopicRecord,
+    PolicyRecord,
     SnapshotRecord,
     SubscriptionRecord,
     TopicRecord,
@@ -52,6 +54,7 @@ class Catalog:
         self._subscriptions: dict[SubscriptionId, Subscription] = {}
         self._snapshots: dict[SnapshotId, Snapshot] = {}
         self._former: dict[TopicId, Topic] = {}
+        self._policies: dict[int, Policy] = {}
         # Derived: sorted names for stable pages, ids by name, subscriptions by topic,
         # topics by partition.
         self._topic_names = _Names[TopicId]()
@@ -112,6 +115,13 @@ class Catalog:
             raise SnapshotNotFound(f"snapshot {name!r} does not exist")
         return self._snapshots[snapshot_id]
 
+    def policy(self, resource_id: int) -> Policy:
+        """The IAM policy of a resource; an empty one if it was never set."""
+        return self._policies.get(resource_id) or Policy(id=resource_id)
+
+    def policies(self) -> Iterable[Policy]:
+        return self._policies.values()
+
     def topics(self) -> Iterable[Topic]:
         return self._topics.values()
 
@@ -171,7 +181,7 @@ class Catalog:
 
         Where a pattern still has messages of it, `keep_former` must go along.
         """
-        records: list[CatalogRecord] = [TopicRecord(topic.id, None)]
+        records: list[CatalogRecord] = [TopicRecord(topic.id, None), *self._drop_policy(topic.id)]
         for name in self.subscription_names_of(topic.id, ""):
             records += self.put_subscription(replace(self.subscription(name), topic_id=None))
         for name in self.snapshot_names_of(topic.id, ""):
@@ -216,7 +226,7 @@ class Catalog:
         return [SubscriptionRecord(subscription.id, subscription)]
 
     def delete_subscription(self, subscription: Subscription) -> list[CatalogRecord]:
-        return [SubscriptionRecord(subscription.id, None)]
+        return [SubscriptionRecord(subscription.id, None), *self._drop_policy(subscription.id)]
 
     def create_snapshot(
         self,
@@ -242,7 +252,10 @@ class Catalog:
         return [SnapshotRecord(snapshot.id, snapshot)]
 
     def delete_snapshot(self, snapshot: Snapshot) -> list[CatalogRecord]:
-        return [SnapshotRecord(snapshot.id, None)]
+        return [SnapshotRecord(snapshot.id, None), *self._drop_policy(snapshot.id)]
+
+    def put_policy(self, policy: Policy) -> list[CatalogRecord]:
+        return [PolicyRecord(policy.id, policy)]
 
     def apply(self, record: CatalogRecord) -> None:
         """Change hard state. The only method that does."""
@@ -266,12 +279,20 @@ class Catalog:
                     of_topic.add(subscription.name, subscription_id)
             case SnapshotRecord(id=snapshot_id, snapshot=snapshot):
                 _put(self._snapshots, self._snapshot_names, snapshot_id, snapshot)
+            case PolicyRecord(id=resource_id, policy=None):
+                self._policies.pop(resource_id, None)
+            case PolicyRecord(id=resource_id, policy=policy) if policy is not None:
+                self._policies[resource_id] = policy
 
     def stats(self) -> CatalogStats:
         return CatalogStats(len(self._topics), len(self._subscriptions), len(self._snapshots))
 
     def _used_ids(self, count: int) -> Counters:
         return replace(self._counters, next_id=self._counters.next_id + count)
+
+    def _drop_policy(self, resource_id: int) -> list[CatalogRecord]:
+        """A policy goes with its resource, in the same commit."""
+        return [PolicyRecord(resource_id, None)] if resource_id in self._policies else []
 
     def _place(self, topic: Topic | None) -> None:
         if topic is not None:

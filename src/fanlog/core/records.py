@@ -269,12 +269,7 @@ class DedupEntry:
 
 
 CatalogRecord = (
-    Counters
-    | TopicRecord
-    | FormerTopicRecord
-    | SubscriptionRecord
-    | SnapshotRecord
-    | PolicyRecord
+    Counters | TopicRecord | FormerTopicRecord | SubscriptionRecord | SnapshotRecord | PolicyRecord
 )
 ShareRecord = CursorHead | CursorChunk | AttemptsChunk | LeaseHeld
 Record = CatalogRecord | ShareRecord | Activity | DedupEntry

@@ -37,6 +37,7 @@ from fanlog.server.allocator import keep_freed_memory
 from fanlog.server.descriptors import service_descriptors
 from fanlog.server.health import Health
 from fanlog.server.http_api import HttpServer, http_app
+from fanlog.server.iam_api import IAM_POLICY
 from fanlog.server.resources import Resources, ensure_resources, read_resources
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
@@ -111,7 +112,7 @@ async def _serving(
     await broker.start()
     is_ready = asyncio.Event()
     grpc_server = grpc.aio.server(options=GRPC_OPTIONS)
-    health = Health((grpc_api.PUBLISHER, grpc_api.SUBSCRIBER))
+    health = Health((grpc_api.PUBLISHER, grpc_api.SUBSCRIBER, IAM_POLICY))
     _add_services(grpc_server, broker, health)
     http_server = HttpServer(
         uvicorn.Config(
@@ -157,6 +158,7 @@ def _add_services(server: grpc.aio.Server, broker: Broker, health: Health) -> No
     services = (
         grpc_api.PUBLISHER,
         grpc_api.SUBSCRIBER,
+        IAM_POLICY,
         SERVICE_NAME,
         reflection.SERVICE_NAME,
     )
@@ -230,7 +232,7 @@ async def _serve(config: Config) -> None:
         where = "in memory" if config.memory else f"in {config.data_dir}"
         sys.stdout.write(
             f"fanlog ready: gRPC on {server.endpoint}, HTTP on {server.http_endpoint}, "
-            f"data {where}\n"
+            f"data {where}; IAM: stored, not enforced\n"
         )
         sys.stdout.flush()
         await stop.wait()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from google.iam.v1 import iam_policy_pb2, policy_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.empty_pb2 import Empty
@@ -49,8 +50,18 @@ _SUBSCRIBER: dict[str, tuple[Any, Any]] = {
     "DeleteSnapshot": (types.DeleteSnapshotRequest, Empty),
     "Seek": (types.SeekRequest, types.SeekResponse),
 }
+_IAM_POLICY: dict[str, tuple[Any, Any]] = {
+    "GetIamPolicy": (iam_policy_pb2.GetIamPolicyRequest, policy_pb2.Policy),
+    "SetIamPolicy": (iam_policy_pb2.SetIamPolicyRequest, policy_pb2.Policy),
+    "TestIamPermissions": (
+        iam_policy_pb2.TestIamPermissionsRequest,
+        iam_policy_pb2.TestIamPermissionsResponse,
+    ),
+}
+#: Services whose descriptors are not in any package.
+_UNDESCRIBED = {"Publisher": _PUBLISHER, "Subscriber": _SUBSCRIBER}
 #: Request and answer of each method, by service.
-METHODS = {"Publisher": _PUBLISHER, "Subscriber": _SUBSCRIBER}
+METHODS = {**_UNDESCRIBED, "IAMPolicy": _IAM_POLICY}
 _STREAMING = frozenset({"StreamingPull"})
 
 
@@ -62,6 +73,7 @@ def service_descriptors() -> DescriptorPool:
     for file in (
         messages,
         Empty.DESCRIPTOR.file,
+        iam_policy_pb2.DESCRIPTOR,
         health_pb2.DESCRIPTOR,
         reflection_pb2.DESCRIPTOR,
     ):
@@ -72,7 +84,7 @@ def service_descriptors() -> DescriptorPool:
         syntax="proto3",
         dependency=[messages.name, Empty.DESCRIPTOR.file.name],
     )
-    for name, methods in METHODS.items():
+    for name, methods in _UNDESCRIBED.items():
         service = services.service.add(name=name)
         for method, (request, answer) in methods.items():
             service.method.add(

@@ -1,4 +1,4 @@
-"""google.pubsub.v1 Publisher and Subscriber over gRPC.
+"""google.pubsub.v1 Publisher and Subscriber, and google.iam.v1 IAMPolicy, over gRPC.
 
 Handlers take and return bytes: publish, pull and acknowledge are too hot for message objects that
 nobody needs, and everything else parses here, where a malformed request can be answered properly.
@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn, Protocol, cast
 
 import grpc
+from google.iam.v1 import iam_policy_pb2
 from google.protobuf.empty_pb2 import Empty
 from grpc_status import rpc_status
 
@@ -21,6 +22,7 @@ from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
 from fanlog.model import Subscription
 from fanlog.server.answer import frame_deliveries
+from fanlog.server.iam_api import IAM_POLICY, IamApi
 from fanlog.server.nacks import nack_of
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.wire import fields, paging, resources, types
@@ -97,7 +99,21 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
         "DeleteSnapshot": _parsed(types.DeleteSnapshotRequest, subscriber.delete_snapshot),
         "Seek": _parsed(types.SeekRequest, subscriber.seek),
     }
-    return {PUBLISHER: publisher_methods, SUBSCRIBER: subscriber_methods}
+    return {
+        PUBLISHER: publisher_methods,
+        SUBSCRIBER: subscriber_methods,
+        IAM_POLICY: _iam_methods(IamApi(broker)),
+    }
+
+
+def _iam_methods(iam: IamApi) -> dict[str, Unary]:
+    return {
+        "GetIamPolicy": _parsed(iam_policy_pb2.GetIamPolicyRequest, iam.get_policy),
+        "SetIamPolicy": _parsed(iam_policy_pb2.SetIamPolicyRequest, iam.set_policy),
+        "TestIamPermissions": _parsed(
+            iam_policy_pb2.TestIamPermissionsRequest, iam.test_permissions
+        ),
+    }
 
 
 def handlers(broker: Broker) -> list[grpc.GenericRpcHandler]:

@@ -43,7 +43,8 @@ class TestTheTable:
         }
         for module in (publisher_rest, subscriber_rest):
             for rule in official_rules(module):
-                if "IamP" not in rule[2]:
+                # There are no schemas yet that could have policies.
+                if "schemas/*}" not in rule[1]:
                     assert rule in served, rule
 
     def test_no_row_is_beyond_it(self):

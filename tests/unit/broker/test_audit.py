@@ -7,6 +7,7 @@ from pyroaring import BitMap64
 
 from fanlog.broker.audit import audit
 from fanlog.broker.hard_state import HardState
+from fanlog.core.iam import Policy
 from fanlog.core.records import (
     Activity,
     AttemptsChunk,
@@ -15,6 +16,7 @@ from fanlog.core.records import (
     CursorHead,
     FormerTopicRecord,
     LeaseHeld,
+    PolicyRecord,
     Record,
     SnapshotRecord,
     SubscriptionRecord,
@@ -76,6 +78,7 @@ SOUND: list[Record] = [
     *[CursorHead(SNAPSHOT.id, partition, 0) for partition in (EU, GONE)],
     CursorChunk(SNAPSHOT.id, EU, 0, BitMap64([2])),
     Activity(PATTERN.id, 1.0),
+    *[PolicyRecord(n, Policy(id=n, revision=1)) for n in (1, PATTERN.id, SNAPSHOT.id)],
 ]
 
 
@@ -110,6 +113,11 @@ def test_what_belongs_to_nobody_is_found(stray: Record):
     [finding] = audit(stored([*SOUND, stray]))
     assert finding.severity == "warning", "a broker can live with it"
     assert "belong to no subscription and no snapshot" in finding.text
+
+
+def test_a_policy_of_nothing_is_found():
+    [finding] = audit(stored([*SOUND, PolicyRecord(99, Policy(id=99, revision=1))]))
+    assert (finding.severity, "IAM policy of resource 99" in finding.text) == ("warning", True)
 
 
 def test_one_sentence_for_all_records_of_a_stranger():

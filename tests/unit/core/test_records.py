@@ -7,6 +7,7 @@ import json
 import pytest
 from pyroaring import BitMap64
 
+from fanlog.core.iam import Binding, Policy
 from fanlog.core.records import (
     Activity,
     AttemptsChunk,
@@ -16,6 +17,7 @@ from fanlog.core.records import (
     DamagedRecord,
     FormerTopicRecord,
     LeaseHeld,
+    PolicyRecord,
     Record,
     SnapshotRecord,
     SubscriptionRecord,
@@ -91,6 +93,12 @@ SNAPSHOT = Snapshot(
     expire_s=12.5,
 )
 
+POLICY = Policy(
+    id=1,
+    revision=2,
+    bindings=(Binding(role="roles/pubsub.viewer", members=("allUsers", "user:a@example.com")),),
+)
+
 STORED: list[Record] = [
     Counters(next_id=5, boots=BIG),
     TopicRecord(TOPIC.id, TOPIC),
@@ -99,6 +107,7 @@ STORED: list[Record] = [
     SubscriptionRecord(FULL.id, FULL),
     SubscriptionRecord(ROUTED.id, ROUTED),
     SnapshotRecord(SNAPSHOT.id, SNAPSHOT),
+    PolicyRecord(1, POLICY),
     CursorHead(3, P, 0),
     CursorHead(BIG, P, BIG, BIG + 1),
     CursorChunk(3, P, 1, BitMap64([65_536, 131_071])),
@@ -112,6 +121,7 @@ REMOVED: list[Record] = [
     FormerTopicRecord(TopicId(1), None),
     SubscriptionRecord(SubscriptionId(1), None),
     SnapshotRecord(SnapshotId(1), None),
+    PolicyRecord(1, None),
     CursorHead(3, P, None),
     CursorChunk(3, P, 1, None),
     AttemptsChunk(3, P, 9, None),
@@ -169,6 +179,33 @@ def test_cut_bytes_are_an_error_and_never_another_record(record):
         except DamagedRecord:
             continue
         assert isinstance(found, AttemptsChunk), "its entries are all of one length"
+
+
+def test_the_bytes_of_a_policy():
+    assert PolicyRecord(1, POLICY).key() == b"P" + bytes(7) + b"\x01"
+    assert PolicyRecord(1, POLICY).value() == (
+        b'\x01{"id":1,"revision":2,"bindings":[{"role":"roles/pubsub.viewer",'
+        b'"members":["allUsers","user:a@example.com"]}]}'
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"id": 2},
+        {"revision": "2"},
+        {"bindings": [{"role": "r"}]},
+        {"bindings": [{"role": 1, "members": ["m"]}]},
+        {"bindings": [{"role": "r", "members": [1]}]},
+        {"bindings": None},
+    ],
+)
+def test_policies_that_are_none(changes):
+    stored = PolicyRecord(1, POLICY).value()
+    assert stored is not None
+    fields = json.loads(stored[1:]) | changes
+    with pytest.raises(DamagedRecord):
+        decode(PolicyRecord(1, POLICY).key(), stored[:1] + json.dumps(fields).encode())
 
 
 def test_a_subscription_from_before_there_were_filters_has_none():

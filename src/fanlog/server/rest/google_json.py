@@ -84,6 +84,15 @@ BINDINGS = (
     Binding("PATCH", f"/v1/{{snapshot.name={_SNAPSHOT}}}", "Subscriber.UpdateSnapshot", "*", _MASK),
     Binding("DELETE", f"/v1/{{snapshot={_SNAPSHOT}}}", "Subscriber.DeleteSnapshot"),
     Binding("GET", "/v1/{project=projects/*}/snapshots", "Subscriber.ListSnapshots"),
+    *(
+        Binding(http, f"/v1/{{resource={resource}}}:{verb}", f"IAMPolicy.{method}", body)
+        for resource in (_TOPIC, _SUBSCRIPTION, _SNAPSHOT)
+        for http, verb, method, body in (
+            ("GET", "getIamPolicy", "GetIamPolicy", ""),
+            ("POST", "setIamPolicy", "SetIamPolicy", "*"),
+            ("POST", "testIamPermissions", "TestIamPermissions", "*"),
+        )
+    ),
 )
 
 #: Query parameters of every Google API that mean something here; the rest are refused.

@@ -11,7 +11,7 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from fanlog.server.rest.json_in import INTEGERS
-from fanlog.wire.resources import HONOURED
+from fanlog.wire import iam, resources
 
 Schema = dict[str, Any]
 
@@ -22,6 +22,7 @@ DURATION: Schema = {"type": "string", "pattern": r"^-?[0-9]{1,12}(\.[0-9]{1,9})?
 TIMESTAMP: Schema = {"type": "string", "format": "date-time"}
 LABELS: Schema = {"type": "object", "additionalProperties": STRING}
 
+_HONOURED = resources.HONOURED | iam.HONOURED
 _PREFIX = "#/components/schemas/"
 _TEXTS = {
     "google.protobuf.Duration": DURATION,
@@ -59,7 +60,7 @@ def reference(descriptor: Descriptor, *, snake_case: bool = False) -> Schema:
 
 def properties(descriptor: Descriptor, *, snake_case: bool = False) -> dict[str, Schema]:
     """The fields of a message that mean something here."""
-    honoured = HONOURED.get(descriptor.name)
+    honoured = _HONOURED.get(descriptor.name)
     return {
         field.name if snake_case else field.json_name: _field(field, snake_case)
         for field in descriptor.fields
@@ -68,12 +69,17 @@ def properties(descriptor: Descriptor, *, snake_case: bool = False) -> dict[str,
 
 
 def parameters(descriptor: Descriptor, leave_out: frozenset[str]) -> dict[str, Schema]:
-    """The fields of a request that may be query parameters."""
-    return {
-        field.json_name: _field(field, False)
-        for field in descriptor.fields
-        if field.name not in leave_out and field.message_type is None
-    }
+    """The fields of a request that may be query parameters; a dot leads into a message."""
+    found: dict[str, Schema] = {}
+    for field in descriptor.fields:
+        if field.name in leave_out:
+            continue
+        if field.message_type is None:
+            found[field.json_name] = _field(field, False)
+        elif not field.is_repeated:
+            inside = parameters(field.message_type, frozenset())
+            found |= {f"{field.json_name}.{name}": schema for name, schema in inside.items()}
+    return found
 
 
 def components(document: Any) -> dict[str, Schema]:

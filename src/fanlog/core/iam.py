@@ -1,0 +1,165 @@
+"""IAM policies: who has which role on a resource. All of it hard state, none of it enforced.
+
+A policy belongs to a resource's id, which is never used twice: a topic that is deleted and made
+again has no policy. Every change gives it the next revision, and the etag is made of both, so that
+who read a policy, changed it and sends it back learns that somebody else was faster.
+
+Roles and permissions are those that Google has for Pub/Sub. Until callers are authenticated, a
+policy is kept and shown, and every permission is granted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fanlog import limits
+from fanlog.errors import Aborted, InvalidArgument
+from fanlog.names import shown
+
+#: Basic roles, and those of Pub/Sub.
+ROLES = frozenset(
+    {
+        "roles/owner",
+        "roles/editor",
+        "roles/viewer",
+        "roles/pubsub.admin",
+        "roles/pubsub.editor",
+        "roles/pubsub.publisher",
+        "roles/pubsub.subscriber",
+        "roles/pubsub.viewer",
+        "roles/pubsub.serviceAgent",
+    }
+)
+
+_TAGS = "createTagBinding deleteTagBinding listEffectiveTags listTagBindings"
+_EVERY = "create delete get getIamPolicy list setIamPolicy"
+#: What can be done with a resource, by the collection it lives in.
+_ACTIONS = {
+    "topics": f"{_EVERY} {_TAGS} update attachSubscription detachSubscription publish updateTag",
+    "subscriptions": f"{_EVERY} {_TAGS} update consume",
+    "snapshots": f"{_EVERY} {_TAGS} update seek",
+    "schemas": f"{_EVERY} attach commit listRevisions rollback validate",
+}
+#: Permissions, by the collection of the resources that they are about.
+PERMISSIONS = {
+    collection: frozenset(f"pubsub.{collection}.{action}" for action in actions.split())
+    for collection, actions in _ACTIONS.items()
+}
+
+_EMAIL = r"[^\s@:/]+@[^\s@:/]+"
+_MEMBER = re.compile(
+    "allUsers|allAuthenticatedUsers"
+    rf"|(?:user|group):{_EMAIL}"
+    # The other form is that of accounts within Kubernetes: project.svc.id.goog[namespace/account].
+    rf"|serviceAccount:(?:{_EMAIL}|[^\s@:/\[\]]+\[[^\s@:/\[\]]+/[^\s@:/\[\]]+\])"
+    r"|domain:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?"
+    r"|principal(?:Set)?://[^\s/]+(?:/[^\s/]+)+"
+)
+_MEMBER_RULE = (
+    "a member is user:EMAIL, serviceAccount:EMAIL, group:EMAIL, domain:NAME, principal://…, "
+    "principalSet://…, allUsers or allAuthenticatedUsers"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """A role, and those who have it."""
+
+    role: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The bindings of one resource."""
+
+    #: The resource's id.
+    id: int
+    #: How often it was set; 0 for a resource that has none.
+    revision: int = 0
+    bindings: tuple[Binding, ...] = ()
+
+    @property
+    def etag(self) -> bytes:
+        return f"{self.id:x}-{self.revision:x}".encode()
+
+    def replaced(self, bindings: Iterable[Binding] | None, etag: bytes) -> Policy:
+        """The policy with other bindings; None leaves them. An empty etag overwrites whatever is.
+
+        Raises:
+            Aborted: The etag is that of another revision.
+            InvalidArgument: Names what is wrong with the bindings.
+        """
+        checked = self.bindings if bindings is None else checked_bindings(list(bindings))
+        if etag and etag != self.etag:
+            raise Aborted(
+                "policy.etag: the policy was changed since it was read; read it again, and repeat "
+                "the change"
+            )
+        return Policy(id=self.id, revision=self.revision + 1, bindings=checked)
+
+
+def checked_bindings(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
+    """Check bindings; give one for each role, and each member once, in order.
+
+    Raises:
+        InvalidArgument: An unknown role, no member or something else than a member, or too much.
+    """
+    _check_sizes(bindings)
+    members: dict[str, set[str]] = {}
+    for index, binding in enumerate(bindings):
+        where = f"policy.bindings[{index}]"
+        if binding.role not in ROLES:
+            raise InvalidArgument(
+                f"{where}.role: {shown(binding.role)} is not a known role; there are "
+                f"{', '.join(sorted(ROLES))}"
+            )
+        if not binding.members:
+            raise InvalidArgument(
+                f"{where}.members: empty; leave the binding of {binding.role} out instead"
+            )
+        for place, member in enumerate(binding.members):
+            if not (member.isprintable() and _MEMBER.fullmatch(member)):
+                raise InvalidArgument(f"{where}.members[{place}]: {shown(member)}; {_MEMBER_RULE}")
+        members.setdefault(binding.role, set()).update(binding.members)
+    return tuple(Binding(role=role, members=tuple(sorted(members[role]))) for role in members)
+
+
+def checked_permissions(collection: str, permissions: Sequence[str]) -> list[str]:
+    """Check permissions that somebody asks for on a resource; give each once.
+
+    Raises:
+        InvalidArgument: One is not of Pub/Sub, or of another kind of resource.
+    """
+    if len(permissions) > limits.IAM_PERMISSIONS_MAX:
+        raise InvalidArgument(
+            f"permissions: {len(permissions)} of them; at most {limits.IAM_PERMISSIONS_MAX} are "
+            "allowed in a request"
+        )
+    for index, permission in enumerate(permissions):
+        if permission not in PERMISSIONS[collection]:
+            known = ", ".join(sorted(PERMISSIONS[collection]))
+            raise InvalidArgument(
+                f"permissions[{index}]: {shown(permission)} is not a permission of {collection}; "
+                f"there are {known}"
+            )
+    return list(dict.fromkeys(permissions))
+
+
+def _check_sizes(bindings: Sequence[Binding]) -> None:
+    members = [member for binding in bindings for member in binding.members]
+    groups = sum(member.startswith("group:") for member in members)
+    size = sum(len(binding.role.encode()) for binding in bindings)
+    size += sum(len(member.encode()) for member in members)
+    for what, count, most in (
+        ("bindings", len(bindings), limits.IAM_BINDINGS_MAX),
+        ("members", len(members), limits.IAM_MEMBERS_MAX),
+        ("groups", groups, limits.IAM_GROUPS_MAX),
+        ("bytes of roles and members", size, limits.IAM_POLICY_BYTES_MAX),
+    ):
+        if count > most:
+            raise InvalidArgument(
+                f"policy.bindings: {count} {what}; at most {most} are allowed in a policy"
+            )
