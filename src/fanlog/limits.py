@@ -130,7 +130,7 @@ DISK_RESERVE_BYTES = 256 * 1024 * 1024
 #: its batches are small.
 VERIFY_BYTES_MAX = 4 * 1024 * 1024 * 1024
 #: Bytes read from the log for one answer at most, and the size of the shared read cache.
-READ_BYTES_MAX = 4 * 1024 * 1024
+READ_BYTES_MAX = 8 * 1024 * 1024
 READ_CACHE_BYTES_MAX = 16 * 1024 * 1024
 
 # Ordering.

@@ -256,15 +256,20 @@ class Feed:
             wanted -= await self._route(share, end)
 
     async def _read(self, share: Share, ranges: Sequence[Range], max_bytes: int) -> list[Batch]:
-        """Batches that cover the front of `ranges`; at least the first offset is in them."""
+        """Batches that cover the front of `ranges`; at least the first offset is in them.
+
+        Up to `max_bytes` of what is wanted; few messages of many batches make that much more.
+        """
         batches: list[Batch] = []
-        size_bytes, covered = 0, -1
-        max_bytes = min(max_bytes, limits.READ_BYTES_MAX)
+        size_bytes, wanted_bytes, covered = 0, 0, -1
+        most_bytes = limits.READ_BYTES_MAX
         for start, stop in ranges:
             position = max(start, covered)
-            while position < stop and size_bytes <= max_bytes:
+            while position < stop and wanted_bytes <= max_bytes and size_bytes <= most_bytes:
                 # A short range is in one batch, mostly: what lies behind it may not be wanted.
-                most = 1 if stop - position < SHORT_RANGE else max(1, max_bytes - size_bytes)
+                is_short = stop - position < SHORT_RANGE
+                most = min(max_bytes - wanted_bytes, most_bytes - size_bytes)
+                most = 1 if is_short else max(1, most)
                 found = await self._log.read(share.partition, position, max_bytes=most)
                 if not found:
                     break
@@ -276,11 +281,19 @@ class Feed:
                     else:
                         batches.append(item)
                         size_bytes += len(item.content)
+                        wanted_bytes += _bytes_between(item, position, stop)
                         covered = item.end_offset
-                position = covered
-            if size_bytes > max_bytes:
+                    position = covered
+            if wanted_bytes > max_bytes or size_bytes > most_bytes:
                 break
         return batches
+
+
+def _bytes_between(batch: Batch, start: Offset, stop: Offset) -> int:
+    """Bytes of a batch's messages from one offset to before another."""
+    first = max(0, start - batch.base_offset)
+    last = min(stop - batch.base_offset, batch.count)
+    return batch.starts[last] - batch.starts[first] if last > first else 0
 
 
 def _count(ranges: Sequence[Range]) -> int:
