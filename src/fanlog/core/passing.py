@@ -41,7 +41,8 @@ class Passing:
         if end > self.routed_to:
             # After a restart much of it is in the cursor already, and counts there.
             for first, last in self._cursor.unacked_ranges(self.routed_to, end):
-                self.offsets |= BitMap64(range(first, last)) - matching
+                self.offsets.add_range(first, last)
+            self.offsets -= matching
             self.routed_to = end
 
     def taken(self) -> BitMap64:
