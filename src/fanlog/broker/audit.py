@@ -75,7 +75,9 @@ def _nameless(hard: HardState) -> Iterator[str]:
 
 def _stray_policies(hard: HardState) -> Iterator[str]:
     catalog = hard.catalog
-    known = {one.id for one in (*catalog.topics(), *catalog.subscriptions(), *catalog.snapshots())}
+    known: set[int] = {topic.id for topic in catalog.topics()}
+    known |= {subscription.id for subscription in catalog.subscriptions()}
+    known |= {snapshot.id for snapshot in catalog.snapshots()}
     for policy in catalog.policies():
         if policy.id not in known:
             yield f"the IAM policy of resource {policy.id} is of nothing that exists"
