@@ -35,17 +35,18 @@ class Gone(Exception):
 class RestCall:
     """What a verb may ask of, and say to, its caller; see `grpc_api.Call`."""
 
-    __slots__ = ("metadata", "timeout_s")
+    __slots__ = ("_asked", "metadata", "timeout_s")
 
-    def __init__(self, timeout_s: float | None) -> None:
+    def __init__(self, asked: Asked, timeout_s: float | None) -> None:
+        self._asked = asked
         self.timeout_s = timeout_s
         self.metadata: tuple[tuple[str, str], ...] = ()
 
     def time_remaining(self) -> float | None:
         return self.timeout_s
 
-    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
-        return ()
+    def invocation_metadata(self) -> list[tuple[str, str]]:
+        return self._asked.metadata
 
     def set_trailing_metadata(self, trailing_metadata: Any, /) -> None:
         self.metadata = tuple(trailing_metadata)
@@ -84,8 +85,9 @@ class RestApp:
             body=_parsed(route, headers, content),
             project=self._project,
             headers=headers,
+            metadata=_metadata(scope["headers"]),
         )
-        call = RestCall(_timeout_s(headers))
+        call = RestCall(asked, _timeout_s(headers))
         try:
             request = route.read(asked)
             work = self._verbs[asked.verb or route.method](request, call)
@@ -130,6 +132,15 @@ def failed(error: Exception) -> tuple[int, errors.Headers, bytes]:
         log.error("action=call_failed; the call ends with INTERNAL", exc_info=error)
         error = Internal("an unexpected error; the broker's log says more")
     return errors.answer(error)
+
+
+def _metadata(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
+    """What gRPC's callers say in metadata, HTTP's say in headers of the same names."""
+    return [
+        (key.decode("latin-1"), value.decode("utf-8", "replace"))
+        for key, value in headers
+        if key.startswith(b"fanlog-")
+    ]
 
 
 def _parsed(route: Route, headers: Mapping[bytes, bytes], content: bytes) -> Any:

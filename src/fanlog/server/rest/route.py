@@ -32,6 +32,8 @@ class Asked:
     headers: Mapping[bytes, bytes] = field(default_factory=dict)
     #: The verb, if it is another than the route's; for `Route.read` to say.
     verb: str | None = None
+    #: What gRPC's callers say in metadata; of these, `Route.read` may say some more.
+    metadata: list[tuple[str, str]] = field(default_factory=list)
     #: About the answer: enums as numbers, and with line breaks.
     has_integer_enums: bool = False
     is_pretty: bool = False

@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 
 from fanlog import limits, names
-from fanlog.errors import InvalidArgument, Unimplemented
+from fanlog.errors import InvalidArgument
+from fanlog.server import nacks
 from fanlog.server.rest import json_in, positions
 from fanlog.server.rest import short_shapes as shapes
 from fanlog.server.rest.publishing import publish_request
@@ -225,15 +226,24 @@ def settle(
 
 def nack(asked: Asked) -> bytes:
     body = dict(_fields(asked, shapes.NACK, "ack_ids"))
-    for name, harmless in (("requeue", True), ("delay_seconds", 0), ("reason", "")):
-        value = body.pop(name, None)
-        if value is not None and (type(value) is not type(harmless) or value != harmless):
-            raise Unimplemented(
-                f"{name}: {json_in.kind(value)} is not supported by this version; leave it unset"
-            )
+    requeue, delay_s, reason = (body.pop(n, None) for n in ("requeue", "delay_seconds", "reason"))
+    if requeue is not None:
+        _check_kind("requeue", requeue, bool)
+        asked.metadata.append((nacks.REQUEUE, "true" if requeue else "false"))
+    if delay_s is not None:
+        _check_kind("delay_seconds", delay_s, int, float)
+        asked.metadata.append((nacks.DELAY, str(delay_s)))
+    if reason is not None:
+        _check_kind("reason", reason, str)
+        asked.metadata.append((nacks.REASON, reason))
     message = types.ModifyAckDeadlineRequest(subscription=_own_name("subscriptions", asked))
     json_in.fill(message, body)
     return bytes(message.SerializeToString())
+
+
+def _check_kind(name: str, value: object, *kinds: type) -> None:
+    if type(value) not in kinds:
+        raise InvalidArgument(f"{name}: cannot be {json_in.kind(value)}")
 
 
 def seek(asked: Asked) -> bytes:

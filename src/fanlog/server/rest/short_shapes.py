@@ -69,7 +69,7 @@ PULLED = record({"received_messages": array(_RECEIVED)}, "received_messages")
 ACK_IDS = {"ack_ids": array(STRING, minItems=1)}
 NACK = ACK_IDS | {
     "requeue": BOOLEAN,
-    "delay_seconds": integer(0, limits.ACK_DEADLINE_S_MAX),
+    "delay_seconds": {"type": "number", "minimum": 0, "maximum": limits.NACK_DELAY_S_MAX},
     "reason": STRING,
 }
 MODIFY = ACK_IDS | {"ack_deadline_seconds": integer(0, limits.ACK_DEADLINE_S_MAX)}
