@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +29,10 @@ EXPECTED = {
         'routing.eu.orders: {"item": "ten tables", "amount": 4500}\n'
         'routing.us.orders: {"item": "an organ", "amount": 70000}\n'
     ),
+    "7-rest.py": "received two chairs {'region': 'eu'}\nacknowledged 1\n",
 }
+#: REST without a client library, in other languages: the folder, and the command in it.
+OTHER_LANGUAGES = {"node": ["node", "rest.mjs"], "go-rest": ["go", "run", "."]}
 
 
 def test_every_example_is_expected_to_say_something() -> None:
@@ -38,7 +42,7 @@ def test_every_example_is_expected_to_say_something() -> None:
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_example(served: Served, name: str) -> None:
     result = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)],
+        [sys.executable, str(EXAMPLES / name), f"http://{served.http}"],
         capture_output=True,
         text=True,
         timeout=3 * PATIENCE_S,
@@ -47,3 +51,20 @@ def test_example(served: Served, name: str) -> None:
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout.endswith(EXPECTED[name])
+
+
+@pytest.mark.parametrize("folder", sorted(OTHER_LANGUAGES))
+def test_rest_in_another_language(served: Served, folder: str) -> None:
+    command = OTHER_LANGUAGES[folder]
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not on this machine")
+    result = subprocess.run(
+        [*command, f"http://{served.http}"],
+        cwd=EXAMPLES / "clients" / folder,
+        capture_output=True,
+        text=True,
+        timeout=3 * PATIENCE_S,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.endswith("received two chairs eu\nacknowledged 1\n")

@@ -1,16 +1,19 @@
-"""The HTTP port: REST under `/v1`, health, readiness, metrics."""
+"""The HTTP port: REST under `/v1` and its description, health, readiness, metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import version
 
+import orjson
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
 from fanlog import names
@@ -22,9 +25,14 @@ from fanlog.server import grpc_api
 from fanlog.server.metrics_page import metrics_page
 from fanlog.server.rest import google_json, path_form, short_form
 from fanlog.server.rest.app import RestApp, failed
+from fanlog.server.rest.docs_page import docs_page
+from fanlog.server.rest.openapi import document
 from fanlog.server.rest.positions import position_verbs
 from fanlog.server.rest.route import Route as RestRoute
 from fanlog.server.rest.route import Router
+
+#: The page needs nothing but its own style.
+_DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def http_app(broker: Broker, store: Log, is_ready: Callable[[], bool], config: Config) -> Starlette:
@@ -42,11 +50,19 @@ def http_app(broker: Broker, store: Log, is_ready: Callable[[], bool], config: C
         page = await metrics_page(broker, store)
         return Response(page, media_type=CONTENT_TYPE_LATEST)
 
+    async def openapi(_: Request) -> Response:
+        return Response(_documents()[0], media_type="application/json")
+
+    async def docs(_: Request) -> Response:
+        return HTMLResponse(_documents()[1], headers={"content-security-policy": _DOCS_POLICY})
+
     return Starlette(
         routes=[
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", metrics),
+            Route("/openapi.json", openapi),
+            Route("/docs", docs),
             Mount("/v1", app=rest_app(broker, config)),
         ],
         exception_handlers={HTTPException: _refused},
@@ -62,14 +78,32 @@ def rest_app(broker: Broker, config: Config) -> RestApp:
     }
     verbs |= position_verbs(broker, verbs)
     return RestApp(
-        Router(rest_routes()), verbs, project=config.project, bytes_max=config.http_max_bytes
+        Router(route for routes in rest_routes().values() for route in routes),
+        verbs,
+        project=config.project,
+        bytes_max=config.http_max_bytes,
     )
 
 
-def rest_routes() -> list[RestRoute]:
-    """Every route under `/v1`; where two forms have the same one, the later has it."""
-    forms = (google_json.routes(), short_form.routes(), path_form.routes())
-    return list({(one.http, one.path): one for form in forms for one in form}.values())
+def rest_routes() -> dict[str, list[RestRoute]]:
+    """Every route under `/v1`, by form; where two forms have the same one, the later has it."""
+    forms = {
+        "Google's JSON API": google_json.routes(),
+        "The short form": short_form.routes(),
+        "The path form": path_form.routes(),
+    }
+    owners = {(one.http, one.path): form for form, routes in forms.items() for one in routes}
+    return {
+        form: [one for one in routes if owners[one.http, one.path] == form]
+        for form, routes in forms.items()
+    }
+
+
+@cache
+def _documents() -> tuple[bytes, str]:
+    """The OpenAPI document, for programs and for people."""
+    found = document(rest_routes(), version("fanlog"))
+    return orjson.dumps(found), docs_page(found)
 
 
 def _refused(request: Request, error: Exception) -> Response:

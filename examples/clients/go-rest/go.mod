@@ -1,0 +1,3 @@
+module example.com/orders-rest
+
+go 1.21
