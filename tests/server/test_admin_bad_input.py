@@ -8,12 +8,14 @@ from typing import Any
 
 import grpc
 import pytest
+from google.iam.v1 import iam_policy_pb2
 
 from fanlog.wire import types
 from server.conftest import PROJECT, RunningServer
 
 PUBLISHER = "google.pubsub.v1.Publisher"
 SUBSCRIBER = "google.pubsub.v1.Subscriber"
+IAM_POLICY = "google.iam.v1.IAMPolicy"
 
 METHODS: dict[str, Any] = {
     f"{PUBLISHER}/CreateTopic": types.Topic,
@@ -41,6 +43,9 @@ METHODS: dict[str, Any] = {
     f"{SUBSCRIBER}/UpdateSnapshot": types.UpdateSnapshotRequest,
     f"{SUBSCRIBER}/DeleteSnapshot": types.DeleteSnapshotRequest,
     f"{SUBSCRIBER}/Seek": types.SeekRequest,
+    f"{IAM_POLICY}/GetIamPolicy": iam_policy_pb2.GetIamPolicyRequest,
+    f"{IAM_POLICY}/SetIamPolicy": iam_policy_pb2.SetIamPolicyRequest,
+    f"{IAM_POLICY}/TestIamPermissions": iam_policy_pb2.TestIamPermissionsRequest,
 }
 #: A caller's fault, all of them; never UNKNOWN or INTERNAL, which are ours.
 FAULTS = {
@@ -50,6 +55,7 @@ FAULTS = {
     grpc.StatusCode.OUT_OF_RANGE,
     grpc.StatusCode.FAILED_PRECONDITION,
     grpc.StatusCode.ALREADY_EXISTS,
+    grpc.StatusCode.ABORTED,
 }
 
 
@@ -155,6 +161,7 @@ def filled(message: Any, topic: str, subscription: str) -> Any:
     """A request that means something, of any kind."""
     values = {
         "topic": topic,
+        "resource": topic,
         "subscription": subscription,
         "project": f"projects/{PROJECT}",
         "name": subscription,
@@ -175,7 +182,12 @@ def filled(message: Any, topic: str, subscription: str) -> Any:
     if hasattr(message, "ack_ids"):
         message.ack_ids.append("0" * 50)
     if hasattr(message, "update_mask"):
-        message.update_mask.paths.append("labels")
+        is_policy = isinstance(message, iam_policy_pb2.SetIamPolicyRequest)
+        message.update_mask.paths.append("bindings" if is_policy else "labels")
+    if isinstance(message, iam_policy_pb2.SetIamPolicyRequest):
+        message.policy.bindings.add(role="roles/viewer", members=["user:a@example.com"])
+    if isinstance(message, iam_policy_pb2.TestIamPermissionsRequest):
+        message.permissions.append("pubsub.topics.get")
     return message
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from typing import Any
 
 import google.pubsub_v1 as gapic
-import grpc
 import pytest
 from google.api_core.exceptions import (
     Aborted,
@@ -19,7 +17,7 @@ from google.api_core.exceptions import (
     ServiceUnavailable,
 )
 from google.auth.credentials import AnonymousCredentials
-from google.iam.v1 import iam_policy_pb2, options_pb2, policy_pb2
+from google.iam.v1 import options_pb2, policy_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.type import expr_pb2
 
@@ -247,14 +245,6 @@ class TestRequests:
     def test_a_policy_is_required(self, server):
         with pytest.raises(BadRequest, match="policy: required"):
             server.publisher.set_iam_policy(request={"resource": server.topic()})
-
-    def test_fields_nobody_knows(self, server):
-        request = iam_policy_pb2.GetIamPolicyRequest(resource=server.topic())
-        with closing(server.channel()) as channel:
-            call = channel.unary_unary("/google.iam.v1.IAMPolicy/GetIamPolicy")
-            with pytest.raises(grpc.RpcError) as refused:
-                call(request.SerializeToString() + b"\x98\x06\x01")
-            assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
     def test_of_many_who_read_the_same_one_writes(self, server):
         iam, topic = Iam(server.publisher), server.topic()

@@ -266,3 +266,16 @@ def test_a_hint_below_the_first_segment() -> None:
 )
 def test_no_hint(pattern: str, topics: list[str]) -> None:
     assert names.undotted_hint(pattern, topics) is None
+
+
+@pytest.mark.parametrize("collection", ["topics", "subscriptions", "snapshots"])
+def test_a_resource_of_any_kind(collection):
+    name = f"projects/p/{collection}/orders"
+    found = names.parse_resource(name)
+    assert (str(found), found.collection) == (name, collection)
+
+
+@pytest.mark.parametrize("name", ["", "orders", "projects/p/queues/orders", "projects/p/topics/o"])
+def test_a_resource_that_is_none(name):
+    with pytest.raises(InvalidArgument, match="policy_of"):
+        names.parse_resource(name, field="policy_of")
