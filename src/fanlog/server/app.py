@@ -58,6 +58,8 @@ GRPC_OPTIONS = (
 
 #: How long a stop waits for HTTP requests, in seconds; gRPC calls have had their time before.
 HTTP_DRAIN_S = 1
+#: How long an idle HTTP connection is kept: longer than clients' pools keep theirs, in seconds.
+HTTP_KEEP_ALIVE_S = 75
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,7 @@ async def _serving(
             access_log=False,
             server_header=False,
             lifespan="off",
+            timeout_keep_alive=HTTP_KEEP_ALIVE_S,
             timeout_graceful_shutdown=HTTP_DRAIN_S,
         )
     )

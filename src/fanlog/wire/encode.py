@@ -42,10 +42,17 @@ def field(tag: bytes, value: bytes) -> bytes:
 
 def attributes_fields(attributes: Mapping[str, str]) -> bytes:
     """Encode PubsubMessage's map `attributes`, both halves of each entry written out."""
-    return b"".join(
-        field(TAG_ATTRIBUTES, field(b"\x0a", key.encode()) + field(b"\x12", value.encode()))
-        for key, value in attributes.items()
-    )
+    entries: list[bytes] = []
+    for name, text in attributes.items():
+        key, value = name.encode(), text.encode()
+        size = len(key) + len(value) + 4
+        if size < 0x80:
+            # All three lengths are one byte each.
+            entry = b"\x12%c\x0a%c%b\x12%c%b" % (size, len(key), key, len(value), value)
+        else:
+            entry = field(TAG_ATTRIBUTES, field(b"\x0a", key) + field(b"\x12", value))
+        entries.append(entry)
+    return b"".join(entries)
 
 
 def message_field(data: bytes, attributes: Mapping[str, str], ordering_key: str) -> bytes:
