@@ -24,8 +24,8 @@ log = logging.getLogger("fanlog.rest")
 
 _JSON = (b"content-type", b"application/json")
 _PARAMETERS_MAX = 100
-#: A larger body is read in a thread: 10 MB of base64 take a tenth of a second.
-_LARGE_BYTES = 1024 * 1024
+#: A larger body is read in a thread: 10 MB of base64 take a tenth of a second, this a fiftieth.
+_LARGE_BYTES = 2 * 1024 * 1024
 #: A caller's own patience in seconds, as Google's clients say it.
 _TIMEOUT_HEADER = b"x-server-timeout"
 
