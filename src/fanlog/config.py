@@ -31,6 +31,9 @@ PROJECT_DEFAULT = "fanlog"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Everything `serve` needs to know. Raises ConfigError when the settings contradict."""
@@ -55,6 +58,10 @@ class Config:
     resources: Path | None = None
     #: Publishing stops when the disk has less than this left.
     disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES
+    #: Networks that push may reach although they are private, local or reserved.
+    push_allow: tuple[Network, ...] = ()
+    #: Issuer of OIDC tokens, where receivers find the keys; empty for the HTTP port's own address.
+    push_issuer: str = ""
     #: How long SIGTERM waits for open work, in seconds.
     drain_s: float = limits.DRAIN_S
     #: One of LOG_LEVELS.
@@ -225,6 +232,22 @@ def _seconds(value: object) -> float:
     return float(value)
 
 
+def _networks(value: object) -> tuple[Network, ...]:
+    texts = value.replace(",", " ").split() if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple):
+        raise ValueError("must be networks, such as 127.0.0.0/8")
+    try:
+        return tuple(ipaddress.ip_network(str(text)) for text in texts)
+    except ValueError as error:
+        raise ValueError("must be networks, such as 127.0.0.0/8") from error
+
+
+def _issuer(value: object) -> str:
+    if not isinstance(value, str) or not value.startswith(("https://", "http://")):
+        raise ValueError("must be an http or https address")
+    return value.rstrip("/")
+
+
 def _level(value: object) -> str:
     if value not in LOG_LEVELS:
         raise ValueError(f"must be one of {', '.join(LOG_LEVELS)}")
@@ -247,6 +270,8 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
     "project": _project,
     "resources": _path,
     "disk_reserve_bytes": _size_bytes,
+    "push_allow": _networks,
+    "push_issuer": _issuer,
     "drain_s": _seconds,
     "log_level": _level,
 }

@@ -54,7 +54,10 @@ def parse_web(url: str) -> WebEndpoint:
 
     Raises:
         InvalidArgument: Not such an address, or one that says more than where to send.
+        Unimplemented: A kind that this version does not push to.
     """
+    if url.startswith("grpc:"):
+        raise Unimplemented(f"{FIELD}: grpc:// endpoints are not supported by this version")
     shown = names.shown(url)
     if len(url) > limits.PUSH_ENDPOINT_LENGTH_MAX:
         raise InvalidArgument(
@@ -126,8 +129,6 @@ def check(endpoint: str, subscription: str) -> None:
         InvalidArgument: It is malformed.
         Unimplemented: A kind that this version does not push to.
     """
-    if endpoint.startswith("grpc:"):
-        raise Unimplemented(f"{FIELD}: grpc:// endpoints are not supported by this version")
     if forward_topic(endpoint, subscription) is None:
         parse_web(endpoint)
 

@@ -222,6 +222,8 @@ class SubscriptionUpdate:
         """Give the subscription as changed; raises InvalidArgument as `SubscriptionSpec` does."""
         whole = {name: value for name, value in self.changes.items() if "." not in name}
         changed = replace(subscription, **whole)
+        if "push" in whole:
+            changed = replace(changed, push_off="")
         if changed.push is not None and "push" in whole:
             # Nobody is ever shown them, so whoever sends back what was read has none to send.
             kept = subscription.push.webhook_secrets if subscription.push is not None else ()

@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -451,7 +452,11 @@ def loop_thread() -> Iterator[LoopThread]:
 
 def _config(engine: str, data_dir: Path) -> Config:
     choice: dict[str, Any] = {"memory": True} if engine == "memory" else {"data_dir": data_dir}
-    return Config(port=0, http_port=0, drain_s=2.0, disk_reserve_bytes=0, **choice)
+    # Endpoints of tests are on this machine, which push may otherwise not reach.
+    allow = (ip_network("127.0.0.0/8"),)
+    return Config(
+        port=0, http_port=0, drain_s=2.0, disk_reserve_bytes=0, push_allow=allow, **choice
+    )
 
 
 @pytest.fixture(scope="module", params=["memory", "embedded"])

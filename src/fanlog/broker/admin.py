@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from fanlog import limits, names
-from fanlog.broker import snapshots
+from fanlog.broker import pushes, snapshots
 from fanlog.broker.clock import Clock
 from fanlog.core.records import Activity, Record
 from fanlog.core.share import Share
@@ -129,6 +129,8 @@ class Admin:
             AlreadyExists: One of that name exists.
             TopicNotFound: Its topic or its dead letter topic does not exist.
         """
+        if spec.push is not None:
+            await self._broker.pushes.check(spec.push)
         # Asked before anything is decided: the answer must not change in between.
         starts = {
             partition: await self._start_offset(partition, spec.start)
@@ -166,6 +168,8 @@ class Admin:
         return names.undotted_hint(name.id, [topic[len(prefix) :] for topic in topics])
 
     async def update_subscription(self, update: SubscriptionUpdate) -> Subscription:
+        if update.changes.get("push") is not None:
+            await self._broker.pushes.check(update.changes["push"])
         before = self._broker.hard.catalog.subscription(update.name)
         if len(before.filter_changes) >= limits.FILTER_CHANGES_MAX and not before.detached:
             # Perhaps no sweep has come by since they were of use.
@@ -176,8 +180,14 @@ class Admin:
         changed = self._with_filter_change(before, update.applied_to(before))
         if changed.dead_letter is not None and changed.dead_letter != before.dead_letter:
             self._check_dead_letter_topic(changed.dead_letter.dead_letter_topic)
-        await self._put(changed, [])
+        committed = self.put(changed, [])
+        pushes.switched(self._broker, before, changed)
+        await committed
         return changed
+
+    def turn_push_off(self, subscription: Subscription, why: str) -> asyncio.Future[None]:
+        """Push nothing any more until the push config is set anew; the backlog stays."""
+        return self.put(replace(subscription, push_off=why), [])
 
     async def forget_filters(self, subscription_id: SubscriptionId) -> None:
         """Let go of earlier filters that no message is left to be judged by."""
@@ -193,7 +203,7 @@ class Admin:
             return
         kept = tuple(c for c in subscription.filter_changes if c.before_sequence > oldest)
         if kept != subscription.filter_changes:
-            await self._put(replace(subscription, filter_changes=kept), [])
+            await self.put(replace(subscription, filter_changes=kept), [])
 
     async def delete_subscription(self, name: str) -> None:
         subscription = self._broker.hard.catalog.subscription(name)
@@ -399,9 +409,9 @@ class Admin:
 
     async def _moved(self, subscription: Subscription, records: list[Record]) -> None:
         """Commit a jump; from now on the present filter judges, also what was before it."""
-        await self._put(replace(self._broker.present(subscription), filter_changes=()), records)
+        await self.put(replace(self._broker.present(subscription), filter_changes=()), records)
 
-    def _put(self, changed: Subscription, records: list[Record]) -> asyncio.Future[None]:
+    def put(self, changed: Subscription, records: list[Record]) -> asyncio.Future[None]:
         """Commit other settings, and records that go with them."""
         hard = self._broker.hard
         if changed != hard.catalog.subscription_by_id(changed.id):
@@ -573,6 +583,7 @@ class Admin:
             share.start()
         self._broker.patterns.add(subscription)
         self._broker.router.changed(subscription)
+        self._broker.pushes.changed(subscription)
         return subscription, records
 
 

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fanlog import limits
-from fanlog.broker import settling
+from fanlog.broker import pushes, settling
 from fanlog.broker.admin import Admin
 from fanlog.broker.clock import Clock
 from fanlog.broker.committer import Committer
@@ -113,6 +113,7 @@ class Broker:
             started_s=clock.now(),
         )
         self.admin = Admin(self, store, clock)
+        self.pushes: pushes.Pushes = pushes.NoPushes()
         self.iam = Iam(self)
         self._sweeper: asyncio.Task[None] | None = None
         self._draining: Unavailable | None = None
@@ -206,8 +207,9 @@ class Broker:
 
         Raises:
             SubscriptionNotFound: There is no such subscription, or it was deleted meanwhile.
-            FailedPrecondition: The subscription is detached.
+            FailedPrecondition: The subscription is detached, or pushes.
         """
+        pushes.check_pull(self.hard.catalog, name)
         subscription, feed = self.attach(name)
         deadline_s = self._clock.now() + wait_s
         timer = None
@@ -404,6 +406,7 @@ class Broker:
         """A subscription has other settings, or another position, as soon as that is committed."""
         self.router.changed(subscription)
         self._feeds.moved(subscription, committed)
+        self.pushes.changed(subscription)
 
     def close_feed(self, subscription: Subscription, error: FanlogError) -> None:
         """Send all consumers of a subscription away."""
@@ -560,6 +563,7 @@ class Broker:
         self._dead_letters.clear()
         self.router.clear()
         self._load()
+        self.pushes.reloaded()
 
     async def _sweep_for_ever(self) -> None:
         while True:

@@ -43,6 +43,13 @@ def serve(
     project: Annotated[
         str | None, typer.Option(help="Project of short names; fanlog when not given.")
     ] = None,
+    push_allow: Annotated[
+        list[str] | None,
+        typer.Option(help="Network that push may reach although it is private; may be repeated."),
+    ] = None,
+    push_issuer: Annotated[
+        str | None, typer.Option(help="Issuer of OIDC tokens; the HTTP port's own when not given.")
+    ] = None,
     drain_s: Annotated[
         float | None, typer.Option(help="Seconds that SIGTERM waits for open work.")
     ] = None,
@@ -71,6 +78,8 @@ def serve(
             "insecure": insecure,
             "resources": resources,
             "project": project,
+            "push_allow": push_allow or None,
+            "push_issuer": push_issuer,
             "drain_s": drain_s,
             "disk_reserve_bytes": disk_reserve_bytes,
             "log_level": log_level,

@@ -219,6 +219,7 @@ class Catalog:
             retry=spec.retry,
             created_s=now,
             filter=spec.filter,
+            push=spec.push,
         )
         return subscription, [self._used_ids(1), *self.put_subscription(subscription)]
 

@@ -32,12 +32,16 @@ from fanlog.errors import FanlogError, Unavailable
 from fanlog.log.api import Log
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.memory import MemoryLog
+from fanlog.push import Guard
 from fanlog.server import grpc_api
 from fanlog.server.allocator import keep_freed_memory
 from fanlog.server.descriptors import service_descriptors
+from fanlog.server.files import push_connections, raise_file_limit
 from fanlog.server.health import Health
 from fanlog.server.http_api import HttpServer, http_app
 from fanlog.server.iam_api import IAM_POLICY
+from fanlog.server.push.senders import Senders
+from fanlog.server.push.tokens import Tokens
 from fanlog.server.resources import Resources, ensure_resources, read_resources
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
@@ -111,6 +115,10 @@ async def _serving(
         jitter=random.random,
         disk_reserve_bytes=0 if config.memory else config.disk_reserve_bytes,
     )
+    tokens = Tokens(None if config.memory else config.data_dir, clock)
+    guard = Guard(config.push_allow)
+    senders = Senders(broker, clock, guard, tokens, connections=push_connections())
+    broker.pushes = senders
     await broker.start()
     is_ready = asyncio.Event()
     grpc_server = grpc.aio.server(options=GRPC_OPTIONS)
@@ -118,7 +126,7 @@ async def _serving(
     _add_services(grpc_server, broker, health)
     http_server = HttpServer(
         uvicorn.Config(
-            http_app(broker, store, is_ready.is_set, config),
+            http_app(broker, store, is_ready.is_set, config, senders),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -138,16 +146,19 @@ async def _serving(
             await _started(http_server, http_task)
             health.serving()
             is_ready.set()
+            own = f"http://{_address(config.host, http_server.port)}"
+            senders.start(config.push_issuer or own)
             yield Server(broker, store, config.host, port, http_server.port)
         finally:
             is_ready.clear()
             health.drain()
             broker.drain()
-            await grpc_server.stop(config.drain_s)
+            await asyncio.gather(grpc_server.stop(config.drain_s), senders.stop(config.drain_s))
             http_server.should_exit = True
             await http_task
     finally:
         await grpc_server.stop(None)
+        await senders.stop(0)
         await broker.stop()
 
 
@@ -214,6 +225,7 @@ def serve(config: Config) -> int:
     # Uvicorn tells of its own start and stop; ours are enough.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     keep_freed_memory()
+    raise_file_limit()
     try:
         uvloop.run(_serve(config))
     except FanlogError as error:

@@ -25,8 +25,10 @@ from fanlog.server.answer import frame_deliveries
 from fanlog.server.iam_api import IAM_POLICY, IamApi
 from fanlog.server.nacks import nack_of
 from fanlog.server.streaming_pull import streaming_pull
+from fanlog.specs import SubscriptionUpdate
 from fanlog.wire import fields, paging, resources, types
 from fanlog.wire.publish import parse_publish, publish_response, publish_response_of
+from fanlog.wire.push import push_changes
 from fanlog.wire.status import all_fit, rich_status
 
 log = logging.getLogger("fanlog.grpc")
@@ -80,7 +82,7 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
     }
     subscriber_methods: dict[str, Unary] = {
         "CreateSubscription": subscriber.create_subscription,
-        "GetSubscription": _parsed(types.GetSubscriptionRequest, subscriber.get_subscription),
+        "GetSubscription": subscriber.get_subscription,
         "UpdateSubscription": _parsed(
             types.UpdateSubscriptionRequest, subscriber.update_subscription
         ),
@@ -265,9 +267,14 @@ class SubscriberApi:
             context.set_trailing_metadata(((HINT_METADATA, hint),))
         return cast(bytes, self._shown(subscription).SerializeToString())
 
-    async def get_subscription(self, request: Any) -> Any:
+    async def get_subscription(self, raw: bytes, context: Call) -> bytes:
+        request = fields.parse(types.GetSubscriptionRequest, raw)
         name = _subscription(request.subscription)
-        return resources.subscription_pb(*await self._broker.admin.get_subscription(name))
+        subscription, _ = await self._broker.admin.get_subscription(name)
+        trouble = self._broker.pushes.trouble(subscription)
+        if trouble:
+            context.set_trailing_metadata(((HINT_METADATA, trouble),))
+        return cast(bytes, self._shown(subscription).SerializeToString())
 
     async def update_subscription(self, request: Any) -> Any:
         update = resources.subscription_update(request)
@@ -279,7 +286,7 @@ class SubscriberApi:
         found = await self._broker.admin.list_subscriptions(project, page.after, page.size + 1)
         shown, token = page.cut(found, lambda pair: pair[0].name)
         return types.ListSubscriptionsResponse(
-            subscriptions=[resources.subscription_pb(*pair) for pair in shown],
+            subscriptions=[self._shown(subscription) for subscription, _ in shown],
             next_page_token=token,
         )
 
@@ -288,9 +295,9 @@ class SubscriberApi:
         return Empty()
 
     async def modify_push_config(self, request: Any) -> Any:
-        """Pull is all there is yet: an empty config changes nothing, any other is refused."""
-        fields.refuse_push(request.push_config)
-        await self._broker.admin.get_subscription(_subscription(request.subscription))
+        changes = push_changes(request.push_config)
+        name = _subscription(request.subscription)
+        await self._broker.admin.update_subscription(SubscriptionUpdate(name=name, changes=changes))
         return Empty()
 
     async def get_snapshot(self, request: Any) -> Any:
@@ -334,7 +341,8 @@ class SubscriberApi:
 
     def _shown(self, subscription: Subscription) -> Any:
         topic = self._broker.admin.topic_of(subscription)
-        return resources.subscription_pb(subscription, topic)
+        is_failing = bool(self._broker.pushes.trouble(subscription))
+        return resources.subscription_pb(subscription, topic, is_failing=is_failing)
 
 
 def _is_java(context: Call) -> bool:

@@ -23,7 +23,9 @@ from fanlog.errors import FanlogError, MethodNotAllowed, RouteNotFound
 from fanlog.log.api import Log
 from fanlog.server import grpc_api
 from fanlog.server.metrics_page import metrics_page
-from fanlog.server.rest import google_json, path_form, short_form
+from fanlog.server.push.key_pages import key_routes
+from fanlog.server.push.senders import Senders
+from fanlog.server.rest import events, google_json, path_form, short_form
 from fanlog.server.rest.app import RestApp, failed
 from fanlog.server.rest.docs_page import docs_page
 from fanlog.server.rest.openapi import document
@@ -35,7 +37,9 @@ from fanlog.server.rest.route import Router
 _DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def http_app(broker: Broker, store: Log, is_ready: Callable[[], bool], config: Config) -> Starlette:
+def http_app(
+    broker: Broker, store: Log, is_ready: Callable[[], bool], config: Config, senders: Senders
+) -> Starlette:
     """The routes of the HTTP port."""
 
     async def healthz(_: Request) -> Response:
@@ -47,7 +51,7 @@ def http_app(broker: Broker, store: Log, is_ready: Callable[[], bool], config: C
         return PlainTextResponse("not ready\n", status_code=503)
 
     async def metrics(_: Request) -> Response:
-        page = await metrics_page(broker, store)
+        page = await metrics_page(broker, store, senders)
         return Response(page, media_type=CONTENT_TYPE_LATEST)
 
     async def openapi(_: Request) -> Response:
@@ -58,6 +62,7 @@ def http_app(broker: Broker, store: Log, is_ready: Callable[[], bool], config: C
 
     return Starlette(
         routes=[
+            *key_routes(senders.tokens),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", metrics),
@@ -91,6 +96,7 @@ def rest_routes() -> dict[str, list[RestRoute]]:
         "Google's JSON API": google_json.routes(),
         "The short form": short_form.routes(),
         "The path form": path_form.routes(),
+        "CloudEvents": events.routes(),
     }
     owners = {(one.http, one.path): form for form, routes in forms.items() for one in routes}
     return {

@@ -18,6 +18,8 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from fanlog.broker.broker import Broker
 from fanlog.broker.metrics import Histogram, SubscriptionMetrics
 from fanlog.log.api import Log
+from fanlog.server.push.metrics import push_families
+from fanlog.server.push.senders import Senders
 
 #: Subscriptions looked at before the loop may do something else.
 STEP = 200
@@ -38,10 +40,14 @@ _COUNTERS = (
 )
 
 
-async def metrics_page(broker: Broker, store: Log) -> bytes:
+async def metrics_page(broker: Broker, store: Log, senders: Senders) -> bytes:
     """All metrics, as they are now."""
     registry = CollectorRegistry(auto_describe=False)
-    families = [*_broker_families(broker, store), *await _subscription_families(broker)]
+    families = [
+        *_broker_families(broker, store),
+        *await _subscription_families(broker),
+        *push_families(senders),
+    ]
     registry.register(_Families(families))
     # Ten thousand subscriptions make megabytes of text: not on the loop.
     return await asyncio.to_thread(generate_latest, registry)

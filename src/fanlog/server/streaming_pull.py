@@ -15,6 +15,7 @@ from typing import Any
 import grpc
 
 from fanlog import limits, names, specs
+from fanlog.broker import pushes
 from fanlog.broker.broker import Broker
 from fanlog.broker.settling import INVALID_ACK_ID, UNORDERED_ACK_ID
 from fanlog.core.flow import Credit
@@ -59,6 +60,7 @@ class _Stream:
         self._credit = Credit(
             max(0, first.max_outstanding_messages), max(0, first.max_outstanding_bytes)
         )
+        pushes.check_pull(broker.hard.catalog, self._name)
         self._subscription, self._feed = broker.attach(self._name)
         self._settling: set[asyncio.Task[None]] = set()
         self._write_lock = asyncio.Lock()

@@ -26,7 +26,6 @@ _TIMESTAMP_S_MAX = 253_402_300_799
 
 #: Comes with a later version of Fanlog.
 _LATER = {
-    "push_config": "push delivery is",
     "message_transforms": "message transforms are",
     "bigquery_config": "export to BigQuery is",
     "cloud_storage_config": "export to Cloud Storage is",
@@ -109,16 +108,6 @@ def unsupported(path: str) -> Unimplemented:
     return Unimplemented(f"{path}: not supported by this version; leave it unset")
 
 
-def refuse_push(push_config: Message) -> None:
-    """Accept the empty PushConfig, which means pull, and refuse any other.
-
-    Raises:
-        Unimplemented: Names the field that is set.
-    """
-    for descriptor, _ in push_config.ListFields():
-        raise unsupported(f"push_config.{descriptor.name}")
-
-
 def mask_paths(
     mask: Any, updatable: Collection[str], immutable: Mapping[str, str], resource: Message
 ) -> list[str]:
@@ -153,6 +142,10 @@ def _not_updatable(
     if name == "labels" and inside:
         return InvalidArgument(
             f"update_mask: {names.shown(path)} names a single label; labels are updated as a whole"
+        )
+    if name == "push_config" and inside:
+        return InvalidArgument(
+            f"update_mask: {names.shown(path)} names a part; push_config is updated as a whole"
         )
     descriptor = resource.DESCRIPTOR
     if name in _LATER or (name in descriptor.fields_by_name and name not in updatable):

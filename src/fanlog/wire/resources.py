@@ -24,12 +24,12 @@ from fanlog.wire import types
 from fanlog.wire.fields import (
     duration,
     mask_paths,
-    refuse_push,
     refuse_unsupported,
     seconds_of,
     time_ns_of,
     timestamp,
 )
+from fanlog.wire.push import push_changes, push_config, push_config_pb
 
 _FIXED = "cannot be changed after creation"
 _OUTPUT_ONLY = "is set by the service and cannot be changed"
@@ -135,7 +135,6 @@ def subscription_spec(subscription: Any) -> SubscriptionSpec:
             "or call DetachSubscription afterwards"
         )
     refuse_unsupported(subscription, _SUBSCRIPTION_HONOURED | _SUBSCRIPTION_OUTPUT_ONLY)
-    refuse_push(subscription.push_config)
     return SubscriptionSpec(
         name=subscription.name,
         topic=subscription.topic,
@@ -149,6 +148,7 @@ def subscription_spec(subscription: Any) -> SubscriptionSpec:
         dead_letter=_dead_letter(subscription, labels=subscription.labels),
         retry=_retry(subscription),
         filter=subscription.filter,
+        push=push_config(subscription.push_config),
     )
 
 
@@ -168,12 +168,19 @@ def subscription_update(request: Any) -> SubscriptionUpdate:
     return SubscriptionUpdate(name=subscription.name, changes=changes)
 
 
-def subscription_pb(subscription: Subscription, topic: Topic | None) -> Any:
-    """Make the Subscription that answers show; `topic` is None once it was deleted."""
+def subscription_pb(
+    subscription: Subscription, topic: Topic | None, *, is_failing: bool = False
+) -> Any:
+    """Make the Subscription that answers show; `topic` is None once it was deleted.
+
+    `is_failing` says that its endpoint does not take messages just now.
+    """
+    is_failing = is_failing or bool(subscription.push_off)
+    states = types.Subscription.State
     message = types.Subscription(
         name=subscription.name,
         topic=subscription.topic_shown,
-        push_config=types.PushConfig(),
+        push_config=push_config_pb(subscription.push),
         ack_deadline_seconds=subscription.ack_deadline_s,
         retain_acked_messages=subscription.retain_acked,
         message_retention_duration=duration(subscription.message_retention_s),
@@ -183,7 +190,7 @@ def subscription_pb(subscription: Subscription, topic: Topic | None) -> Any:
         detached=subscription.detached,
         filter=subscription.filter,
         enable_exactly_once_delivery=subscription.enable_exactly_once,
-        state=types.Subscription.State.ACTIVE,
+        state=states.RESOURCE_ERROR if is_failing else states.ACTIVE,
     )
     if subscription.expiration_ttl_s is not None:
         message.expiration_policy.ttl.CopyFrom(duration(subscription.expiration_ttl_s))
@@ -333,5 +340,4 @@ def _subscription_change(path: str, subscription: Any) -> dict[str, Any]:
             return {"enable_exactly_once": subscription.enable_exactly_once_delivery}
         case _:
             assert path == "push_config"
-            refuse_push(subscription.push_config)
-            return {}
+            return push_changes(subscription.push_config)

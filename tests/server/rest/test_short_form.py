@@ -178,14 +178,17 @@ class TestSubscriptions:
         body.pop(missing)
         assert call.refused(400, "POST", "/v1/subscriptions", body).startswith(f"{missing}:")
 
-    def test_push_is_refused_by_name(self, call, topic):
+    def test_push(self, call, topic):
         body = {
             "name": unique("short-sub"),
             "topic": topic,
             "mode": "push",
-            "delivery_url": "https://example.com/hook",
+            "delivery_url": "http://127.0.0.1:1/hook",
         }
-        assert call.refused(501, "POST", "/v1/subscriptions", body).startswith("delivery_url")
+        made = call("POST", "/v1/subscriptions", body).json()
+        assert (made["mode"], made["delivery_url"]) == ("push", body["delivery_url"])
+        body |= {"name": unique("short-sub"), "delivery_url": "http://10.0.0.1/hook"}
+        assert call.refused(400, "POST", "/v1/subscriptions", body).startswith("delivery_url")
 
     def test_errors_call_fields_what_they_are_called_here(self, call, topic):
         dead = unique("short")

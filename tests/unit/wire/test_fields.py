@@ -14,7 +14,6 @@ from fanlog.wire.encode import field
 from fanlog.wire.fields import (
     duration,
     parse,
-    refuse_push,
     seconds_of,
     time_ns_of,
     timestamp,
@@ -60,12 +59,6 @@ def test_a_field_of_a_later_api() -> None:
     assert unsupported("brand_new").message == (
         "brand_new: not supported by this version; leave it unset"
     )
-
-
-def test_push() -> None:
-    refuse_push(types.PushConfig())
-    with pytest.raises(Unimplemented, match=r"^push_config.push_endpoint: push delivery is not"):
-        refuse_push(types.PushConfig(push_endpoint="http://x"))
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.1, 600.0, 600.25, 2_678_400.0])

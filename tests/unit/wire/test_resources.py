@@ -359,16 +359,54 @@ def test_a_subscription_of_a_deleted_topic() -> None:
             'filter: expected a value after "=" at column 15, found the end',
         ),
         (
-            {"push_config": {"push_endpoint": "http://x"}},
+            {"push_config": {"push_endpoint": "ftp://x"}},
+            InvalidArgument,
+            "push_config.push_endpoint: 'ftp://x' is not an http or https address",
+        ),
+        (
+            {"push_config": {"push_endpoint": "grpc://x"}},
             Unimplemented,
-            "push_config.push_endpoint: push delivery is not supported",
+            "push_config.push_endpoint: grpc:// endpoints are not supported",
         ),
         (
             {"push_config": {"attributes": {"x-goog-version": "v1"}}},
-            Unimplemented,
-            "push_config.attributes: push delivery is not supported",
+            InvalidArgument,
+            "push_config.push_endpoint: empty, and push_config says other things",
         ),
-        ({"push_config": {"no_wrapper": {}}}, Unimplemented, "push_config.no_wrapper: push"),
+        ({"push_config": {"no_wrapper": {}}}, InvalidArgument, "push_config.push_endpoint: empty"),
+        (
+            {"push_config": {"push_endpoint": "http://x", "attributes": {"a": "b"}}},
+            InvalidArgument,
+            "push_config.attributes: 'a' is not known",
+        ),
+        (
+            {
+                "push_config": {
+                    "push_endpoint": "http://x",
+                    "attributes": {"x-goog-version": "v1beta1"},
+                }
+            },
+            Unimplemented,
+            "push_config.attributes: x-goog-version 'v1beta1' is not supported",
+        ),
+        (
+            {"push_config": {"push_endpoint": "http://x", "oidc_token": {"audience": "a"}}},
+            InvalidArgument,
+            "push_config.oidc_token.service_account_email: empty",
+        ),
+        (
+            {
+                "push_config": {"push_endpoint": "http://x", "no_wrapper": {}},
+                "labels": {"fanlog-push-body": "plain"},
+            },
+            InvalidArgument,
+            "push_config.no_wrapper: the label fanlog-push-body asks for another body",
+        ),
+        (
+            {"labels": {"fanlog-push-body": "xml"}},
+            InvalidArgument,
+            "label fanlog-push-body: 'xml' is not 'wrapped', 'plain' or 'cloudevents'",
+        ),
         ({"bigquery_config": {}}, Unimplemented, "bigquery_config: export to BigQuery is not"),
         ({"cloud_storage_config": {}}, Unimplemented, "cloud_storage_config: export to Cloud"),
         ({"bigtable_config": {}}, Unimplemented, "bigtable_config: export to Bigtable is not"),

@@ -235,15 +235,15 @@ def test_a_whole_policy_goes_before_its_parts() -> None:
         ("tags", {}, Unimplemented, "tags: a setting of Google's cloud"),
         (
             "push_config",
-            {"push_config": {"push_endpoint": "http://x"}},
+            {"push_config": {"push_endpoint": "grpc://x"}},
             Unimplemented,
-            "push_config.push_endpoint: push delivery is not supported",
+            "push_config.push_endpoint: grpc:// endpoints are not supported",
         ),
         (
             "push_config.push_endpoint",
             {"push_config": {"push_endpoint": "http://x"}},
-            Unimplemented,
-            "push_config.push_endpoint: push delivery is not supported",
+            InvalidArgument,
+            "update_mask: 'push_config.push_endpoint' names a part; push_config is updated",
         ),
         (
             "dead_letter_policy.max_delivery_attempts",

@@ -1,0 +1,107 @@
+"""One HTTP client for all push subscriptions: a request goes out, an outcome comes back.
+
+Redirects are not followed, cookies and answers' bodies are not kept, no proxy is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+
+import aiohttp
+from yarl import URL
+
+from fanlog import limits
+from fanlog.broker.clock import Clock
+from fanlog.endpoints import WebEndpoint
+from fanlog.push import Outcome, of_error, of_status, of_timeout
+from fanlog.server.push.addresses import Addresses, AddressRefused
+
+#: How long an answer's body may hold up the next request on its connection.
+_DISCARD_S = 1.0
+_KEEP_ALIVE_S = 30.0
+
+
+class Client:
+    """Lives on one loop, from `start` to `close`."""
+
+    def __init__(self, addresses: Addresses, clock: Clock) -> None:
+        self._addresses = addresses
+        self._clock = clock
+        self._session: aiohttp.ClientSession | None = None
+
+    def start(self) -> None:
+        connector = aiohttp.TCPConnector(
+            resolver=self._addresses,
+            # Ours is the cache, and ours the limits.
+            use_dns_cache=False,
+            limit=0,
+            keepalive_timeout=_KEEP_ALIVE_S,
+            socket_factory=self._addresses.new_socket,
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+            skip_auto_headers=("Accept-Encoding",),
+        )
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def post(
+        self, endpoint: WebEndpoint, body: bytes, headers: Mapping[str, str], timeout_s: float
+    ) -> Outcome:
+        """Send one request; whatever happens is an outcome."""
+        try:
+            self._addresses.check_literal(endpoint)
+            try:
+                return await self._post(endpoint, body, headers, timeout_s)
+            except aiohttp.ServerDisconnectedError:
+                # Mostly a connection that the other side was closing while it lay idle.
+                return await self._post(endpoint, body, headers, timeout_s)
+        except TimeoutError:
+            return of_timeout(timeout_s)
+        except aiohttp.ClientConnectorError as error:
+            return of_error(type(_cause(error)).__name__)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return of_error(type(error).__name__)
+
+    async def _post(
+        self, endpoint: WebEndpoint, body: bytes, headers: Mapping[str, str], timeout_s: float
+    ) -> Outcome:
+        assert self._session is not None
+        async with self._session.post(
+            URL(endpoint.url, encoded=True),
+            data=body,
+            headers=headers,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=None),
+        ) as response:
+            outcome = of_status(
+                response.status, response.headers.get("Retry-After"), self._clock.wall_ns() / 1e9
+            )
+            if not response.content.at_eof():
+                await _discard(response.content)
+        return outcome
+
+
+async def _discard(content: aiohttp.StreamReader) -> None:
+    """Read a short body away, so that its connection can be used again; a long one ends it."""
+    left = limits.PUSH_ANSWER_BYTES_MAX
+    with suppress(aiohttp.ClientError, TimeoutError, OSError):
+        async with asyncio.timeout(_DISCARD_S):
+            while left > 0 and (part := await content.readany()):
+                left -= len(part)
+
+
+def _cause(error: aiohttp.ClientConnectorError) -> BaseException:
+    """A refusal of ours, where that is what lies under it."""
+    for found in (error.os_error, error.__cause__):
+        if isinstance(found, AddressRefused):
+            return found
+    return error

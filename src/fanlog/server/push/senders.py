@@ -1,0 +1,164 @@
+"""All push subscriptions of a broker: who has a sender, and when it begins and ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+
+from fanlog import endpoints, limits
+from fanlog.broker.broker import Broker
+from fanlog.broker.clock import Clock
+from fanlog.errors import InvalidArgument, Unimplemented
+from fanlog.model import PushConfig, Subscription, SubscriptionId
+from fanlog.push import Guard
+from fanlog.push.breaker import State
+from fanlog.server.push.addresses import Addresses, AddressRefused
+from fanlog.server.push.client import Client
+from fanlog.server.push.gate import Gate
+from fanlog.server.push.sender import Sender, Tools
+from fanlog.server.push.tokens import Tokens
+
+
+class Senders:
+    """What `fanlog.broker.pushes.Pushes` asks for, over HTTP. Lives on the broker's loop."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        clock: Clock,
+        guard: Guard,
+        tokens: Tokens,
+        *,
+        connections: int = limits.PUSH_CONNECTIONS_MAX,
+    ) -> None:
+        self._broker = broker
+        self._clock = clock
+        self.tokens = tokens
+        self._addresses = Addresses(guard, clock.now)
+        self._client = Client(self._addresses, clock)
+        gate = Gate(limits.PUSH_CONNECTIONS_PER_HOST_MAX, connections)
+        self._tools = Tools(broker, clock, self._client, gate, tokens)
+        self._senders: dict[SubscriptionId, Sender] = {}
+        # Ended, with requests under way.
+        self._leaving: set[Sender] = set()
+        self._is_running = False
+
+    def __iter__(self) -> Iterator[Sender]:
+        return iter(self._senders.values())
+
+    # Life.
+
+    def start(self, issuer: str) -> None:
+        """Begin to push for all subscriptions there are; `issuer` is that of their tokens."""
+        self.tokens.issuer = issuer
+        self._client.start()
+        self._is_running = True
+        self.reloaded()
+
+    async def stop(self, patience_s: float) -> None:
+        """Take no more messages, wait for answers, then let go."""
+        self._is_running = False
+        senders = [*self._senders.values(), *self._leaving]
+        for sender in senders:
+            sender.end()
+        under_way = [task for sender in senders for task in sender.under_way]
+        if under_way:
+            await asyncio.wait(under_way, timeout=patience_s)
+        for sender in senders:
+            await sender.stop()
+        self._senders.clear()
+        self._leaving.clear()
+        await self._client.close()
+        await self._addresses.close()
+
+    # For metrics.
+
+    def breaker_state(self, sender: Sender) -> State:
+        return sender.breaker.state(self._clock.now())
+
+    def turned_off(self) -> list[str]:
+        """Subscriptions whose push is off, by name."""
+        found = self._broker.hard.catalog.subscriptions()
+        return [one.name for one in found if one.push_off and one.push is not None]
+
+    # For the broker.
+
+    async def check(self, push: PushConfig) -> None:
+        if push.endpoint.startswith(endpoints.TOPIC_SCHEME):
+            raise Unimplemented(
+                f"{endpoints.FIELD}: forwarding to a topic is not supported by this version"
+            )
+        endpoint = endpoints.parse_web(push.endpoint)
+        try:
+            await self._addresses.check(endpoint)
+        except AddressRefused as error:
+            raise InvalidArgument(
+                f"{endpoints.FIELD}: {error}: it is private, local or reserved. Who runs the "
+                "service may allow its network with --push-allow"
+            ) from error
+        except OSError as error:
+            raise InvalidArgument(
+                f"{endpoints.FIELD}: the host {endpoint.host!r} does not resolve: {error.strerror}"
+            ) from error
+
+    def changed(self, subscription: Subscription) -> None:
+        if not self._is_running:
+            return
+        present = self._broker.hard.catalog.subscription_by_id(subscription.id)
+        sender = self._senders.get(subscription.id)
+        if sender is not None and sender.is_done:
+            self._let_go(subscription.id)
+            sender = None
+        if present is None or not _is_pushed(present):
+            if sender is not None:
+                self._let_go(subscription.id)
+        elif sender is not None:
+            sender.changed(present)
+        else:
+            sender = self._senders[subscription.id] = Sender(self._tools, present)
+            sender.start()
+
+    def reloaded(self) -> None:
+        for subscription_id in list(self._senders):
+            present = self._broker.hard.catalog.subscription_by_id(subscription_id)
+            if present is None or not _is_pushed(present):
+                self._let_go(subscription_id)
+        for subscription in list(self._broker.hard.catalog.subscriptions()):
+            if subscription.push is not None:
+                self.changed(subscription)
+
+    def trouble(self, subscription: Subscription) -> str:
+        if subscription.push_off:
+            return f"push is off: {subscription.push_off}; set push_config to turn it on again"
+        sender = self._senders.get(subscription.id)
+        if sender is None:
+            return ""
+        state = self.breaker_state(sender)
+        if state == "closed":
+            return ""
+        return f"push waits, its circuit breaker is {state}: {sender.last_reason}"
+
+    def _let_go(self, subscription_id: SubscriptionId) -> None:
+        sender = self._senders.pop(subscription_id)
+        sender.end()
+        if sender.under_way:
+            self._leaving.add(sender)
+            for task in sender.under_way:
+                task.add_done_callback(lambda _: self._left(sender))
+
+    def _left(self, sender: Sender) -> None:
+        if not sender.under_way:
+            with suppress(KeyError):
+                self._leaving.remove(sender)
+
+
+def _is_pushed(subscription: Subscription) -> bool:
+    """Whether a subscription's messages are to be sent over HTTP now."""
+    push = subscription.push
+    return (
+        push is not None
+        and not push.endpoint.startswith(endpoints.TOPIC_SCHEME)
+        and not subscription.push_off
+        and not subscription.detached
+    )
