@@ -36,18 +36,24 @@ RETRY_AFTER_S = 1
 Headers = list[tuple[bytes, bytes]]
 
 
-def answer(error: FanlogError) -> tuple[int, Headers, bytes]:
-    """HTTP code, headers and body of an error's answer."""
+def described(error: FanlogError) -> tuple[int, dict[str, Any]]:
+    """HTTP code and body of an error's answer."""
     status = rich_status(error)
     name = code_name(status)
     # A status that was made a milder one than the error's own is worth that one's code.
     code = error.http_status if name == error.grpc_status else HTTP_CODES[name]
+    return code, error_json(code, name, status)
+
+
+def answer(error: FanlogError) -> tuple[int, Headers, bytes]:
+    """HTTP code, headers and body of an error's answer."""
+    code, body = described(error)
     headers: Headers = []
     if code in (429, 503):
         headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", error.allowed.encode()))
-    return code, headers, orjson.dumps(error_json(code, name, status))
+    return code, headers, orjson.dumps(body)
 
 
 def error_json(code: int, name: str, status: Any) -> dict[str, Any]:

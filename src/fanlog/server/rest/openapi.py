@@ -118,7 +118,12 @@ def _operation(route: Route, path: str, variables: list[str], form: str) -> dict
     if route.takes is not None:
         found["requestBody"] = {
             "required": bool(route.takes.get("required")),
-            "content": {"application/json": {"schema": route.takes}},
+            "content": {
+                media_type: {"schema": schema}
+                for media_type, schema in (
+                    route.bodies or {"application/json": route.takes}
+                ).items()
+            },
         }
     return found
 
@@ -136,6 +141,8 @@ def _responses(route: Route) -> dict[str, Any]:
     if route.gives is not None:
         done["content"] = {"application/json": {"schema": route.gives}}
     found: dict[str, Any] = {str(route.status): done}
+    for other, meaning in route.also.items():
+        found[str(other)] = done | {"description": meaning}
     for code in _ERRORS:
         if route.takes is not None or code not in _OF_BODIES:
             found[str(code)] = {"$ref": f"#/components/responses/Error{code}"}

@@ -8,13 +8,14 @@ below it, so that there is one way through it at most.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 from fanlog import names
 from fanlog.errors import InvalidArgument, MethodNotAllowed, RouteNotFound
+from fanlog.server.grpc_api import Call, Unary
 from fanlog.server.rest.json_schema import Schema
 
 
@@ -39,6 +40,9 @@ class Asked:
     is_pretty: bool = False
 
 
+Handle = Callable[[Asked, Mapping[str, Unary], Call], Awaitable[tuple[int, Any]]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
     """An HTTP method on a path, and the verb that serves it."""
@@ -60,6 +64,12 @@ class Route:
     gives: Schema | None = None
     #: JSON Schema of the query parameters.
     parameters: Mapping[str, Schema] = field(default_factory=dict)
+    #: Answers by itself, instead of a verb, with an HTTP code and JSON values; the body is bytes.
+    handle: Handle | None = None
+    #: JSON Schema of the body by media type, where it is another than `application/json`.
+    bodies: Mapping[str, Schema] = field(default_factory=dict)
+    #: HTTP codes of the answer besides `status`, with what they mean.
+    also: Mapping[int, str] = field(default_factory=dict)
     #: Whether the verb may wait long, so that somebody has to watch whether the caller is there.
     waits: bool = False
     #: Fields that the verb calls otherwise when it complains of them, and what they are here.

@@ -1,0 +1,172 @@
+"""CloudEvents, sent by the `cloudevents` package and by hand, received by the official client."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from cloudevents.core.bindings.http import (
+    to_binary_event,
+    to_structured_event,
+)
+from cloudevents.core.v1.event import CloudEvent
+
+from fanlog.config import PROJECT_DEFAULT
+from server.conftest import unique
+
+BATCH = "application/cloudevents-batch+json"
+
+
+@pytest.fixture(scope="module")
+def engine() -> str:
+    return "memory"
+
+
+@pytest.fixture
+def place(server):
+    """An event type, which is a topic's id, and a subscription on that topic."""
+    kind = unique("com.example.order")
+    topic = f"projects/{PROJECT_DEFAULT}/topics/{kind}"
+    server.publisher.create_topic(name=topic)
+    return kind, server.subscription(topic)
+
+
+def event(kind, number=1, **attributes):
+    given = {"type": kind, "source": "/shop/7", "id": str(number)}
+    return CloudEvent(
+        attributes=given
+        | {"time": datetime(2026, 1, 31, 12, tzinfo=UTC), "specversion": "1.0"}
+        | attributes,
+        data={"amount": number},
+    )
+
+
+def sent(call, message, path="/v1/events"):
+    return call("POST", path, data=message.body, headers=message.headers)
+
+
+def as_json(kind, number=1, **fields):
+    given = {"specversion": "1.0", "type": kind, "source": "/shop/7", "id": str(number)}
+    return given | {"data": {"amount": number}} | fields
+
+
+def sent_batch(call, events):
+    return call("POST", "/v1/events", data=json.dumps(events), headers={"content-type": BATCH})
+
+
+@pytest.mark.parametrize("write", [to_binary_event, to_structured_event])
+def test_both_modes_say_the_same(call, server, place, write):
+    kind, subscription = place
+    response = sent(call, write(event(kind, datacontenttype="application/json", tenant="blue")))
+    assert response.status_code == 200, response.text
+    [received] = server.pull(subscription)
+    assert response.json() == {"message_ids": [received.message.message_id], "rejected": []}
+    attributes = dict(received.message.attributes)
+    attributes.pop("fanlog-dedup-id")
+    assert json.loads(received.message.data) == {"amount": 1}
+    assert datetime.fromisoformat(attributes.pop("ce-time")) == datetime(
+        2026, 1, 31, 12, tzinfo=UTC
+    )
+    assert attributes == {
+        "ce-specversion": "1.0",
+        "ce-type": kind,
+        "ce-source": "/shop/7",
+        "ce-id": "1",
+        "ce-tenant": "blue",
+        "content-type": "application/json",
+    }
+
+
+def test_in_a_project_by_name(call, server):
+    kind = unique("placed")
+    topic = f"projects/elsewhere/topics/{kind}"
+    server.publisher.create_topic(name=topic)
+    subscription = server.subscription(topic)
+    message = to_structured_event(event(kind))
+    assert sent(call, message, "/v1/projects/elsewhere/events").status_code == 200
+    assert len(server.pull(subscription)) == 1
+
+
+def test_source_and_id_are_unique(call, server, place):
+    kind, subscription = place
+    first = sent(call, to_structured_event(event(kind))).json()
+    assert sent(call, to_binary_event(event(kind))).json() == first
+    other = sent(call, to_structured_event(event(kind, source="/shop/8"))).json()
+    assert other != first
+    assert len(server.pull(subscription)) == 2
+
+
+def test_bytes_and_text_stay_as_they_are(call, server, place):
+    kind, subscription = place
+    events = [
+        as_json(kind, 1, data=None, data_base64="AP8="),
+        as_json(kind, 2, data="plain", datacontenttype="text/plain"),
+        as_json(kind, 3, data="a string"),
+    ]
+    assert sent_batch(call, events).status_code == 200
+    assert [one.message.data for one in server.pull(subscription)] == [
+        b"\x00\xff",
+        b"plain",
+        b'"a string"',
+    ]
+
+
+def test_a_batch_names_each_that_is_rejected(call, server, place):
+    kind, subscription = place
+    missing = unique("no-such-topic")
+    events = [
+        as_json(kind, 1),
+        as_json(missing, 2),
+        as_json(kind, 3, specversion="0.3"),
+        "not an event",
+        as_json(kind, 5),
+    ]
+    response = sent_batch(call, events)
+    assert response.status_code == 207
+    answer = response.json()
+    assert [one is None for one in answer["message_ids"]] == [False, True, True, True, False]
+    assert [
+        (one["index"], one.get("id"), one["error"]["status"]) for one in answer["rejected"]
+    ] == [
+        (1, "2", "NOT_FOUND"),
+        (2, "3", "INVALID_ARGUMENT"),
+        (3, None, "INVALID_ARGUMENT"),
+    ]
+    assert "specversion" in answer["rejected"][1]["error"]["message"]
+    assert [one.message.attributes["ce-id"] for one in server.pull(subscription)] == ["1", "5"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"id": ""}, "id"),
+        ({"source": None}, "source"),
+        ({"type": None}, "type"),
+        ({"time": "yesterday"}, "time"),
+        ({"Tenant": "blue"}, "Tenant"),
+        ({"tenant": {}}, "tenant"),
+        ({"data_base64": "AA=="}, "data_base64"),
+        ({"data": None, "data_base64": "%"}, "data_base64"),
+        ({"type": "com/example"}, "com/example"),
+    ],
+)
+def test_what_is_no_event_is_refused(call, place, fields, word):
+    kind, _ = place
+    headers = {"content-type": "application/cloudevents+json"}
+    body = json.dumps(as_json(kind) | fields)
+    assert word in call.refused(400, "POST", "/v1/events", data=body, headers=headers)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{}", b"[", b"7"])
+def test_what_is_no_batch_is_refused(call, body):
+    call.refused(400, "POST", "/v1/events", data=body, headers={"content-type": BATCH})
+
+
+def test_what_says_nothing_of_events_is_refused(call):
+    assert "ce-" in call.refused(415, "POST", "/v1/events", {"hello": "world"})
+
+
+def test_a_type_without_a_topic_is_not_found(call):
+    message = to_structured_event(event(unique("nobody")))
+    assert sent(call, message).status_code == 404
