@@ -6,6 +6,7 @@ any number of threads; crash tests and simulations ask it the same questions aft
 everything was drained:
 
 - `lost`: a publish that returned OK, and a message that never came (P1, P2).
+- `unwanted`: a message that came although the subscription's filter leaves it out (P2).
 - `altered`: a message that came with other bytes than were published (P1).
 - `came_back`: a message that came although its acknowledgement was confirmed (P5).
 - `out_of_order`: a message that came before an earlier one of its ordering key (P4).
@@ -61,6 +62,8 @@ class _Subscription:
     ack_sent: dict[str, int] = field(default_factory=dict)
     #: When the acknowledgement of a message was first confirmed.
     acked: dict[str, int] = field(default_factory=dict)
+    #: Messages that its filter leaves out.
+    left_out: set[str] = field(default_factory=set)
 
 
 class History:
@@ -113,6 +116,11 @@ class History:
             for message_id in message_ids:
                 acked.setdefault(message_id, self._now)
 
+    def left_out(self, subscription: str, message_ids: Iterable[str]) -> None:
+        """The filter of a subscription leaves messages out: they count as acknowledged."""
+        with self._lock:
+            self._subscriptions[subscription].left_out.update(message_ids)
+
     # Asking.
 
     def published_count(self, topic: str) -> int:
@@ -136,13 +144,21 @@ class History:
 
     def lost(self, topic: str, subscription: str) -> list[str]:
         """Messages that were published and never came to a subscription that was there before."""
-        came = {
-            (one.message_id, one.content) for one in self._subscriptions[subscription].delivered
-        }
+        seen = self._subscriptions[subscription]
+        came = {(one.message_id, one.content) for one in seen.delivered}
         return _first(
             f"message {message[0]} was published to {topic} and never came to {subscription}"
             for message in self._published(topic)
-            if message not in came
+            if message not in came and message[0] not in seen.left_out
+        )
+
+    def unwanted(self, subscription: str) -> list[str]:
+        """Messages that came although the filter leaves them out."""
+        seen = self._subscriptions[subscription]
+        return _first(
+            f"message {one.message_id} came to {subscription}, whose filter leaves it out"
+            for one in seen.delivered
+            if one.message_id in seen.left_out
         )
 
     def came_back(self, subscription: str) -> list[str]:
@@ -190,7 +206,9 @@ class History:
             f"message {message[0]} of {topic} was neither acknowledged on {subscription} nor came "
             f"as a dead letter to {letters}"
             for message in self._published(topic)
-            if message[0] not in sent and message not in forwarded
+            if message[0] not in sent
+            and message not in forwarded
+            and message[0] not in self._subscriptions[subscription].left_out
         )
 
     def dead_letters_doubled(self, subscription: str, letters: str) -> list[str]:
@@ -221,11 +239,14 @@ class History:
     ) -> Iterator[str]:
         known = {one.message_id for one in delivered}
         known |= {message_id for message_id, _ in self._topics[topic].published[key]}
+        known -= self._subscriptions[subscription].left_out
         ids = sorted(known, key=int)
         places = {message_id: place for place, message_id in enumerate(ids)}
         sent = self._subscriptions[subscription].ack_sent
         previous = -1
         for one in delivered:
+            if one.message_id not in places:
+                continue
             place = places[one.message_id]
             for skipped in ids[previous + 1 : place]:
                 if sent.get(skipped, one.at) >= one.at:

@@ -37,6 +37,28 @@ def test_a_published_message_that_never_came_is_lost(history):
     assert history.delivered_count("s") == 4
 
 
+def test_what_a_filter_leaves_out_is_not_missed(history):
+    publish(history, 1, 2, 3, key="k")
+    history.left_out("s", ["1", "2"])
+    deliver(history, 3)
+    assert history.lost("t", "s") == []
+    assert history.out_of_order("t", "s") == []
+    assert history.dead_letters_lost("t", "s", "letters") != []
+    history.ack_sent("s", ["3"])
+    assert history.dead_letters_lost("t", "s", "letters") == []
+
+
+def test_what_a_filter_leaves_out_must_not_come(history):
+    publish(history, 1, 2, key="k")
+    history.left_out("s", ["2"])
+    deliver(history, 1)
+    assert history.unwanted("s") == []
+    deliver(history, 2)
+    [sentence] = history.unwanted("s")
+    assert "message 2" in sentence
+    assert history.out_of_order("t", "s") == []
+
+
 def test_an_id_that_was_given_twice_is_a_message_lost(history):
     publish(history, 1)
     history.delivered("s", "1", b"something else")

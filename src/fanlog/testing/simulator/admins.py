@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from fanlog import limits
 from fanlog.errors import FanlogError
-from fanlog.model import DeadLetterPolicy, RetryPolicy
+from fanlog.model import DeadLetterPolicy, Offset, PartitionId, RetryPolicy
 from fanlog.names import snapshot_name
 from fanlog.specs import (
     LABEL_ORDERING,
@@ -24,14 +25,22 @@ from fanlog.testing.simulator import probes
 from fanlog.testing.simulator.chronicle import Op, SeekTo
 from fanlog.testing.simulator.clients import (
     DEADLINES_S,
-    PROJECT,
     letters_topic,
+    publish,
     some_subscription,
     some_topic,
     subscription,
     topic,
 )
 from fanlog.testing.simulator.life import ObservedBroker
+from fanlog.testing.simulator.meanings import (
+    LETTERS,
+    PROJECT,
+    is_matched,
+    is_pattern,
+    some_filter,
+    some_pattern,
+)
 from fanlog.testing.simulator.network import call
 from fanlog.testing.simulator.world import Lost, World
 
@@ -69,16 +78,20 @@ async def admin(world: World) -> None:
     rng, temper = world.rng, world.temper
     others = 0.1
     deeds: tuple[tuple[float, Callable[[World], Awaitable[None]]], ...] = (
-        (temper.seeks, seek_to_time),
-        (temper.seeks / 2, seek_to_snapshot),
-        (temper.seeks / 2, create_snapshot),
+        (temper.seeks, seek_some_to_time),
+        (temper.seeks / 2, seek_to_some_snapshot),
+        (temper.seeks / 2, create_some_snapshot),
+        (temper.seeks / 4, go_back),
         (temper.seeks / 8, update_snapshot),
-        (temper.seeks / 8, delete_snapshot),
+        (temper.seeks / 8, delete_some_snapshot),
         (temper.updates, update_subscription),
+        (temper.filter_changes, change_some_filter),
+        (temper.patterns * 0.1, delete_some_topic),
+        (temper.patterns * 0.2, create_topic_again),
         (temper.updates / 3, update_topic),
         (temper.deletes, delete_subscription),
         (temper.deletes / 3, detach_subscription),
-        (temper.deletes / 3, delete_topic),
+        (temper.deletes / 3, delete_some_topic),
         (temper.deletes * 2, create_anything),
         (others, look_around),
         (others, probes.probe),
@@ -101,6 +114,10 @@ async def create_topic(world: World, name: str) -> None:
     await _called(world, "create topic", name, "", lambda b: b.admin.create_topic(spec))
 
 
+async def create_topic_again(world: World) -> None:
+    await create_topic(world, some_topic(world))
+
+
 async def update_topic(world: World) -> None:
     name = some_topic(world)
     changes = {"message_retention_s": world.rng.choice((None, *RETENTIONS_S))}
@@ -108,8 +125,11 @@ async def update_topic(world: World) -> None:
     await _called(world, "update topic", name, changes, lambda b: b.admin.update_topic(update))
 
 
-async def delete_topic(world: World) -> None:
-    name = some_topic(world)
+async def delete_some_topic(world: World) -> None:
+    await delete_topic(world, some_topic(world))
+
+
+async def delete_topic(world: World, name: str) -> None:
     await _called(world, "delete topic", name, "", lambda b: b.admin.delete_topic(name))
 
 
@@ -124,9 +144,12 @@ def some_spec(world: World, name: str) -> SubscriptionSpec:
         labels[LABEL_ORDERING] = "strict"
     if world.chance(0.15):
         labels[LABEL_START] = "earliest"
+    source = some_pattern(rng) if world.chance(temper.patterns) else some_topic(world)
+    can_fail = world.chance(temper.dead_letters) and not _reads_letters(source)
     return SubscriptionSpec(
         name=name,
-        topic=some_topic(world),
+        topic=source,
+        filter=some_filter(rng) if world.chance(temper.filters) else "",
         ack_deadline_s=rng.choice(DEADLINES_S),
         retain_acked=world.chance(0.3),
         message_retention_s=_retention_s(world),
@@ -134,9 +157,14 @@ def some_spec(world: World, name: str) -> SubscriptionSpec:
         enable_message_ordering=is_ordered,
         enable_exactly_once=world.chance(temper.exactly_once),
         expiration_ttl_s=rng.choice((None, limits.DAY_S * 8, limits.DAY_S * 31)),
-        dead_letter=_dead_letter(world) if world.chance(temper.dead_letters) else None,
+        dead_letter=_dead_letter(world) if can_fail else None,
         retry=_retry(world) if world.chance(temper.retries) else None,
     )
+
+
+def _reads_letters(source: str) -> bool:
+    """Whether a pattern matches the topics of dead letters: its own would come back to it."""
+    return is_pattern(source) and any(is_matched(source, letters) for letters in LETTERS)
 
 
 def _retention_s(world: World) -> float:
@@ -203,6 +231,36 @@ async def update_subscription(world: World) -> None:
     )
 
 
+async def change_some_filter(world: World) -> None:
+    """Another filter or none; often just while something is published to be judged by it."""
+    rng, name = world.rng, some_subscription(world)
+    publishing = [
+        world.loop.create_task(_publish_quietly(world, some_topic(world)))
+        for _ in range(rng.choice((0, 1, 2)))
+    ]
+    try:
+        await change_filter(world, name, some_filter(rng) if rng.random() < 0.8 else "")
+        if rng.random() < 0.3:
+            await seek_to_time(world, name)
+    finally:
+        for task in publishing:
+            await task
+
+
+async def change_filter(world: World, name: str, text: str) -> None:
+    changes = {"filter": text}
+    update = SubscriptionUpdate(name=name, changes=changes)
+    await _called(
+        world, "update subscription", name, changes, lambda b: b.admin.update_subscription(update)
+    )
+
+
+async def _publish_quietly(world: World, name: str) -> None:
+    await world.sleep(world.rng.choice((0.0, 0.0005, 0.001)))
+    with suppress(FanlogError, Lost):
+        await publish(world, name, world.rng.randint(1, 3))
+
+
 async def delete_subscription(world: World) -> None:
     name = some_subscription(world)
     await _called(
@@ -222,8 +280,11 @@ def some_snapshot(world: World) -> str:
     return snapshot_name(PROJECT, f"snapshot-{world.rng.randrange(SNAPSHOTS)}")
 
 
-async def create_snapshot(world: World) -> None:
-    name, source = some_snapshot(world), some_subscription(world)
+async def create_some_snapshot(world: World) -> None:
+    await create_snapshot(world, some_snapshot(world), some_subscription(world))
+
+
+async def create_snapshot(world: World, name: str, source: str) -> None:
     spec = SnapshotSpec(name=name, subscription=source)
     await _called(world, "create snapshot", name, source, lambda b: b.admin.create_snapshot(spec))
 
@@ -235,13 +296,39 @@ async def update_snapshot(world: World) -> None:
     await _called(world, "update snapshot", name, "", lambda b: b.admin.update_snapshot(update))
 
 
-async def delete_snapshot(world: World) -> None:
-    name = some_snapshot(world)
+async def delete_some_snapshot(world: World) -> None:
+    await delete_snapshot(world, some_snapshot(world))
+
+
+async def delete_snapshot(world: World, name: str) -> None:
     await _called(world, "delete snapshot", name, "", lambda b: b.admin.delete_snapshot(name))
 
 
-async def seek_to_time(world: World) -> None:
-    rng, name = world.rng, some_subscription(world)
+async def go_back(world: World) -> None:
+    """A snapshot, something that changes what is read, and back to the snapshot."""
+    rng, name, snapshot = world.rng, some_subscription(world), some_snapshot(world)
+    with suppress(FanlogError):
+        await delete_snapshot(world, snapshot)
+    await create_snapshot(world, snapshot, name)
+    if world.chance(world.temper.filters):
+        await change_filter(world, name, some_filter(rng))
+    if world.chance(world.temper.patterns):
+        source = some_topic(world)
+        with suppress(FanlogError):
+            await delete_topic(world, source)
+        with suppress(FanlogError):
+            await create_topic(world, source)
+        await publish(world, source, rng.randint(1, 3))
+    if await world.pause():
+        await seek_to_snapshot(world, name, snapshot)
+
+
+async def seek_some_to_time(world: World) -> None:
+    await seek_to_time(world, some_subscription(world))
+
+
+async def seek_to_time(world: World, name: str) -> None:
+    rng = world.rng
     back_s = rng.choice((0.0, world.temper.pace_s * 10, 3600.0, 86400.0)) * rng.random()
     time_s = world.now - back_s
     if rng.random() < 0.2:
@@ -253,11 +340,11 @@ async def seek_to_time(world: World) -> None:
         time_s = rng.choice(world.chronicle.log[partition]).publish_ns / 1e9
     time_ns = int(time_s * 1e9)
 
-    async def verb(broker: ObservedBroker) -> int:
-        """Seek; answers with the start of the log: what is below is gone for good."""
+    async def verb(broker: ObservedBroker) -> tuple[tuple[PartitionId, Offset], ...]:
+        """Seek; answers with the start of each log: what is below is gone for good."""
         await broker.admin.seek_to_time(name, time_ns)
-        partitions = broker.hard.catalog.subscription(name).partitions
-        return world.store.bounds(partitions[0]).start
+        shares = broker.hard.shares_of(broker.hard.catalog.subscription(name))
+        return tuple((s.partition, world.store.bounds(s.partition).start) for s in shares)
 
     await _called(world, "seek", name, SeekTo(time_ns=time_ns), verb)
 
@@ -267,8 +354,11 @@ def _some_partition(world: World) -> Any:
     return world.rng.choice(partitions) if partitions else None
 
 
-async def seek_to_snapshot(world: World) -> None:
-    name, snapshot = some_subscription(world), some_snapshot(world)
+async def seek_to_some_snapshot(world: World) -> None:
+    await seek_to_snapshot(world, some_subscription(world), some_snapshot(world))
+
+
+async def seek_to_snapshot(world: World, name: str, snapshot: str) -> None:
     await _called(
         world,
         "seek",

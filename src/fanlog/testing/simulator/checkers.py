@@ -9,13 +9,14 @@ bounded time although somebody is stuck, or `nothing_is_lost` finds what is miss
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fanlog.model import Offset, SubscriptionId
-from fanlog.testing.simulator.chronicle import NEVER, AckRef, Delivered, Entry, Op
+from fanlog.model import Offset, PartitionId, SubscriptionId
+from fanlog.testing.simulator.chronicle import NEVER, AckRef, Delivered, Entry, Message, Op
 from fanlog.testing.simulator.faults import TIMER_LATE_S
-from fanlog.testing.simulator.ledger import Card, Ledger
+from fanlog.testing.simulator.ledger import Account, Card, Ledger
+from fanlog.testing.simulator.meanings import is_matched, is_wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Violation:
     promise: str
     sentence: str
     subscription: SubscriptionId
+    partition: int = 0
     offset: Offset = -1
 
     def __str__(self) -> str:
@@ -46,28 +48,164 @@ def nothing_is_lost(ledger: Ledger, end_s: float) -> Iterator[Violation]:
                 "P2",
                 f"{_name(ledger, card)} was never delivered, nor was it acknowledged",
                 ledger.id,
+                ledger.partition,
                 card.message.offset,
             )
 
 
-def removed_lawfully(ledger: Ledger, entry: Entry, *, was_asked: bool) -> Iterator[Violation]:
+def removed_lawfully(account: Account, entry: Entry, *, was_asked: bool) -> Iterator[Violation]:
     """P2: a subscription goes when somebody deletes it, or when it was idle for its time."""
-    if was_asked or ledger.is_vague:
+    if was_asked or account.is_vague:
         return
-    ttl_s = ledger.settings.expiration_ttl_s
-    idle_s = entry.time_s - ledger.used_s
+    ttl_s = account.settings.expiration_ttl_s
+    idle_s = entry.time_s - account.used_s
     if ttl_s is None or idle_s < ttl_s:
-        yield Violation("P2", f"{ledger.name} vanished after {idle_s:.0f} idle seconds", ledger.id)
+        yield Violation(
+            "P2", f"{account.name} vanished after {idle_s:.0f} idle seconds", account.id
+        )
 
 
-def one_letter(ledger: Ledger, card: Card, entry: Entry) -> Iterator[Violation]:
-    """P3: a message becomes a dead letter once, and not after its ack was confirmed."""
+def found_lawfully(account: Account, op: Op) -> Iterator[Violation]:
+    """P2: a subscription that is there is not said to be gone."""
+    if op.outcome == "refused" and op.answer == "SUBSCRIPTION_NOT_FOUND":
+        yield Violation(
+            "P2",
+            f"{op.verb} of {account.name} begun at {op.begun_at} was told that it does not exist",
+            account.id,
+        )
+
+
+# Patterns.
+
+
+def joins_every_topic(
+    account: Account, topics: Mapping[PartitionId, str], entry: Entry
+) -> Iterator[Violation]:
+    """P2: a subscription on a pattern reads every topic that matches, from the commit of either."""
+    for partition, topic in topics.items():
+        if is_matched(account.settings.topic, topic) and partition not in account.ledgers:
+            yield Violation(
+                "P2",
+                f"{account.name} does not read {topic} at {entry.at}, which its pattern "
+                f"{account.settings.topic} matches",
+                account.id,
+                partition,
+            )
+
+
+def joins_from_its_first(ledger: Ledger, entry: Entry) -> Iterator[Violation]:
+    """P2: of a topic that is made later, a pattern gets the first message and all after it."""
+    if ledger.floor > 0:
+        yield Violation(
+            "P2",
+            f"subscription {ledger.id} joined partition {ledger.partition} at {entry.at} from "
+            f"message {ledger.floor} on",
+            ledger.id,
+            ledger.partition,
+        )
+
+
+def begins_where_it_should(
+    ledger: Ledger, entry: Entry, *, log_start: Offset, log_end: Offset, is_earliest: bool
+) -> Iterator[Violation]:
+    """P2: a new subscription gets all that comes after it, or all there is."""
+    if ledger.floor > (log_start if is_earliest else log_end):
+        yield Violation(
+            "P2",
+            f"subscription {ledger.id} was made at {entry.at} and begins at {ledger.floor} of "
+            f"{log_start} to {log_end}",
+            ledger.id,
+            ledger.partition,
+        )
+
+
+def leaves_lawfully(ledger: Ledger, entry: Entry, *, is_deleted: bool) -> Iterator[Violation]:
+    """P2: a pattern lets go of a topic that is deleted when nothing of it is left to deliver."""
+    if not is_deleted:
+        yield Violation(
+            "P2",
+            f"{ledger.name} let go of partition {ledger.partition} at {entry.at}, whose topic is "
+            "there",
+            ledger.id,
+            ledger.partition,
+        )
+    for card in () if ledger.settings.detached else ledger.cards:
+        if not ledger.is_excused(card, entry.time_s, entry.at):
+            yield Violation(
+                "P2",
+                f"{_name(ledger, card)} was open when its topic was let go of at {entry.at}",
+                ledger.id,
+                ledger.partition,
+                card.message.offset,
+            )
+
+
+# Filters.
+
+
+def is_for_it(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[Violation]:
+    """P2: what comes is what the filter wants that was there when it was published.
+
+    After a seek it is what the present filter wants. What was left out before and is not retained
+    stays acknowledged, whatever the filter is now.
+    """
+    message = card.message
+    is_moving = ledger.is_moving(delivered.generation)
+    if not card.is_wanted and not (
+        is_moving
+        and any(
+            is_wanted(text, message) for text in (ledger.settings.filter, *ledger.filters_asked)
+        )
+    ):
+        yield Violation(
+            "P2",
+            f"{_name(ledger, card)} came at {delivered.at}, and its filter "
+            f"{ledger.filter_at(message.sequence)!r} leaves it out",
+            ledger.id,
+            ledger.partition,
+            message.offset,
+        )
+    if card.is_passed and not is_moving:
+        yield Violation(
+            "P2",
+            f"{_name(ledger, card)} came at {delivered.at}, and an earlier filter had left it out",
+            ledger.id,
+            ledger.partition,
+            message.offset,
+        )
+
+
+def one_letter(ledger: Ledger, card: Card, letter: Message, entry: Entry) -> Iterator[Violation]:
+    """P3: a message becomes a dead letter once, and not after its ack was confirmed.
+
+    Nor if its filter leaves it out; and it says which topic it was published to.
+    """
+    message = card.message
+    if not card.is_wanted and ledger.seek_until < entry.at:
+        yield Violation(
+            "P3",
+            f"{_name(ledger, card)} became a dead letter at {entry.at}, and its filter leaves it "
+            "out",
+            ledger.id,
+            ledger.partition,
+            message.offset,
+        )
+    if letter.source_topic.rpartition("/")[2] != message.topic:
+        yield Violation(
+            "P3",
+            f"{_name(ledger, card)} of {message.topic} says as a dead letter that it is of "
+            f"{letter.source_topic!r}",
+            ledger.id,
+            ledger.partition,
+            message.offset,
+        )
     if card.letter_at >= 0 and ledger.seek_until < card.letter_at:
         yield Violation(
             "P3",
             f"{_name(ledger, card)} became a dead letter at {card.letter_at} and again at "
             f"{entry.at}",
             ledger.id,
+            ledger.partition,
             card.message.offset,
         )
     if card.confirmed_from >= 0 and ledger.seek_until < card.confirmed_from:
@@ -76,6 +214,7 @@ def one_letter(ledger: Ledger, card: Card, entry: Entry) -> Iterator[Violation]:
             f"{_name(ledger, card)} became a dead letter at {entry.at}, after its ack was "
             f"confirmed at {card.confirmed_from}",
             ledger.id,
+            ledger.partition,
             card.message.offset,
         )
 
@@ -96,6 +235,7 @@ def attempts_are_kept(
             f"{_name(ledger, card)} came at {delivered.at} as attempt {attempt} after "
             f"{card.failures} failures",
             ledger.id,
+            ledger.partition,
             card.message.offset,
         )
     if card.letter_at >= 0 and ledger.seek_until < card.letter_at:
@@ -104,6 +244,7 @@ def attempts_are_kept(
             f"{_name(ledger, card)} came at {delivered.at}, after it became a dead letter at "
             f"{card.letter_at}",
             ledger.id,
+            ledger.partition,
             card.message.offset,
         )
 
@@ -129,6 +270,7 @@ def order_is_kept(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[
             f"{_name(ledger, card)} came at {delivered.at}, before {earlier.message.offset} of "
             f"its key {message.key}",
             ledger.id,
+            ledger.partition,
             message.offset,
         )
         return
@@ -161,6 +303,7 @@ def exactly_once(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[V
             f"{_name(ledger, card)} came at {delivered.at}, after its ack was confirmed at "
             f"{card.confirmed_from}",
             ledger.id,
+            ledger.partition,
             card.message.offset,
         )
     lease = card.lease
@@ -172,6 +315,7 @@ def exactly_once(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[V
             f"{_name(ledger, card)} came at {delivered.at} while the lease of generation "
             f"{lease.generation:x} lived for another {lease.lo_s - delivered.decided_s:.3f} s",
             ledger.id,
+            ledger.partition,
             card.message.offset,
         )
 
@@ -189,6 +333,7 @@ def acks_are_of_live_leases(
                 f"the ack of {_name(ledger, card)} begun at {op.begun_at} was confirmed although "
                 f"{why}",
                 ledger.id,
+                ledger.partition,
                 ref.offset,
             )
         if not ledger.settings.enable_message_ordering or not card.message.key:
@@ -203,6 +348,7 @@ def acks_are_of_live_leases(
                 f"the ack of {_name(ledger, card)} begun at {op.begun_at} was confirmed ahead of "
                 f"{earlier.message.offset} of its key {card.message.key}",
                 ledger.id,
+                ledger.partition,
                 ref.offset,
             )
 
@@ -223,25 +369,29 @@ def _why_dead(ledger: Ledger, op: Op, ref: AckRef, card: Card) -> str:
     return ""
 
 
-def credit_is_kept(ledger: Ledger, delivered: Delivered) -> Iterator[Violation]:
-    """P8: a stream never holds more than the credit it asked for."""
+def credit_is_kept(account: Account, delivered: Delivered) -> Iterator[Violation]:
+    """P8: a stream never holds more than the credit it asked for, of all topics together."""
     now = delivered.decided_s
-    cards = ledger.held_by(delivered.consumer)
+    cards = [
+        (ledger, card)
+        for ledger in account.ledgers.values()
+        for card in ledger.held_by(delivered.consumer)
+    ]
     if len(cards) <= delivered.credit:
         return
     held = sum(
         1
-        for card in cards
+        for ledger, card in cards
         if ledger.is_live(card, now) and not ledger.is_excused(card, now, delivered.at)
     )
     if held > delivered.credit:
         yield Violation(
             "P8",
-            f"consumer {delivered.consumer} holds {held} messages of {ledger.name} and asked for "
+            f"consumer {delivered.consumer} holds {held} messages of {account.name} and asked for "
             f"{delivered.credit}",
-            ledger.id,
+            account.id,
         )
 
 
 def _name(ledger: Ledger, card: Card) -> str:
-    return f"message {card.message.offset} on subscription {ledger.id}"
+    return f"message {ledger.partition}:{card.message.offset} on subscription {ledger.id}"

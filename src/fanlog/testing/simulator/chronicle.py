@@ -14,7 +14,7 @@ between); sorted by generation, entries stand in the order in which things were 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -34,6 +34,7 @@ class AckRef:
     """What an ack id says: a message of a subscription, and the lease it was handed out under."""
 
     subscription: SubscriptionId
+    partition: PartitionId
     generation: int
     offset: Offset
     ack_id: str
@@ -90,18 +91,24 @@ class Message:
     """A message as it stands in the log."""
 
     at: int
+    #: Of the commit it came with.
+    sequence: int
     partition: PartitionId
+    #: The topic's id.
+    topic: str
     offset: Offset
     publish_ns: int
     key: str
     data: bytes
+    attributes: Mapping[str, str]
     #: The stored bytes: one `messages` field of a PublishRequest.
     field: bytes
     #: Base offset of the batch it stands in.
     base: Offset
-    #: Message id and subscription of the original, if this is a dead letter.
+    #: Message id, subscription and topic of the original, if this is a dead letter.
     source_id: str = ""
     source: str = ""
+    source_topic: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +143,10 @@ class Committed:
     sequence: int
     messages: Sequence[Message]
     changes: Sequence[CatalogChange]
+    #: Cursors that moved, were made, or (without a floor) removed.
     heads: Sequence[CursorHead]
+    #: Where the log of each partition with such a cursor begins.
+    starts: Mapping[PartitionId, Offset]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +194,10 @@ class Chronicle:
     decided_s: dict[int, float] = field(default_factory=dict)
     #: All messages that ever stood in the log; the index is the offset.
     log: dict[PartitionId, list[Message]] = field(default_factory=dict)
+    #: Full names of all topics there ever were.
+    topics: dict[PartitionId, str] = field(default_factory=dict)
+    #: Subscriptions on patterns there ever were.
+    patterns: set[SubscriptionId] = field(default_factory=set)
 
     @property
     def at(self) -> int:
@@ -224,6 +238,9 @@ class Chronicle:
     def turn(self, turn: Turn, now: float) -> None:
         self._add("turn", turn, now)
 
+    def topic_id(self, partition: PartitionId) -> str:
+        return self.topics[partition].rpartition("/")[2]
+
     def message(self, partition: PartitionId, offset: Offset) -> Message | None:
         messages = self.log.get(partition, ())
         return messages[offset] if offset < len(messages) else None
@@ -262,16 +279,17 @@ def _shown(entry: Entry) -> str:
             return f"{text} {what.outcome}{answer}"
         case Delivered():
             return (
-                f"subscription {what.subscription} generation {what.generation:x} consumer "
-                f"{what.consumer} offsets {_plain(what.offsets)} until "
-                f"{what.deadline_lo_s - EPOCH:.3f}"
+                f"subscription {what.subscription} partition {what.partition} generation "
+                f"{what.generation:x} consumer {what.consumer} offsets {_plain(what.offsets)} "
+                f"until {what.deadline_lo_s - EPOCH:.3f}"
             )
         case Committed():
             appended = [
                 f"{m.partition}:{m.offset}{'/' + m.key if m.key else ''}" for m in what.messages
             ]
             changes = [_plain(change) for change in what.changes]
-            return f"{what.sequence} {' '.join(appended + changes)}".rstrip()
+            left = [f"{h.owner} left {h.partition}" for h in what.heads if h.floor is None]
+            return f"{what.sequence} {' '.join(appended + changes + left)}".rstrip()
         case _:
             return _plain(what)
 

@@ -12,6 +12,7 @@ from fanlog.names import subscription_name, topic_name
 from fanlog.testing.simulator import raw
 from fanlog.testing.simulator.chronicle import AckRef, Op, Settle
 from fanlog.testing.simulator.life import ObservedBroker
+from fanlog.testing.simulator.meanings import LETTERS, PROJECT, TOPICS, some_message
 from fanlog.testing.simulator.network import (
     Confirmation,
     Received,
@@ -23,7 +24,6 @@ from fanlog.testing.simulator.network import (
 from fanlog.testing.simulator.world import Lost, World
 from fanlog.wire.publish import build_body, message_id
 
-PROJECT = "sim"
 #: How many of the calls go through the gRPC surface, as bytes; the others go to the broker.
 RAW = 0.15
 #: Deadlines that consumers ask for: the shortest, the usual, the longest.
@@ -31,11 +31,11 @@ DEADLINES_S = (10, 30, 60, 600)
 
 
 def topic(number: int) -> str:
-    return topic_name(PROJECT, f"topic-{number}")
+    return topic_name(PROJECT, TOPICS[number])
 
 
 def letters_topic(number: int) -> str:
-    return topic_name(PROJECT, f"letters-{number}")
+    return topic_name(PROJECT, LETTERS[number])
 
 
 def subscription(number: int) -> str:
@@ -56,22 +56,21 @@ def some_subscription(world: World) -> str:
 async def publisher(world: World) -> None:
     """Publish small batches until the world is over."""
     rng = world.rng
+    # About half of them are left out by a filter.
+    most = 12 if world.temper.filters else 8
     while await world.pause():
         for _ in range(rng.choice((1, 1, 2, 4))):
             try:
-                await publish(world, some_topic(world), rng.randint(1, 8))
+                await publish(world, some_topic(world), rng.randint(1, most))
             except (FanlogError, Lost):
                 continue
 
 
 async def publish(world: World, name: str, count: int) -> None:
-    rng, keys = world.rng, world.temper.keys
     messages: list[tuple[bytes, dict[str, str], str]] = []
     for _ in range(count):
         world.published += 1
-        key = f"key-{rng.randrange(keys)}" if keys and rng.random() < 0.8 else ""
-        padding = b"." * rng.choice((0, 0, 10, 200))
-        messages.append((b"%d " % world.published + padding, {}, key))
+        messages.append(some_message(world.rng, world.published, world.temper.keys))
     body = build_body(messages)
 
     is_raw = world.chance(RAW)

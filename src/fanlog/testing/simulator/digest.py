@@ -20,6 +20,7 @@ def hard_lines(hard: HardState) -> list[str]:
             f"snapshot {snapshot.id} {partition} {_cursor(hard.cursor_of(snapshot, partition))}"
             for partition in snapshot.partitions
         ]
+    lines += [f"former {topic!r}" for topic in catalog.former_topics()]
     for share in hard.shares():
         lines += _share_lines(share)
     lines += [f"activity {owner} {last_s}" for owner, last_s in hard.activity.items()]

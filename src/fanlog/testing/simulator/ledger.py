@@ -1,19 +1,27 @@
 """What may be true of one subscription: built from the chronicle, in the order of decisions.
 
+A subscription has an `Account`, and in it a `Ledger` for each partition it reads: one, or on a
+pattern as many as there are topics that match.
+
 A checker must not accuse where it does not know. So for each message the ledger keeps what may have
 closed it (the latest moment that could have happened) and what certainly reopened it (the earliest
 moment that could have been): a message is *maybe closed* when the first is later than the second,
 and *certainly open* otherwise. A lease is *certain* while nothing that could have ended it was even
 begun, and its deadline is known between two bounds.
+
+What a filter leaves out is closed for as long as that filter judges it. Which one does is no matter
+of doubt: the disk says with which commit each message and each filter came.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from fanlog.core.records import CursorHead
 from fanlog.limits import ACK_DEADLINE_S_MAX
 from fanlog.model import Offset, PartitionId, Subscription
 from fanlog.testing.simulator.chronicle import NEVER, Delivered, Message, Op
+from fanlog.testing.simulator.meanings import is_wanted
 
 #: Slack for comparisons of seconds that went through nanoseconds.
 EPSILON_S = 1e-3
@@ -64,7 +72,9 @@ class Card:
         "failed_at",
         "failures",
         "is_drained",
+        "is_passed",
         "is_rotten",
+        "is_wanted",
         "lease",
         "letter_at",
         "message",
@@ -100,9 +110,15 @@ class Card:
         self.is_rotten = False
         #: It came in the drain at the end.
         self.is_drained = False
+        #: The filter that judges it wants it.
+        self.is_wanted = True
+        #: A filter left it out, and whichever judges it now: it is acknowledged for good.
+        self.is_passed = False
 
     @property
     def is_maybe_closed(self) -> bool:
+        if not self.is_wanted:
+            return True
         if self.closed_until > self.opened_from:
             return True
         return self.ack_delivered > self.opened_from and self.ack_until > self.recalled_from
@@ -115,15 +131,44 @@ class Card:
             self.shaky_until = max(self.shaky_until, op.ended_at)
 
 
-class Ledger:
+class Account:
     """One subscription, from the commit that made it to the one that removes it."""
 
-    def __init__(self, settings: Subscription, floor: Offset, at: int, now: float) -> None:
+    def __init__(self, settings: Subscription, at: int, now: float) -> None:
         self.id = settings.id
         self.name = settings.name
-        assert len(settings.partitions) == 1, "a share in one partition is all there is yet"
-        self.partition: PartitionId = settings.partitions[0]
-        self.floor = floor
+        self.created_at = at
+        #: As last committed.
+        self.settings = settings
+        self.ledgers: dict[PartitionId, Ledger] = {}
+        self.used_s = now
+        #: Too much went on when it was made to say anything of it.
+        self.is_vague = False
+
+
+class Ledger:
+    """One partition of a subscription, from the commit that joined them on.
+
+    A pattern that is through with a deleted topic leaves it; a snapshot may take it back there.
+    """
+
+    def __init__(
+        self,
+        settings: Subscription,
+        partition: PartitionId,
+        head: CursorHead,
+        at: int,
+        now: float,
+    ) -> None:
+        self.id = settings.id
+        self.name = settings.name
+        self.partition = partition
+        assert head.floor is not None
+        self.floor = head.floor
+        #: As last committed: another one says that a seek was.
+        self.fence = head.fence
+        #: Filters, and from which commit on each of them judges.
+        self._filters: list[tuple[int, str]] = [(0, settings.filter)]
         self.created_at = at
         #: As last committed.
         self.settings = settings
@@ -143,14 +188,18 @@ class Ledger:
         #: Until when a seek, an update, a change of exactly-once may have been decided.
         self.seek_until = -1
         self.seek_begun = -1
+        #: Leases up to this generation may have been decided before the last seek, or during it.
+        self.seek_generation = -1
+        #: Generations at which seeks began whose callers left: they may be decided and not durable.
+        self.seeks_left: list[int] = []
         self.update_until = -1
+        #: Filters that were asked for and are not committed yet.
+        self.filters_asked: set[str] = set()
         self.once_until = -1
-        self.used_s = now
         #: Messages published before this may have expired, whatever the settings are now.
         self._expired_s = 0.0
         #: The last moment the process stood still: leases may be overdue just then.
         self.thawed_s = 0.0
-        self.is_removed = False
         #: Too much went on when it was made to say anything of it.
         self.is_vague = False
         #: Since when acknowledged messages are retained, for as long as they are now.
@@ -158,6 +207,8 @@ class Ledger:
         self.was_dead_lettered = settings.dead_letter is not None
         #: How often a lease came into doubt.
         self.doubts = 0
+        #: Messages in order whose nack is under way: it may take along what is leased meanwhile.
+        self.nacking: dict[int, list[Card]] = {}
 
     # Looking.
 
@@ -192,6 +243,10 @@ class Ledger:
         committed = self.letters.get(card.message.offset, ())
         return any(card.opened_from < letter < at for letter in committed)
 
+    def is_moving(self, generation: int) -> bool:
+        """Whether a seek may have been under way when a lease was decided, or be so still."""
+        return generation <= self.seek_generation or bool(self.seeks_left)
+
     def is_exactly_once(self, at: int) -> bool:
         """Whether exactly-once is certainly on."""
         return self.settings.enable_exactly_once and self.once_until < at
@@ -224,10 +279,17 @@ class Ledger:
     def add(self, message: Message) -> Card:
         assert message.offset == len(self.cards)
         card = Card(message, -1 if message.offset >= self.floor else self.created_at)
+        card.is_wanted = is_wanted(self.filter_at(message.sequence), message)
         self.cards.append(card)
         if self.settings.enable_message_ordering and message.key:
             self.keys.setdefault(message.key, []).append(card)
         return card
+
+    def leave(self, at: int) -> None:
+        """The pattern is through with it."""
+        self.fence = 0
+        for card in self.cards:
+            card.closed_until = max(card.closed_until, at)
 
     def lease(self, card: Card, delivered: Delivered) -> None:
         offset = card.message.offset
@@ -235,6 +297,14 @@ class Ledger:
             self.doubt_after(card)
             self._held_by.get(card.lease.consumer, {}).pop(offset, None)
         card.lease = Lease(delivered)
+        key = card.message.key
+        is_changing = self.once_until > delivered.at or self.is_moving(delivered.generation)
+        if is_changing or any(
+            key and other.message.key == key and other.message.offset < offset
+            for cards in self.nacking.values()
+            for other in cards
+        ):
+            card.lease.is_certain = False
         if delivered.credit:
             self._held_by.setdefault(delivered.consumer, {})[offset] = card
         if self.settings.enable_message_ordering and card.message.key:
@@ -249,6 +319,40 @@ class Ledger:
     def reopened(self) -> None:
         """Something below what was known to be closed is open again."""
         self._first_open.clear()
+
+    def filter_at(self, sequence: int) -> str:
+        """The filter that judges what a commit publishes."""
+        return next(text for since, text in reversed(self._filters) if since <= sequence)
+
+    def refilter(self, begun_at: int, *, may_reopen: bool) -> None:
+        """A seek was committed: the present filter judges everything from now on.
+
+        What another one left out was acknowledged by that, and stays so unless it is retained.
+        """
+        if len(self._filters) > 1:
+            self._filters = [(0, self._filters[-1][1])]
+            for card in self.cards:
+                was_wanted, message = card.is_wanted, card.message
+                card.is_wanted = is_wanted(self._filters[0][1], message)
+                if card.is_wanted and not was_wanted:
+                    card.closed_until = max(card.closed_until, begun_at)
+                    card.is_passed = message.at < begun_at
+            self.reopened()
+        if may_reopen:
+            for card in self.cards:
+                card.is_passed = False
+
+    def doubt_filters(self, seek: Op) -> None:
+        """A seek is under way: it may leave out what is open by an earlier filter."""
+        texts = {self._filters[-1][1], *self.filters_asked}
+        if len(self._filters) > 1 or len(texts) > 1:
+            for card in self.cards:
+                if card.is_wanted and not all(is_wanted(text, card.message) for text in texts):
+                    card.close(seek)
+
+    def change_filter(self, text: str, sequence: int) -> None:
+        if text != self._filters[-1][1]:
+            self._filters.append((sequence, text))
 
     def configure(self, settings: Subscription, now: float, at: int = -1) -> None:
         how_long = settings.retain_acked, settings.message_retention_s

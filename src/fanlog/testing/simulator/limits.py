@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fanlog import limits
-from fanlog.broker import broker, dead_letters
+from fanlog.broker import broker, dead_letters, routes
 from fanlog.testing.simulator.world import World
 
 
@@ -26,6 +26,12 @@ def limited(world: World) -> Iterator[None]:
             (limits, "ANSWER_BYTES_MAX"): rng.choice((200, 2_000)),
             (limits, "STREAM_ANSWER_BYTES_MAX"): rng.choice((200, 2_000)),
             (limits, "COMMIT_BYTES_MAX"): rng.choice((100, 1_000)),
+            (limits, "ROUTE_READ_BYTES_MAX"): rng.choice((100, 1_000)),
+            (limits, "ROUTES_COST_MAX"): rng.choice((1, 20)),
+            (limits, "FILTER_CHANGES_MAX"): rng.choice((1, 3)),
+            (limits, "SWEEP_ROUTED_MAX"): rng.choice((1, 100)),
+            (routes, "SEGMENT_OFFSETS"): rng.choice((1, 10)),
+            (routes, "STEP_OFFSETS"): rng.choice((1, 5)),
             (dead_letters, "LETTERS_MAX"): rng.choice((1, 3)),
         }
     before = {(owner, name): getattr(owner, name) for owner, name in patched}

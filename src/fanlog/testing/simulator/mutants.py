@@ -17,10 +17,13 @@ from pyroaring import BitMap64
 
 from fanlog.broker import snapshots
 from fanlog.broker.admin import Admin
-from fanlog.broker.broker import Broker
+from fanlog.broker.broker import TOPIC_ATTRIBUTE, Broker
 from fanlog.broker.dead_letters import DeadLetters
+from fanlog.broker.feeds import Feeds
 from fanlog.broker.hard_state import HardState
 from fanlog.broker.retention import Retention
+from fanlog.broker.router import Router
+from fanlog.broker.routes import Routes
 from fanlog.broker.timers import Timers
 from fanlog.broker.writer import Publication, Writer
 from fanlog.core.cursor import Cursor
@@ -28,6 +31,7 @@ from fanlog.core.decision import Decision
 from fanlog.core.flow import Budget, Credit
 from fanlog.core.lease import LeaseTable
 from fanlog.core.ordering import Key, OrderedBacklog, Recall
+from fanlog.core.passing import Passing
 from fanlog.core.records import CursorHead
 from fanlog.core.share import Share
 from fanlog.errors import FanlogError
@@ -265,10 +269,10 @@ def _(extend: Any) -> Any:
 
 @mutant("a lease that has run out is taken for live", 200, (Share, "_live"))
 def _(live: Any) -> Any:
-    return lambda self, now, by_generation: live(self, 0.0, by_generation)
+    return lambda self, now, *args, **kwargs: live(self, 0.0, *args, **kwargs)
 
 
-@mutant("a commit wakes nobody", 50, (Broker, "_wake"))
+@mutant("a commit wakes nobody", 50, (Feeds, "committed"))
 def _(_: Any) -> Any:
     return lambda self, partitions: None
 
@@ -350,6 +354,145 @@ def _(expire_subscriptions: Any) -> Any:
         expire_subscriptions(self, now + 7 * 86400.0)
 
     return too_early
+
+
+# Filters.
+
+
+def _shifted(by: int) -> Callable[[Any], Any]:
+    def make(with_filter_change: Any) -> Any:
+        def shifted(self: Admin, before: Any, changed: Any) -> Any:
+            changed = with_filter_change(self, before, changed)
+            if changed.filter == before.filter:
+                return changed
+            *earlier, last = changed.filter_changes
+            last = replace(last, before_sequence=last.before_sequence + by)
+            return replace(changed, filter_changes=(*earlier, last))
+
+        return shifted
+
+    return make
+
+
+mutant("a filter change is off by one", 100, (Admin, "_with_filter_change"))(_shifted(1))
+mutant("a filter change comes one commit early", 100, (Admin, "_with_filter_change"))(_shifted(-1))
+
+
+@mutant("an earlier filter is forgotten at once", 50, (Admin, "_with_filter_change"))
+def _(_: Any) -> Any:
+    return lambda self, before, changed: changed
+
+
+@mutant("earlier filters are let go of too soon", 100, (Admin, "forget_filters"))
+def _(_: Any) -> Any:
+    async def forget_filters(self: Admin, subscription_id: Any) -> None:
+        subscription = self._broker.hard.catalog.subscription_by_id(subscription_id)
+        if subscription is not None and subscription.filter_changes:
+            await self.put(replace(subscription, filter_changes=()), [])
+
+    return forget_filters
+
+
+@mutant("a seek keeps earlier filters", 100, (Admin, "_moved"))
+def _(_: Any) -> Any:
+    async def moved(self: Admin, subscription: Any, records: Any) -> None:
+        await self.put(self._broker.present(subscription), records)
+
+    return moved
+
+
+@mutant("what filters leave out never reaches the cursor", 50, (Share, "_acknowledged"))
+def _(_: Any) -> Any:
+    return lambda self, offsets, *, below=0: self.cursor.acknowledge(offsets, below=below)
+
+
+@mutant("what filters leave out is open again after an ack", 50, (Passing, "taken"))
+def _(taken: Any) -> Any:
+    return lambda self: taken(self) and BitMap64()
+
+
+@mutant("a filter passes over one too many", 50, (Passing, "route"))
+def _(route: Any) -> Any:
+    def too_many(self: Passing, end: int, matching: BitMap64) -> None:
+        route(self, end, matching - BitMap64([matching.max()]) if matching else matching)
+
+    return too_many
+
+
+@mutant("a snapshot forgets what the filter left out", 200, (Share, "settle_passed"))
+def _(settle_passed: Any) -> Any:
+    def forgetful(self: Share) -> Decision:
+        is_snapshot = sys._getframe(1).f_code.co_name == "create_snapshot"
+        return Decision() if is_snapshot else settle_passed(self)
+
+    return forgetful
+
+
+@mutant("the router wakes nobody", 50, (Router, "committed"))
+def _(_: Any) -> Any:
+    return lambda self, partition: None
+
+
+@mutant("what was judged before a filter came is nothing to it", 50, (Routes, "_judge_alone"))
+def _(_: Any) -> Any:
+    async def unjudged(self: Routes, segment: Any, text: str) -> None:
+        return
+
+    return unjudged
+
+
+# Patterns.
+
+
+@mutant("a topic joins a pattern one message too late", 50, (Broker, "add_share"))
+def _(add_share: Any) -> Any:
+    return lambda self, subscription, partition, floor: add_share(
+        self, subscription, partition, floor + (floor == 0)
+    )
+
+
+@mutant("a new topic joins no pattern", 50, (Broker, "join"))
+def _(_: Any) -> Any:
+    return lambda self, topic: []
+
+
+@mutant("a new topic is in no snapshot of a pattern", 100, (snapshots, "joined"))
+def _(_: Any) -> Any:
+    return lambda hard, topic: []
+
+
+@mutant("a pattern lets go of a deleted topic with its backlog", 50, (Retention, "_leave_topics"))
+def _(leave_topics: Any) -> Any:
+    def too_soon(self: Retention, horizons: Any) -> None:
+        hard = self._hard()
+        for share in list(hard.shares()):
+            if share.settings.is_pattern and hard.catalog.topic_of(share.partition) is None:
+                self._remove_share(share)
+        leave_topics(self, horizons)
+
+    return too_soon
+
+
+@mutant("a pattern never lets go of a deleted topic", 50, (Retention, "_leave_topics"))
+def _(_: Any) -> Any:
+    return lambda self, horizons: None
+
+
+@mutant("messages say they are of the pattern", 50, (Broker, "added_attributes"))
+def _(_: Any) -> Any:
+    def named(self: Broker, subscription: Any, delivery: Any) -> Any:
+        return {TOPIC_ATTRIBUTE: subscription.topic} if subscription.is_pattern else None
+
+    return named
+
+
+@mutant("room in one topic is none in another", 100, (Feeds, "settled"))
+def _(settled: Any) -> Any:
+    def narrow(self: Feeds, share: Share, *, has_some: bool) -> None:
+        if has_some:
+            settled(self, share, has_some=True)
+
+    return narrow
 
 
 # Dead letters.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import grpc
 
-from fanlog.broker.broker import Broker
+from fanlog.broker.broker import TOPIC_ATTRIBUTE, Broker
 from fanlog.broker.feed import Delivery
 from fanlog.errors import FanlogError
 from fanlog.log.batch import Batch
@@ -37,7 +37,6 @@ class Received(NamedTuple):
     """A message in a client's hands."""
 
     ref: AckRef
-    partition: PartitionId
     key: str
 
 
@@ -105,8 +104,9 @@ def hand_out(
                     f"P1: {delivery.partition}:{offset} came with bytes that are not on the disk"
                 )
             key = "" if message is None else message.key
-            ref = AckRef(subscription.id, delivery.generation, offset, f"{prefix}{offset:012x}")
-            received.append(Received(ref, delivery.partition, key))
+            ack_id = f"{prefix}{offset:012x}"
+            ref = AckRef(subscription.id, delivery.partition, delivery.generation, offset, ack_id)
+            received.append(Received(ref, key))
             attempts.append(delivery.attempts.get(offset, delivery.attempt))
     _write_down(world, received, attempts, consumer, 0, deadlines)
     return received
@@ -119,7 +119,11 @@ def _messages(delivery: Delivery) -> Iterator[tuple[Batch, Offset]]:
 
 
 def parsed(
-    world: World, messages: Any, consumer: int, deadlines: tuple[int, int], credit: int = 0
+    world: World,
+    messages: Any,
+    consumer: int,
+    deadlines: tuple[int, int],
+    credit: int = 0,
 ) -> list[Received]:
     """Messages leave the server as protobuf: write that down."""
     received: list[Received] = []
@@ -127,13 +131,19 @@ def parsed(
     for one in messages:
         ref = parsed_ack_id(one.ack_id)
         partition, offset = parse_message_id(one.message.message_id)
-        message = world.chronicle.message(PartitionId(partition), offset)
-        said = one.message.data, one.message.ordering_key
-        if message is None or (message.data, message.key) != said:
+        message = world.chronicle.message(ref.partition, offset)
+        attributes = dict(one.message.attributes)
+        said_topic = attributes.pop(TOPIC_ATTRIBUTE, None)
+        said = one.message.data, one.message.ordering_key, attributes
+        if message is None or (message.data, message.key, message.attributes) != said:
             world.broken.append(
                 f"P1: {partition}:{offset} came with bytes that are not on the disk"
             )
-        received.append(Received(ref, PartitionId(partition), one.message.ordering_key))
+        topic = world.chronicle.topics[ref.partition]
+        is_told = said_topic is not None or ref.subscription not in world.chronicle.patterns
+        if said_topic not in (None, topic) or not is_told or partition != ref.partition:
+            world.broken.append(f"P1: {partition}:{offset} of {topic} says it is of {said_topic}")
+        received.append(Received(ref, one.message.ordering_key))
         attempts.append(one.delivery_attempt)
     _write_down(world, received, attempts, consumer, credit, deadlines)
     return received
@@ -147,34 +157,42 @@ def _write_down(
     credit: int,
     deadlines: tuple[int, int],
 ) -> None:
-    first = received[0]
-    generation = first.ref.generation
-    decided_s = world.chronicle.decided_s[generation]
+    """One entry a lease: an answer to a subscription on a pattern may hold several."""
     world.operations += len(received)
-    handed_out = world.handed_out.setdefault(first.ref.subscription, set())
-    handed_out.update(one.ref.offset for one in received)
-    world.chronicle.deliver(
-        Delivered(
-            at=world.chronicle.at,
-            time_s=world.now,
-            generation=generation,
-            decided_s=decided_s,
-            deadline_lo_s=decided_s + deadlines[0],
-            deadline_hi_s=decided_s + deadlines[1],
-            subscription=first.ref.subscription,
-            partition=first.partition,
-            consumer=consumer,
-            credit=credit,
-            offsets=[one.ref.offset for one in received],
-            attempts=attempts,
-            is_drain=world.is_draining,
+    by_lease: dict[int, list[tuple[AckRef, int]]] = {}
+    for one, attempt in zip(received, attempts, strict=True):
+        by_lease.setdefault(one.ref.generation, []).append((one.ref, attempt))
+    for generation, leased in by_lease.items():
+        first, _ = leased[0]
+        decided_s = world.chronicle.decided_s[generation]
+        handed_out = world.handed_out.setdefault((first.subscription, first.partition), set())
+        handed_out.update(ref.offset for ref, _ in leased)
+        world.chronicle.deliver(
+            Delivered(
+                at=world.chronicle.at,
+                time_s=world.now,
+                generation=generation,
+                decided_s=decided_s,
+                deadline_lo_s=decided_s + deadlines[0],
+                deadline_hi_s=decided_s + deadlines[1],
+                subscription=first.subscription,
+                partition=first.partition,
+                consumer=consumer,
+                credit=credit,
+                offsets=[ref.offset for ref, _ in leased],
+                attempts=[attempt for _, attempt in leased],
+                is_drain=world.is_draining,
+            )
         )
-    )
 
 
 def parsed_ack_id(ack_id: str) -> AckRef:
     return AckRef(
-        SubscriptionId(int(ack_id[:8], 16)), int(ack_id[16:32], 16), int(ack_id[40:], 16), ack_id
+        SubscriptionId(int(ack_id[:8], 16)),
+        PartitionId(int(ack_id[8:16], 16)),
+        int(ack_id[16:32], 16),
+        int(ack_id[40:], 16),
+        ack_id,
     )
 
 

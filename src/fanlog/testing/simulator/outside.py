@@ -7,10 +7,18 @@ those it must find what `checkers` finds, and nothing else: the one checks the o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fanlog.testing.history import History
-from fanlog.testing.simulator.chronicle import Chronicle, Committed, Delivered, Op, Rotten, Settle
+from fanlog.testing.simulator.chronicle import (
+    Chronicle,
+    Committed,
+    Delivered,
+    Entry,
+    Op,
+    Rotten,
+    Settle,
+)
 from fanlog.testing.simulator.ledger import Ledger
 from fanlog.wire.publish import message_id
 
@@ -22,32 +30,29 @@ def seen_from_outside(
     chronicle: Chronicle, ledgers: Iterator[Ledger], end_s: float
 ) -> Iterator[str]:
     """Sentences of the promises that clients of plain subscriptions saw broken."""
-    for ledger in ledgers:
-        if _is_plain(chronicle, ledger, end_s):
-            yield from _asked(_told(chronicle, ledger), ledger)
-
-
-def _is_plain(chronicle: Chronicle, ledger: Ledger, end_s: float) -> bool:
-    if ledger.is_removed or ledger.is_vague or ledger.settings.detached or ledger.was_dead_lettered:
-        return False
-    if any(ledger.is_expired(card, end_s) or card.is_rotten for card in ledger.cards):
-        return False
-    return not any(
-        isinstance(entry.what, Rotten)
-        or (
-            isinstance(entry.what, Op)
-            and entry.what.name == ledger.name
-            and entry.what.verb in _MOVES
-            and entry.what.may_have_shown
-        )
+    if any(isinstance(entry.what, Rotten) for entry in chronicle.entries):
+        return
+    moved = {
+        entry.what.name
         for entry in chronicle.entries
-    )
+        if entry.kind == "begun" and entry.what.verb in _MOVES and entry.what.may_have_shown
+    }
+    plain = [one for one in ledgers if one.name not in moved and _is_plain(one, end_s)]
+    entries = chronicle.in_order() if plain else []
+    for ledger in plain:
+        yield from _asked(_told(entries, ledger), ledger)
 
 
-def _told(chronicle: Chronicle, ledger: Ledger) -> History:
-    """The history of one subscription: its name stands for its topic, too."""
+def _is_plain(ledger: Ledger, end_s: float) -> bool:
+    if ledger.is_vague or ledger.settings.detached or ledger.was_dead_lettered:
+        return False
+    return not any(ledger.is_expired(card, end_s) for card in ledger.cards)
+
+
+def _told(entries: Sequence[Entry], ledger: Ledger) -> History:
+    """The history of one subscription in one partition: its name stands for its topic, too."""
     history = History()
-    for entry in chronicle.in_order():
+    for entry in entries:
         match entry.what:
             case Committed(messages=messages):
                 for message in messages:
@@ -55,7 +60,11 @@ def _told(chronicle: Chronicle, ledger: Ledger) -> History:
                         identity = message_id(message.partition, message.offset)
                         one = (identity, message.data)
                         history.published(ledger.name, [one], key=message.key)
-            case Delivered(subscription=ledger.id, offsets=offsets, partition=partition):
+                        if not ledger.cards[message.offset].is_wanted:
+                            history.left_out(ledger.name, [identity])
+            case Delivered(
+                subscription=ledger.id, offsets=offsets, partition=ledger.partition as partition
+            ):
                 for offset in offsets:
                     card = ledger.cards[offset]
                     identity = message_id(partition, offset)
@@ -71,7 +80,9 @@ def _tell_ack(history: History, ledger: Ledger, op: Op, *, is_begin: bool) -> No
     ids = [
         message_id(ledger.partition, ref.offset)
         for ref in op.detail.refs
-        if ref.subscription == ledger.id and ref.ack_id not in refused
+        if ref.subscription == ledger.id
+        and ref.partition == ledger.partition
+        and ref.ack_id not in refused
     ]
     if is_begin:
         history.ack_sent(ledger.name, ids)
@@ -81,7 +92,7 @@ def _tell_ack(history: History, ledger: Ledger, op: Op, *, is_begin: bool) -> No
 
 def _asked(history: History, ledger: Ledger) -> Iterator[str]:
     name = ledger.name
-    for sentence in history.lost(name, name):
+    for sentence in [*history.lost(name, name), *history.unwanted(name)]:
         yield f"P2: {sentence}"
     for sentence in [*history.altered(name, name), *history.unordered_ids(name)]:
         yield f"P1: {sentence}"

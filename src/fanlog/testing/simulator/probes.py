@@ -52,7 +52,7 @@ def check_bounds(world: World) -> None:
         if not isinstance(backlog, OrderedBacklog):
             continue
         waiting = sum(len(key.waiting) for key in backlog._keys.values())
-        known = world.handed_out.get(share.settings.id, set())
+        known = world.handed_out.get((share.settings.id, share.partition), set())
         fresh = [o for key in backlog._keys.values() for o in key.waiting if o not in known]
         # A full share lets each key remember the one it needs next. What was handed out and came
         # back waits, too: consumers bound that. Some left the share and never the server.
@@ -66,6 +66,47 @@ def check_bounds(world: World) -> None:
                 f"P8: subscription {share.settings.id} counts {backlog._waiting_count} waiting "
                 f"messages and has {waiting}"
             )
+
+
+def check_nothing_is_held(world: World) -> None:
+    """P8: once everything is acknowledged and swept, no cursor and no log holds anything back.
+
+    What filters leave out is acknowledged, and a deleted topic that a pattern is through with is
+    none of its topics any more. Only what rots is kept.
+    """
+    life = world.life
+    if life is None or not life.is_serving or not life.broker.writer.is_idle:
+        return
+    hard, store = life.broker.hard, world.store
+    rotten = {partition for partition, _ in store.damaged}
+    held = {partition for s in hard.catalog.snapshots() for partition in s.partitions}
+    for topic in hard.catalog.topics():
+        if topic.message_retention_s is not None:
+            held.update(topic.partitions)
+    for share in hard.shares():
+        who, partition = share.settings, share.partition
+        end = life.broker.writer.end(partition)
+        if who.detached or partition in rotten:
+            held.add(partition)
+        elif share.cursor.floor < end:
+            world.broken.append(
+                f"P8: the floor of subscription {who.id} in {partition} is {share.cursor.floor} of "
+                f"{end}, and all is acknowledged"
+            )
+        if who.retain_acked:
+            held.add(partition)
+        elif (
+            partition not in rotten and hard.catalog.topic_of(partition) is None and who.is_pattern
+        ):
+            world.broken.append(f"P8: subscription {who.id} keeps deleted partition {partition}")
+    for partition, bounds in store.partitions().items():
+        if partition not in held | rotten and bounds.start < bounds.end:
+            world.broken.append(f"P8: {bounds} of partition {partition} is kept for nobody")
+    for topic in hard.catalog.former_topics():
+        if not any(hard.shares_on(partition) for partition in topic.partitions) and not (
+            held & set(topic.partitions)
+        ):
+            world.broken.append(f"P8: deleted topic {topic.name} is remembered for nobody")
 
 
 def check_refusal(world: World) -> None:
@@ -161,7 +202,9 @@ async def _subscribe_twice(world: World, broker: ObservedBroker) -> None:
 async def _update_badly(world: World, broker: ObservedBroker) -> None:
     existing = list(broker.hard.catalog.subscriptions())
     if existing:
-        changes = world.rng.choice(({"ack_deadline_s": 5}, {"message_retention_s": 1.0}))
+        changes: dict[str, Any] = world.rng.choice(
+            ({"ack_deadline_s": 5}, {"message_retention_s": 1.0}, {"filter": "color == red"})
+        )
         name = world.rng.choice(existing).name
         await broker.admin.update_subscription(SubscriptionUpdate(name=name, changes=changes))
     raise InvalidArgument("nothing to update")

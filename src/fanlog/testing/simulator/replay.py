@@ -6,16 +6,15 @@ are asked *before* the ledger learns of it, so that they see what was known just
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from fanlog.core.records import SnapshotRecord, SubscriptionRecord
-from fanlog.model import Offset, SnapshotId, SubscriptionId
+from fanlog.core.records import CursorHead, SnapshotRecord, SubscriptionRecord, TopicRecord
+from fanlog.model import Offset, PartitionId, SnapshotId, SubscriptionId, Topic, TopicId
 from fanlog.testing.simulator import checkers
 from fanlog.testing.simulator.checkers import Violation
 from fanlog.testing.simulator.chronicle import (
     NEVER,
-    AckRef,
     Chronicle,
     Committed,
     Delivered,
@@ -24,10 +23,11 @@ from fanlog.testing.simulator.chronicle import (
     Op,
     Rotten,
     SeekTo,
-    Settle,
     Turn,
 )
-from fanlog.testing.simulator.ledger import EPSILON_S, Card, Ledger
+from fanlog.testing.simulator.ledger import EPSILON_S, Account, Ledger
+from fanlog.testing.simulator.meanings import is_matched, is_pattern
+from fanlog.testing.simulator.settles import Settles
 from fanlog.wire.publish import parse_message_id
 
 #: Sentences of one world at most: the first few say it all.
@@ -36,11 +36,14 @@ VIOLATIONS_MAX = 20
 
 @dataclass(slots=True)
 class SnapshotView:
-    """What a snapshot may hold as acknowledged; None if that cannot be said."""
+    """What a snapshot may hold as acknowledged; of partitions it cannot say it of, nothing."""
 
     id: SnapshotId
-    maybe_closed: set[Offset] | None
-    partition: int = 0
+    #: The topic it is of, or the pattern.
+    topic: str
+    maybe_closed: dict[PartitionId, set[Offset]]
+    #: What the filter had certainly left out by then.
+    left_out: dict[PartitionId, set[Offset]]
 
 
 @dataclass(slots=True)
@@ -61,16 +64,23 @@ class Replay:
         self.violations: list[Violation] = []
         self._letters = _letters(chronicle)
         self._disturbed = _disturbed(chronicle)
-        self.ledgers: dict[SubscriptionId, Ledger] = {}
+        self.accounts: dict[SubscriptionId, Account] = {}
+        self._topics: dict[TopicId, Topic] = {}
+        #: Names of topics that may ever have retained what is acknowledged.
+        self._retaining: set[str] = set()
+        self._on: dict[PartitionId, list[Ledger]] = {}
         self._running: dict[int, Op] = {}
         self._snapshots: dict[str, SnapshotView] = {}
         #: When the making or removal of a snapshot of that name last began, ended or came true.
         self._snapshot_touched: dict[str, int] = {}
-        self._seeking: dict[int, dict[SubscriptionId, _Seeking]] = {}
+        self._seeking: dict[int, dict[tuple[SubscriptionId, PartitionId], _Seeking]] = {}
+        #: Seeks that were begun, by the subscription's name.
+        self._seeks: dict[str, list[Op]] = {}
         self._deleting: set[str] = set()
+        #: Deliveries decided before the commit that made their subscription.
+        self._early: dict[tuple[SubscriptionId, PartitionId], list[Delivered]] = {}
         self._rotten: set[tuple[int, Offset]] = set()
-        #: Nacks under way that will certainly count, if nothing comes between.
-        self._nacking: dict[tuple[int, SubscriptionId], tuple[int, list[Card]]] = {}
+        self._settles = Settles(self.accounts, self.violations)
         self.end_s = 0.0
 
     def run(self) -> list[Violation]:
@@ -85,35 +95,68 @@ class Replay:
                     self._committed(entry, entry.what)
                 case Rotten(partition=partition, offset_start=start, offset_end=end):
                     self._rotten.update((partition, offset) for offset in range(start, end))
-                    for ledger in self.ledgers.values():
-                        if ledger.partition == partition:
-                            for card in ledger.cards[start:end]:
-                                card.is_rotten = True
+                    for ledger in self._on.get(partition, ()):
+                        for card in ledger.cards[start:end]:
+                            card.is_rotten = True
                 case Turn():
                     self._turn(entry, entry.what)
             if len(self.violations) > VIOLATIONS_MAX:
                 return self.violations
-        for ledger in self.ledgers.values():
-            if not ledger.is_removed and not ledger.is_vague:
+        for ledger in self.ledgers():
+            if not ledger.is_vague:
                 self.violations += checkers.nothing_is_lost(ledger, self.end_s)
         return self.violations
+
+    def ledgers(self) -> Iterator[Ledger]:
+        """Of all subscriptions that are there."""
+        for account in self.accounts.values():
+            yield from account.ledgers.values()
 
     # Commits.
 
     def _committed(self, entry: Entry, committed: Committed) -> None:
+        new_topics: list[Topic] = []
+        for change in committed.changes:
+            if isinstance(change, TopicRecord):
+                new_topics += self._topic_changed(change)
         for change in committed.changes:
             if isinstance(change, SubscriptionRecord):
                 self._subscription_changed(entry, committed, change)
+        new = {partition for topic in new_topics for partition in topic.partitions}
+        for head in committed.heads:
+            account = self.accounts.get(SubscriptionId(head.owner))
+            if account is not None:
+                self._head_changed(entry, committed, account, head, is_new=head.partition in new)
+        for account in self.accounts.values():
+            if is_pattern(account.settings.topic) and not account.settings.detached:
+                topics = self._topics.values() if account.created_at == entry.at else new_topics
+                names = {p: topic.name for topic in topics for p in topic.partitions}
+                self.violations += checkers.joins_every_topic(account, names, entry)
         for message in committed.messages:
-            for ledger in self.ledgers.values():
-                if ledger.partition == message.partition and not ledger.is_removed:
-                    self._appended(ledger, message)
+            for ledger in self._on.get(message.partition, ()):
+                self._appended(ledger, message)
             if message.source_id:
                 self._letter(entry, message)
         # Last: what a snapshot copies may have been decided for the same commit.
         for change in committed.changes:
             if isinstance(change, SnapshotRecord):
                 self._snapshot_changed(entry, change)
+        for view in self._snapshots.values():
+            for topic in new_topics:
+                if is_pattern(view.topic) and is_matched(view.topic, topic.name):
+                    for partition in topic.partitions:
+                        view.maybe_closed.setdefault(partition, set())
+
+    def _topic_changed(self, change: TopicRecord) -> list[Topic]:
+        """The topic, if it is a new one."""
+        if change.topic is None:
+            self._topics.pop(change.id, None)
+            return []
+        if change.topic.message_retention_s is not None:
+            self._retaining.add(change.topic.name)
+        is_new = change.id not in self._topics
+        self._topics[change.id] = change.topic
+        return [change.topic] if is_new else []
 
     def _appended(self, ledger: Ledger, message: Message) -> None:
         card = ledger.add(message)
@@ -123,44 +166,126 @@ class Replay:
 
     def _letter(self, entry: Entry, message: Message) -> None:
         partition, offset = parse_message_id(message.source_id)
-        for ledger in self.ledgers.values():
-            if ledger.partition != partition or ledger.name.rpartition("/")[2] != message.source:
-                continue
+        for ledger in self._on.get(PartitionId(partition), ()):
             card = ledger.card(offset)
-            if card is None or ledger.is_removed or ledger.is_vague:
+            if card is None or ledger.is_vague:
                 continue
-            self.violations += checkers.one_letter(ledger, card, entry)
+            if ledger.name.rpartition("/")[2] != message.source:
+                continue
+            self.violations += checkers.one_letter(ledger, card, message, entry)
             card.letter_at = entry.at
             card.closed_until = max(card.closed_until, entry.at)
 
     def _subscription_changed(
         self, entry: Entry, committed: Committed, change: SubscriptionRecord
     ) -> None:
-        ledger = self.ledgers.get(change.id)
-        if change.subscription is None:
+        account = self.accounts.get(change.id)
+        settings = change.subscription
+        if settings is None:
+            if account is not None:
+                del self.accounts[change.id]
+                for ledger in account.ledgers.values():
+                    self._on[ledger.partition].remove(ledger)
+                was_asked = account.name in self._deleting
+                self.violations += checkers.removed_lawfully(account, entry, was_asked=was_asked)
+            return
+        if account is not None:
+            account.settings = settings
+            for ledger in account.ledgers.values():
+                ledger.change_filter(settings.filter, committed.sequence)
+                ledger.configure(settings, entry.time_s, entry.at)
+            return
+        account = self.accounts[change.id] = Account(settings, entry.at, entry.time_s)
+        account.is_vague = any(
+            op.name == account.name and op.verb not in ("create subscription", "pull", "stream")
+            for op in self._running.values()
+        )
+
+    def _head_changed(
+        self,
+        entry: Entry,
+        committed: Committed,
+        account: Account,
+        head: CursorHead,
+        *,
+        is_new: bool,
+    ) -> None:
+        """A cursor was made or removed, or a seek moved it; other moves say nothing new."""
+        ledger = account.ledgers.get(head.partition)
+        if head.floor is None:
             if ledger is not None:
-                ledger.is_removed = True
-                was_asked = ledger.name in self._deleting
-                self.violations += checkers.removed_lawfully(ledger, entry, was_asked=was_asked)
-            return
-        if ledger is not None:
-            ledger.configure(change.subscription, entry.time_s, entry.at)
-            return
-        floor = next(head.floor for head in committed.heads if head.owner == change.id)
-        assert floor is not None
-        ledger = Ledger(change.subscription, floor, entry.at, entry.time_s)
+                is_deleted = all(head.partition not in t.partitions for t in self._topics.values())
+                if not ledger.is_vague:
+                    self.violations += checkers.leaves_lawfully(
+                        ledger, entry, is_deleted=is_deleted
+                    )
+                ledger.leave(entry.at)
+        elif ledger is None:
+            ledger = self._join(entry, committed, account, head)
+            if ledger.is_vague:
+                return
+            if account.created_at == entry.at:
+                starts = [
+                    op.detail
+                    for op in self._running.values()
+                    if op.verb == "create subscription" and op.name == account.name
+                ]
+                self.violations += checkers.begins_where_it_should(
+                    ledger,
+                    entry,
+                    log_start=committed.starts[head.partition],
+                    log_end=len(ledger.cards)
+                    + sum(m.partition == head.partition for m in committed.messages),
+                    is_earliest=bool(starts) and set(starts) == {"earliest"},
+                )
+            elif is_new:
+                self.violations += checkers.joins_from_its_first(ledger, entry)
+        elif head.fence != ledger.fence:
+            ledger.fence = head.fence
+            ledger.seeks_left = [begun for begun in ledger.seeks_left if begun >= head.fence]
+            # The fence is the generation of the moment the seek was decided.
+            seeks = [
+                op
+                for op in self._seeks.get(ledger.name, ())
+                if op.begun_generation < head.fence <= op.ended_generation
+            ]
+            may_reopen = not seeks or any(
+                op.detail.time_ns is None or self._may_retain(ledger, op) for op in seeks
+            )
+            begun_at = min((op.begun_at for op in seeks), default=-1)
+            ledger.refilter(begun_at, may_reopen=may_reopen)
+
+    def _may_retain(self, ledger: Ledger, op: Op) -> bool:
+        """Whether a seek to a time may have brought back what was acknowledged."""
+        topic = self._chronicle.topics[ledger.partition]
+        is_touched = ledger.update_until >= op.begun_at or topic in self._retaining
+        return is_touched or ledger.settings.retain_acked
+
+    def _join(
+        self, entry: Entry, committed: Committed, account: Account, head: CursorHead
+    ) -> Ledger:
+        partition = head.partition
+        ledger = Ledger(account.settings, partition, head, entry.at, entry.time_s)
+        ledger.is_vague = account.is_vague
         ledger.disturbed = self._disturbed.get(ledger.name, ())
-        ledger.letters = self._letters.get((ledger.partition, ledger.name.rpartition("/")[2]), {})
-        self.ledgers[change.id] = ledger
-        appended = {message.offset for message in committed.messages}
-        for message in self._chronicle.log.get(ledger.partition, ()):
-            # Those of this very commit come by in a moment.
-            if message.at < entry.at or (message.at == entry.at and message.offset not in appended):
+        ledger.letters = self._letters.get((partition, ledger.name.rpartition("/")[2]), {})
+        account.ledgers[partition] = ledger
+        self._on.setdefault(partition, []).append(ledger)
+        # Those of this very commit come by in a moment.
+        for message in self._chronicle.log.get(partition, ()):
+            if message.at < entry.at:
                 card = ledger.add(message)
-                card.is_rotten = (message.partition, message.offset) in self._rotten
+                card.is_rotten = (partition, message.offset) in self._rotten
         for op in self._running.values():
-            if op.name == ledger.name and op.verb not in ("create subscription", "pull", "stream"):
+            if op.name != ledger.name or not op.may_have_shown or ledger.is_vague:
+                continue
+            if op.verb == "update subscription":
+                self._update(ledger, op)
+            elif op.verb in ("seek", "detach"):
                 ledger.is_vague = True
+        for delivered in self._early.pop((ledger.id, partition), ()):
+            self._delivered(delivered)
+        return ledger
 
     def _snapshot_changed(self, entry: Entry, change: SnapshotRecord) -> None:
         if change.snapshot is None:
@@ -173,60 +298,78 @@ class Replay:
         if known is not None and known.id == change.id:
             return
         self._snapshot_touched[name] = entry.at
-        partition = change.snapshot.partitions[0]
-        self._snapshots[name] = SnapshotView(change.id, self._content(entry, name), partition)
-
-    def _content(self, entry: Entry, name: str) -> set[Offset] | None:
+        view = self._snapshots[name] = SnapshotView(change.id, change.snapshot.topic, {}, {})
         makers = [
             op for op in self._running.values() if op.verb == "create snapshot" and op.name == name
         ]
-        sources = {
-            ledger.id: ledger
-            for op in makers
-            for ledger in self._named(op.detail)
-            if not ledger.is_vague and ledger.seek_until < op.begun_at
-        }
-        if len(sources) != 1 or len({op.detail for op in makers}) != 1:
-            return None
-        (source,) = sources.values()
-        return {
-            card.message.offset
-            for card in source.cards
-            if source.is_excused(card, entry.time_s, entry.at)
-        }
+        if len({op.detail for op in makers}) == 1:
+            self._fill(view, entry, makers)
+
+    def _fill(self, view: SnapshotView, entry: Entry, makers: Sequence[Op]) -> None:
+        """What one of those who try to make a snapshot puts into it."""
+        begun_at = min(op.begun_at for op in makers)
+        for ledger in self._named(makers[0].detail):
+            if ledger.is_vague or ledger.seek_until >= begun_at:
+                continue
+            cards = ledger.cards
+            view.maybe_closed[ledger.partition] = {
+                card.message.offset
+                for card in cards
+                if ledger.is_excused(card, entry.time_s, entry.at)
+            }
+            view.left_out[ledger.partition] = {
+                card.message.offset
+                for card in cards
+                if not card.is_wanted and card.message.at < begun_at
+            }
 
     # Deliveries.
 
     def _delivered(self, delivered: Delivered) -> None:
-        ledger = self.ledgers.get(delivered.subscription)
-        if ledger is None or ledger.is_vague:
+        account = self.accounts.get(delivered.subscription)
+        ledger = None if account is None else account.ledgers.get(delivered.partition)
+        if account is None or ledger is None:
+            where = delivered.subscription, delivered.partition
+            self._early.setdefault(where, []).append(delivered)
             return
-        ledger.used_s = delivered.time_s
+        if ledger.is_vague:
+            return
+        account.used_s = delivered.time_s
         ledger.delivered_at[delivered.generation] = delivered.at
         for offset, attempt in zip(delivered.offsets, delivered.attempts, strict=True):
             card = ledger.card(offset)
             if card is None:
                 self.violations.append(
-                    Violation("P1", f"offset {offset} came before it was committed", ledger.id)
+                    Violation(
+                        "P1",
+                        f"offset {offset} came before it was committed",
+                        ledger.id,
+                        ledger.partition,
+                    )
                 )
                 continue
+            self.violations += checkers.is_for_it(ledger, card, delivered)
             self.violations += checkers.order_is_kept(ledger, card, delivered)
             self.violations += checkers.exactly_once(ledger, card, delivered)
             self.violations += checkers.attempts_are_kept(ledger, card, delivered, attempt)
             ledger.lease(card, delivered)
             card.is_drained = card.is_drained or delivered.is_drain
         if delivered.credit:
-            self.violations += checkers.credit_is_kept(ledger, delivered)
+            self.violations += checkers.credit_is_kept(account, delivered)
 
     # Turns of the process.
 
     def _turn(self, entry: Entry, turn: Turn) -> None:
-        for ledger in self.ledgers.values():
+        for ledger in self.ledgers():
             if turn.what == "frozen":
                 ledger.thawed_s = entry.time_s
             elif turn.what == "starting":
                 ledger.restart(entry.time_s)
             elif turn.what in ("crashed", "stopped", "commit failed"):
+                ledger.seek_generation = max(
+                    ledger.seek_generation, entry.generation if ledger.seeks_left else -1
+                )
+                ledger.seeks_left.clear()
                 if ledger.is_at_least_once(entry.at):
                     ledger.end_leases(entry.at, entry.generation)
                 elif not ledger.is_exactly_once(entry.at):
@@ -238,11 +381,12 @@ class Replay:
 
     def _op(self, entry: Entry, op: Op) -> None:
         is_begin = entry.kind == "begun"
-        for ledger in self._named(op.name):
-            ledger.used_s = entry.time_s
+        for account in self.accounts.values():
+            if account.name == op.name:
+                self._used(account, entry, op)
         match op.verb:
             case "acknowledge" | "modify":
-                self._settle(op, op.detail, is_begin=is_begin)
+                self._settles.settle(op, op.detail, is_begin=is_begin)
             case "seek":
                 self._seek(op, op.detail, is_begin=is_begin)
             case "detach" if is_begin and op.may_have_shown:
@@ -252,9 +396,14 @@ class Replay:
                     ledger.doubt_leases()
                     for card in ledger.cards:
                         card.close(op)
-            case "update subscription" if is_begin and op.may_have_shown:
+            case "update subscription" if op.may_have_shown:
                 for ledger in self._named(op.name):
-                    self._update(ledger, op)
+                    if is_begin:
+                        self._update(ledger, op)
+                    elif "filter" in op.detail:
+                        ledger.filters_asked.discard(op.detail["filter"])
+            case "update topic" if op.detail["message_retention_s"] is not None:
+                self._retaining.add(op.name)
             case "delete subscription" if is_begin and op.may_have_happened:
                 self._deleting.add(op.name)
             case "create snapshot" | "delete snapshot":
@@ -263,6 +412,17 @@ class Replay:
             self._running[op.begun_at] = op
         else:
             del self._running[op.begun_at]
+
+    def _used(self, account: Account, entry: Entry, op: Op) -> None:
+        if entry.kind == "begun":
+            account.used_s = entry.time_s
+        elif (
+            op.verb in ("acknowledge", "modify", "pull", "stream", "update subscription", "detach")
+            and account.created_at < op.begun_at
+            and account.name not in self._deleting
+            and account.settings.expiration_ttl_s is None
+        ):
+            self.violations += checkers.found_lawfully(account, op)
 
     def _update(self, ledger: Ledger, op: Op) -> None:
         ledger.update_until = max(ledger.update_until, op.ended_at)
@@ -274,123 +434,23 @@ class Replay:
         if "dead_letter" in op.detail:
             for card in ledger.cards:
                 card.failures = 0
-
-    def _settle(self, op: Op, settle: Settle, *, is_begin: bool) -> None:
-        if not op.may_have_shown:
-            return
-        refused = op.answer if isinstance(op.answer, tuple) else ()
-        by_ledger: dict[SubscriptionId, list[AckRef]] = {}
-        for ref in settle.refs:
-            if ref.ack_id not in refused:
-                by_ledger.setdefault(ref.subscription, []).append(ref)
-        for subscription, refs in by_ledger.items():
-            ledger = self.ledgers.get(subscription)
-            if ledger is None or ledger.is_vague or ledger.is_removed or ledger.name != op.name:
-                continue
-            pairs = [(ref, ledger.cards[ref.offset]) for ref in refs]
-            if settle.seconds is None:
-                self._acknowledge(ledger, op, pairs, is_begin=is_begin)
-            elif settle.seconds == 0:
-                self._nack(ledger, op, pairs, is_begin=is_begin)
-            else:
-                self._extend(ledger, op, pairs, settle.seconds, is_begin=is_begin)
-
-    def _acknowledge(
-        self, ledger: Ledger, op: Op, pairs: Iterable[tuple[AckRef, Card]], *, is_begin: bool
-    ) -> None:
-        if is_begin and not op.may_have_happened:
-            for _, card in pairs:
-                card.shaky_until = max(card.shaky_until, op.ended_at)
-            return
-        if is_begin:
-            for ref, card in pairs:
-                delivered_at = ledger.delivered_at.get(ref.generation, -1)
-                card.ack_delivered = max(card.ack_delivered, delivered_at)
-                card.ack_until = max(card.ack_until, op.ended_at)
-            return
-        if op.outcome != "ok":
-            return
-        if ledger.is_exactly_once(op.begun_at):
-            self.violations += checkers.acks_are_of_live_leases(ledger, op, list(pairs))
-            for _, card in pairs:
-                ledger.confirm(card, op)
-        elif ledger.is_at_least_once(op.begun_at) and ledger.settings.dead_letter is None:
-            # In order, an ack that is late may be of a message whose key is not known any more.
-            is_unary = op.consumer == 0 and not ledger.settings.enable_message_ordering
-            for ref, card in pairs:
-                delivered_at = ledger.delivered_at.get(ref.generation, -1)
-                if is_unary and ledger.seek_until < delivered_at:
-                    ledger.confirm(card, op)
-
-    def _nack(
-        self, ledger: Ledger, op: Op, pairs: Iterable[tuple[AckRef, Card]], *, is_begin: bool
-    ) -> None:
-        if is_begin:
-            certain: list[Card] = []
-            for ref, card in pairs:
-                lease = card.lease
-                if lease is None or lease.generation != ref.generation or card in certain:
-                    continue
-                if ledger.is_live(card, op.ended_s) and not ledger.is_excused(
-                    card, op.ended_s, op.begun_at
-                ):
-                    certain.append(card)
-            for _, card in pairs:
-                ledger.doubt_after(card)
-            self._nacking[op.begun_at, ledger.id] = ledger.doubts, certain
-            return
-        doubts, certain = self._nacking.pop((op.begun_at, ledger.id), (-1, []))
-        if op.outcome != "ok" or ledger.doubts != doubts:
-            return
-        for card in certain:
-            if card.is_maybe_closed or card.lease is None:
-                continue
-            card.lease.end(op.ended_at)
-            if ledger.settings.dead_letter is not None and ledger.update_until < op.begun_at:
-                card.failures += 1
-                card.failed_at = op.ended_at
-            ledger.recall_after(card, op)
-
-    def _extend(
-        self,
-        ledger: Ledger,
-        op: Op,
-        pairs: Iterable[tuple[AckRef, Card]],
-        seconds: int,
-        *,
-        is_begin: bool,
-    ) -> None:
-        for ref, card in pairs:
-            lease = card.lease
-            if lease is None or lease.generation != ref.generation:
-                continue
-            if is_begin:
-                lease.lo_s = min(lease.lo_s, op.begun_s + seconds)
-                lease.hi_s = max(lease.hi_s, op.ended_s + seconds)
-                # Of two that are under way together nobody can tell which one was the last.
-                lease.extended_at = -1 if lease.extending_until > op.begun_at else op.begun_at
-                lease.extending_until = max(lease.extending_until, op.ended_at)
-            elif (
-                op.outcome == "ok"
-                and ledger.is_exactly_once(op.begun_at)
-                and lease.extended_at == op.begun_at
-            ):
-                # Confirmed, and so it was live; and nothing else that was asked for overlaps.
-                lease.lo_s, lease.hi_s = op.begun_s + seconds, op.ended_s + seconds
+        if "filter" in op.detail:
+            ledger.filters_asked.add(op.detail["filter"])
+            for other in self._running.values():
+                if other.verb == "seek" and other.name == op.name and other.may_have_shown:
+                    ledger.doubt_filters(other)
 
     # Seeks.
 
     def _seek(self, op: Op, to: SeekTo, *, is_begin: bool) -> None:
         if not op.may_have_shown:
             return
+        if is_begin:
+            self._seeks.setdefault(op.name, []).append(op)
         for ledger in self._named(op.name):
             if is_begin:
                 overlaps = ledger.seek_until > op.begun_at
-                ledger.seek_until = max(ledger.seek_until, op.ended_at)
-                ledger.seek_begun = op.begun_at
-                ledger.doubt_leases()
-                for card in ledger.cards:
-                    card.failures = 0
+                self._begin_seek(ledger, op)
                 if to.time_ns is not None:
                     for card in ledger.cards:
                         if card.message.publish_ns < to.time_ns:
@@ -402,18 +462,30 @@ class Replay:
             elif op.outcome == "ok":
                 self._end_snapshot_seek(ledger, op, to)
 
+    def _begin_seek(self, ledger: Ledger, op: Op) -> None:
+        ledger.seek_until = max(ledger.seek_until, op.ended_at)
+        ledger.seek_generation = max(ledger.seek_generation, op.ended_generation)
+        if op.outcome == "cut":
+            ledger.seeks_left.append(op.begun_generation)
+        ledger.seek_begun = op.begun_at
+        ledger.doubt_leases()
+        ledger.doubt_filters(op)
+        for card in ledger.cards:
+            card.failures = 0
+
     def _end_time_seek(self, ledger: Ledger, op: Op, time_ns: int) -> None:
         """Acknowledged messages that are retained are certainly open again."""
         settings = ledger.settings
         ledger.end_leases(op.ended_at, op.begun_generation)
-        if not settings.retain_acked or ledger.update_until > op.begun_at:
+        start = dict(op.answer).get(ledger.partition)
+        if not settings.retain_acked or ledger.update_until > op.begun_at or start is None:
             return
         retained_s = op.ended_s - settings.message_retention_s + EPSILON_S
         for card in ledger.cards:
             message = card.message
             if (
                 message.publish_ns >= max(time_ns, int(retained_s * 1e9))
-                and (message.offset >= op.answer or message.at > ledger.retains_from)
+                and (message.offset >= start or message.at > ledger.retains_from)
                 and message.at < op.begun_at
             ):
                 card.opened_from = max(card.opened_from, op.begun_at)
@@ -430,21 +502,26 @@ class Replay:
         for card in ledger.cards:
             seeking.before[card.message.offset] = card.closed_until
             card.close(op)
-        self._seeking.setdefault(op.begun_at, {})[ledger.id] = seeking
+            card.is_passed = False
+        self._seeking.setdefault(op.begun_at, {})[ledger.id, ledger.partition] = seeking
 
     def _end_snapshot_seek(self, ledger: Ledger, op: Op, to: SeekTo) -> None:
-        seeking = self._seeking.get(op.begun_at, {}).pop(ledger.id, None)
+        key = ledger.id, ledger.partition
+        seeking = self._seeking.get(op.begun_at, {}).pop(key, None)
         if seeking is None or not seeking.is_clear or ledger.seek_begun > op.begun_at:
             return
         view = seeking.view
-        if view is None or view.maybe_closed is None or view.partition != ledger.partition:
+        if view is None or ledger.partition not in view.maybe_closed:
             return
         if self._snapshot_touched.get(to.snapshot, NEVER) > op.begun_at:
             return
         ledger.end_leases(op.ended_at, op.begun_generation)
+        maybe_closed = view.maybe_closed[ledger.partition]
+        left_out = view.left_out.get(ledger.partition, ())
         for card in ledger.cards:
             offset = card.message.offset
-            if offset in seeking.before and offset not in view.maybe_closed:
+            card.is_passed = offset in left_out
+            if offset in seeking.before and offset not in maybe_closed:
                 card.closed_until = seeking.before[offset]
                 card.opened_from = max(card.opened_from, op.begun_at)
         ledger.reopened()
@@ -452,8 +529,9 @@ class Replay:
     def _named(self, name: str) -> list[Ledger]:
         return [
             ledger
-            for ledger in self.ledgers.values()
-            if ledger.name == name and not ledger.is_removed
+            for account in self.accounts.values()
+            if account.name == name
+            for ledger in account.ledgers.values()
         ]
 
 

@@ -120,8 +120,7 @@ def run_seed(
     violations = [] if world.mistakes else replay.run()
     outside: list[str] = []
     if not world.mistakes and not violations:
-        ledgers = iter(replay.ledgers.values())
-        outside += seen_from_outside(world.chronicle, ledgers, replay.end_s)
+        outside += seen_from_outside(world.chronicle, replay.ledgers(), replay.end_s)
     sentences = (
         *(f"broke: {mistake}" for mistake in world.mistakes),
         *world.broken,
@@ -232,7 +231,7 @@ def shortened(chronicle: Chronicle, violations: list[Violation]) -> Iterator[str
 
 
 def _concerns(chronicle: Chronicle, entry: Entry, violation: Violation) -> bool:
-    name, partition = _subscription(chronicle, violation)
+    name, partition = _subscription(chronicle, violation), violation.partition
     key = _key(chronicle, partition, violation.offset)
 
     def is_near(offset: int) -> bool:
@@ -244,14 +243,22 @@ def _concerns(chronicle: Chronicle, entry: Entry, violation: Violation) -> bool:
         case Op(verb="pull" | "publish" | "stream"):
             return False
         case Op(detail=Settle(refs=refs)):
-            return any(r.subscription == violation.subscription and is_near(r.offset) for r in refs)
+            return any(
+                r.subscription == violation.subscription
+                and r.partition == partition
+                and is_near(r.offset)
+                for r in refs
+            )
         case Op(verb=verb):
             return entry.what.name == name or "snapshot" in verb
-        case Delivered(subscription=subscription, offsets=offsets):
-            return subscription == violation.subscription and any(map(is_near, offsets))
-        case Committed(messages=messages, changes=changes):
-            return any(m.partition == partition and is_near(m.offset) for m in messages) or any(
-                change.id == violation.subscription for change in changes
+        case Delivered(subscription=subscription, partition=from_, offsets=offsets):
+            is_its = subscription == violation.subscription and from_ == partition
+            return is_its and any(map(is_near, offsets))
+        case Committed(messages=messages, changes=changes, heads=heads):
+            return (
+                any(m.partition == partition and is_near(m.offset) for m in messages)
+                or any(change.id == violation.subscription for change in changes)
+                or any(h.floor is None and h.owner == violation.subscription for h in heads)
             )
         case Rotten(partition=rotten):
             return rotten == partition
@@ -260,14 +267,14 @@ def _concerns(chronicle: Chronicle, entry: Entry, violation: Violation) -> bool:
     return False
 
 
-def _subscription(chronicle: Chronicle, violation: Violation) -> tuple[str, int]:
+def _subscription(chronicle: Chronicle, violation: Violation) -> str:
     for entry in chronicle.entries:
         if isinstance(entry.what, Committed):
             for change in entry.what.changes:
                 subscription = getattr(change, "subscription", None)
                 if subscription is not None and change.id == violation.subscription:
-                    return subscription.name, subscription.partitions[0]
-    return "", 0
+                    return str(subscription.name)
+    return ""
 
 
 def _key(chronicle: Chronicle, partition: int, offset: int) -> str:

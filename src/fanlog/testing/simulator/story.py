@@ -13,10 +13,11 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
+from fanlog.core.catalog import Catalog
 from fanlog.errors import FanlogError
 from fanlog.model import Subscription
 from fanlog.testing.simulator import faults, probes
-from fanlog.testing.simulator.admins import admin, settle_in
+from fanlog.testing.simulator.admins import admin, change_filter, settle_in
 from fanlog.testing.simulator.chaos import chaos
 from fanlog.testing.simulator.chronicle import Delivered, Turn
 from fanlog.testing.simulator.clients import (
@@ -28,6 +29,7 @@ from fanlog.testing.simulator.clients import (
     streamer,
 )
 from fanlog.testing.simulator.limits import limited
+from fanlog.testing.simulator.meanings import is_matched, is_pattern, is_wanted, some_filter
 from fanlog.testing.simulator.network import Received, Stream
 from fanlog.testing.simulator.world import Lost, World
 
@@ -35,6 +37,8 @@ from fanlog.testing.simulator.world import Lost, World
 DRAIN_S = 2_000.0
 #: Whatever is asked is answered by then.
 ANSWER_S = 60.0
+#: So many messages are published, at most, before one is of use to a filter.
+TRIES = 20
 #: How often a drain looks again when nothing is to be had.
 LOOK_S = 20.0
 
@@ -91,6 +95,10 @@ async def _end(world: World) -> None:
     await _drain(world, present)
     await _check_wake_up(world, present)
     await _drain(world, present)
+    # The first one lets go of topics and passes over what filters leave out, the next one trims.
+    for _ in range(2):
+        await asyncio.wait([life.begin(life.broker.sweep())])
+    probes.check_nothing_is_held(world)
     probes.check_recovery(world)
     probes.check_bounds(world)
     for op, reply in life.running.items():
@@ -107,7 +115,10 @@ def _get_stuck(world: World, subscription: Subscription) -> Stream:
 async def _drain(world: World, subscriptions: list[Subscription]) -> None:
     """Fetch everything; dead letters may still be made of some while others are drained."""
     until_s = world.now + DRAIN_S
-    ways = [_drain_by_stream if world.rng.random() < 0.3 else _drain_by_pull for _ in subscriptions]
+    ways = [
+        _drain_by_stream if world.rng.random() < (0.7 if s.is_pattern else 0.3) else _drain_by_pull
+        for s in subscriptions
+    ]
     while world.now < until_s and not world.mistakes:
         for subscription, drain in zip(subscriptions, ways, strict=True):
             with suppress(FanlogError, Lost):
@@ -118,18 +129,28 @@ async def _drain(world: World, subscriptions: list[Subscription]) -> None:
 
 
 async def _check_wake_up(world: World, subscriptions: list[Subscription]) -> None:
-    """P2: who waits for a message is told when one is published."""
-    catalog = (await world.up()).broker.hard.catalog
+    """P2: who waits for a message is told when one is published, also if its filter is changed."""
+    catalog, rng = (await world.up()).broker.hard.catalog, world.rng
     alive = [catalog.subscription_by_id(s.id) for s in subscriptions]
-    waiting = [s for s in alive if s is not None and s.topic_id is not None]
+    waiting = [(s, t) for s in alive if s is not None and (t := _topics_of(catalog, s))]
     if not waiting:
         return
-    chosen = world.rng.choice(waiting)
+    chosen, topics = rng.choice(waiting)
     pulling = world.loop.create_task(pull(world, chosen.name, 10, 30.0))
     await asyncio.sleep(1.0)
     with suppress(FanlogError, Lost):
+        if world.chance(world.temper.filters):
+            await change_filter(world, chosen.name, some_filter(rng))
         before, is_told = world.chronicle.at, pulling.done()
-        await publish(world, chosen.topic, 1)
+        for _ in range(TRIES):
+            topic = rng.choice(topics)
+            await publish(world, topic, 1)
+            log = world.chronicle.log.get(catalog.topic(topic).partitions[0])
+            chosen = catalog.subscription(chosen.name)
+            if log and is_wanted(chosen.filter, log[-1]):
+                break
+        else:
+            is_told = True
         await asyncio.sleep(1.0)
         # A request that was sent twice may have come in before; a stream whose client is gone may
         # have been faster.
@@ -139,6 +160,13 @@ async def _check_wake_up(world: World, subscriptions: list[Subscription]) -> Non
         ):
             world.broken.append(f"P2: nobody told {chosen.name} of a message it waits for")
         await _acknowledge(world, chosen, await pulling)
+
+
+def _topics_of(catalog: Catalog, subscription: Subscription) -> list[str]:
+    """Topics that a subscription reads and that can be published to."""
+    if not is_pattern(subscription.topic):
+        return [] if subscription.topic_id is None else [subscription.topic]
+    return [t.name for t in catalog.topics() if is_matched(subscription.topic, t.name)]
 
 
 def _backlog(world: World, subscription: Subscription) -> int:

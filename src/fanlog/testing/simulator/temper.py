@@ -42,6 +42,11 @@ class Temper:
     updates: float
     #: Chance that a crash is followed by hours or days of silence.
     long_downs: float
+    #: Chance that a subscription has a filter, or is on a pattern of topics.
+    filters: float
+    patterns: float
+    #: Chance, per step of an admin, that a filter is changed.
+    filter_changes: float
     #: Bounds of ordering and of answers are made small.
     small_limits: bool
     #: Requests and answers travel for a while, and so overtake each other.
@@ -52,10 +57,12 @@ class Temper:
         def maybe(most: float, often: float = 0.5) -> float:
             return rng.random() * most if rng.random() < often else 0.0
 
+        patterns = rng.choice((0.0, 0.0, 0.3, 1.0))
+        filters = rng.choice((0.0, 0.0, 0.5, 1.0))
         return cls(
             steps=rng.choice((100, 200, 400)),
             pace_s=10.0 ** rng.uniform(-2.0, 2.0),
-            topics=rng.choice((1, 1, 2, 3)),
+            topics=rng.choice((1, 1, 2, 3)) + (patterns > 0.0),
             subscriptions=rng.choice((1, 2, 3, 4)),
             publishers=rng.choice((1, 1, 2, 3)),
             pullers=rng.choice((0, 1, 2, 3)),
@@ -77,6 +84,9 @@ class Temper:
             deletes=maybe(0.1, 0.4),
             updates=maybe(0.3),
             long_downs=maybe(0.2, 0.3),
+            filters=filters,
+            patterns=patterns,
+            filter_changes=maybe(0.4, 0.7) if filters else 0.0,
             small_limits=rng.random() < 0.4,
             is_laggy=rng.random() < 0.4,
         )

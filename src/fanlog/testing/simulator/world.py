@@ -16,6 +16,7 @@ from fanlog.core import records as codec
 from fanlog.core.records import CursorHead, SnapshotRecord, SubscriptionRecord, TopicRecord
 from fanlog.errors import FanlogError, ResourceExhausted, Unavailable
 from fanlog.log.api import Commit
+from fanlog.model import PartitionId
 from fanlog.testing.simulator import faults
 from fanlog.testing.simulator.chronicle import (
     CatalogChange,
@@ -29,6 +30,7 @@ from fanlog.testing.simulator.chronicle import (
 )
 from fanlog.testing.simulator.life import Life, MortalClock, ObservedBroker, task_factory
 from fanlog.testing.simulator.loop import SimulatedClock, SimulatedLoop
+from fanlog.testing.simulator.meanings import is_pattern
 from fanlog.testing.simulator.store import SimulatedCommitter, SimulatedStore
 from fanlog.testing.simulator.temper import Temper
 from fanlog.wire import types
@@ -37,6 +39,7 @@ T = TypeVar("T")
 
 SOURCE_ID = "fanlog-source-message-id"
 SOURCE_SUBSCRIPTION = "CloudPubSubDeadLetterSourceSubscription"
+SOURCE_TOPIC = "fanlog-source-topic"
 
 
 class Lost(Exception):
@@ -72,8 +75,8 @@ class World:
         #: Sentences of promises found broken while the world ran.
         self.broken: list[str] = []
         self.operations = 0
-        #: Offsets that ever left the server, by subscription.
-        self.handed_out: dict[int, set[int]] = {}
+        #: Offsets that ever left the server, by subscription and partition.
+        self.handed_out: dict[tuple[int, int], set[int]] = {}
         #: Messages that anybody tried to publish.
         self.published = 0
         self.is_draining = False
@@ -291,12 +294,18 @@ class World:
             kind = key[:1]
             if kind in _CATALOG:
                 changes.append(_decoded(key, value))
-            elif kind == CursorHead.KIND and value is not None:
-                head = codec.decode(key, value)
-                assert isinstance(head, CursorHead)
-                heads.append(head)
+            elif kind == CursorHead.KIND:
+                heads.append(_decoded_head(key, value))
+        for change in changes:
+            if isinstance(change, TopicRecord) and change.topic is not None:
+                self.chronicle.topics |= dict.fromkeys(change.topic.partitions, change.topic.name)
+            subscription = change.subscription if isinstance(change, SubscriptionRecord) else None
+            if subscription is not None and is_pattern(subscription.topic):
+                self.chronicle.patterns.add(subscription.id)
         messages = list(self._messages(commit))
-        self.chronicle.commit(Committed(commit.sequence, messages, changes, heads), self.now)
+        starts = {head.partition: self.store.bounds(head.partition).start for head in heads}
+        committed = Committed(commit.sequence, messages, changes, heads, starts)
+        self.chronicle.commit(committed, self.now)
         if messages and self.chance(self.odds.batch_damaged, "batch_damaged"):
             self.rot(*self.rng.choice(self.store.batches()))
 
@@ -308,21 +317,26 @@ class World:
     def _messages(self, commit: Commit) -> Any:
         for append in commit.appends:
             offset = append.base_offset
+            topic = self.chronicle.topic_id(append.partition)
             for body in append.bodies:
                 content, starts = body.content, body.starts
                 for i, message in enumerate(types.PublishRequest.FromString(content).messages):
-                    attributes = message.attributes
+                    attributes = {**message.attributes, **body.attributes}
                     yield Message(
                         at=self.chronicle.at,
+                        sequence=commit.sequence,
                         partition=append.partition,
+                        topic=topic,
                         offset=offset,
                         publish_ns=commit.publish_time_ns,
                         key=message.ordering_key,
                         data=message.data,
+                        attributes=attributes,
                         field=content[starts[i] : starts[i + 1]],
                         base=append.base_offset,
-                        source_id=attributes.get(SOURCE_ID, "") if attributes else "",
-                        source=attributes.get(SOURCE_SUBSCRIPTION, "") if attributes else "",
+                        source_id=attributes.get(SOURCE_ID, ""),
+                        source=attributes.get(SOURCE_SUBSCRIPTION, ""),
+                        source_topic=attributes.get(SOURCE_TOPIC, ""),
                     )
                     offset += 1
 
@@ -356,6 +370,17 @@ def _decoded(key: bytes, value: bytes | None) -> CatalogChange:
             return SubscriptionRecord(number, None)
         case _:
             return SnapshotRecord(number, None)
+
+
+def _decoded_head(key: bytes, value: bytes | None) -> CursorHead:
+    if value is not None:
+        head = codec.decode(key, value)
+        assert isinstance(head, CursorHead)
+        return head
+    owner, partition = int.from_bytes(key[1:9], "big"), int.from_bytes(key[9:], "big")
+    head = CursorHead(owner, PartitionId(partition), None)
+    assert head.key() == key
+    return head
 
 
 def _noted(answer: Any) -> Any:
