@@ -108,6 +108,31 @@ class RouteNotFound(NotFound):
     code = "ROUTE_NOT_FOUND"
 
 
+class SchemaNotFound(NotFound):
+    """No schema of that name exists, or it has no such revision."""
+
+    code = "SCHEMA_NOT_FOUND"
+
+
+class SchemaMismatch(InvalidArgument):
+    """A message does not conform to its topic's schema; nothing of the request was published.
+
+    The sentence names the message by its index in the request, the path in its data and what was
+    expected there.
+    """
+
+    code = "SCHEMA_MISMATCH"
+
+
+class SchemaIncompatible(InvalidArgument):
+    """A new revision breaks the compatibility its schema promises; the breaking changes are listed.
+
+    Change the definition, or commit with another compatibility.
+    """
+
+    code = "SCHEMA_INCOMPATIBLE"
+
+
 class AlreadyExists(FanlogError):
     """A resource of that name exists already. Choose another name or use the one there is."""
 

@@ -16,6 +16,7 @@ from fanlog import limits, names
 TopicId = NewType("TopicId", int)
 SubscriptionId = NewType("SubscriptionId", int)
 SnapshotId = NewType("SnapshotId", int)
+SchemaId = NewType("SchemaId", int)
 #: One partition of one topic. Unique in the broker and never used twice.
 PartitionId = NewType("PartitionId", int)
 Offset = int
@@ -53,6 +54,45 @@ LABEL_PUSH_BODY = "fanlog-push-body"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """A schema without its revisions; definitions are theirs."""
+
+    id: SchemaId
+    name: str
+    type: SchemaType
+    compatibility: Compatibility = "NONE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaRevision:
+    schema_id: SchemaId
+    #: Counts up within the schema: a later revision has a higher one.
+    number: int
+    #: What users call it: eight hex digits.
+    id: str
+    definition: str
+    created_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaSettings:
+    """What a topic asks of its messages."""
+
+    #: Full name of the schema as it was when it was set.
+    schema: str
+    encoding: Encoding
+    #: Oldest and newest revision that messages may conform to; empty leaves that end open.
+    first_revision_id: str = ""
+    last_revision_id: str = ""
+    #: None before the catalog has seen it, and once the schema was deleted.
+    schema_id: SchemaId | None = None
+
+    @property
+    def schema_shown(self) -> str:
+        return self.schema if self.schema_id is not None else DELETED_SCHEMA
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     id: TopicId
     name: str
@@ -60,6 +100,7 @@ class Topic:
     labels: Mapping[str, str] = field(default_factory=dict)
     #: Messages are kept this long whatever the subscriptions do; None keeps nothing for itself.
     message_retention_s: float | None = None
+    schema_settings: SchemaSettings | None = None
 
     @property
     def dedup_window_s(self) -> float:

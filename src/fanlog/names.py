@@ -18,7 +18,7 @@ from fanlog import limits
 from fanlog.errors import InvalidArgument
 
 #: The collection a resource lives in, as it is spelled in its name.
-Collection = Literal["topics", "subscriptions", "snapshots"]
+Collection = Literal["topics", "subscriptions", "snapshots", "schemas"]
 
 #: What a subscription's own dead letter topic is called: the subscription's id and this.
 DEAD_LETTER_SUFFIX = ".dead-letters"
@@ -43,6 +43,9 @@ _HINTED_TOPICS = 3
 _SHOWN_MAX = 120
 
 
+_REVISION = re.compile(r"[0-9a-f]{8}", re.ASCII)
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceName:
     """The parts of a valid resource name."""
@@ -65,6 +68,10 @@ def subscription_name(project: str, subscription: str) -> str:
 
 def snapshot_name(project: str, snapshot: str) -> str:
     return f"projects/{project}/snapshots/{snapshot}"
+
+
+def schema_name(project: str, schema: str) -> str:
+    return f"projects/{project}/schemas/{schema}"
 
 
 def project_name(project: str) -> str:
@@ -164,6 +171,32 @@ def parse_resource(name: str, *, field: str = "resource") -> ResourceName:
         f"{field}: {shown(name)} is not of the form 'projects/{{project}}/{{collection}}/{{id}}', "
         f"where the collection is one of {', '.join(known)}"
     )
+
+
+def parse_schema(name: str, *, field: str = "schema") -> ResourceName:
+    """Parse a full schema name; raises as `parse_topic` does."""
+    return _parse(name, "schemas", field)
+
+
+def parse_schema_revision(name: str, *, field: str = "name") -> tuple[str, str]:
+    """Parse a schema name that may end in `@` and a revision id, which is empty if it does not.
+
+    Raises:
+        InvalidArgument: Not a schema name, or not a revision id.
+    """
+    schema, at, revision = name.partition("@")
+    if at:
+        check_revision_id(revision, field=field)
+    return str(parse_schema(schema, field=field)), revision
+
+
+def check_revision_id(revision: str, *, field: str) -> None:
+    """Raises InvalidArgument."""
+    if not _REVISION.fullmatch(revision):
+        raise InvalidArgument(
+            f"{field}: {shown(revision)} is not a revision id; one has eight digits of 0 to 9 and "
+            "a to f"
+        )
 
 
 def parse_project(name: str, *, field: str = "project") -> str:

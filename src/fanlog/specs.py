@@ -21,6 +21,7 @@ from fanlog.model import (
     DeadLetterPolicy,
     PushConfig,
     RetryPolicy,
+    SchemaSettings,
     Snapshot,
     Subscription,
     Topic,
@@ -54,9 +55,12 @@ class TopicSpec:
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     message_retention_s: float | None = None
+    schema_settings: SchemaSettings | None = None
 
     def __post_init__(self) -> None:
         names.parse_topic(self.name, field="name")
+        if self.schema_settings is not None:
+            _check_schema_settings(self.schema_settings)
         check_labels(self.labels, TOPIC_LABELS, "a topic")
         _check_dedup_window(self.labels.get(LABEL_DEDUP_WINDOW, "0"))
         if self.message_retention_s is not None:
@@ -191,18 +195,28 @@ class SnapshotSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicUpdate:
-    """Changes to a topic: `model.Topic`'s field to its new value."""
+    """Changes to a topic: `model.Topic`'s field to its new value.
+
+    A part of the schema settings is named `schema_settings.encoding`; the rest of them stays.
+    """
 
     name: str
     changes: Mapping[str, Any]
 
     def applied_to(self, topic: Topic) -> Topic:
         """Give the topic as changed; raises InvalidArgument as `TopicSpec` does."""
-        changed = replace(topic, **self.changes)
+        whole = {name: value for name, value in self.changes.items() if "." not in name}
+        changed = replace(topic, **whole)
+        for path, value in self.changes.items():
+            _, _, part = path.partition(".")
+            if part:
+                settings = _merged_settings(changed.schema_settings, part, value)
+                changed = replace(changed, schema_settings=settings)
         TopicSpec(
             name=changed.name,
             labels=changed.labels,
             message_retention_s=changed.message_retention_s,
+            schema_settings=changed.schema_settings,
         )
         return changed
 
@@ -358,6 +372,23 @@ def _check_dedup_window(text: str) -> None:
             f"label {LABEL_DEDUP_WINDOW}: {names.shown(text)} is not a number of seconds from 0 "
             f"(off) to {limits.DEDUP_WINDOW_S_MAX} (a day)"
         )
+
+
+def _check_schema_settings(settings: SchemaSettings) -> None:
+    names.parse_schema(settings.schema, field="schema_settings.schema")
+    for name in ("first_revision_id", "last_revision_id"):
+        revision = getattr(settings, name)
+        if revision:
+            names.check_revision_id(revision, field=f"schema_settings.{name}")
+
+
+def _merged_settings(present: SchemaSettings | None, part: str, value: Any) -> SchemaSettings:
+    if present is None:
+        raise InvalidArgument(
+            f"update_mask: schema_settings.{part} cannot be changed; the topic has no schema. "
+            "Update schema_settings as a whole"
+        )
+    return replace(present, **{part: value})
 
 
 def _check_expiration(ttl_s: float | None, retention_s: float) -> None:

@@ -18,17 +18,25 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import InlineCommitter
 from fanlog.core import records as codec
-from fanlog.core.records import FormerTopicRecord, SubscriptionRecord
+from fanlog.core.records import (
+    FormerTopicRecord,
+    SchemaRecord,
+    SchemaRevisionRecord,
+    SubscriptionRecord,
+    TopicRecord,
+)
+from fanlog.errors import SchemaMismatch
 from fanlog.log.doctor import examine
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.salvage import salvage
 from fanlog.specs import SubscriptionSpec, SubscriptionUpdate, TopicSpec
+from fanlog.wire import contents
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 from fanlog.wire.publish import build_body
 
 HERE = Path(__file__).parent
-FOLDERS = ["folder-1-first", "folder-2-routing"]
+FOLDERS = ["folder-1-first", "folder-2-routing", "folder-3-schemas"]
 TOPICS, SUBSCRIPTIONS = "projects/shop/topics/", "projects/shop/subscriptions/"
 #: When the folders were written.
 NOW_S = 1_700_000_000.0
@@ -76,6 +84,7 @@ async def opened(data_dir: Path) -> AsyncIterator[Opened]:
         ManualClock(NOW_S),
         compose=compose,
         candidates=candidates,
+        contents=contents,
         jitter=lambda: 0.0,
     )
     await broker.start()
@@ -149,6 +158,22 @@ async def test_the_folder_with_patterns_and_filters(unpack: Unpack):
         assert await there.data("pattern") == {b"joined"}
 
 
+async def test_the_folder_with_schemas(unpack: Unpack):
+    async with opened(unpack("folder-3-schemas")) as there:
+        schema, revisions = await there.broker.schemas.revisions("projects/shop/schemas/order")
+        assert (schema.type, schema.compatibility) == ("AVRO", "BACKWARD")
+        assert [one.id for one in revisions] == ["24165af2", "4a71575b"]
+        assert len(await there.take("checked")) == 7
+        await there.publish("orders", b'{"id": "x", "count": 3}')
+        await there.publish("orders", b'{"id": "x"}')
+        with pytest.raises(SchemaMismatch, match="1 older revision does not take it either"):
+            await there.publish("orders", b'{"id": 5}')
+        assert len(await there.take("checked")) == 2
+        orphan = await there.broker.admin.get_topic(TOPICS + "orphan")
+        assert orphan.schema_settings is not None
+        assert orphan.schema_settings.schema_shown == "_deleted-schema_"
+
+
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_doctor_finds_nothing(name: str, unpack: Unpack):
     report = examine(unpack(name), inspect_state=audit)
@@ -169,15 +194,22 @@ def test_salvage_keeps_all_of_it(name: str, unpack: Unpack, tmp_path: Path):
     assert states[0] == states[1]
 
 
-def test_records_are_written_as_they_were(unpack: Unpack):
-    log = EmbeddedLog(unpack("folder-2-routing"))
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("folder-2-routing", {FormerTopicRecord, SubscriptionRecord}),
+        ("folder-3-schemas", {SchemaRecord, SchemaRevisionRecord, TopicRecord}),
+    ],
+)
+def test_records_are_written_as_they_were(name: str, expected: set[type], unpack: Unpack):
+    log = EmbeddedLog(unpack(name))
     kinds = set()
     for key, value in log.state():
         record = codec.decode(key, value)
         kinds.add(type(record))
         assert (record.key(), record.value()) == (key, value)
     log.close()
-    assert {FormerTopicRecord, SubscriptionRecord} <= kinds
+    assert expected <= kinds
 
 
 def test_every_golden_folder_is_tested():

@@ -15,6 +15,7 @@ from server.conftest import PROJECT, RunningServer
 
 PUBLISHER = "google.pubsub.v1.Publisher"
 SUBSCRIBER = "google.pubsub.v1.Subscriber"
+SCHEMA_SERVICE = "google.pubsub.v1.SchemaService"
 IAM_POLICY = "google.iam.v1.IAMPolicy"
 
 METHODS: dict[str, Any] = {
@@ -43,6 +44,16 @@ METHODS: dict[str, Any] = {
     f"{SUBSCRIBER}/UpdateSnapshot": types.UpdateSnapshotRequest,
     f"{SUBSCRIBER}/DeleteSnapshot": types.DeleteSnapshotRequest,
     f"{SUBSCRIBER}/Seek": types.SeekRequest,
+    f"{SCHEMA_SERVICE}/CreateSchema": types.CreateSchemaRequest,
+    f"{SCHEMA_SERVICE}/GetSchema": types.GetSchemaRequest,
+    f"{SCHEMA_SERVICE}/ListSchemas": types.ListSchemasRequest,
+    f"{SCHEMA_SERVICE}/ListSchemaRevisions": types.ListSchemaRevisionsRequest,
+    f"{SCHEMA_SERVICE}/CommitSchema": types.CommitSchemaRequest,
+    f"{SCHEMA_SERVICE}/RollbackSchema": types.RollbackSchemaRequest,
+    f"{SCHEMA_SERVICE}/DeleteSchemaRevision": types.DeleteSchemaRevisionRequest,
+    f"{SCHEMA_SERVICE}/DeleteSchema": types.DeleteSchemaRequest,
+    f"{SCHEMA_SERVICE}/ValidateSchema": types.ValidateSchemaRequest,
+    f"{SCHEMA_SERVICE}/ValidateMessage": types.ValidateMessageRequest,
     f"{IAM_POLICY}/GetIamPolicy": iam_policy_pb2.GetIamPolicyRequest,
     f"{IAM_POLICY}/SetIamPolicy": iam_policy_pb2.SetIamPolicyRequest,
     f"{IAM_POLICY}/TestIamPermissions": iam_policy_pb2.TestIamPermissionsRequest,
@@ -219,7 +230,7 @@ def noise(chance: random.Random) -> bytes:
 def test_a_method_nobody_knows(channel):
     status, _ = send(channel, f"{PUBLISHER}/MakeCoffee", b"")
     assert status == grpc.StatusCode.UNIMPLEMENTED
-    status, _ = send(channel, "google.pubsub.v1.SchemaService/ListSchemas", b"")
+    status, _ = send(channel, "google.pubsub.v1.CoffeeService/ListCups", b"")
     assert status == grpc.StatusCode.UNIMPLEMENTED
 
 

@@ -11,6 +11,7 @@ import grpc
 import pytest
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.pubsub_v1.services.publisher.transports import PublisherGrpcTransport
+from google.pubsub_v1.services.schema_service.transports import SchemaServiceGrpcTransport
 from google.pubsub_v1.services.subscriber.transports import SubscriberGrpcTransport
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
@@ -23,6 +24,7 @@ SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 PUBLISHER = "google.pubsub.v1.Publisher"
 SUBSCRIBER = "google.pubsub.v1.Subscriber"
+SCHEMA_SERVICE = "google.pubsub.v1.SchemaService"
 IAM_POLICY = "google.iam.v1.IAMPolicy"
 
 
@@ -36,7 +38,7 @@ def get(server: RunningServer, path: str, method: str = "GET") -> tuple[int, str
             return error.code, error.read().decode()
 
 
-@pytest.mark.parametrize("service", ["", PUBLISHER, SUBSCRIBER, IAM_POLICY])
+@pytest.mark.parametrize("service", ["", PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY])
 def test_grpc_health_says_serving(server, service):
     with closing(server.channel()) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
@@ -84,6 +86,7 @@ def test_reflection_describes_what_is_served(server):
         assert services == {
             PUBLISHER,
             SUBSCRIBER,
+            SCHEMA_SERVICE,
             IAM_POLICY,
             "grpc.health.v1.Health",
             "grpc.reflection.v1alpha.ServerReflection",
@@ -105,6 +108,7 @@ def test_reflection_describes_every_method_that_the_official_client_has(server):
         for service, transport in (
             (PUBLISHER, PublisherGrpcTransport),
             (SUBSCRIBER, SubscriberGrpcTransport),
+            (SCHEMA_SERVICE, SchemaServiceGrpcTransport),
         ):
             described = {method.name for method in pool.FindServiceByName(service).methods}
             assert described == set(methods_of(transport))

@@ -81,7 +81,11 @@ class Admin:
 
     async def update_topic(self, update: TopicUpdate) -> Topic:
         catalog = self._broker.hard.catalog
-        topic = update.applied_to(catalog.topic(update.name))
+        before = catalog.topic(update.name)
+        topic = update.applied_to(before)
+        settings = topic.schema_settings
+        if settings is not None and settings != before.schema_settings:
+            topic = replace(topic, schema_settings=catalog.schemas.bound(settings))
         await self._broker.commit(catalog.put_topic(topic))
         return topic
 

@@ -31,6 +31,7 @@ from fanlog.broker.patterns import Patterns
 from fanlog.broker.retention import Retention
 from fanlog.broker.router import Router
 from fanlog.broker.routes import Candidates
+from fanlog.broker.schemas import Contents, Schemas
 from fanlog.broker.timers import Timers
 from fanlog.broker.writer import Publication, Writer
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
@@ -76,6 +77,7 @@ class Broker:
         compose: Compose,
         candidates: Candidates,
         jitter: Callable[[], float],
+        contents: Contents | None = None,
         disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES,
     ) -> None:
         self._store = store
@@ -114,6 +116,7 @@ class Broker:
         )
         self.admin = Admin(self, store, clock)
         self.pushes: pushes.Pushes = pushes.NoPushes()
+        self.schemas = Schemas(self, clock, contents)
         self.iam = Iam(self)
         self._sweeper: asyncio.Task[None] | None = None
         self._draining: Unavailable | None = None
@@ -156,10 +159,13 @@ class Broker:
 
         Raises:
             TopicNotFound: There is no such topic.
+            SchemaMismatch: A message does not conform to the topic's schema.
             DiskFull: Only the reserve is left.
         """
         self._check_serving()
         topic = self.hard.catalog.topic(topic_name)
+        if topic.schema_settings is not None:
+            topic, body = await self.schemas.checked(topic, body)
         self.writer.check_room(len(body.content))
         partition = topic.partitions[0]
         committed, base = self.writer.submit(publication=Publication(topic.id, partition, body))
@@ -176,6 +182,8 @@ class Broker:
         """
         self._check_serving()
         topic = self.hard.catalog.topic(topic_name)
+        if topic.schema_settings is not None:
+            topic, body = await self.schemas.checked(topic, body)
         self.writer.check_room(len(body.content))
         partition = topic.partitions[0]
         admission = self.hard.dedup_on(partition).admit(

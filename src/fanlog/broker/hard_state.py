@@ -25,6 +25,8 @@ from fanlog.core.records import (
     LeaseHeld,
     PolicyRecord,
     Record,
+    SchemaRecord,
+    SchemaRevisionRecord,
     ShareRecord,
     SnapshotRecord,
     SubscriptionRecord,
@@ -126,6 +128,8 @@ class HardState:
             case SnapshotRecord():
                 self._apply_snapshot(record)
             case Counters() | TopicRecord() | FormerTopicRecord() | PolicyRecord():
+                self.catalog.apply(record)
+            case SchemaRecord() | SchemaRevisionRecord():
                 self.catalog.apply(record)
             case DedupEntry(partition=partition):
                 window = self._dedup.setdefault(partition, DedupWindow(partition))

@@ -72,3 +72,5 @@ class Iam:
                 return catalog.subscription(name).id
             case "snapshots":
                 return catalog.snapshot(name).id
+            case "schemas":
+                return catalog.schemas.schema(name).id

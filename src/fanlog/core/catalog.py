@@ -1,4 +1,4 @@
-"""Which topics, subscriptions and snapshots exist, and their policies. All of it hard state.
+"""Which topics, subscriptions, snapshots and schemas exist, and their policies. All hard state.
 
 Verbs check and return the records that make the change; `apply` makes it. Names are unique per
 kind; ids come from one counter and are never used twice, so that what refers to a deleted topic by
@@ -7,24 +7,32 @@ id can never meet its successor of the same name.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from fanlog.core.iam import Policy
+from fanlog.core.names_table import NamesTable
 from fanlog.core.records import (
     CatalogRecord,
     Counters,
     FormerTopicRecord,
     PolicyRecord,
+    SchemaRecord,
+    SchemaRevisionRecord,
     SnapshotRecord,
     SubscriptionRecord,
     TopicRecord,
 )
+from fanlog.core.schemas import SchemaTable
 from fanlog.errors import AlreadyExists, SnapshotNotFound, SubscriptionNotFound, TopicNotFound
 from fanlog.model import (
+    Compatibility,
     PartitionId,
+    Schema,
+    SchemaId,
+    SchemaRevision,
+    SchemaType,
     Snapshot,
     SnapshotId,
     Subscription,
@@ -43,6 +51,7 @@ class CatalogStats:
     topics: int
     subscriptions: int
     snapshots: int
+    schemas: int
 
 
 class Catalog:
@@ -54,13 +63,14 @@ class Catalog:
         self._subscriptions: dict[SubscriptionId, Subscription] = {}
         self._snapshots: dict[SnapshotId, Snapshot] = {}
         self._former: dict[TopicId, Topic] = {}
+        self.schemas = SchemaTable()
         self._policies: dict[int, Policy] = {}
         # Derived: sorted names for stable pages, ids by name, subscriptions by topic,
         # topics by partition.
-        self._topic_names = _Names[TopicId]()
-        self._subscription_names = _Names[SubscriptionId]()
-        self._snapshot_names = _Names[SnapshotId]()
-        self._subscriptions_of: dict[TopicId, _Names[SubscriptionId]] = {}
+        self._topic_names = NamesTable[TopicId]()
+        self._subscription_names = NamesTable[SubscriptionId]()
+        self._snapshot_names = NamesTable[SnapshotId]()
+        self._subscriptions_of: dict[TopicId, NamesTable[SubscriptionId]] = {}
         self._topic_ids: dict[PartitionId, TopicId] = {}
 
     # Looking up.
@@ -170,6 +180,7 @@ class Catalog:
             partitions=(PartitionId(first + 1),),
             labels=dict(spec.labels),
             message_retention_s=spec.message_retention_s,
+            schema_settings=spec.schema_settings and self.schemas.bound(spec.schema_settings),
         )
         return topic, [self._used_ids(2), TopicRecord(topic.id, topic)]
 
@@ -258,6 +269,38 @@ class Catalog:
     def put_policy(self, policy: Policy) -> list[CatalogRecord]:
         return [PolicyRecord(policy.id, policy)]
 
+    def create_schema(
+        self,
+        name: str,
+        kind: SchemaType,
+        definition: str,
+        compatibility: Compatibility,
+        now: float,
+    ) -> tuple[Schema, SchemaRevision, list[CatalogRecord]]:
+        """Make a schema and its first revision."""
+        schema_id = SchemaId(self._counters.next_id)
+        schema, made = self.schemas.create(schema_id, name, kind, compatibility)
+        revision, added = self.schemas.add_revision(schema, definition, now)
+        return schema, revision, [self._used_ids(1), *made, *added]
+
+    def delete_schema(self, schema: Schema) -> list[CatalogRecord]:
+        """Remove a schema; topics that have it stay and remember that it is gone."""
+        records: list[CatalogRecord] = [*self.schemas.delete(schema)]
+        records += self._drop_policy(schema.id)
+        for topic in self.topics_with(schema):
+            assert topic.schema_settings is not None
+            settings = replace(topic.schema_settings, schema_id=None)
+            records += self.put_topic(replace(topic, schema_settings=settings))
+        return records
+
+    def topics_with(self, schema: Schema) -> list[Topic]:
+        """Topics whose messages must conform to a schema."""
+        return [
+            topic
+            for topic in self._topics.values()
+            if topic.schema_settings is not None and topic.schema_settings.schema_id == schema.id
+        ]
+
     def apply(self, record: CatalogRecord) -> None:
         """Change hard state. The only method that does."""
         match record:
@@ -276,17 +319,23 @@ class Catalog:
                 self._unlink(subscription_id)
                 _put(self._subscriptions, self._subscription_names, subscription_id, subscription)
                 if subscription is not None and subscription.topic_id is not None:
-                    of_topic = self._subscriptions_of.setdefault(subscription.topic_id, _Names())
+                    of_topic = self._subscriptions_of.setdefault(
+                        subscription.topic_id, NamesTable()
+                    )
                     of_topic.add(subscription.name, subscription_id)
             case SnapshotRecord(id=snapshot_id, snapshot=snapshot):
                 _put(self._snapshots, self._snapshot_names, snapshot_id, snapshot)
+            case SchemaRecord() | SchemaRevisionRecord():
+                self.schemas.apply(record)
             case PolicyRecord(id=resource_id, policy=None):
                 self._policies.pop(resource_id, None)
             case PolicyRecord(id=resource_id, policy=policy) if policy is not None:
                 self._policies[resource_id] = policy
 
     def stats(self) -> CatalogStats:
-        return CatalogStats(len(self._topics), len(self._subscriptions), len(self._snapshots))
+        return CatalogStats(
+            len(self._topics), len(self._subscriptions), len(self._snapshots), len(self.schemas)
+        )
 
     def _used_ids(self, count: int) -> Counters:
         return replace(self._counters, next_id=self._counters.next_id + count)
@@ -313,31 +362,9 @@ class Catalog:
             del self._subscriptions_of[before.topic_id]
 
 
-class _Names(Generic[Id]):
-    """Names in order, with what they name."""
-
-    def __init__(self) -> None:
-        self.ids: dict[str, Id] = {}
-        self._sorted: list[str] = []
-
-    def add(self, name: str, resource_id: Id) -> None:
-        if name not in self.ids:
-            insort(self._sorted, name)
-        self.ids[name] = resource_id
-
-    def remove(self, name: str) -> None:
-        del self.ids[name]
-        del self._sorted[bisect_left(self._sorted, name)]
-
-    def following(self, prefix: str, after: str) -> Iterator[str]:
-        """Names with `prefix` that come after `after`, in order."""
-        index = bisect_right(self._sorted, after) if after else bisect_left(self._sorted, prefix)
-        while index < len(self._sorted) and self._sorted[index].startswith(prefix):
-            yield self._sorted[index]
-            index += 1
-
-
-def _put(values: dict[Id, Value], names: _Names[Id], resource_id: Id, value: Value | None) -> None:
+def _put(
+    values: dict[Id, Value], names: NamesTable[Id], resource_id: Id, value: Value | None
+) -> None:
     before = values.pop(resource_id, None)
     if value is None:
         if before is not None:

@@ -26,6 +26,10 @@ from fanlog.model import (
     PartitionId,
     PushConfig,
     RetryPolicy,
+    Schema,
+    SchemaId,
+    SchemaRevision,
+    SchemaSettings,
     Snapshot,
     SnapshotId,
     Subscription,
@@ -37,7 +41,7 @@ from fanlog.model import (
 VERSION = 1
 _VERSION_BYTE = bytes([VERSION])
 
-Resource = TypeVar("Resource", Topic, Subscription, Snapshot, Policy)
+Resource = TypeVar("Resource", Topic, Subscription, Snapshot, Policy, Schema)
 
 _ID = struct.Struct(">Q")
 _OWNER = struct.Struct(">QI")
@@ -85,7 +89,7 @@ class TopicRecord:
         return self.KIND + _ID.pack(self.id)
 
     def value(self) -> bytes | None:
-        return None if self.topic is None else _to_json(asdict(self.topic))
+        return None if self.topic is None else _topic_json(self.topic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ class FormerTopicRecord:
         return self.KIND + _ID.pack(self.id)
 
     def value(self) -> bytes | None:
-        return None if self.topic is None else _to_json(asdict(self.topic))
+        return None if self.topic is None else _topic_json(self.topic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,35 @@ class PolicyRecord:
 
     def value(self) -> bytes | None:
         return None if self.policy is None else _to_json(asdict(self.policy))
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRecord:
+    KIND: ClassVar[bytes] = b"M"
+    id: SchemaId
+    schema: Schema | None
+
+    def key(self) -> bytes:
+        return self.KIND + _ID.pack(self.id)
+
+    def value(self) -> bytes | None:
+        return None if self.schema is None else _to_json(asdict(self.schema))
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRevisionRecord:
+    """One revision of a schema, apart from it: a definition is large, and is written once."""
+
+    KIND: ClassVar[bytes] = b"R"
+    id: SchemaId
+    number: int
+    revision: SchemaRevision | None
+
+    def key(self) -> bytes:
+        return self.KIND + _OWNER.pack(self.id, self.number)
+
+    def value(self) -> bytes | None:
+        return None if self.revision is None else _to_json(asdict(self.revision))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +302,14 @@ class DedupEntry:
 
 
 CatalogRecord = (
-    Counters | TopicRecord | FormerTopicRecord | SubscriptionRecord | SnapshotRecord | PolicyRecord
+    Counters
+    | TopicRecord
+    | FormerTopicRecord
+    | SubscriptionRecord
+    | SnapshotRecord
+    | PolicyRecord
+    | SchemaRecord
+    | SchemaRevisionRecord
 )
 ShareRecord = CursorHead | CursorChunk | AttemptsChunk | LeaseHeld
 Record = CatalogRecord | ShareRecord | Activity | DedupEntry
@@ -314,6 +354,15 @@ def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
         case PolicyRecord.KIND:
             policy = _checked(_policy(json.loads(body)), *_ID.unpack(rest))
             return PolicyRecord(policy.id, policy)
+        case SchemaRecord.KIND:
+            schema = _checked(Schema(**json.loads(body)), *_ID.unpack(rest))
+            return SchemaRecord(schema.id, schema)
+        case SchemaRevisionRecord.KIND:
+            revision = SchemaRevision(**json.loads(body))
+            check_shape(revision)
+            if (revision.schema_id, revision.number) != _OWNER.unpack(rest):
+                raise ValueError("it is another revision than its key says")
+            return SchemaRevisionRecord(revision.schema_id, revision.number, revision)
         case CursorHead.KIND:
             owner, partition = _OWNER.unpack(rest)
             floor, fence = _HEAD_VALUE.unpack(body)
@@ -355,8 +404,23 @@ def _checked(value: Resource, resource_id: int) -> Resource:
     return value
 
 
+def _topic_json(topic: Topic) -> bytes:
+    fields = asdict(topic)
+    # A topic without a schema is written as it was before there were any.
+    if topic.schema_settings is None:
+        del fields["schema_settings"]
+    return _to_json(fields)
+
+
 def _topic(fields: dict[str, Any]) -> Topic:
-    return Topic(**fields | {"partitions": tuple(fields["partitions"])})
+    settings = fields.get("schema_settings")
+    return Topic(
+        **fields
+        | {
+            "partitions": tuple(fields["partitions"]),
+            "schema_settings": SchemaSettings(**settings) if settings else None,
+        }
+    )
 
 
 def _snapshot(fields: dict[str, Any]) -> Snapshot:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
 
 _Check = Callable[[Any], bool]
 
@@ -53,6 +53,8 @@ def _check_of(hint: Any) -> _Check:
             return lambda value: type(value) in kinds
         choices = [_check_of(one) for one in args]
         return lambda value: any(fits(value) for fits in choices)
+    if origin is Literal:
+        return lambda value: type(value) is str and value in args
     if origin is tuple:
         item = _check_of(args[0])
         return lambda value: isinstance(value, tuple) and all(map(item, value))

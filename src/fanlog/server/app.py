@@ -43,6 +43,7 @@ from fanlog.server.iam_api import IAM_POLICY
 from fanlog.server.push.senders import Senders
 from fanlog.server.push.tokens import Tokens
 from fanlog.server.resources import Resources, ensure_resources, read_resources
+from fanlog.wire import contents
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 
@@ -112,6 +113,7 @@ async def _serving(
         clock,
         compose=compose,
         candidates=candidates,
+        contents=contents,
         jitter=random.random,
         disk_reserve_bytes=0 if config.memory else config.disk_reserve_bytes,
     )
@@ -122,7 +124,8 @@ async def _serving(
     await broker.start()
     is_ready = asyncio.Event()
     grpc_server = grpc.aio.server(options=GRPC_OPTIONS)
-    health = Health((grpc_api.PUBLISHER, grpc_api.SUBSCRIBER, IAM_POLICY))
+    services = (grpc_api.PUBLISHER, grpc_api.SUBSCRIBER, grpc_api.SCHEMA_SERVICE, IAM_POLICY)
+    health = Health(services)
     _add_services(grpc_server, broker, health)
     http_server = HttpServer(
         uvicorn.Config(
@@ -172,6 +175,7 @@ def _add_services(server: grpc.aio.Server, broker: Broker, health: Health) -> No
     services = (
         grpc_api.PUBLISHER,
         grpc_api.SUBSCRIBER,
+        grpc_api.SCHEMA_SERVICE,
         IAM_POLICY,
         SERVICE_NAME,
         reflection.SERVICE_NAME,

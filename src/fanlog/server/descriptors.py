@@ -50,6 +50,18 @@ _SUBSCRIBER: dict[str, tuple[Any, Any]] = {
     "DeleteSnapshot": (types.DeleteSnapshotRequest, Empty),
     "Seek": (types.SeekRequest, types.SeekResponse),
 }
+_SCHEMA_SERVICE: dict[str, tuple[Any, Any]] = {
+    "CreateSchema": (types.CreateSchemaRequest, types.Schema),
+    "GetSchema": (types.GetSchemaRequest, types.Schema),
+    "ListSchemas": (types.ListSchemasRequest, types.ListSchemasResponse),
+    "ListSchemaRevisions": (types.ListSchemaRevisionsRequest, types.ListSchemaRevisionsResponse),
+    "CommitSchema": (types.CommitSchemaRequest, types.Schema),
+    "RollbackSchema": (types.RollbackSchemaRequest, types.Schema),
+    "DeleteSchemaRevision": (types.DeleteSchemaRevisionRequest, types.Schema),
+    "DeleteSchema": (types.DeleteSchemaRequest, Empty),
+    "ValidateSchema": (types.ValidateSchemaRequest, types.ValidateSchemaResponse),
+    "ValidateMessage": (types.ValidateMessageRequest, types.ValidateMessageResponse),
+}
 _IAM_POLICY: dict[str, tuple[Any, Any]] = {
     "GetIamPolicy": (iam_policy_pb2.GetIamPolicyRequest, policy_pb2.Policy),
     "SetIamPolicy": (iam_policy_pb2.SetIamPolicyRequest, policy_pb2.Policy),
@@ -59,7 +71,11 @@ _IAM_POLICY: dict[str, tuple[Any, Any]] = {
     ),
 }
 #: Services whose descriptors are not in any package.
-_UNDESCRIBED = {"Publisher": _PUBLISHER, "Subscriber": _SUBSCRIBER}
+_UNDESCRIBED = {
+    "Publisher": _PUBLISHER,
+    "Subscriber": _SUBSCRIBER,
+    "SchemaService": _SCHEMA_SERVICE,
+}
 #: Request and answer of each method, by service.
 METHODS = {**_UNDESCRIBED, "IAMPolicy": _IAM_POLICY}
 _STREAMING = frozenset({"StreamingPull"})
@@ -69,9 +85,11 @@ def service_descriptors() -> DescriptorPool:
     """A pool that knows every service on the gRPC port, and all their messages."""
     pool = DescriptorPool()
     messages = types.Topic.DESCRIPTOR.file
+    schemas = types.Schema.DESCRIPTOR.file
     added: set[str] = set()
     for file in (
         messages,
+        schemas,
         Empty.DESCRIPTOR.file,
         iam_policy_pb2.DESCRIPTOR,
         health_pb2.DESCRIPTOR,
@@ -82,7 +100,7 @@ def service_descriptors() -> DescriptorPool:
         name="google/pubsub/v1/services.proto",
         package=messages.package,
         syntax="proto3",
-        dependency=[messages.name, Empty.DESCRIPTOR.file.name],
+        dependency=[messages.name, schemas.name, Empty.DESCRIPTOR.file.name],
     )
     for name, methods in _UNDESCRIBED.items():
         service = services.service.add(name=name)

@@ -21,6 +21,7 @@ from fanlog.broker.settling import NOT_APPLIED
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
 from fanlog.model import Subscription
+from fanlog.server import schema_api
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.iam_api import IAM_POLICY, IamApi
 from fanlog.server.nacks import nack_of
@@ -53,6 +54,7 @@ Unary = Callable[[bytes, Call], Awaitable[bytes]]
 
 PUBLISHER = "google.pubsub.v1.Publisher"
 SUBSCRIBER = "google.pubsub.v1.Subscriber"
+SCHEMA_SERVICE = "google.pubsub.v1.SchemaService"
 
 #: Trailing metadata of an answer that is fine, with a sentence for whoever asked.
 HINT_METADATA = "fanlog-hint"
@@ -104,6 +106,7 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
     return {
         PUBLISHER: publisher_methods,
         SUBSCRIBER: subscriber_methods,
+        SCHEMA_SERVICE: schema_api.methods(broker),
         IAM_POLICY: _iam_methods(IamApi(broker)),
     }
 

@@ -30,7 +30,6 @@ _LATER = {
     "bigquery_config": "export to BigQuery is",
     "cloud_storage_config": "export to Cloud Storage is",
     "bigtable_config": "export to Bigtable is",
-    "schema_settings": "schemas are",
 }
 #: Settings of Google's cloud.
 _MEANINGLESS = frozenset(

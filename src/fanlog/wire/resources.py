@@ -20,7 +20,7 @@ from fanlog.specs import (
     TopicSpec,
     TopicUpdate,
 )
-from fanlog.wire import types
+from fanlog.wire import schemas, types
 from fanlog.wire.fields import (
     duration,
     mask_paths,
@@ -34,9 +34,13 @@ from fanlog.wire.push import push_changes, push_config, push_config_pb
 _FIXED = "cannot be changed after creation"
 _OUTPUT_ONLY = "is set by the service and cannot be changed"
 
-_TOPIC_HONOURED = frozenset({"name", "labels", "message_retention_duration"})
+_TOPIC_HONOURED = frozenset({"name", "labels", "message_retention_duration", "schema_settings"})
 _TOPIC_OUTPUT_ONLY = frozenset({"state", "satisfies_pzs"})
-_TOPIC_UPDATABLE = frozenset({"labels", "message_retention_duration"})
+_SCHEMA_PARTS = ("schema", "encoding", "first_revision_id", "last_revision_id")
+_TOPIC_UPDATABLE = frozenset(
+    {"labels", "message_retention_duration", "schema_settings"}
+    | {f"schema_settings.{part}" for part in _SCHEMA_PARTS}
+)
 _TOPIC_IMMUTABLE = {"name": _FIXED, "state": _OUTPUT_ONLY, "satisfies_pzs": _OUTPUT_ONLY}
 
 _SUBSCRIPTION_UPDATABLE = frozenset(
@@ -83,6 +87,7 @@ HONOURED = {
     "Topic": _TOPIC_HONOURED | _TOPIC_OUTPUT_ONLY,
     "Subscription": _SUBSCRIPTION_HONOURED | _SUBSCRIPTION_OUTPUT_ONLY | {"detached"},
     "CreateSnapshotRequest": _SNAPSHOT_HONOURED,
+    "Schema": schemas.HONOURED,
 }
 
 
@@ -98,6 +103,7 @@ def topic_spec(topic: Any) -> TopicSpec:
         name=topic.name,
         labels=dict(topic.labels),
         message_retention_s=_topic_retention_s(topic),
+        schema_settings=schemas.settings(topic),
     )
 
 
@@ -112,6 +118,11 @@ def topic_update(request: Any) -> TopicUpdate:
                 changes["labels"] = dict(topic.labels)
             case "message_retention_duration":
                 changes["message_retention_s"] = _topic_retention_s(topic)
+            case "schema_settings":
+                changes["schema_settings"] = schemas.updated_settings(topic)
+            case _:
+                part = path.partition(".")[2]
+                changes[path] = schemas.settings_part(topic.schema_settings, part)
     return TopicUpdate(name=topic.name, changes=changes)
 
 
@@ -120,6 +131,8 @@ def topic_pb(topic: Topic) -> Any:
     message = types.Topic(name=topic.name, labels=topic.labels, state=types.Topic.State.ACTIVE)
     if topic.message_retention_s is not None:
         message.message_retention_duration.CopyFrom(duration(topic.message_retention_s))
+    if topic.schema_settings is not None:
+        message.schema_settings.CopyFrom(schemas.settings_pb(topic.schema_settings))
     return message
 
 

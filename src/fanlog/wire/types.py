@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from google.pubsub_v1.types import pubsub
+from google.pubsub_v1.types import pubsub, schema
 
 PublishRequest: Any = pubsub.PublishRequest.pb()
 PublishResponse: Any = pubsub.PublishResponse.pb()
@@ -54,3 +54,20 @@ ListSnapshotsResponse: Any = pubsub.ListSnapshotsResponse.pb()
 DeleteSnapshotRequest: Any = pubsub.DeleteSnapshotRequest.pb()
 SeekRequest: Any = pubsub.SeekRequest.pb()
 SeekResponse: Any = pubsub.SeekResponse.pb()
+
+Schema: Any = schema.Schema.pb()
+SchemaSettings: Any = pubsub.SchemaSettings.pb()
+CreateSchemaRequest: Any = schema.CreateSchemaRequest.pb()
+GetSchemaRequest: Any = schema.GetSchemaRequest.pb()
+ListSchemasRequest: Any = schema.ListSchemasRequest.pb()
+ListSchemasResponse: Any = schema.ListSchemasResponse.pb()
+ListSchemaRevisionsRequest: Any = schema.ListSchemaRevisionsRequest.pb()
+ListSchemaRevisionsResponse: Any = schema.ListSchemaRevisionsResponse.pb()
+CommitSchemaRequest: Any = schema.CommitSchemaRequest.pb()
+RollbackSchemaRequest: Any = schema.RollbackSchemaRequest.pb()
+DeleteSchemaRevisionRequest: Any = schema.DeleteSchemaRevisionRequest.pb()
+DeleteSchemaRequest: Any = schema.DeleteSchemaRequest.pb()
+ValidateSchemaRequest: Any = schema.ValidateSchemaRequest.pb()
+ValidateSchemaResponse: Any = schema.ValidateSchemaResponse.pb()
+ValidateMessageRequest: Any = schema.ValidateMessageRequest.pb()
+ValidateMessageResponse: Any = schema.ValidateMessageResponse.pb()

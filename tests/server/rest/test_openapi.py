@@ -27,6 +27,7 @@ THERE = {
     "topic": "orders",
     "subscription": "billing",
     "snapshot": "monday",
+    "schema": "order",
 }
 KEPT = (
     "content_type_conformance",
@@ -56,6 +57,8 @@ def furnish(call: Http) -> None:
     call("POST", "/v1/topics", {"name": "orders"})
     call("POST", "/v1/subscriptions", {"name": "billing", "topic": "orders"})
     call("POST", "/v1/snapshots", {"name": "monday", "subscription": "billing"})
+    order = {"type": "JSON", "definition": '{"type": "object"}'}
+    call("POST", "/v1/projects/fanlog/schemas?schemaId=order", order)
     call("POST", "/v1/topics/orders:publish", {"messages": [{"data": "YQ=="}] * 3})
 
 

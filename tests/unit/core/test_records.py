@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from pyroaring import BitMap64
@@ -19,6 +20,8 @@ from fanlog.core.records import (
     LeaseHeld,
     PolicyRecord,
     Record,
+    SchemaRecord,
+    SchemaRevisionRecord,
     SnapshotRecord,
     SubscriptionRecord,
     TopicRecord,
@@ -30,6 +33,10 @@ from fanlog.model import (
     FilterChange,
     PartitionId,
     RetryPolicy,
+    Schema,
+    SchemaId,
+    SchemaRevision,
+    SchemaSettings,
     Snapshot,
     SnapshotId,
     Subscription,
@@ -99,9 +106,29 @@ POLICY = Policy(
     bindings=(Binding(role="roles/pubsub.viewer", members=("allUsers", "user:a@example.com")),),
 )
 
+SCHEMA = Schema(
+    id=SchemaId(6), name="projects/p/schemas/s", type="JSON", compatibility="FULL_TRANSITIVE"
+)
+REVISION = SchemaRevision(
+    schema_id=SCHEMA.id, number=2**32 - 1, id="0123abcd", definition='{"é": 1}', created_s=1.5
+)
+SETTINGS = SchemaSettings(
+    schema=SCHEMA.name,
+    encoding="BINARY",
+    first_revision_id="0123abcd",
+    last_revision_id="4567ef89",
+    schema_id=SCHEMA.id,
+)
+CHECKED = replace(TOPIC, id=TopicId(11), schema_settings=SETTINGS)
+ORPHAN = replace(TOPIC, id=TopicId(12), schema_settings=replace(SETTINGS, schema_id=None))
+
 STORED: list[Record] = [
     Counters(next_id=5, boots=BIG),
     TopicRecord(TOPIC.id, TOPIC),
+    TopicRecord(CHECKED.id, CHECKED),
+    TopicRecord(ORPHAN.id, ORPHAN),
+    SchemaRecord(SCHEMA.id, SCHEMA),
+    SchemaRevisionRecord(SCHEMA.id, 2**32 - 1, REVISION),
     FormerTopicRecord(TOPIC.id, TOPIC),
     SubscriptionRecord(PLAIN.id, PLAIN),
     SubscriptionRecord(FULL.id, FULL),
@@ -117,6 +144,8 @@ STORED: list[Record] = [
     Activity(3, 1_700_000_000.5),
 ]
 REMOVED: list[Record] = [
+    SchemaRecord(SchemaId(1), None),
+    SchemaRevisionRecord(SchemaId(1), 2, None),
     TopicRecord(TopicId(1), None),
     FormerTopicRecord(TopicId(1), None),
     SubscriptionRecord(SubscriptionId(1), None),
@@ -228,3 +257,25 @@ def test_filter_changes_that_are_none(changes):
         decode(
             SubscriptionRecord(ROUTED.id, ROUTED).key(), stored[:1] + json.dumps(fields).encode()
         )
+
+
+def test_a_topic_without_a_schema_is_written_as_ever():
+    value = TopicRecord(TOPIC.id, TOPIC).value()
+    assert value is not None
+    assert b"schema" not in value
+
+
+@pytest.mark.parametrize(
+    ("record", "before", "after"),
+    [
+        (SchemaRecord(SCHEMA.id, SCHEMA), b'"JSON"', b'"XML"'),
+        (SchemaRecord(SCHEMA.id, SCHEMA), b'"id":6', b'"id":7'),
+        (SchemaRevisionRecord(SCHEMA.id, 2**32 - 1, REVISION), b'"schema_id":6', b'"schema_id":7'),
+        (SchemaRevisionRecord(SCHEMA.id, 2**32 - 1, REVISION), b"1.5", b'"x"'),
+    ],
+)
+def test_a_schema_that_is_none_is_refused(record, before, after):
+    value = record.value()
+    assert before in value
+    with pytest.raises(DamagedRecord):
+        decode(record.key(), value.replace(before, after))

@@ -87,7 +87,9 @@ def test_update_topic() -> None:
         ("", InvalidArgument, "update_mask: '' is not a field of Topic"),
         ("labels.env", InvalidArgument, "update_mask: 'labels.env' names a single label; labels"),
         ("kms_key_name", Unimplemented, "kms_key_name: a setting of Google's cloud"),
-        ("schema_settings.encoding", Unimplemented, "schema_settings.encoding: schemas are not"),
+        ("schema_settings.encoding", InvalidArgument, "schema_settings.encoding: 0 is not an"),
+        ("schema_settings.schema", InvalidArgument, "update_mask: schema_settings.schema cannot"),
+        ("schema_settings.colour", InvalidArgument, "update_mask: 'schema_settings.colour'"),
     ],
 )
 def test_topic_masks_refused(path: str, error: type[FanlogError], sentence: str) -> None:
@@ -100,7 +102,8 @@ def test_an_empty_mask() -> None:
     with pytest.raises(InvalidArgument) as caught:
         update_topic()
     assert caught.value.message == (
-        "update_mask: empty; name the fields to update, of labels, message_retention_duration"
+        "update_mask: empty; name the fields to update, of labels, message_retention_duration, "
+        "schema_settings"
     )
 
 

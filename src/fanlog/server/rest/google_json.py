@@ -24,6 +24,7 @@ from fanlog.server.rest.route import Asked, Route, parse_template
 _TOPIC = "projects/*/topics/*"
 _SUBSCRIPTION = "projects/*/subscriptions/*"
 _SNAPSHOT = "projects/*/snapshots/*"
+_SCHEMA = "projects/*/schemas/*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,28 @@ BINDINGS = (
     Binding("PATCH", f"/v1/{{snapshot.name={_SNAPSHOT}}}", "Subscriber.UpdateSnapshot", "*", _MASK),
     Binding("DELETE", f"/v1/{{snapshot={_SNAPSHOT}}}", "Subscriber.DeleteSnapshot"),
     Binding("GET", "/v1/{project=projects/*}/snapshots", "Subscriber.ListSnapshots"),
+    Binding("POST", "/v1/{parent=projects/*}/schemas", "SchemaService.CreateSchema", "schema"),
+    Binding("GET", f"/v1/{{name={_SCHEMA}}}", "SchemaService.GetSchema"),
+    Binding("GET", "/v1/{parent=projects/*}/schemas", "SchemaService.ListSchemas"),
+    Binding("GET", f"/v1/{{name={_SCHEMA}}}:listRevisions", "SchemaService.ListSchemaRevisions"),
+    Binding("POST", f"/v1/{{name={_SCHEMA}}}:commit", "SchemaService.CommitSchema", "*"),
+    Binding("POST", f"/v1/{{name={_SCHEMA}}}:rollback", "SchemaService.RollbackSchema", "*"),
+    Binding(
+        "DELETE", f"/v1/{{name={_SCHEMA}}}:deleteRevision", "SchemaService.DeleteSchemaRevision"
+    ),
+    Binding("DELETE", f"/v1/{{name={_SCHEMA}}}", "SchemaService.DeleteSchema"),
+    Binding(
+        "POST", "/v1/{parent=projects/*}/schemas:validate", "SchemaService.ValidateSchema", "*"
+    ),
+    Binding(
+        "POST",
+        "/v1/{parent=projects/*}/schemas:validateMessage",
+        "SchemaService.ValidateMessage",
+        "*",
+    ),
     *(
         Binding(http, f"/v1/{{resource={resource}}}:{verb}", f"IAMPolicy.{method}", body)
-        for resource in (_TOPIC, _SUBSCRIPTION, _SNAPSHOT)
+        for resource in (_TOPIC, _SUBSCRIPTION, _SNAPSHOT, _SCHEMA)
         for http, verb, method, body in (
             ("GET", "getIamPolicy", "GetIamPolicy", ""),
             ("POST", "setIamPolicy", "SetIamPolicy", "*"),

@@ -17,6 +17,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from fanlog import names
 from fanlog.errors import InvalidArgument
+from fanlog.wire.schemas import JSON_TYPE
 
 _DURATION = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,9})?s", re.ASCII)
 _TIMESTAMP = re.compile(
@@ -27,6 +28,9 @@ _TIMESTAMP = re.compile(
 _INTEGER = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 _UPPER = re.compile(r"[A-Z]")
 _URL_SAFE = str.maketrans("-_", "+/")
+
+#: Names of values that are ours in enums of Google's.
+OWN_VALUES: dict[str, dict[str, int]] = {"google.pubsub.v1.Schema.Type": {"JSON": JSON_TYPE}}
 
 _INT32 = range(-(1 << 31), 1 << 31)
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -260,7 +264,11 @@ def _enum(field: FieldDescriptor, value: object, path: str) -> int:
         return int(field.enum_type.values_by_name[value].number)
     if isinstance(value, int) and not isinstance(value, bool) and value in numbers:
         return value
-    known = ", ".join(one.name for one in field.enum_type.values)
+    ours = OWN_VALUES.get(field.enum_type.full_name, {})
+    for name, number in ours.items():
+        if value in (name, number) and not isinstance(value, bool):
+            return number
+    known = ", ".join([*(one.name for one in field.enum_type.values), *ours])
     raise InvalidArgument(f"{path}: must be one of {known}, not {kind(value)}")
 
 

@@ -12,15 +12,27 @@ from typing import Any
 from google.protobuf import json_format
 
 from fanlog.wire import types
+from fanlog.wire.schemas import JSON_TYPE
 
 
 def resource(message: Any, *, has_integer_enums: bool = False, snake_case: bool = False) -> Any:
     """A message as JSON values; camelCase unless told otherwise."""
-    return json_format.MessageToDict(
+    shown = json_format.MessageToDict(
         message,
         use_integers_for_enums=has_integer_enums,
         preserving_proto_field_name=snake_case,
     )
+    if not has_integer_enums and message.DESCRIPTOR.file is types.Schema.DESCRIPTOR.file:
+        _name_json_type(shown)
+    return shown
+
+
+def _name_json_type(shown: dict[str, Any]) -> None:
+    """A type of schema that is ours has no name in Google's enum."""
+    if shown.get("type") == JSON_TYPE:
+        shown["type"] = "JSON"
+    for one in shown.get("schemas", []):
+        _name_json_type(one)
 
 
 def published(raw: bytes, key: str = "messageIds") -> dict[str, Any]:

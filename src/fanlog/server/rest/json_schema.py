@@ -10,7 +10,7 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from fanlog.server.rest.json_in import INTEGERS
+from fanlog.server.rest.json_in import INTEGERS, OWN_VALUES
 from fanlog.wire import iam, resources
 
 Schema = dict[str, Any]
@@ -132,6 +132,7 @@ def _single(field: FieldDescriptor, snake_case: bool) -> Schema:
         case FieldDescriptor.TYPE_BOOL:
             return BOOLEAN
         case FieldDescriptor.TYPE_ENUM:
-            return {"type": "string", "enum": [one.name for one in field.enum_type.values]}
+            ours = OWN_VALUES.get(field.enum_type.full_name, {})
+            return {"type": "string", "enum": [*field.enum_type.values_by_name, *ours]}
         case _:
             return {"type": "number"}

@@ -1,0 +1,25 @@
+"""What the messages of a body say, and bodies whose messages say more: for whoever checks them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fanlog.log.batch import Body
+from fanlog.wire import types
+from fanlog.wire.publish import build_body
+
+
+def payloads(body: Body, first: int, end: int) -> list[bytes]:
+    """The data of the messages from index `first` to before `end`."""
+    content = body.content[body.starts[first] : body.starts[end]]
+    # What a body holds is a run of `messages` fields of a PublishRequest.
+    return [message.data for message in types.PublishRequest.FromString(content).messages]
+
+
+def attributed(body: Body, added: Sequence[Mapping[str, str]]) -> Body:
+    """A body of the same messages, each with attributes of its own added."""
+    messages = types.PublishRequest.FromString(body.content).messages
+    return build_body(
+        (message.data, {**message.attributes, **body.attributes, **more}, message.ordering_key)
+        for message, more in zip(messages, added, strict=True)
+    )

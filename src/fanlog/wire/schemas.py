@@ -1,0 +1,105 @@
+"""Schemas and a topic's schema settings: protobuf to values and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fanlog import names
+from fanlog.errors import InvalidArgument
+from fanlog.model import (
+    DELETED_SCHEMA,
+    Encoding,
+    Schema,
+    SchemaRevision,
+    SchemaSettings,
+    SchemaType,
+)
+from fanlog.wire import types
+from fanlog.wire.fields import timestamp
+
+#: JSON Schema is ours. Its number is far from those that Google gives, and every client can write a
+#: number where it does not know the name.
+JSON_TYPE = 100
+_TYPES: dict[int, SchemaType] = {1: "PROTOCOL_BUFFER", 2: "AVRO", JSON_TYPE: "JSON"}
+_TYPE_NUMBERS = {kind: number for number, kind in _TYPES.items()}
+_ENCODINGS: dict[int, Encoding] = {1: "JSON", 2: "BINARY"}
+_ENCODING_NUMBERS = {encoding: number for number, encoding in _ENCODINGS.items()}
+#: Fields of a Schema that mean something here; the last two are ours to say.
+HONOURED = frozenset({"name", "type_", "definition", "revision_id", "revision_create_time"})
+#: SchemaView.BASIC and FULL.
+BASIC, FULL = 1, 2
+
+
+def type_of(schema: Any) -> SchemaType:
+    """Raises InvalidArgument for a type that is not set, or none of ours."""
+    kind = _TYPES.get(schema.type_)
+    if kind is None:
+        raise InvalidArgument(
+            f"schema.type: {schema.type_} is not a type of schema; PROTOCOL_BUFFER (1), AVRO (2) "
+            f"and JSON ({JSON_TYPE}) are"
+        )
+    return kind
+
+
+def encoding_of(number: int, field: str) -> Encoding:
+    """Raises InvalidArgument."""
+    encoding = _ENCODINGS.get(number)
+    if encoding is None:
+        raise InvalidArgument(f"{field}: {number} is not an encoding; JSON (1) and BINARY (2) are")
+    return encoding
+
+
+def settings(topic: Any) -> SchemaSettings | None:
+    """Read a topic's schema settings; None if it has none.
+
+    Raises:
+        InvalidArgument: No encoding.
+    """
+    if not topic.HasField("schema_settings"):
+        return None
+    found = topic.schema_settings
+    return SchemaSettings(
+        schema=settings_part(found, "schema"),
+        encoding=settings_part(found, "encoding"),
+        first_revision_id=found.first_revision_id,
+        last_revision_id=found.last_revision_id,
+    )
+
+
+def updated_settings(topic: Any) -> SchemaSettings | None:
+    """Read the schema settings of an update, where empty ones clear them; raises as `settings`."""
+    return settings(topic) if topic.schema_settings.ListFields() else None
+
+
+def settings_part(found: Any, part: str) -> Any:
+    """Read one field of a topic's schema settings; raises InvalidArgument."""
+    value = getattr(found, part)
+    if part == "encoding":
+        return encoding_of(value, "schema_settings.encoding")
+    if part == "schema" and value == DELETED_SCHEMA:
+        raise InvalidArgument(
+            f"schema_settings.schema: {names.shown(value)} stands for a schema that was deleted; "
+            "name one that exists, or clear schema_settings"
+        )
+    return value
+
+
+def settings_pb(found: SchemaSettings) -> Any:
+    """Make the SchemaSettings that answers show."""
+    return types.SchemaSettings(
+        schema=found.schema_shown,
+        encoding=_ENCODING_NUMBERS[found.encoding],
+        first_revision_id=found.first_revision_id,
+        last_revision_id=found.last_revision_id,
+    )
+
+
+def schema_pb(schema: Schema, revision: SchemaRevision, *, view: int = FULL) -> Any:
+    """Make the Schema that answers show: a schema at one revision."""
+    return types.Schema(
+        name=schema.name,
+        type_=_TYPE_NUMBERS[schema.type],
+        definition=revision.definition if view != BASIC else "",
+        revision_id=revision.id,
+        revision_create_time=timestamp(revision.created_s),
+    )

@@ -1,0 +1,134 @@
+"""Schemas and their revisions in the catalog."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from fanlog import limits
+from fanlog.core.catalog import Catalog
+from fanlog.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    ResourceExhausted,
+    SchemaNotFound,
+)
+from fanlog.model import SchemaSettings
+from fanlog.specs import TopicSpec
+
+NAME = "projects/p/schemas/orders"
+
+
+def made(catalog: Catalog, *definitions: str, name: str = NAME) -> list[str]:
+    """Make a schema with revisions; their ids."""
+    schema, first, records = catalog.create_schema(name, "AVRO", definitions[0], "NONE", 1.0)
+    apply(catalog, records)
+    ids = [first.id]
+    for definition in definitions[1:]:
+        revision, added = catalog.schemas.add_revision(schema, definition, 2.0)
+        apply(catalog, added)
+        ids.append(revision.id)
+    return ids
+
+
+def apply(catalog: Catalog, records) -> None:
+    for record in records:
+        catalog.apply(record)
+
+
+def settings(first: str = "", last: str = "") -> SchemaSettings:
+    return SchemaSettings(
+        schema=NAME, encoding="JSON", first_revision_id=first, last_revision_id=last
+    )
+
+
+def test_records_add_up_in_any_order():
+    schema, first, records = Catalog().create_schema(NAME, "AVRO", "a", "FULL", 1.0)
+    table = Catalog().schemas
+    table.apply(records[-1])
+    second, more = table.add_revision(schema, "b", 2.0)
+    for order in itertools.permutations([*records, *more]):
+        catalog = Catalog()
+        apply(catalog, order)
+        assert catalog.schemas.schema(NAME) == schema
+        assert catalog.schemas.revisions(schema.id) == (first, second)
+        assert catalog.stats().schemas == 1
+
+
+def test_ids_of_revisions_are_eight_hex_digits_and_differ():
+    catalog = Catalog()
+    ids = made(catalog, "a", "b", "a", "a")
+    assert len(set(ids)) == 4
+    assert all(len(one) == 8 and int(one, 16) >= 0 for one in ids)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "accepted"),
+    [
+        (None, None, "dcba"),
+        (1, None, "dcb"),
+        (None, 2, "cba"),
+        (1, 2, "cb"),
+        (3, 3, "d"),
+    ],
+)
+def test_a_range_of_revisions_newest_first(first, last, accepted):
+    catalog = Catalog()
+    ids = made(catalog, "a", "b", "c", "d")
+    chosen = settings("" if first is None else ids[first], "" if last is None else ids[last])
+    bound = catalog.schemas.bound(chosen)
+    assert "".join(one.definition for one in catalog.schemas.accepted(bound)) == accepted
+
+
+def test_settings_that_cannot_be_bound():
+    catalog = Catalog()
+    with pytest.raises(SchemaNotFound):
+        catalog.schemas.bound(settings())
+    ids = made(catalog, "a", "b")
+    with pytest.raises(SchemaNotFound, match="has no revision"):
+        catalog.schemas.bound(settings("00000000"))
+    with pytest.raises(InvalidArgument, match="is a later revision than"):
+        catalog.schemas.bound(settings(ids[1], ids[0]))
+
+
+def test_a_deleted_schema_is_remembered_as_gone():
+    catalog = Catalog()
+    made(catalog, "a", "b")
+    topic, records = catalog.create_topic(
+        TopicSpec(name="projects/p/topics/t-1", schema_settings=settings())
+    )
+    apply(catalog, records)
+    schema = catalog.schemas.schema(NAME)
+    assert topic.schema_settings.schema_shown == NAME
+    apply(catalog, catalog.delete_schema(schema))
+    present = catalog.topic(topic.name)
+    assert present.schema_settings.schema_shown == "_deleted-schema_"
+    assert catalog.schemas.revisions(schema.id) == ()
+    made(catalog, "a")
+    assert catalog.topic(topic.name) == present
+    assert catalog.topics_with(catalog.schemas.schema(NAME)) == []
+
+
+def test_limits(monkeypatch):
+    catalog = Catalog()
+    made(catalog, *("a" * limits.SCHEMA_REVISIONS_MAX))
+    schema = catalog.schemas.schema(NAME)
+    with pytest.raises(ResourceExhausted):
+        catalog.schemas.add_revision(schema, "a", 1.0)
+    with pytest.raises(AlreadyExists):
+        made(catalog, "a")
+    monkeypatch.setattr(limits, "SCHEMAS_PER_PROJECT_MAX", 1)
+    made(catalog, "a", name="projects/q/schemas/orders")
+    with pytest.raises(ResourceExhausted):
+        made(catalog, "a", name="projects/q/schemas/others")
+
+
+def test_the_last_revision_stays():
+    catalog = Catalog()
+    made(catalog, "a")
+    schema = catalog.schemas.schema(NAME)
+    [revision] = catalog.schemas.revisions(schema.id)
+    with pytest.raises(FailedPrecondition):
+        catalog.schemas.delete_revision(schema, revision)
