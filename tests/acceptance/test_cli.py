@@ -253,3 +253,34 @@ class TestFolder:
 def test_http_port_answers(served, page):
     with urllib.request.urlopen(f"http://{served.http}/{page}", timeout=PATIENCE_S) as answer:
         assert answer.status == 200
+
+
+def test_schemas(served, tmp_path):
+    first, second = tmp_path / "order.avsc", tmp_path / "order-2.txt"
+    text = {"name": "id", "type": "string"}
+    count = {"name": "count", "type": "int"}
+    order = {"type": "record", "name": "Order", "fields": [text]}
+    first.write_text(json.dumps(order))
+    second.write_text(json.dumps(order | {"fields": [text, count]}))
+    made = served.run("schema", "create", "order", str(first), "--compatibility", "backward")
+    assert made.stdout.startswith("created schema projects/fanlog/schemas/order, revision ")
+    [listed] = map(json.loads, served.run("schema", "list", "--json").stdout.splitlines())
+    assert (listed["name"], listed["type"]) == ("projects/fanlog/schemas/order", "avro")
+    commit = ("schema", "commit", "order", str(second))
+    refused = served.run(*commit, exit_code=1).stderr
+    assert "does not say by its ending what it is" in refused
+    refused = served.run(*commit, "--type", "avro", exit_code=1).stderr
+    assert "$.count: the field is not written by the other, and has no default" in refused
+    served.run(*commit, "--type", "avro", "--compatibility", "none")
+    [shown] = map(
+        json.loads, served.run("schema", "describe", "order", "--json").stdout.splitlines()
+    )
+    assert (shown["compatibility"], len(shown["revisions"])) == ("none", 2)
+    old = served.run("schema", "describe", "order", "--revision", listed["revision_id"], "--json")
+    assert json.loads(old.stdout)["definition"] == first.read_text()
+    served.run("topic", "create", "orders", "--schema", "order")
+    served.run("publish", "orders", '{"id": "x"}')
+    refused = served.run("publish", "orders", "{}", exit_code=1).stderr
+    assert "messages[0].data: $: the field 'id' of record Order is missing" in refused
+    served.run("schema", "delete", "order")
+    assert "_deleted-schema_" in served.run("topic", "describe", "orders").stdout

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fanlog.cli import filters, folder, messages, serve, subscriptions, topics
+from fanlog.cli import filters, folder, messages, schemas, serve, subscriptions, topics
 from fanlog.cli.output import note
 from fanlog.errors import FanlogError
 
@@ -37,6 +37,7 @@ app = typer.Typer(
 app.command()(serve.serve)
 app.add_typer(topics.app, name="topic")
 app.add_typer(subscriptions.app, name="sub")
+app.add_typer(schemas.app, name="schema")
 app.command()(messages.publish)
 app.command()(messages.pull)
 app.command("filter")(filters.check)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -85,6 +85,24 @@ def snapshot(name: str, project: str) -> str:
     """Give the full name of a snapshot that may be given short."""
     full = name if "/" in name else names.snapshot_name(project, name)
     return str(names.parse_snapshot(full))
+
+
+def schema(name: str, project: str) -> str:
+    """Give the full name of a schema that may be given short."""
+    full = name if "/" in name else names.schema_name(project, name)
+    return str(names.parse_schema(full))
+
+
+def one_of(word: str, known: Mapping[str, int], option: str) -> int:
+    """Give what a word stands for, in either case.
+
+    Raises:
+        InvalidArgument: Not one of those known.
+    """
+    found = known.get(word.lower())
+    if found is None:
+        raise InvalidArgument(f"{option}: {names.shown(word)} is not one of {', '.join(known)}")
+    return found
 
 
 def pairs(texts: Iterable[str] | None, option: str) -> dict[str, str]:

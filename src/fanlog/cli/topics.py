@@ -12,6 +12,8 @@ from fanlog.cli.output import Output, resource
 
 app = typer.Typer(no_args_is_help=True, help="Create, list, describe and delete topics.")
 
+ENCODINGS = {"json": 1, "binary": 2}
+
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A topic: short or full name.")]
 
 
@@ -22,6 +24,10 @@ def create(
         str | None,
         typer.Option(help="Keep messages this long, acknowledged or not: 10m to 31d."),
     ] = None,
+    schema: Annotated[
+        str | None, typer.Option(help="Messages must conform to this schema.")
+    ] = None,
+    encoding: Annotated[str, typer.Option(help="How they conform to it: json or binary.")] = "json",
     label: options.Labels = None,
     project: options.Project = options.PROJECT,
     endpoint: options.Endpoint = None,
@@ -36,6 +42,9 @@ def create(
     if retention is not None:
         seconds = options.duration_s(retention, "--retention")
         request.message_retention_duration.FromMicroseconds(round(seconds * 1e6))
+    if schema is not None:
+        request.schema_settings.schema = options.schema(schema, project)
+        request.schema_settings.encoding = options.one_of(encoding, ENCODINGS, "--encoding")
     with options.connect(endpoint) as client:
         created = client.create_topic(request)
     Output(is_json=json).done(f"created topic {created.name}", resource(created))

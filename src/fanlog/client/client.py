@@ -25,6 +25,8 @@ TIMEOUT_S_DEFAULT = 30.0
 
 #: Trailing metadata in which the server says something about a call that went well.
 _HINT_METADATA = "fanlog-hint"
+#: Metadata in which the compatibility of a schema goes both ways.
+_COMPATIBILITY_METADATA = "fanlog-compatibility"
 _PAGE_SIZE = 1_000
 #: How gRPC begins the details of a call that never reached a server.
 _UNREACHED = ("failed to connect", "connection refused", "dns resolution failed", "name resolution")
@@ -111,6 +113,42 @@ class Client:
         reply = self._call("Publisher/Publish", request, types.PublishResponse)
         return list(reply.message_ids)
 
+    # Schemas: each with the compatibility that it promises.
+
+    def create_schema(
+        self, parent: str, schema_id: str, schema: Any, compatibility: str | None = None
+    ) -> tuple[Any, str]:
+        request = types.CreateSchemaRequest(parent=parent, schema_id=schema_id, schema=schema)
+        return self._schema_call("CreateSchema", request, compatibility)
+
+    def commit_schema(
+        self, name: str, schema: Any, compatibility: str | None = None
+    ) -> tuple[Any, str]:
+        request = types.CommitSchemaRequest(name=name, schema=schema)
+        return self._schema_call("CommitSchema", request, compatibility)
+
+    def get_schema(self, name: str) -> tuple[Any, str]:
+        """Give a schema; `name` may end in `@` and a revision id."""
+        return self._schema_call("GetSchema", types.GetSchemaRequest(name=name), None)
+
+    def delete_schema(self, name: str) -> None:
+        request = types.DeleteSchemaRequest(name=name)
+        self._call("SchemaService/DeleteSchema", request, empty_pb2.Empty)
+
+    def list_schemas(self, project: str) -> Iterator[Any]:
+        """Yield every schema of `project`, given as `projects/{id}`, without its definition."""
+        request = types.ListSchemasRequest(parent=project, page_size=_PAGE_SIZE)
+        for page in self._pages("SchemaService/ListSchemas", request, types.ListSchemasResponse):
+            yield from page.schemas
+
+    def list_schema_revisions(self, name: str) -> Iterator[Any]:
+        """Yield every revision of a schema, the newest first, without its definition."""
+        request = types.ListSchemaRevisionsRequest(name=name, page_size=_PAGE_SIZE)
+        for page in self._pages(
+            "SchemaService/ListSchemaRevisions", request, types.ListSchemaRevisionsResponse
+        ):
+            yield from page.schemas
+
     # Subscriptions.
 
     def create_subscription(self, subscription: Any) -> Any:
@@ -176,24 +214,40 @@ class Client:
                 return
             request.page_token = page.next_page_token
 
+    def _schema_call(self, method: str, request: Any, compatibility: str | None) -> tuple[Any, str]:
+        metadata = () if compatibility is None else ((_COMPATIBILITY_METADATA, compatibility),)
+        reply, said = self._called(
+            f"SchemaService/{method}", request, types.Schema, self._timeout_s, metadata
+        )
+        return reply, said.get(_COMPATIBILITY_METADATA, "")
+
     def _call(
         self, method: str, request: Any, reply_type: Any, *, timeout_s: float | None = None
     ) -> Any:
+        reply, said = self._called(method, request, reply_type, timeout_s or self._timeout_s)
+        if self._on_hint is not None and _HINT_METADATA in said:
+            self._on_hint(said[_HINT_METADATA])
+        return reply
+
+    def _called(
+        self,
+        method: str,
+        request: Any,
+        reply_type: Any,
+        timeout_s: float,
+        metadata: tuple[tuple[str, str], ...] = (),
+    ) -> tuple[Any, dict[str, str]]:
+        """Call; give the reply, and what the server says beside it."""
         call = self._channel.unary_unary(
             f"/google.pubsub.v1.{method}",
             request_serializer=type(request).SerializeToString,
             response_deserializer=reply_type.FromString,
         )
-        timeout_s = timeout_s or self._timeout_s
         try:
-            reply, done = call.with_call(request, timeout=timeout_s)
+            reply, done = call.with_call(request, timeout=timeout_s, metadata=metadata)
         except grpc.RpcError as error:
             raise self._failure(error, timeout_s) from error
-        if self._on_hint is not None:
-            for key, value in done.trailing_metadata() or ():
-                if key == _HINT_METADATA:
-                    self._on_hint(str(value))
-        return reply
+        return reply, {str(key): str(value) for key, value in done.trailing_metadata() or ()}
 
     def _failure(self, error: Any, timeout_s: float) -> CallFailed:
         status = error.code().name
