@@ -9,10 +9,22 @@ from typing import Any
 
 from fanlog.wire import fields, resources
 from fuzz.draw import Draw
-from fuzz.world import LETTERS, SNAPSHOT, SUBSCRIPTIONS, TOPIC, placeholder
+from fuzz.world import LETTERS, PATTERN, SNAPSHOT, SUBSCRIPTIONS, TOPIC, placeholder
 
 NEW = "projects/test/{}/new"
 TOPICS = (TOPIC, LETTERS, NEW.format("topics"), "_deleted-topic_", "")
+SOURCES = (*TOPICS, PATTERN, "projects/test/topics/*", "projects/test/topics/ord*.#", "a.**")
+FILTERS = (
+    "",
+    'attributes.a = "b"',
+    "NOT attributes:a",
+    "payload.v >= 5 OR payload:w",
+    'topic = "o*" AND ordering_key != "k"',
+    '{"any": [{"a": "b"}, {"payload.v": {"exists": true}}]}',
+    'attributes.a = "nobody"',
+    " ",
+    "a = 1 AND b = 2 OR c = 3",
+)
 SUBSCRIPTION_NAMES = (*SUBSCRIPTIONS.values(), NEW.format("subscriptions"), "")
 SNAPSHOTS = (SNAPSHOT, NEW.format("snapshots"), "")
 NUMBERS = (0, 1, 2, 5, 10, 11, 60, 100, 600, 601, 1_000, 86_400, 2_678_400, 10**12, 2**31 - 1, -1)
@@ -39,7 +51,8 @@ NAMES: dict[str, tuple[str, ...]] = {
     "CreateSnapshotRequest": SNAPSHOTS,
 }
 TEXTS: dict[str, tuple[str, ...]] = {
-    "topic": TOPICS,
+    "topic": SOURCES,
+    "filter": FILTERS,
     "dead_letter_topic": TOPICS,
     "subscription": SUBSCRIPTION_NAMES,
     "snapshot": SNAPSHOTS,
@@ -91,7 +104,7 @@ def _value(draw: Draw, message: Any, field: Any, root: Any) -> Any:
             name = root.subscription.rpartition("/")[2] or "plain"
             return f"{placeholder(name).decode()}{draw.below(8):012x}"
         case field.CPPTYPE_STRING if field.type == field.TYPE_BYTES:
-            return b"data"[: draw.below(5)]
+            return draw.pick((b"", b"data", b"7", b'{"v": 5}', b'{"v": null}'))
         case field.CPPTYPE_STRING if field.name == "name":
             return draw.pick(NAMES.get(message.DESCRIPTOR.name, ("x",)))
         case field.CPPTYPE_STRING if field.name == "paths":

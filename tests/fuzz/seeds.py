@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from pyroaring import BitMap64
 
@@ -19,6 +19,7 @@ from fanlog.core.records import (
     Counters,
     CursorChunk,
     CursorHead,
+    FormerTopicRecord,
     LeaseHeld,
     Record,
     SnapshotRecord,
@@ -28,7 +29,7 @@ from fanlog.core.records import (
 from fanlog.log import batch as codec
 from fanlog.log import envelope
 from fanlog.log.envelope import Kind
-from fanlog.model import PartitionId, SnapshotId, SubscriptionId, TopicId
+from fanlog.model import FilterChange, PartitionId, SnapshotId, SubscriptionId, TopicId
 from fanlog.testing.conformance import make_body
 from fanlog.wire import types
 from fanlog.wire.paging import Page
@@ -37,7 +38,7 @@ from fuzz.draw import chunk
 from fuzz.table import CORPUS
 from fuzz.targets import rest, server, texts, wire
 from fuzz.targets.formats import FITTED, RAW, SEALED
-from fuzz.world import LETTERS, SNAPSHOT, SUBSCRIPTIONS, TOPIC, placeholder
+from fuzz.world import LETTERS, PATTERN, SNAPSHOT, SUBSCRIPTIONS, TOPIC, placeholder
 
 EMOJI = "\U0001f389"
 #: As long as a project may be, and as large.
@@ -94,7 +95,19 @@ def some_records() -> list[Record]:
     return [
         Counters(5, 1),
         TopicRecord(TopicId(1), wire._TOPIC),
+        FormerTopicRecord(TopicId(6), wire._TOPIC),
         SubscriptionRecord(SubscriptionId(3), wire._SUBSCRIPTION),
+        SubscriptionRecord(
+            SubscriptionId(7),
+            replace(
+                wire._SUBSCRIPTION,
+                topic="projects/p/topics/#",
+                topic_id=None,
+                partitions=(),
+                filter="a = b",
+                filter_changes=(FilterChange(filter="c = d", before_sequence=5),),
+            ),
+        ),
         SnapshotRecord(SnapshotId(4), wire._SNAPSHOT),
         CursorHead(3, partition, 4, 1),
         CursorChunk(3, partition, 0, bits),
@@ -207,6 +220,7 @@ def request_stories() -> Iterable[bytes]:
         ("wait", 3),
         ("GetSubscription", types.GetSubscriptionRequest(subscription=plain)),
     )
+    yield from routed_stories()
     # Names as long as they may be, in sentences that name two of them.
     yield calls(
         ("CreateTopic", types.Topic(name=f"{LONG}/topics/one")),
@@ -219,6 +233,53 @@ def request_stories() -> Iterable[bytes]:
             types.SeekRequest(subscription=f"{LONG}/subscriptions/one", snapshot=SNAPSHOT),
         ),
     )
+
+
+def routed_stories() -> Iterable[bytes]:
+    """Filters and patterns: made, changed, moved in time, read."""
+    name = "projects/test/subscriptions/new"
+    pull = "Pull", types.PullRequest(subscription=name, max_messages=5, return_immediately=True)
+    seek = "Seek", types.SeekRequest(subscription=name, time={"seconds": 1})
+    messages = [
+        {"data": b'{"v": %d}' % n, "attributes": {"n": str(n)}, "ordering_key": "k"}
+        for n in range(3)
+    ]
+    publish = "Publish", types.PublishRequest(topic=TOPIC, messages=messages)
+
+    def create(topic: str, text: str) -> tuple[str, object]:
+        labels = {"fanlog-start": "earliest"}
+        made = types.Subscription(
+            name=name, topic=topic, filter=text, labels=labels, retain_acked_messages=True
+        )
+        return "CreateSubscription", made
+
+    def change(text: str) -> tuple[str, object]:
+        return (
+            "UpdateSubscription",
+            types.UpdateSubscriptionRequest(
+                subscription={"name": name, "filter": text}, update_mask={"paths": ["filter"]}
+            ),
+        )
+
+    yield calls(
+        create(TOPIC, "NOT payload.v >= 1"), pull, publish, change("payload.v < 2"), pull, seek
+    )
+    yield calls(create(TOPIC, "attributes:n"), change("n = 1"), change(""), ("wait", 1), pull)
+    yield calls(create(PATTERN, 'topic = "o*"'), publish, pull, change("n != 2"), seek, pull)
+    new_topic = types.Topic(name="projects/test/topics/orders.new")
+    snapshot = types.CreateSnapshotRequest(name="projects/test/snapshots/new", subscription=name)
+    yield calls(
+        create("projects/test/topics/orders.#", ""),
+        ("CreateSnapshot", snapshot),
+        ("CreateTopic", new_topic),
+        ("Publish", types.PublishRequest(topic=new_topic.name, messages=messages)),
+        ("DeleteTopic", types.DeleteTopicRequest(topic=new_topic.name)),
+        pull,
+        ("wait", 2),
+        ("Seek", types.SeekRequest(subscription=name, snapshot=snapshot.name)),
+        pull,
+    )
+    yield calls(create("projects/test/topics/a.**", ""), create(TOPIC, "a = 1 AND b OR c"))
 
 
 def stream_stories() -> Iterable[bytes]:

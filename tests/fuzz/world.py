@@ -7,6 +7,8 @@
         once      exactly once
         failing   dead letters to `letters` after two attempts
         detached  from its topic
+        filtered  what has an attribute `n` below 3, or data with a `v` of 4 and more
+        matching  the pattern `#`, in order, with a filter that was changed
     projects/test/snapshots/  monday, of plain
 
 `orders` holds six messages. Nothing waits for a real clock: when all there is to do is to wait,
@@ -42,9 +44,10 @@ T = TypeVar("T")
 
 TOPIC = "projects/test/topics/orders"
 LETTERS = "projects/test/topics/letters"
+PATTERN = "projects/test/topics/#"
 SUBSCRIPTIONS = {
     name: f"projects/test/subscriptions/{name}"
-    for name in ("plain", "ordered", "once", "failing", "detached")
+    for name in ("plain", "ordered", "once", "failing", "detached", "filtered", "matching")
 }
 SNAPSHOT = "projects/test/snapshots/monday"
 IDENTITY = b"fuzz fuzz fuzz f"
@@ -322,8 +325,8 @@ SERVICES = dict.fromkeys(PUBLISHER_METHODS, PUBLISHER) | dict.fromkeys(
 )
 
 
-def _subscription(name: str, **settings: Any) -> tuple[str, Any]:
-    message = types.Subscription(name=SUBSCRIPTIONS[name], topic=TOPIC, **settings)
+def _subscription(name: str, topic: str = TOPIC, **settings: Any) -> tuple[str, Any]:
+    message = types.Subscription(name=SUBSCRIPTIONS[name], topic=topic, **settings)
     return "CreateSubscription", message
 
 
@@ -337,6 +340,8 @@ FURNITURE: tuple[tuple[str, Any], ...] = (
         "failing", dead_letter_policy={"dead_letter_topic": LETTERS, "max_delivery_attempts": 2}
     ),
     _subscription("detached"),
+    _subscription("filtered", filter="n < 3 OR payload.v >= 4"),
+    _subscription("matching", PATTERN, enable_message_ordering=True, filter="attributes:n"),
     (
         "Publish",
         types.PublishRequest(
@@ -345,6 +350,13 @@ FURNITURE: tuple[tuple[str, Any], ...] = (
                 {"data": b"%d" % n, "ordering_key": "k" * (n % 2), "attributes": {"n": str(n)}}
                 for n in range(6)
             ],
+        ),
+    ),
+    (
+        "UpdateSubscription",
+        types.UpdateSubscriptionRequest(
+            subscription={"name": SUBSCRIPTIONS["matching"], "filter": "n != 4"},
+            update_mask={"paths": ["filter"]},
         ),
     ),
     (
