@@ -70,6 +70,8 @@ class Replay:
         self._retaining: set[str] = set()
         self._on: dict[PartitionId, list[Ledger]] = {}
         self._running: dict[int, Op] = {}
+        #: Seeks that were cut: they may have passed messages that waited for the disk.
+        self._cut_seeks: list[Op] = []
         self._snapshots: dict[str, SnapshotView] = {}
         #: When the making or removal of a snapshot of that name last began, ended or came true.
         self._snapshot_touched: dict[str, int] = {}
@@ -162,6 +164,9 @@ class Replay:
         card = ledger.add(message)
         for op in self._running.values():
             if op.verb in ("seek", "detach") and op.name == ledger.name and op.may_have_shown:
+                card.close(op)
+        for op in self._cut_seeks:
+            if op.name == ledger.name and message.offset < op.assigned.get(message.partition, 0):
                 card.close(op)
 
     def _letter(self, entry: Entry, message: Message) -> None:
@@ -360,6 +365,9 @@ class Replay:
     # Turns of the process.
 
     def _turn(self, entry: Entry, turn: Turn) -> None:
+        if turn.what in ("crashed", "stopped", "commit failed"):
+            # What waited for the disk is there or gone; others get the offsets.
+            self._cut_seeks.clear()
         for ledger in self.ledgers():
             if turn.what == "frozen":
                 ledger.thawed_s = entry.time_s
@@ -412,6 +420,8 @@ class Replay:
             self._running[op.begun_at] = op
         else:
             del self._running[op.begun_at]
+            if op.verb in ("seek", "detach") and op.outcome == "cut":
+                self._cut_seeks.append(op)
 
     def _used(self, account: Account, entry: Entry, op: Op) -> None:
         if entry.kind == "begun":

@@ -248,6 +248,8 @@ class World:
         if life.is_dead or op.outcome != "running":
             return False
         life.running.pop(op, None)
+        if outcome == "cut":
+            op.assigned = dict(life.broker.writer._assigned)
         self.chronicle.end(op, outcome, self.now, answer)
         return True
 

@@ -1,0 +1,79 @@
+"""How the simulator judges: chronicles written by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from fanlog.core.records import CursorHead, SubscriptionRecord
+from fanlog.model import PartitionId, Subscription, SubscriptionId, TopicId
+from fanlog.testing.simulator.chronicle import (
+    EPOCH,
+    Chronicle,
+    Committed,
+    Message,
+    Op,
+    SeekTo,
+    Turn,
+)
+from fanlog.testing.simulator.replay import Replay
+
+PARTITION, NAME = PartitionId(2), "projects/sim/subscriptions/subscription-0"
+SUBSCRIPTION = Subscription(
+    id=SubscriptionId(3),
+    name=NAME,
+    topic="projects/sim/topics/topic-0",
+    topic_id=TopicId(1),
+    partitions=(PARTITION,),
+)
+
+
+def subscribed() -> Chronicle:
+    chronicle = Chronicle()
+    record = SubscriptionRecord(SUBSCRIPTION.id, SUBSCRIPTION)
+    head = CursorHead(SUBSCRIPTION.id, PARTITION, 0, 0)
+    chronicle.commit(Committed(1, [], [record], [head]), EPOCH)
+    return chronicle
+
+
+def append(chronicle: Chronicle) -> None:
+    """One message comes to the disk, a second after whatever was before."""
+    offset = len(chronicle.log.get(PARTITION, ()))
+    now = EPOCH + chronicle.at
+    message = Message(chronicle.at, PARTITION, offset, int(now * 1e9), "", b"", b"", offset)
+    chronicle.commit(Committed(2 + offset, [message], [], []), now)
+
+
+def cut_seek(chronicle: Chronicle, *, assigned: int) -> None:
+    """A seek past everything, cut while messages below `assigned` waited for the disk."""
+    op = Op("seek", NAME, SeekTo(time_ns=int((EPOCH + 1_000) * 1e9)))
+    chronicle.begin(op, EPOCH + chronicle.at)
+    op.assigned = {PARTITION: assigned}
+    chronicle.end(op, "cut", EPOCH + chronicle.at)
+
+
+def missed(chronicle: Chronicle) -> list[int]:
+    return [violation.offset for violation in Replay(chronicle).run()]
+
+
+def test_a_message_that_never_comes_is_missed():
+    chronicle = subscribed()
+    append(chronicle)
+    assert missed(chronicle) == [0]
+
+
+def test_a_seek_that_was_cut_may_have_passed_what_waited_for_the_disk():
+    chronicle = subscribed()
+    append(chronicle)
+    cut_seek(chronicle, assigned=2)
+    append(chronicle)
+    append(chronicle)
+    assert missed(chronicle) == [2]
+
+
+@pytest.mark.parametrize("what", ["crashed", "stopped", "commit failed"])
+def test_what_waited_then_is_not_what_gets_the_offset_in_another_life(what):
+    chronicle = subscribed()
+    cut_seek(chronicle, assigned=1)
+    chronicle.turn(Turn(what, 1), EPOCH + chronicle.at)
+    append(chronicle)
+    assert missed(chronicle) == [0]
