@@ -43,11 +43,12 @@ def append(chronicle: Chronicle) -> None:
     chronicle.commit(Committed(2 + offset, [message], [], []), now)
 
 
-def cut_seek(chronicle: Chronicle, *, assigned: int) -> None:
+def cut_seek(chronicle: Chronicle, *, assigned: int, ahead_s: float = 1_000.0) -> None:
     """A seek past everything, cut while messages below `assigned` waited for the disk."""
-    op = Op("seek", NAME, SeekTo(time_ns=int((EPOCH + 1_000) * 1e9)))
-    chronicle.begin(op, EPOCH + chronicle.at)
-    op.assigned = {PARTITION: assigned}
+    now = EPOCH + chronicle.at
+    op = Op("seek", NAME, SeekTo(time_ns=int((now + ahead_s) * 1e9)))
+    chronicle.begin(op, now)
+    op.wall_ns, op.assigned = int(now * 1e9), {PARTITION: assigned}
     chronicle.end(op, "cut", EPOCH + chronicle.at)
 
 
@@ -68,6 +69,14 @@ def test_a_seek_that_was_cut_may_have_passed_what_waited_for_the_disk():
     append(chronicle)
     append(chronicle)
     assert missed(chronicle) == [2]
+
+
+@pytest.mark.parametrize(("ahead_s", "lost"), [(-10.0, [0]), (0.0, [0]), (0.5, [])])
+def test_it_passed_them_only_if_its_time_was_ahead(ahead_s, lost):
+    chronicle = subscribed()
+    cut_seek(chronicle, assigned=1, ahead_s=ahead_s)
+    append(chronicle)
+    assert missed(chronicle) == lost
 
 
 @pytest.mark.parametrize("what", ["crashed", "stopped", "commit failed"])

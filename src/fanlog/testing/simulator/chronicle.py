@@ -74,6 +74,8 @@ class Op:
     outcome: Outcome = "running"
     #: What was answered: an error's code, or something that depends on the verb.
     answer: Any = None
+    #: The least that the machine's clock said when it began and when it ended.
+    wall_ns: int = 0
     #: If it was cut: ends of the partitions just then, with what waited for the disk.
     assigned: Mapping[PartitionId, Offset] = field(default_factory=dict)
 

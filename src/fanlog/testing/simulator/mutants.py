@@ -298,6 +298,16 @@ def _(offset_for_time: Any) -> Any:
     return later
 
 
+@mutant("a seek passes what waits for the disk", 300, (Admin, "_offset_for_time"))
+def _(offset_for_time: Any) -> Any:
+    async def passed(self: Admin, partition: Any, time_ns: int) -> int:
+        offset: int = await offset_for_time(self, partition, time_ns)
+        writer = self._broker.writer
+        return writer.assigned_end(partition) if offset == writer.end(partition) else offset
+
+    return passed
+
+
 @mutant("a snapshot copies the wrong cursor", 200, (snapshots, "copied"))
 def _(copied: Any) -> Any:
     def wrong(snapshot: Any, shares: Any) -> Any:

@@ -223,6 +223,7 @@ class World:
         reply: asyncio.Future[T],
     ) -> None:
         self.chronicle.begin(op, self.now)
+        op.wall_ns = self.clock.wall_ns()
         try:
             answer = await verb(life.broker)
         except asyncio.CancelledError:
@@ -248,6 +249,7 @@ class World:
         if life.is_dead or op.outcome != "running":
             return False
         life.running.pop(op, None)
+        op.wall_ns = min(op.wall_ns, self.clock.wall_ns())
         if outcome == "cut":
             op.assigned = dict(life.broker.writer._assigned)
         self.chronicle.end(op, outcome, self.now, answer)
@@ -260,6 +262,7 @@ class World:
         assert life is not None
         for op, reply in life.running.items():
             if op.begun_s:
+                op.wall_ns = min(op.wall_ns, self.clock.wall_ns())
                 self.chronicle.end(op, "cut", self.now)
             if reply is not None and not reply.done():
                 reply.set_exception(Lost("the connection is lost"))
