@@ -31,7 +31,7 @@ def subscribed() -> Chronicle:
     chronicle = Chronicle()
     record = SubscriptionRecord(SUBSCRIPTION.id, SUBSCRIPTION)
     head = CursorHead(SUBSCRIPTION.id, PARTITION, 0, 0)
-    chronicle.commit(Committed(1, [], [record], [head]), EPOCH)
+    chronicle.commit(Committed(1, [], [record], [head], {PARTITION: 0}), EPOCH)
     return chronicle
 
 
@@ -39,8 +39,20 @@ def append(chronicle: Chronicle) -> None:
     """One message comes to the disk, a second after whatever was before."""
     offset = len(chronicle.log.get(PARTITION, ()))
     now = EPOCH + chronicle.at
-    message = Message(chronicle.at, PARTITION, offset, int(now * 1e9), "", b"", b"", offset)
-    chronicle.commit(Committed(2 + offset, [message], [], []), now)
+    message = Message(
+        at=chronicle.at,
+        sequence=2 + offset,
+        partition=PARTITION,
+        topic="topic-0",
+        offset=offset,
+        publish_ns=int(now * 1e9),
+        key="",
+        data=b"",
+        attributes={},
+        field=b"",
+        base=offset,
+    )
+    chronicle.commit(Committed(2 + offset, [message], [], [], {}), now)
 
 
 def cut_seek(chronicle: Chronicle, *, assigned: int, ahead_s: float = 1_000.0) -> None:
