@@ -198,7 +198,8 @@ class Chronicle:
     decided_s: dict[int, float] = field(default_factory=dict)
     #: All messages that ever stood in the log; the index is the offset.
     log: dict[PartitionId, list[Message]] = field(default_factory=dict)
-    #: Full names of all topics there ever were.
+    #: Full names of all topics there ever were, but those that nobody saw: one that is made and
+    #: deleted by the same commit is on the disk only if a pattern reads what was published to it.
     topics: dict[PartitionId, str] = field(default_factory=dict)
     #: Subscriptions on patterns there ever were.
     patterns: set[SubscriptionId] = field(default_factory=set)
@@ -243,7 +244,7 @@ class Chronicle:
         self._add("turn", turn, now)
 
     def topic_id(self, partition: PartitionId) -> str:
-        return self.topics[partition].rpartition("/")[2]
+        return self.topics.get(partition, "").rpartition("/")[2]
 
     def message(self, partition: PartitionId, offset: Offset) -> Message | None:
         messages = self.log.get(partition, ())

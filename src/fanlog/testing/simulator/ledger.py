@@ -324,16 +324,22 @@ class Ledger:
         """The filter that judges what a commit publishes."""
         return next(text for since, text in reversed(self._filters) if since <= sequence)
 
-    def refilter(self, begun_at: int, *, may_reopen: bool) -> None:
+    def refilter(self, sequence: int, begun_at: int, *, may_reopen: bool) -> None:
         """A seek was committed: the present filter judges everything from now on.
 
         What another one left out was acknowledged by that, and stays so unless it is retained.
         """
-        if len(self._filters) > 1:
-            self._filters = [(0, self._filters[-1][1])]
+        before, present = self._filters, self._filters[-1][1]
+        self._filters = [(0, present)]
+        changes = self.settings.filter_changes
+        if changes and changes[0].before_sequence == sequence:
+            # Changed once more by the same commit: only its record says which of them came first.
+            self._filters = [(0, changes[0].filter), (sequence, present)]
+        text = self._filters[0][1]
+        if before != [(0, text)]:
             for card in self.cards:
                 was_wanted, message = card.is_wanted, card.message
-                card.is_wanted = is_wanted(self._filters[0][1], message)
+                card.is_wanted = is_wanted(text, message)
                 if card.is_wanted and not was_wanted:
                     card.closed_until = max(card.closed_until, begun_at)
                     card.is_passed = message.at < begun_at

@@ -139,7 +139,7 @@ def parsed(
             world.broken.append(
                 f"P1: {partition}:{offset} came with bytes that are not on the disk"
             )
-        topic = world.chronicle.topics[ref.partition]
+        topic = world.chronicle.topics.get(ref.partition)
         is_told = said_topic is not None or ref.subscription not in world.chronicle.patterns
         if said_topic not in (None, topic) or not is_told or partition != ref.partition:
             world.broken.append(f"P1: {partition}:{offset} of {topic} says it is of {said_topic}")

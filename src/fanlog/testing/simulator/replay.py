@@ -258,11 +258,11 @@ class Replay:
                 op.detail.time_ns is None or self._may_retain(ledger, op) for op in seeks
             )
             begun_at = min((op.begun_at for op in seeks), default=-1)
-            ledger.refilter(begun_at, may_reopen=may_reopen)
+            ledger.refilter(committed.sequence, begun_at, may_reopen=may_reopen)
 
     def _may_retain(self, ledger: Ledger, op: Op) -> bool:
         """Whether a seek to a time may have brought back what was acknowledged."""
-        topic = self._chronicle.topics[ledger.partition]
+        topic = self._chronicle.topics.get(ledger.partition)
         is_touched = ledger.update_until >= op.begun_at or topic in self._retaining
         return is_touched or ledger.settings.retain_acked
 

@@ -13,10 +13,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
 from fanlog.core import records as codec
-from fanlog.core.records import CursorHead, SnapshotRecord, SubscriptionRecord, TopicRecord
+from fanlog.core.records import (
+    CursorHead,
+    FormerTopicRecord,
+    SnapshotRecord,
+    SubscriptionRecord,
+    TopicRecord,
+)
 from fanlog.errors import FanlogError, ResourceExhausted, Unavailable
 from fanlog.log.api import Commit
-from fanlog.model import PartitionId
+from fanlog.model import PartitionId, Topic
 from fanlog.testing.simulator import faults
 from fanlog.testing.simulator.chronicle import (
     CatalogChange,
@@ -301,9 +307,13 @@ class World:
                 changes.append(_decoded(key, value))
             elif kind == CursorHead.KIND:
                 heads.append(_decoded_head(key, value))
+            elif kind == FormerTopicRecord.KIND and value is not None:
+                former = codec.decode(key, value)
+                assert isinstance(former, FormerTopicRecord)
+                self._name_topic(former.topic)
         for change in changes:
-            if isinstance(change, TopicRecord) and change.topic is not None:
-                self.chronicle.topics |= dict.fromkeys(change.topic.partitions, change.topic.name)
+            if isinstance(change, TopicRecord):
+                self._name_topic(change.topic)
             subscription = change.subscription if isinstance(change, SubscriptionRecord) else None
             if subscription is not None and is_pattern(subscription.topic):
                 self.chronicle.patterns.add(subscription.id)
@@ -313,6 +323,10 @@ class World:
         self.chronicle.commit(committed, self.now)
         if messages and self.chance(self.odds.batch_damaged, "batch_damaged"):
             self.rot(*self.rng.choice(self.store.batches()))
+
+    def _name_topic(self, topic: Topic | None) -> None:
+        if topic is not None:
+            self.chronicle.topics |= dict.fromkeys(topic.partitions, topic.name)
 
     def rot(self, partition: Any, base: int, end: int) -> None:
         """Damage a stored batch."""
