@@ -102,9 +102,12 @@ class Api:
     def create_topic(self, name: str) -> None:
         self._once("Publisher/CreateTopic", Topic(name=name))
 
-    def create_subscription(self, name: str, topic: str, wanted: str = "") -> None:
+    def create_subscription(self, name: str, topic: str, wanted: str = "", push: str = "") -> None:
         # The longest lease: nothing comes back while it is measured.
         request = Subscription(name=name, topic=topic, filter=wanted, ack_deadline_seconds=600)
+        if push:
+            request.push_config.push_endpoint = push
+            request.push_config.no_wrapper.SetInParent()
         self._once("Subscriber/CreateSubscription", request)
 
     def delete_topic(self, name: str) -> None:

@@ -49,7 +49,7 @@ def measure(server: Server, count: int) -> Sample:
 
         with Stream(session.api, subscription, on_messages) as stream:
             with Meter(server) as meter:
-                outcome = _publish_elsewhere(server.endpoint, topic, count)
+                outcome = publish_elsewhere(server.endpoint, topic, count)
                 published = message_ids(outcome.answers)
                 patience = Patience(len(published))
                 while len(received) < len(published):
@@ -70,7 +70,7 @@ def measure(server: Server, count: int) -> Sample:
 
 
 @dataclass(slots=True)
-class _Outcome:
+class Outcome:
     """What became of the publishing process's requests."""
 
     answers: list[bytes] = field(default_factory=list)
@@ -84,7 +84,7 @@ class _Outcome:
             self.failed += 1
 
 
-def _publish_elsewhere(endpoint: str, topic: str, count: int) -> _Outcome:
+def publish_elsewhere(endpoint: str, topic: str, count: int) -> Outcome:
     """Publish from another process and wait until it is done."""
     context = multiprocessing.get_context("spawn")
     mine, theirs = context.Pipe(duplex=False)
@@ -94,7 +94,7 @@ def _publish_elsewhere(endpoint: str, topic: str, count: int) -> _Outcome:
     try:
         if not mine.poll(count / RATE_PER_S * 2 + _JOIN_S):
             raise Stalled("the publishing process did not finish")
-        outcome: _Outcome = mine.recv()
+        outcome: Outcome = mine.recv()
         process.join(_JOIN_S)
         return outcome
     except EOFError as error:
@@ -110,7 +110,7 @@ def _publish(endpoint: str, topic: str, count: int, report: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     padding = bytes(SIZE_BYTES - _STAMP_BYTES)
     calls: deque[Any] = deque()
-    outcome = _Outcome()
+    outcome = Outcome()
     with Api(endpoint) as api:
         api.list_topics(timeout_s=_JOIN_S)
         began = time.monotonic()

@@ -147,7 +147,8 @@ class Fanlog(Launched):
         self.endpoint = ""
         fanlog = Path(sys.executable).with_name("fanlog")
         ports = ["--port", "0", "--http-port", "0"]
-        return [str(fanlog), "serve", *ports, "--data-dir", str(self.folder / "data")]
+        push = ["--push-allow", "127.0.0.0/8"]
+        return [str(fanlog), "serve", *ports, *push, "--data-dir", str(self.folder / "data")]
 
     def _answers(self) -> bool:
         if not self.endpoint:

@@ -87,10 +87,10 @@ class Session:
         self._topics.append(name)
         return name
 
-    def subscription(self, topic: str, *, wanted: str = "") -> str:
-        """Make a subscription, with the filter `wanted` if there is one; its name."""
+    def subscription(self, topic: str, *, wanted: str = "", push: str = "") -> str:
+        """Make a subscription, with a filter `wanted` and an endpoint if there are; its name."""
         name = f"{PROJECT}/subscriptions/bench-{uuid.uuid4().hex[:12]}"
-        self.api.create_subscription(name, topic, wanted)
+        self.api.create_subscription(name, topic, wanted, push)
         self._subscriptions.append(name)
         return name
 

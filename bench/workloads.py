@@ -22,6 +22,8 @@ from bench import (
     footprint,
     patterns,
     publishing,
+    push_handing,
+    pushing,
     schemas,
 )
 from bench.servers import Emulator, Server
@@ -70,7 +72,8 @@ class Workload:
     is_warmed_up: bool = True
     #: Whether it needs a server that it may stop and start.
     restarts: bool = False
-    #: Whether the emulator has nothing to answer it with: it takes filters and ignores them.
+    #: Whether the emulator has nothing to answer it with: it takes filters and ignores them, and it
+    #: pushes only wrapped bodies.
     needs_filters: bool = False
     #: Whether it measures a part of this checkout alone; `measure` is then given no started server.
     is_serverless: bool = False
@@ -182,6 +185,52 @@ WORKLOADS = (
                 target=9,
             ),
         ),
+        counted="subscriptions",
+        count=10_000,
+    ),
+    Workload(
+        name="push",
+        measure=pushing.measure_latency,
+        figures=(
+            Figure(
+                key="p99",
+                label="publish to webhook at 1,000/s: p99",
+                unit="ms",
+                target=50,
+            ),
+        ),
+        needs_filters=True,
+        counted="messages",
+        count=20_000,
+    ),
+    Workload(
+        name="push-fan-out",
+        measure=pushing.measure_fan_out,
+        figures=(
+            Figure(
+                key="out",
+                label="10,000 push subscriptions: one message at all webhooks",
+                unit="s",
+                target=5,
+            ),
+        ),
+        needs_filters=True,
+        counted="subscriptions",
+        count=10_000,
+    ),
+    Workload(
+        name="push-handing",
+        measure=push_handing.measure,
+        figures=(
+            Figure(
+                key="handed",
+                label="10,000 push subscriptions: one message leased and handed over",
+                unit="s",
+                target=1,
+            ),
+        ),
+        is_serverless=True,
+        is_warmed_up=False,
         counted="subscriptions",
         count=10_000,
     ),

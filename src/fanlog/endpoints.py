@@ -10,6 +10,7 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
@@ -43,10 +44,15 @@ class WebEndpoint:
     @property
     def address(self) -> IPv4Address | IPv6Address | None:
         """The address, if the host is written as one."""
-        try:
-            return ip_address(self.host)
-        except ValueError:
-            return None
+        return _address(self.host)
+
+
+@lru_cache(maxsize=1024)
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
 
 
 def parse_web(url: str) -> WebEndpoint:

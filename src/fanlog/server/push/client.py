@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import lru_cache
+from typing import Protocol
 
 import aiohttp
 from yarl import URL
@@ -21,6 +23,19 @@ from fanlog.server.push.addresses import Addresses, AddressRefused
 #: How long an answer's body may hold up the next request on its connection.
 _DISCARD_S = 1.0
 _KEEP_ALIVE_S = 30.0
+
+
+class Poster(Protocol):
+    """Sends requests; tests and benchmarks have others than `Client`."""
+
+    def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def post(
+        self, endpoint: WebEndpoint, body: bytes, headers: Mapping[str, str], timeout_s: float
+    ) -> Outcome:
+        """Send one request; whatever happens is an outcome."""
 
 
 class Client:
@@ -76,7 +91,7 @@ class Client:
     ) -> Outcome:
         assert self._session is not None
         async with self._session.post(
-            URL(endpoint.url, encoded=True),
+            _url(endpoint.url),
             data=body,
             headers=headers,
             allow_redirects=False,
@@ -88,6 +103,11 @@ class Client:
             if not response.content.at_eof():
                 await _discard(response.content)
         return outcome
+
+
+@lru_cache(maxsize=1024)
+def _url(text: str) -> URL:
+    return URL(text, encoded=True)
 
 
 async def _discard(content: aiohttp.StreamReader) -> None:

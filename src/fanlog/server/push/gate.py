@@ -12,6 +12,11 @@ class Gate:
         self._total = asyncio.Semaphore(total)
         self._hosts: dict[Hashable, tuple[asyncio.Semaphore, list[int]]] = {}
 
+    def has_place(self, host: Hashable) -> bool:
+        """Whether `enter` would not wait."""
+        entry = self._hosts.get(host)
+        return not self._total.locked() and (entry is None or not entry[0].locked())
+
     async def enter(self, host: Hashable) -> None:
         """Wait for a place; give it back with `leave`."""
         entry = self._hosts.get(host)

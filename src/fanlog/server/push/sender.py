@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from fanlog import limits
@@ -32,7 +33,7 @@ from fanlog.push import (
     push_request,
     webhook_headers,
 )
-from fanlog.server.push.client import Client
+from fanlog.server.push.client import Poster
 from fanlog.server.push.gate import Gate
 from fanlog.server.push.tokens import Tokens
 from fanlog.wire import types
@@ -52,7 +53,7 @@ class Tools:
 
     broker: Broker
     clock: Clock
-    client: Client
+    client: Poster
     gate: Gate
     tokens: Tokens
 
@@ -68,6 +69,9 @@ class Sender:
         self._endpoint = parse_web(subscription.push.endpoint)
         self._feed: Feed | None = None
         self._sending: set[asyncio.Task[None]] = set()
+        # Answered with success, and the tasks that acknowledge such.
+        self._acked: list[str] = []
+        self._settling: set[asyncio.Task[None]] = set()
         self._failures: dict[tuple[PartitionId, Offset], int] = {}
         self._is_over = False
         self._loop: asyncio.Task[None] | None = None
@@ -111,14 +115,14 @@ class Sender:
     async def stop(self) -> None:
         """End, and let go of what is under way: its leases run out."""
         self.end()
-        tasks = [*self._sending, *([self._loop] if self._loop is not None else [])]
+        tasks = [*self.under_way, *([self._loop] if self._loop is not None else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
     def under_way(self) -> set[asyncio.Task[None]]:
-        return self._sending
+        return self._sending | self._settling
 
     # Taking.
 
@@ -152,7 +156,7 @@ class Sender:
             credit.max_messages = self.window.size
             room = self._room()
             deliveries = []
-            if room > 0 and credit.has_room:
+            if room > 0 and credit.has_room and feed.has_ready:
                 deliveries = await feed.take(
                     credit,
                     max_messages=room,
@@ -237,7 +241,10 @@ class Sender:
 
     async def _enter(self, host: tuple[str, str, int], ack_id: str) -> None:
         """Wait for a connection; the lease is kept up meanwhile."""
-        entering = asyncio.ensure_future(self._tools.gate.enter(host))
+        if self._tools.gate.has_place(host):
+            await self._tools.gate.enter(host)
+            return
+        entering = asyncio.create_task(self._tools.gate.enter(host))
         try:
             while True:
                 done, _ = await asyncio.wait((entering,), timeout=self._lease_s / 2)
@@ -246,6 +253,8 @@ class Sender:
                     return
                 await self._broker.settle_some(self._subscription, [ack_id], int(self._lease_s))
         except BaseException:
+            if entering.done() and not entering.cancelled():
+                self._tools.gate.leave(host)
             entering.cancel()
             raise
 
@@ -333,7 +342,7 @@ class Sender:
         try:
             if outcome.is_ack:
                 self._failures.pop(key, None)
-                await self._broker.settle_some(subscription, [ack_id], None)
+                self._acknowledge(ack_id)
                 return
             if outcome.is_gone and self._subscription.push == subscription.push:
                 self._turn_off(outcome.reason)
@@ -342,6 +351,19 @@ class Sender:
         except FanlogError:
             # The subscription is gone, or hard state was loaded again; the lease went with it.
             return
+
+    def _acknowledge(self, ack_id: str) -> None:
+        """Acknowledge, together with what else this turn of the loop brings."""
+        self._acked.append(ack_id)
+        if len(self._acked) == 1:
+            task = asyncio.create_task(self._acknowledge_all())
+            self._settling.add(task)
+            task.add_done_callback(self._settling.discard)
+
+    async def _acknowledge_all(self) -> None:
+        acked, self._acked = self._acked, []
+        with suppress(FanlogError):
+            await self._broker.settle_some(self._subscription, acked, None)
 
     def _delay_s(self, key: tuple[PartitionId, Offset], outcome: Outcome) -> float | None:
         failures = self._failures.pop(key, 0) + 1

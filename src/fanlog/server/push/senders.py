@@ -14,7 +14,7 @@ from fanlog.model import PushConfig, Subscription, SubscriptionId
 from fanlog.push import Guard
 from fanlog.push.breaker import State
 from fanlog.server.push.addresses import Addresses, AddressRefused
-from fanlog.server.push.client import Client
+from fanlog.server.push.client import Client, Poster
 from fanlog.server.push.gate import Gate
 from fanlog.server.push.sender import Sender, Tools
 from fanlog.server.push.tokens import Tokens
@@ -31,12 +31,13 @@ class Senders:
         tokens: Tokens,
         *,
         connections: int = limits.PUSH_CONNECTIONS_MAX,
+        client: Poster | None = None,
     ) -> None:
         self._broker = broker
         self._clock = clock
         self.tokens = tokens
         self._addresses = Addresses(guard, clock.now)
-        self._client = Client(self._addresses, clock)
+        self._client = client or Client(self._addresses, clock)
         gate = Gate(limits.PUSH_CONNECTIONS_PER_HOST_MAX, connections)
         self._tools = Tools(broker, clock, self._client, gate, tokens)
         self._senders: dict[SubscriptionId, Sender] = {}
@@ -62,9 +63,11 @@ class Senders:
         senders = [*self._senders.values(), *self._leaving]
         for sender in senders:
             sender.end()
-        under_way = [task for sender in senders for task in sender.under_way]
-        if under_way:
-            await asyncio.wait(under_way, timeout=patience_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                # Answers first, then the acknowledgements that follow from them.
+                while tasks := [task for sender in senders for task in sender.under_way]:
+                    await asyncio.wait(tasks)
         for sender in senders:
             await sender.stop()
         self._senders.clear()

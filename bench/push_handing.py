@@ -1,0 +1,110 @@
+"""One message to very many push subscriptions: from publish to every request handed to its client.
+
+In this process, with a client that sends nothing: what is measured is leasing and making requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import uvloop
+
+from bench.servers import Server
+from bench.session import Sample
+from fanlog.broker.broker import Broker
+from fanlog.broker.clock import SystemClock
+from fanlog.broker.committer import ThreadCommitter
+from fanlog.endpoints import WebEndpoint
+from fanlog.log.embedded import EmbeddedLog
+from fanlog.model import PushConfig
+from fanlog.push import Guard, Outcome, of_status
+from fanlog.server.push.senders import Senders
+from fanlog.server.push.tokens import Tokens
+from fanlog.specs import SubscriptionSpec, TopicSpec
+from fanlog.wire.candidates import candidates
+from fanlog.wire.forward import compose
+from fanlog.wire.publish import build_body
+
+ROUNDS = 3
+_TOPIC = "projects/bench/topics/push"
+
+
+class _Client:
+    """Takes requests and answers them all when the last one is there."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self.all_came = asyncio.Event()
+        self.came = 0
+
+    def start(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    async def post(
+        self, endpoint: WebEndpoint, body: bytes, headers: Mapping[str, str], timeout_s: float
+    ) -> Outcome:
+        self.came += 1
+        if self.came % self._count == 0:
+            self.all_came.set()
+        await self.all_came.wait()
+        return of_status(204, None, 0.0)
+
+
+def measure(_: Server, count: int) -> Sample:
+    """Time from the publish to the last of `count` requests."""
+    with tempfile.TemporaryDirectory() as folder:
+        seconds = uvloop.run(_measure(count, Path(folder)))
+    return Sample(figures={"handed": seconds}, messages=count)
+
+
+async def _measure(count: int, folder: Path) -> float:
+    clock = SystemClock()
+    store = EmbeddedLog(folder)
+    broker = Broker(
+        store,
+        ThreadCommitter(store),
+        clock,
+        compose=compose,
+        candidates=candidates,
+        jitter=lambda: 0.0,
+        disk_reserve_bytes=0,
+    )
+    client = _Client(count)
+    # As many connections as it takes: only the handing over is of interest.
+    senders = Senders(broker, clock, Guard(), Tokens(None, clock), connections=count, client=client)
+    broker.pushes = senders
+    await broker.start()
+    senders.start("http://bench")
+    await broker.admin.create_topic(TopicSpec(name=_TOPIC))
+    for number in range(count):
+        await broker.admin.create_subscription(
+            SubscriptionSpec(
+                name=f"projects/bench/subscriptions/push-{number}",
+                topic=_TOPIC,
+                push=PushConfig(endpoint=f"http://8.8.{number >> 8 & 255}.{number & 255}/hook"),
+            )
+        )
+    # As the server does: what is there stays, and is not looked at again and again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+    best = float("inf")
+    for _ in range(ROUNDS):
+        client.all_came.clear()
+        began = time.perf_counter()
+        await broker.publish(_TOPIC, build_body([(b"x" * 100, {}, "")]))
+        await client.all_came.wait()
+        best = min(best, time.perf_counter() - began)
+        await asyncio.sleep(0.5)
+    await senders.stop(5)
+    await broker.stop()
+    store.close()
+    return best
