@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from aiohttp.abc import AbstractResolver, ResolveResult
-
 from fanlog import limits
 from fanlog.endpoints import WebEndpoint
 from fanlog.push import Guard
@@ -42,8 +40,11 @@ async def lookup(host: str) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-class Addresses(AbstractResolver):
-    """Resolves for the HTTP client; one answer serves all subscriptions of a host for a while."""
+class Addresses:
+    """Resolves for the HTTP client; one answer serves all subscriptions of a host for a while.
+
+    It has the methods of aiohttp's `AbstractResolver`, without importing it.
+    """
 
     def __init__(self, guard: Guard, now: Callable[[], float]) -> None:
         self._guard = guard
@@ -73,16 +74,16 @@ class Addresses(AbstractResolver):
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
+    ) -> list[dict[str, Any]]:
         return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-            )
+            {
+                "hostname": host,
+                "host": address,
+                "port": port,
+                "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
+                "proto": 0,
+                "flags": socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            }
             for address in await self.permitted(host)
         ]
 

@@ -1,6 +1,9 @@
 """One HTTP client for all push subscriptions: a request goes out, an outcome comes back.
 
 Redirects are not followed, cookies and answers' bodies are not kept, no proxy is asked.
+
+aiohttp takes a while to import, mostly for the authorities that TLS trusts; so it is left to a
+thread, when there is something to send for the first time.
 """
 
 from __future__ import annotations
@@ -9,16 +12,17 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import Protocol
-
-import aiohttp
-from yarl import URL
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
 from fanlog.endpoints import WebEndpoint
 from fanlog.push import Outcome, of_error, of_status, of_timeout
 from fanlog.server.push.addresses import Addresses, AddressRefused
+
+if TYPE_CHECKING:
+    import aiohttp
+    from yarl import URL
 
 #: How long an answer's body may hold up the next request on its connection.
 _DISCARD_S = 1.0
@@ -44,18 +48,31 @@ class Client:
     def __init__(self, addresses: Addresses, clock: Clock) -> None:
         self._addresses = addresses
         self._clock = clock
-        self._session: aiohttp.ClientSession | None = None
+        self._opening: asyncio.Task[aiohttp.ClientSession] | None = None
+        self._is_closed = False
 
     def start(self) -> None:
+        self._is_closed = False
+
+    async def _session(self) -> aiohttp.ClientSession:
+        if self._opening is None:
+            assert not self._is_closed
+            self._opening = asyncio.get_running_loop().create_task(self._open())
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> aiohttp.ClientSession:
+        await asyncio.to_thread(__import__, "aiohttp")
+        import aiohttp
+
         connector = aiohttp.TCPConnector(
-            resolver=self._addresses,
+            resolver=cast("Any", self._addresses),
             # Ours is the cache, and ours the limits.
             use_dns_cache=False,
             limit=0,
             keepalive_timeout=_KEEP_ALIVE_S,
             socket_factory=self._addresses.new_socket,
         )
-        self._session = aiohttp.ClientSession(
+        return aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -64,21 +81,25 @@ class Client:
         )
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        self._is_closed = True
+        if self._opening is not None:
+            opening, self._opening = self._opening, None
+            await (await opening).close()
 
     async def post(
         self, endpoint: WebEndpoint, body: bytes, headers: Mapping[str, str], timeout_s: float
     ) -> Outcome:
         """Send one request; whatever happens is an outcome."""
+        session = await self._session()
+        import aiohttp
+
         try:
             self._addresses.check_literal(endpoint)
             try:
-                return await self._post(endpoint, body, headers, timeout_s)
+                return await self._post(session, endpoint, body, headers, timeout_s)
             except aiohttp.ServerDisconnectedError:
                 # Mostly a connection that the other side was closing while it lay idle.
-                return await self._post(endpoint, body, headers, timeout_s)
+                return await self._post(session, endpoint, body, headers, timeout_s)
         except TimeoutError:
             return of_timeout(timeout_s)
         except aiohttp.ClientConnectorError as error:
@@ -87,10 +108,16 @@ class Client:
             return of_error(type(error).__name__)
 
     async def _post(
-        self, endpoint: WebEndpoint, body: bytes, headers: Mapping[str, str], timeout_s: float
+        self,
+        session: aiohttp.ClientSession,
+        endpoint: WebEndpoint,
+        body: bytes,
+        headers: Mapping[str, str],
+        timeout_s: float,
     ) -> Outcome:
-        assert self._session is not None
-        async with self._session.post(
+        import aiohttp
+
+        async with session.post(
             _url(endpoint.url),
             data=body,
             headers=headers,
@@ -107,11 +134,15 @@ class Client:
 
 @lru_cache(maxsize=1024)
 def _url(text: str) -> URL:
+    from yarl import URL
+
     return URL(text, encoded=True)
 
 
 async def _discard(content: aiohttp.StreamReader) -> None:
     """Read a short body away, so that its connection can be used again; a long one ends it."""
+    import aiohttp
+
     left = limits.PUSH_ANSWER_BYTES_MAX
     with suppress(aiohttp.ClientError, TimeoutError, OSError):
         async with asyncio.timeout(_DISCARD_S):
