@@ -133,8 +133,7 @@ class Admin:
             AlreadyExists: One of that name exists.
             TopicNotFound: Its topic or its dead letter topic does not exist.
         """
-        if spec.push is not None:
-            await self._broker.pushes.check(spec.push)
+        await pushes.check(self._broker, spec.name, spec.topic, spec.push)
         # Asked before anything is decided: the answer must not change in between.
         starts = {
             partition: await self._start_offset(partition, spec.start)
@@ -172,8 +171,7 @@ class Admin:
         return names.undotted_hint(name.id, [topic[len(prefix) :] for topic in topics])
 
     async def update_subscription(self, update: SubscriptionUpdate) -> Subscription:
-        if update.changes.get("push") is not None:
-            await self._broker.pushes.check(update.changes["push"])
+        await pushes.check_update(self._broker, update)
         before = self._broker.hard.catalog.subscription(update.name)
         if len(before.filter_changes) >= limits.FILTER_CHANGES_MAX and not before.detached:
             # Perhaps no sweep has come by since they were of use.

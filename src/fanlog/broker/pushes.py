@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from fanlog import endpoints
+from fanlog import endpoints, names
 from fanlog.core.catalog import Catalog
-from fanlog.errors import FailedPrecondition, Unimplemented
+from fanlog.errors import FailedPrecondition, InvalidArgument, TopicNotFound, Unimplemented
 from fanlog.model import PushConfig, Subscription
+from fanlog.specs import SubscriptionUpdate, reads
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker
@@ -50,6 +51,52 @@ class NoPushes:
 
     def trouble(self, subscription: Subscription) -> str:
         return ""
+
+
+async def check(broker: Broker, name: str, topic: str, push: PushConfig | None) -> None:
+    """Look at the push config of a subscription on `topic` before it is kept.
+
+    Raises:
+        InvalidArgument: Its endpoint may not be reached, or what it forwards would come back.
+        TopicNotFound: It forwards to a topic that does not exist.
+    """
+    if push is None:
+        return
+    await broker.pushes.check(push)
+    target = endpoints.forward_topic(push.endpoint, name)
+    if target is not None:
+        catalog = broker.hard.catalog
+        if catalog.find_topic(target) is None:
+            raise TopicNotFound(f"{endpoints.FIELD}: topic {target!r} does not exist")
+        _check_loops(catalog, name, topic, target)
+
+
+async def check_update(broker: Broker, update: SubscriptionUpdate) -> None:
+    """Look at the push config of an update; raises as `check` does."""
+    if update.changes.get("push") is not None:
+        present = broker.hard.catalog.subscription(update.name)
+        await check(broker, present.name, present.topic, update.changes["push"])
+
+
+def _check_loops(catalog: Catalog, name: str, topic: str, target: str) -> None:
+    """Follow what is forwarded, by name: a topic that a pattern reads may be made later."""
+    forwards = {
+        one.name: (one.topic, to)
+        for one in catalog.subscriptions()
+        if one.push is not None and one.name != name
+        if one.topic_id is not None or one.is_pattern
+        if (to := endpoints.forward_topic(one.push.endpoint, one.name)) is not None
+    }
+    waiting = [target]
+    while waiting:
+        here = waiting.pop()
+        if reads(topic, here):
+            raise InvalidArgument(
+                f"{endpoints.FIELD}: forwarding to {names.shown(target)} makes a loop: other "
+                "subscriptions forward from there to what this one reads"
+            )
+        onward = [one for one, (read, _) in forwards.items() if reads(read, here)]
+        waiting += [forwards.pop(one)[1] for one in onward]
 
 
 def check_pull(catalog: Catalog, name: str) -> None:

@@ -11,16 +11,13 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from fanlog import limits
-from fanlog.broker.broker import Broker
-from fanlog.broker.clock import Clock
 from fanlog.broker.feed import Delivery, Feed
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import Nack
 from fanlog.endpoints import parse_web
-from fanlog.errors import FanlogError, Unavailable
+from fanlog.errors import FanlogError
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId, Subscription
 from fanlog.push import (
@@ -33,9 +30,7 @@ from fanlog.push import (
     push_request,
     webhook_headers,
 )
-from fanlog.server.push.client import Poster
-from fanlog.server.push.gate import Gate
-from fanlog.server.push.tokens import Tokens
+from fanlog.server.push.consumer import Consumer, Tools
 from fanlog.wire import types
 from fanlog.wire.publish import message_id
 
@@ -43,112 +38,50 @@ log = logging.getLogger("fanlog.push")
 
 #: Messages whose failures are remembered, for their back-off; the oldest are forgotten first.
 _FAILED_MAX = 10_000
-#: Before a sender comes again that was sent away.
-_AGAIN_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
-    """What all senders share."""
-
-    broker: Broker
-    clock: Clock
-    client: Poster
-    gate: Gate
-    tokens: Tokens
-
-
-class Sender:
-    """Pushes for one subscription, from `start` until it is stopped or the subscription is gone."""
+class Sender(Consumer):
+    """Pushes for one subscription over HTTP."""
 
     def __init__(self, tools: Tools, subscription: Subscription) -> None:
+        super().__init__(tools, subscription)
         assert subscription.push is not None
-        self._tools = tools
-        self._broker = tools.broker
-        self._subscription = subscription
         self._endpoint = parse_web(subscription.push.endpoint)
-        self._feed: Feed | None = None
         self._sending: set[asyncio.Task[None]] = set()
         # Answered with success, and the tasks that acknowledge such.
         self._acked: list[str] = []
         self._settling: set[asyncio.Task[None]] = set()
         self._failures: dict[tuple[PartitionId, Offset], int] = {}
-        self._is_over = False
-        self._loop: asyncio.Task[None] | None = None
         #: For metrics.
         self.window = Window()
         self.breaker = Breaker()
         self.outcomes: Counter[str] = Counter()
-        self.last_reason = ""
-
-    @property
-    def name(self) -> str:
-        return self._subscription.name
 
     @property
     def attempts(self) -> int:
         return self.outcomes.total()
 
-    @property
-    def is_done(self) -> bool:
-        """Whether it has ended; what it still has under way will be settled."""
-        return self._loop is not None and self._loop.done()
-
-    def start(self) -> None:
-        self._loop = asyncio.create_task(self._run())
-
     def changed(self, subscription: Subscription) -> None:
         """The subscription has other settings; another endpoint starts afresh."""
         assert subscription.push is not None
-        self._subscription = subscription
         if subscription.push.endpoint != self._endpoint.url:
             self._endpoint = parse_web(subscription.push.endpoint)
             self.window, self.breaker = Window(), Breaker()
             self.last_reason = ""
-        self._wake()
-
-    def end(self) -> None:
-        """Take no more messages."""
-        self._is_over = True
-        self._wake()
-
-    async def stop(self) -> None:
-        """End, and let go of what is under way: its leases run out."""
-        self.end()
-        tasks = [*self.under_way, *([self._loop] if self._loop is not None else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        super().changed(subscription)
 
     @property
     def under_way(self) -> set[asyncio.Task[None]]:
         return self._sending | self._settling
 
-    # Taking.
+    @property
+    def trouble(self) -> str:
+        state = self.breaker.state(self._tools.clock.now())
+        if state == "closed":
+            return ""
+        return f"push waits, its circuit breaker is {state}: {self.last_reason}"
 
-    async def _run(self) -> None:
-        while not self._is_over:
-            try:
-                subscription, feed = self._broker.attach(self.name)
-            except FanlogError:
-                # Draining, deleted or detached.
-                return
-            self._feed = feed
-            credit = Credit(self.window.size, limits.PUSH_BYTES_MAX)
-            try:
-                if subscription.id == self._subscription.id:
-                    await self._take_all(feed, credit)
-                return
-            except Unavailable:
-                # The broker recovers from a failed commit, or drains: attaching will tell.
-                await asyncio.sleep(_AGAIN_S)
-            except FanlogError:
-                return
-            finally:
-                for share in feed.shares:
-                    share.abandon(credit)
-                self._broker.detach(subscription, feed)
-                self._feed = None
+    # Taking.
 
     async def _take_all(self, feed: Feed, credit: Credit) -> None:
         while not self._is_over:
@@ -188,15 +121,7 @@ class Sender:
             if timer is not None:
                 timer.cancel()
 
-    def _wake(self) -> None:
-        if self._feed is not None:
-            self._feed.wake()
-
     # Sending.
-
-    @property
-    def _lease_s(self) -> float:
-        return self._subscription.ack_deadline_s + limits.PUSH_LEASE_MARGIN_S
 
     def _send_all(self, delivery: Delivery) -> None:
         added = self._broker.added_attributes(self._subscription, delivery)

@@ -9,14 +9,16 @@ from contextlib import suppress
 from fanlog import endpoints, limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
-from fanlog.errors import InvalidArgument, Unimplemented
+from fanlog.errors import InvalidArgument
 from fanlog.model import PushConfig, Subscription, SubscriptionId
 from fanlog.push import Guard
 from fanlog.push.breaker import State
 from fanlog.server.push.addresses import Addresses, AddressRefused
 from fanlog.server.push.client import Client, Poster
+from fanlog.server.push.consumer import Consumer, Tools
+from fanlog.server.push.forwarder import Forwarder
 from fanlog.server.push.gate import Gate
-from fanlog.server.push.sender import Sender, Tools
+from fanlog.server.push.sender import Sender
 from fanlog.server.push.tokens import Tokens
 
 
@@ -40,13 +42,14 @@ class Senders:
         self._client = client or Client(self._addresses, clock)
         gate = Gate(limits.PUSH_CONNECTIONS_PER_HOST_MAX, connections)
         self._tools = Tools(broker, clock, self._client, gate, tokens)
-        self._senders: dict[SubscriptionId, Sender] = {}
+        self._senders: dict[SubscriptionId, Consumer] = {}
         # Ended, with requests under way.
-        self._leaving: set[Sender] = set()
+        self._leaving: set[Consumer] = set()
         self._is_running = False
 
     def __iter__(self) -> Iterator[Sender]:
-        return iter(self._senders.values())
+        """Those that send over HTTP."""
+        return (one for one in self._senders.values() if isinstance(one, Sender))
 
     # Life.
 
@@ -89,9 +92,7 @@ class Senders:
 
     async def check(self, push: PushConfig) -> None:
         if push.endpoint.startswith(endpoints.TOPIC_SCHEME):
-            raise Unimplemented(
-                f"{endpoints.FIELD}: forwarding to a topic is not supported by this version"
-            )
+            return
         endpoint = endpoints.parse_web(push.endpoint)
         try:
             await self._addresses.check(endpoint)
@@ -116,11 +117,16 @@ class Senders:
         if present is None or not _is_pushed(present):
             if sender is not None:
                 self._let_go(subscription.id)
-        elif sender is not None:
-            sender.changed(present)
         else:
-            sender = self._senders[subscription.id] = Sender(self._tools, present)
-            sender.start()
+            kind = Forwarder if _is_forwarded(present) else Sender
+            if sender is not None and type(sender) is not kind:
+                self._let_go(subscription.id)
+                sender = None
+            if sender is not None:
+                sender.changed(present)
+            else:
+                sender = self._senders[subscription.id] = kind(self._tools, present)
+                sender.start()
 
     def reloaded(self) -> None:
         for subscription_id in list(self._senders):
@@ -135,12 +141,7 @@ class Senders:
         if subscription.push_off:
             return f"push is off: {subscription.push_off}; set push_config to turn it on again"
         sender = self._senders.get(subscription.id)
-        if sender is None:
-            return ""
-        state = self.breaker_state(sender)
-        if state == "closed":
-            return ""
-        return f"push waits, its circuit breaker is {state}: {sender.last_reason}"
+        return "" if sender is None else sender.trouble
 
     def _let_go(self, subscription_id: SubscriptionId) -> None:
         sender = self._senders.pop(subscription_id)
@@ -150,18 +151,17 @@ class Senders:
             for task in sender.under_way:
                 task.add_done_callback(lambda _: self._left(sender))
 
-    def _left(self, sender: Sender) -> None:
+    def _left(self, sender: Consumer) -> None:
         if not sender.under_way:
             with suppress(KeyError):
                 self._leaving.remove(sender)
 
 
 def _is_pushed(subscription: Subscription) -> bool:
-    """Whether a subscription's messages are to be sent over HTTP now."""
-    push = subscription.push
-    return (
-        push is not None
-        and not push.endpoint.startswith(endpoints.TOPIC_SCHEME)
-        and not subscription.push_off
-        and not subscription.detached
-    )
+    """Whether a subscription's messages are to be moved on now."""
+    return subscription.push is not None and not subscription.push_off and not subscription.detached
+
+
+def _is_forwarded(subscription: Subscription) -> bool:
+    assert subscription.push is not None
+    return subscription.push.endpoint.startswith(endpoints.TOPIC_SCHEME)

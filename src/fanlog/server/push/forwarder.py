@@ -1,0 +1,128 @@
+"""A subscription that forwards to a topic: copies and acknowledgements are one commit.
+
+So a message is forwarded exactly once, whatever breaks, as long as nobody seeks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from fanlog import endpoints, limits
+from fanlog.broker.feed import Delivery, Feed
+from fanlog.broker.writer import Publication
+from fanlog.core.flow import Credit
+from fanlog.core.redelivery import Nack
+from fanlog.errors import ResourceExhausted
+from fanlog.model import Topic
+from fanlog.server.push.consumer import Consumer
+from fanlog.wire.forward import compose
+from fanlog.wire.publish import message_id
+
+log = logging.getLogger("fanlog.push")
+
+#: Messages and bytes of one commit at most.
+_MESSAGES_MAX = 1_000
+_BYTES_MAX = 4 * 1024 * 1024
+
+
+class Forwarder(Consumer):
+    @property
+    def under_way(self) -> set[asyncio.Task[None]]:
+        # A commit is over soon, and done whether somebody waits for it or not.
+        return set()
+
+    @property
+    def trouble(self) -> str:
+        return f"forwarding waits: {self.last_reason}" if self.last_reason else ""
+
+    async def _take_all(self, feed: Feed, credit: Credit) -> None:
+        credit.max_messages = _MESSAGES_MAX
+        while not self._is_over:
+            version = feed.version
+            deliveries = []
+            if feed.has_ready:
+                deliveries = await feed.take(
+                    credit,
+                    max_messages=_MESSAGES_MAX,
+                    max_bytes=_BYTES_MAX,
+                    deadline_s=self._lease_s,
+                )
+            if not deliveries:
+                await feed.wait(version)
+                continue
+            self._broker.delivered(self._subscription, deliveries)
+            for delivery in deliveries:
+                await self._forward(delivery)
+
+    async def _forward(self, delivery: Delivery) -> None:
+        push = self._subscription.push
+        if push is None:
+            return
+        name = endpoints.forward_topic(push.endpoint, self.name)
+        topic = None if name is None else self._broker.hard.catalog.find_topic(name)
+        if topic is None:
+            await self._keep(delivery, f"topic {name!r} does not exist")
+            return
+        try:
+            await self._commit(delivery, topic)
+        except ResourceExhausted as error:
+            await self._keep(delivery, error.message)
+
+    async def _commit(self, delivery: Delivery, topic: Topic) -> None:
+        broker = self._broker
+        share = broker.hard.share(self._subscription.id, delivery.partition)
+        if share is None:
+            return
+        source = self._subscription.topic
+        if self._subscription.is_pattern:
+            source = broker.hard.catalog.topic_name_of(delivery.partition)
+        messages = [
+            (batch, index, _origin(source, delivery, batch.base_offset + index))
+            for batch, first, end in delivery.runs
+            for index in range(first, end)
+        ]
+        body = compose(messages)
+        broker.writer.check_room(len(body.content))
+        offsets = [batch.base_offset + index for batch, index, _ in messages]
+        decision = share.acknowledge(
+            self._tools.clock.now(),
+            {delivery.generation: offsets},
+            partial=True,
+            end=broker.writer.end(delivery.partition),
+        )
+        if not decision.count:
+            # A seek came between: what is still wanted is delivered anew.
+            return
+        broker.hard.apply_all(decision.records)
+        committed, _ = broker.writer.submit(
+            records=decision.records,
+            publication=Publication(topic.id, topic.partitions[0], body),
+        )
+        broker.metrics.of(self._subscription.id).acknowledged += decision.count
+        decision.records = []
+        broker.decide(share, decision)
+        await committed
+        self.last_reason = ""
+
+    async def _keep(self, delivery: Delivery, reason: str) -> None:
+        """Nothing can be forwarded now: the messages stay, and are tried again later."""
+        if reason != self.last_reason:
+            log.warning("action=forward_failed subscription=%s reason=%s", self.name, reason)
+        self.last_reason = reason
+        prefix = self._broker.ack_id_prefix(self._subscription, delivery)
+        ack_ids = [
+            f"{prefix}{batch.base_offset + index:012x}"
+            for batch, first, end in delivery.runs
+            for index in range(first, end)
+        ]
+        nack = Nack(delay_s=limits.DEAD_LETTER_RETRY_S, reason=reason)
+        await self._broker.settle_some(self._subscription, ack_ids, 0, nack)
+
+
+def _origin(topic: str, delivery: Delivery, offset: int) -> dict[str, str]:
+    """What a forwarded message says about where it came from."""
+    return {
+        "fanlog-source-topic": topic,
+        "fanlog-source-message-id": message_id(delivery.partition, offset),
+    }

@@ -1,0 +1,123 @@
+"""Forwarding to a topic: once each, in order, and never round in circles."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from google.api_core.exceptions import InvalidArgument, NotFound, ServiceUnavailable
+from google.pubsub_v1.types import Subscription
+
+from fanlog import limits
+from fanlog.broker.clock import ManualClock
+from fanlog.errors import CommitFailed
+from server.conftest import PROJECT, unique
+
+
+def forward_to(topic):
+    return {"push_config": {"push_endpoint": f"topic:{topic}"}}
+
+
+def test_messages_are_copied_and_acknowledged(server):
+    target, reader = server.topic_and_subscription()
+    topic, name = server.topic_and_subscription(**forward_to(target.rpartition("/")[2]))
+    [message_id] = server.publish(topic, b"hello", key="k", colour="blue")
+    [got] = server.await_pull(reader)
+    server.await_drained(name)
+    assert got.message.data == b"hello"
+    assert got.message.ordering_key == "k"
+    assert dict(got.message.attributes) == {
+        "colour": "blue",
+        "fanlog-source-topic": topic,
+        "fanlog-source-message-id": message_id,
+    }
+
+
+def test_copy_and_acknowledgement_are_one_commit(start_server):
+    server = start_server()
+    target, reader = server.topic_and_subscription()
+    topic, name = server.topic_and_subscription(**forward_to(target))
+    published = []
+    for n in range(30):
+        # What a failed commit was to publish is published by nobody.
+        with suppress(ServiceUnavailable):
+            server.publish(topic, b"%d" % n)
+            published.append(n)
+        if n % 5 == 0:
+            server.store.failures.append(CommitFailed("no"))
+    server.store.failures.clear()
+    server.await_drained(name)
+    server.restart()
+    found = server.drain(reader, len(published))
+    assert [int(one.message.data) for one in found] == published
+    assert server.pull(reader) == []
+
+
+def test_many_in_order(server):
+    target, reader = server.topic_and_subscription(enable_message_ordering=True)
+    topic, name = server.topic_and_subscription(**forward_to(target), enable_message_ordering=True)
+    for n in range(50):
+        server.publish(topic, b"a%d" % n, key="a")
+        server.publish(topic, b"b%d" % n, key="b")
+    server.await_drained(name)
+    found = [one.message.data.decode() for one in server.drain(reader, 100)]
+    for key in "ab":
+        assert [one for one in found if one[0] == key] == [f"{key}{n}" for n in range(50)]
+
+
+def test_a_chain_and_its_loops(server):
+    first, second, third = server.topic(), server.topic(), server.topic()
+    server.subscription(first, **forward_to(second))
+    server.subscription(second, **forward_to(third))
+    with pytest.raises(InvalidArgument, match="makes a loop"):
+        server.subscription(third, **forward_to(first))
+    with pytest.raises(InvalidArgument, match="itself reads"):
+        server.subscription(third, **forward_to(third))
+    name = server.subscription(third)
+    with pytest.raises(InvalidArgument, match="makes a loop"):
+        server.subscriber.modify_push_config(
+            subscription=name, push_config=forward_to(second)["push_config"]
+        )
+    reader = server.subscription(third)
+    server.publish(first, b"x")
+    [got] = server.await_pull(reader)
+    assert got.message.attributes["fanlog-source-topic"] == second
+
+
+def test_a_pattern_that_would_read_a_later_topic(server):
+    prefix = unique("loop")
+    back = f"projects/{PROJECT}/topics/{prefix}.back"
+    server.publisher.create_topic(name=back)
+    away = server.topic()
+    server.subscription(f"projects/{PROJECT}/topics/{prefix}.*", **forward_to(away))
+    with pytest.raises(InvalidArgument, match="makes a loop"):
+        server.subscription(away, **forward_to(back))
+
+
+def test_a_topic_that_is_not_there(server):
+    with pytest.raises(NotFound, match="push_endpoint: topic"):
+        server.topic_and_subscription(**forward_to("nowhere"))
+
+
+def test_a_topic_that_goes_and_comes_back(start_server):
+    server = start_server(clock=ManualClock())
+    target = server.topic()
+    topic, name = server.topic_and_subscription(**forward_to(target))
+    server.publisher.delete_topic(topic=target)
+    server.publish(topic, b"x")
+    server.await_metric("fanlog_nacks_total", name, 1)
+    shown = server.subscriber.get_subscription(subscription=name)
+    assert shown.state == Subscription.State.RESOURCE_ERROR
+    server.publisher.create_topic(name=target)
+    reader = server.subscription(target)
+    server.advance(limits.DEAD_LETTER_RETRY_S + 1)
+    server.await_drained(name)
+    [got] = server.await_pull(reader)
+    assert got.message.data == b"x"
+
+
+def test_what_means_nothing_there_is_refused(server):
+    target = server.topic()
+    for fields in ({"no_wrapper": {}}, {"oidc_token": {"service_account_email": "a@b.c"}}):
+        with pytest.raises(InvalidArgument, match="forwarding to a topic makes no request"):
+            server.topic_and_subscription(push_config={"push_endpoint": f"topic:{target}"} | fields)
