@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,25 @@ def test_every_setting_from_variables():
         drain_s=0.5,
         log_level="debug",
     )
+
+
+def test_networks_that_push_may_reach(toml):
+    networks = (ip_network("127.0.0.0/8"), ip_network("fd00::/8"))
+    texts = ["127.0.0.0/8", "fd00::/8"]
+    assert resolve({"push_allow": texts}, {}).push_allow == networks
+    assert resolve({}, {"FANLOG_PUSH_ALLOW": ", ".join(texts)}).push_allow == networks
+    file = toml(f"push_allow = {texts!r}")
+    assert resolve({"config": file}, {}).push_allow == networks
+    assert resolve({}, {}).push_allow == ()
+    for wrong in ("everything", "127.0.0.1/8"):
+        with pytest.raises(ConfigError, match="must be networks, such as"):
+            resolve({"push_allow": [wrong]}, {})
+
+
+def test_issuer():
+    assert resolve({"push_issuer": "https://me.org/"}, {}).push_issuer == "https://me.org"
+    with pytest.raises(ConfigError, match="must be an http or https address"):
+        resolve({"push_issuer": "me.org"}, {})
 
 
 def test_paths_in_the_file_are_relative_to_it(toml):

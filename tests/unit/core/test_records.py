@@ -32,6 +32,7 @@ from fanlog.model import (
     DeadLetterPolicy,
     FilterChange,
     PartitionId,
+    PushConfig,
     RetryPolicy,
     Schema,
     SchemaId,
@@ -91,6 +92,23 @@ ROUTED = Subscription(
         FilterChange(filter='{"k": "v"}', before_sequence=BIG),
     ),
 )
+PUSHED = Subscription(
+    id=SubscriptionId(10),
+    name="projects/p/subscriptions/h",
+    topic=TOPIC.name,
+    topic_id=TOPIC.id,
+    partitions=TOPIC.partitions,
+    push=PushConfig(
+        endpoint="https://example.com/é",
+        attributes={"x-goog-version": "v1"},
+        no_wrapper=True,
+        write_metadata=True,
+        oidc_email="a@b.c",
+        oidc_audience="aud",
+        webhook_secrets=("whsec_one", "whsec_two"),
+    ),
+    push_off="HTTP 410",
+)
 SNAPSHOT = Snapshot(
     id=SnapshotId(4),
     name="projects/p/snapshots/n",
@@ -133,6 +151,7 @@ STORED: list[Record] = [
     SubscriptionRecord(PLAIN.id, PLAIN),
     SubscriptionRecord(FULL.id, FULL),
     SubscriptionRecord(ROUTED.id, ROUTED),
+    SubscriptionRecord(PUSHED.id, PUSHED),
     SnapshotRecord(SNAPSHOT.id, SNAPSHOT),
     PolicyRecord(1, POLICY),
     CursorHead(3, P, 0),
@@ -246,6 +265,28 @@ def test_a_subscription_from_before_there_were_filters_has_none():
     assert decode(SubscriptionRecord(PLAIN.id, PLAIN).key(), value) == SubscriptionRecord(
         PLAIN.id, PLAIN
     )
+
+
+def test_a_subscription_without_push_is_written_as_ever():
+    stored = SubscriptionRecord(FULL.id, FULL).value()
+    assert stored is not None
+    assert b"push" not in stored
+
+
+@pytest.mark.parametrize("push", [{}, "x", [1], {"endpoint": "http://x"}, {"endpoint": 1}])
+def test_a_push_config_that_is_none_is_refused(push):
+    stored = SubscriptionRecord(PUSHED.id, PUSHED).value()
+    assert stored is not None
+    push = push or {"webhook_secrets": []}
+    fields = json.loads(stored[1:]) | {"push": push}
+    with pytest.raises(DamagedRecord):
+        decode(
+            SubscriptionRecord(PUSHED.id, PUSHED).key(), stored[:1] + json.dumps(fields).encode()
+        )
+
+
+def test_secrets_are_in_no_text():
+    assert "whsec_one" not in repr(PUSHED)
 
 
 @pytest.mark.parametrize("changes", [[{}], [{"filter": 1, "before_sequence": 2}], "x", [[]]])

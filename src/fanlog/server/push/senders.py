@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import suppress
 
 from fanlog import endpoints, limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
-from fanlog.errors import InvalidArgument
+from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.model import PushConfig, Subscription, SubscriptionId
 from fanlog.push import Guard
 from fanlog.push.breaker import State
@@ -20,6 +21,8 @@ from fanlog.server.push.forwarder import Forwarder
 from fanlog.server.push.gate import Gate
 from fanlog.server.push.sender import Sender
 from fanlog.server.push.tokens import Tokens
+
+log = logging.getLogger("fanlog.push")
 
 
 class Senders:
@@ -125,8 +128,7 @@ class Senders:
             if sender is not None:
                 sender.changed(present)
             else:
-                sender = self._senders[subscription.id] = kind(self._tools, present)
-                sender.start()
+                self._begin(kind, present)
 
     def reloaded(self) -> None:
         for subscription_id in list(self._senders):
@@ -142,6 +144,15 @@ class Senders:
             return f"push is off: {subscription.push_off}; set push_config to turn it on again"
         sender = self._senders.get(subscription.id)
         return "" if sender is None else sender.trouble
+
+    def _begin(self, kind: type[Sender | Forwarder], subscription: Subscription) -> None:
+        try:
+            sender = self._senders[subscription.id] = kind(self._tools, subscription)
+        except FanlogError as error:
+            # An endpoint that an earlier version took. One of them must not keep all from starting.
+            log.error("action=push_impossible subscription=%s error=%s", subscription.name, error)
+            return
+        sender.start()
 
     def _let_go(self, subscription_id: SubscriptionId) -> None:
         sender = self._senders.pop(subscription_id)
