@@ -15,6 +15,7 @@ from google.api_core.exceptions import FailedPrecondition, InvalidArgument
 from google.pubsub_v1.types import Subscription
 from standardwebhooks.webhooks import Webhook
 
+from fanlog import limits
 from fanlog.broker.clock import ManualClock
 from server.receiver import receiving
 
@@ -424,3 +425,26 @@ def test_one_dead_endpoint_and_two_hundred_live_ones(start_server):
             assert time.monotonic() < late_s
             time.sleep(0.02)
         assert server.metric("fanlog_acks_total", dead) == 0
+
+
+def test_a_message_that_waits_for_a_connection_keeps_its_lease(start_server, monkeypatch):
+    monkeypatch.setattr(limits, "PUSH_CONNECTIONS_PER_HOST_MAX", 1)
+    # Leases of a second and a half, so that nobody has to wait for long.
+    monkeypatch.setattr(limits, "PUSH_LEASE_MARGIN_S", -8.5)
+    with receiving() as receiver:
+        server = start_server()
+        gate = server.broker.pushes._tools.gate
+        host = ("http", "127.0.0.1", receiver.port)
+        server.run(gate.enter(host))
+        topic, name = server.topic_and_subscription(**push_to(receiver.url()))
+        server.publish(topic, b"x")
+        time.sleep(2.5)
+        assert receiver.received == []
+        server.run(_left(gate, host))
+        server.await_drained(name)
+        assert len(receiver.received) == 1
+        assert server.metric("fanlog_expiries_total", name) == 0
+
+
+async def _left(gate, host):
+    gate.leave(host)
