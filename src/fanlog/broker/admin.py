@@ -205,7 +205,11 @@ class Admin:
             return
         kept = tuple(c for c in subscription.filter_changes if c.before_sequence > oldest)
         if kept != subscription.filter_changes:
-            await self.put(replace(subscription, filter_changes=kept), [])
+            # What they left out must not be judged again, by others: it goes along.
+            passed: list[Record] = []
+            for share in hard.shares_of(subscription):
+                passed += share.settle_passed().records
+            await self.put(replace(subscription, filter_changes=kept), passed)
 
     async def delete_subscription(self, name: str) -> None:
         subscription = self._broker.hard.catalog.subscription(name)

@@ -157,7 +157,7 @@ class Retention:
             end = self._writer.assigned_end(partition)
             kept_to = horizons.get((partition, subscription.message_retention_s), 0)
             is_retained = subscription.retain_acked and kept_to < end
-            if share.cursor.floor >= end and (subscription.detached or not is_retained):
+            if subscription.detached or (share.cursor.floor >= end and not is_retained):
                 self._remove_share(share)
         for topic in list(hard.catalog.former_topics()):
             if not hard.is_read_by_pattern(topic):

@@ -251,3 +251,30 @@ async def test_room_given_back_in_one_topic_is_room_for_another(world: World):
     assert feed.version > version
     (second,) = await feed.take(stream, max_messages=10, max_bytes=1000, deadline_s=10.0)
     assert second.partition != first.partition
+
+
+async def test_what_a_filter_left_out_stays_so_when_that_filter_is_forgotten(world: World):
+    await world.subscribe(filter="attributes:k")
+    await world.publish("", "")
+    (share,) = world.broker.hard.shares()
+    await world.broker.router.route_all(share, world.broker.writer.end(share.partition))
+    update = SubscriptionUpdate(name=NAME, changes={"filter": "NOT attributes:k"})
+    await world.broker.admin.update_subscription(update)
+    await world.broker.admin.forget_filters(share.settings.id)
+    assert not share.settings.filter_changes
+    # As after a crash: nothing was swept, and nothing stopped in peace.
+    world.start_again()
+    await world.broker.start()
+    assert await world.pull() == []
+
+
+async def test_a_detached_pattern_keeps_no_deleted_topic(world: World):
+    await world.subscribe()
+    spec = SubscriptionSpec(name=f"{NAME}-all", topic="projects/p/topics/#")
+    subscription = await world.broker.admin.create_subscription(spec)
+    await world.broker.admin.detach_subscription(spec.name)
+    await world.publish("", "")
+    await world.broker.admin.delete_topic(TOPIC)
+    await world.broker.sweep()
+    (share,) = world.broker.hard.shares_of(subscription)
+    assert world.broker.hard.catalog.topic_name_of(share.partition) == LETTERS
