@@ -79,6 +79,8 @@ class Replay:
         #: Seeks that were begun, by the subscription's name.
         self._seeks: dict[str, list[Op]] = {}
         self._deleting: set[str] = set()
+        #: Names of subscriptions that may have been gone for a while, also if that failed.
+        self._missing: set[str] = set()
         #: Deliveries decided before the commit that made their subscription.
         self._early: dict[tuple[SubscriptionId, PartitionId], list[Delivered]] = {}
         self._rotten: set[tuple[int, Offset]] = set()
@@ -412,8 +414,10 @@ class Replay:
                         ledger.filters_asked.discard(op.detail["filter"])
             case "update topic" if op.detail["message_retention_s"] is not None:
                 self._retaining.add(op.name)
-            case "delete subscription" if is_begin and op.may_have_happened:
-                self._deleting.add(op.name)
+            case "delete subscription" if is_begin and op.may_have_shown:
+                self._missing.add(op.name)
+                if op.may_have_happened:
+                    self._deleting.add(op.name)
             case "create snapshot" | "delete snapshot":
                 self._snapshot_touched[op.name] = entry.at
         if is_begin:
@@ -429,7 +433,7 @@ class Replay:
         elif (
             op.verb in ("acknowledge", "modify", "pull", "stream", "update subscription", "detach")
             and account.created_at < op.begun_at
-            and account.name not in self._deleting
+            and account.name not in self._missing
             and account.settings.expiration_ttl_s is None
         ):
             self.violations += checkers.found_lawfully(account, op)
