@@ -22,7 +22,6 @@ from fanlog.log.batch import Batch
 from fanlog.model import Offset, Subscription, SubscriptionId
 from fanlog.routing import filter_parse
 from fanlog.routing.candidate import Candidate
-from fanlog.routing.filter_compile import compile_filter
 from fanlog.routing.filter_index import FilterIndex
 
 #: Messages of one segment, about; and how many are judged before others may use the loop.
@@ -36,7 +35,10 @@ Read = Callable[[Offset], Awaitable[Sequence[Batch | Damaged]]]
 class Candidates(Protocol):
     """Messages of a batch as filters see them; the wire layer knows how messages are written."""
 
-    def __call__(self, batch: Batch, first: int, end: int, topic: str) -> Iterable[Candidate]: ...
+    def __call__(
+        self, batch: Batch, first: int, end: int, topic: str, needs: FilterIndex[str]
+    ) -> Iterable[Candidate]:
+        """Those from index `first` to before `end`, as far as the filters of an index look."""
 
 
 @dataclass(slots=True)
@@ -194,7 +196,8 @@ class Routes:
 
     def _judge(self, segment: Segment, read: Sequence[Batch | Damaged], room: Offset) -> None:
         """Let the index judge what was read, up to `room`, into the segment."""
-        match, wanted = self._index.match, segment.wanted
+        index, wanted = self._index, segment.wanted
+        match = index.match
         for item in read:
             if item.base_offset >= room:
                 # Nothing is left of what was trimmed meanwhile.
@@ -209,7 +212,7 @@ class Routes:
                 if not segment.sequences or segment.sequences[-1][1] != item.sequence:
                     segment.sequences.append((start, item.sequence))
                 first = start - item.base_offset
-                judged = self._candidates(item, first, end - item.base_offset, self.topic)
+                judged = self._candidates(item, first, end - item.base_offset, self.topic, index)
                 for offset, candidate in enumerate(judged, start):
                     for text in match(candidate):
                         if text in wanted:
@@ -230,7 +233,8 @@ class Routes:
     async def _judge_alone(self, segment: Segment, text: str) -> None:
         tree = filter_parse.parse(text)
         assert tree is not None
-        wants = compile_filter(tree)
+        alone: FilterIndex[str] = FilterIndex()
+        alone.add(text, tree)
         found: list[Offset] = []
         position, stop = segment.start, segment.end
         while position < stop:
@@ -238,14 +242,14 @@ class Routes:
             if not read:
                 break
             for item in read:
-                start, end = (
-                    max(position, item.base_offset),
-                    min(stop, item.base_offset + item.count),
-                )
+                start = max(position, item.base_offset)
+                end = min(stop, item.base_offset + item.count)
                 if start < end and isinstance(item, Batch):
-                    first = start - item.base_offset
-                    judged = self._candidates(item, first, end - item.base_offset, self.topic)
-                    found += [o for o, candidate in enumerate(judged, start) if wants(candidate)]
+                    first, last = start - item.base_offset, end - item.base_offset
+                    judged = self._candidates(item, first, last, self.topic, alone)
+                    found += [
+                        offset for offset, one in enumerate(judged, start) if alone.match(one)
+                    ]
                 position = max(position, item.base_offset + item.count)
         segment.alone[text] = stop
         segment.cost += len(found) + 1

@@ -16,7 +16,17 @@ from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
 from fanlog.routing.candidate import Candidate
-from fanlog.routing.filter_ast import And, Attribute, Compare, Filter, In, Not, Or, Payload
+from fanlog.routing.filter_ast import (
+    And,
+    Attribute,
+    Compare,
+    Envelope,
+    Filter,
+    In,
+    Not,
+    Or,
+    Payload,
+)
 from fanlog.routing.filter_conjunctions import conjunctions, fields_of
 from fanlog.routing.filter_node import Group, Node, Posting
 
@@ -36,9 +46,10 @@ class FilterIndex(Generic[Id]):
         self._root = Node(0, is_split=True)
         self._groups: dict[object, Group] = {}
         self._group_of: dict[Id, Group] = {}
-        #: Groups that look at attributes, and at the payload.
+        #: Groups that look at attributes, at the payload, and at the ordering key.
         self._attribute_count = 0
         self._payload_count = 0
+        self._key_count = 0
         #: Grows with every change, so that what was derived from the index can tell its age.
         self.version = 0
 
@@ -57,6 +68,11 @@ class FilterIndex(Generic[Id]):
     def needs_attributes(self) -> bool:
         """Whether `match` looks at attributes at all; if not, a candidate may come without."""
         return self._attribute_count > 0
+
+    @property
+    def needs_message(self) -> bool:
+        """Whether `match` looks at the message itself; if not, what stands around it is enough."""
+        return self.needs_attributes or self.needs_payload or self._key_count > 0
 
     @property
     def needs_payload(self) -> bool:
@@ -131,9 +147,11 @@ class FilterIndex(Generic[Id]):
         self._count(group.tree, 1)
 
     def _count(self, tree: Filter, change: int) -> None:
-        kinds = {type(field) for field in fields_of(tree)}
+        fields = set(fields_of(tree))
+        kinds = {type(field) for field in fields}
         self._attribute_count += change * (Attribute in kinds)
         self._payload_count += change * (Payload in kinds)
+        self._key_count += change * (Envelope.ORDERING_KEY in fields)
 
 
 def _remove_from(group: Group, id_: Hashable) -> None:

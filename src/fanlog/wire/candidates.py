@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from fanlog.log.batch import Batch
 from fanlog.routing.candidate import Candidate
@@ -10,17 +11,47 @@ from fanlog.wire import types
 from fanlog.wire.publish import message_id
 
 
-def candidates(batch: Batch, first: int, end: int, topic: str) -> Iterator[Candidate]:
-    """The messages of a batch from index `first` to before `end`."""
-    content = batch.content[batch.starts[first] : batch.starts[end]]
+class Needs(Protocol):
+    """How far filters look; as `FilterIndex` says it."""
+
+    @property
+    def needs_message(self) -> bool: ...
+    @property
+    def needs_attributes(self) -> bool: ...
+    @property
+    def needs_payload(self) -> bool: ...
+
+
+class _Everything:
+    needs_message = needs_attributes = needs_payload = True
+
+
+EVERYTHING: Needs = _Everything()
+
+
+def candidates(
+    batch: Batch, first: int, end: int, topic: str, needs: Needs = EVERYTHING
+) -> Iterator[Candidate]:
+    """The messages of a batch from index `first` to before `end`, as far as they are needed."""
     publish_time_us = batch.publish_time_ns // 1_000
+    offsets = range(batch.base_offset + first, batch.base_offset + end)
+    if not needs.needs_message:
+        for offset in offsets:
+            yield Candidate(
+                {},
+                publish_time_us=publish_time_us,
+                topic=topic,
+                message_id=message_id(batch.partition, offset),
+            )
+        return
+    content = batch.content[batch.starts[first] : batch.starts[end]]
     # What is stored is a run of `messages` fields of a PublishRequest, tags and lengths included.
     messages = types.PublishRequest.FromString(content).messages
-    for offset, message in enumerate(messages, batch.base_offset + first):
-        attributes = message.attributes
+    reads_attributes, reads_data = needs.needs_attributes, needs.needs_payload
+    for offset, message in zip(offsets, messages, strict=True):
         yield Candidate(
-            {**attributes, **batch.attributes} if batch.attributes else dict(attributes),
-            message.data,
+            {**message.attributes, **batch.attributes} if reads_attributes else {},
+            message.data if reads_data else b"",
             ordering_key=message.ordering_key,
             publish_time_us=publish_time_us,
             topic=topic,
