@@ -5,34 +5,18 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-from dataclasses import asdict
 
-from bench import filter_index
+from bench import child, filter_index
 from bench.servers import Server
-from bench.session import STEP_S, Sample, Stalled
+from bench.session import Sample
 
 #: How many times fewer filters the first figure has.
 FEWER = 10
 
 
 def measure(_server: Server, count: int) -> Sample:
-    """Measure in a child: what this process holds is not in the way of its garbage collection."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.filter_index_alone", str(count)],
-            capture_output=True,
-            text=True,
-            timeout=STEP_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Stalled(f"not done after {STEP_S} s") from error
-    if done.returncode:
-        raise OSError(done.stderr.strip() or f"ended with {done.returncode}")
-    return Sample(**json.loads(done.stdout))
+    return child.measured("bench.filter_index_alone", count)
 
 
 def sample(count: int) -> Sample:
@@ -46,4 +30,4 @@ def sample(count: int) -> Sample:
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(sample(int(sys.argv[1])))))
+    child.report(sample(int(sys.argv[1])))

@@ -6,20 +6,18 @@
 from __future__ import annotations
 
 import gc
-import json
 import random
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from typing import TypeVar
 
 import psutil
 
+from bench import child
 from bench.servers import Server
-from bench.session import STEP_S, Sample, Stalled
+from bench.session import Sample
 from fanlog.routing.pattern import Pattern, PatternTrie
 
 T = TypeVar("T")
@@ -41,20 +39,7 @@ VERBS = ("created", "updated", "deleted", "paid", "shipped", "failed")
 
 
 def measure(_server: Server, count: int) -> Sample:
-    """Measure in a child: neither what this process holds nor its garbage is in the figures."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.patterns", str(count)],
-            capture_output=True,
-            text=True,
-            timeout=STEP_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Stalled(f"not done after {STEP_S} s") from error
-    if done.returncode:
-        raise OSError(done.stderr.strip() or f"ended with {done.returncode}")
-    return Sample(**json.loads(done.stdout))
+    return child.measured("bench.patterns", count)
 
 
 def sample(count: int) -> Sample:
@@ -184,4 +169,4 @@ def _problems(trie: PatternTrie[int], patterns: list[str], topics: list[str]) ->
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(sample(int(sys.argv[1])))))
+    child.report(sample(int(sys.argv[1])))

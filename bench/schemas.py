@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import orjson
 
+from bench import child
 from bench.servers import Server
-from bench.session import STEP_S, Sample, Stalled
+from bench.session import Sample
 from fanlog.model import Encoding
 from fanlog.schema import avro_codec, avro_tree
 from fanlog.schema.compiled import Compiled, Mismatch
@@ -85,20 +84,7 @@ message Order {
 
 
 def measure(_server: Server, count: int) -> Sample:
-    """Measure in a child: neither what this process holds nor its garbage is in the figures."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.schemas", str(count)],
-            capture_output=True,
-            text=True,
-            timeout=STEP_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Stalled(f"not done after {STEP_S} s") from error
-    if done.returncode:
-        raise OSError(done.stderr.strip() or f"ended with {done.returncode}")
-    return Sample(**json.loads(done.stdout))
+    return child.measured("bench.schemas", count)
 
 
 def sample(count: int) -> Sample:
@@ -172,4 +158,4 @@ def _refuses(schema: Compiled, encoding: Encoding, messages: list[bytes]) -> boo
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(sample(int(sys.argv[1])))))
+    child.report(sample(int(sys.argv[1])))
