@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.ready
 DATA   ?= ./data
 SOAK_MINUTES ?= 120
 
-.PHONY: setup run test nightly soak sim check fuzz fuzz-seeds bench docs lock clean
+.PHONY: setup run test nightly soak sim check fuzz fuzz-seeds bench docs protos lock clean
 
 setup: $(STAMP)
 
@@ -73,6 +73,10 @@ bench: setup
 # Writes the reference pages that the code knows best.
 docs: setup
 	$(BIN)/python docs/generate.py
+
+# The modules of src/fanlog/v1, of the .proto files beside them.
+protos: setup
+	$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src src/fanlog/v1/*.proto
 
 # Resolves again and rewrites the lock file: names, versions and hashes, for every Python and system
 # we support.
