@@ -277,8 +277,9 @@ def test_sigterm_sends_everybody_away_and_loses_nothing(served, clients):
     for thread in threads:
         thread.start()
     at_work.wait()
-    while len(published) < 20:
-        pass
+    late = time.monotonic() + PATIENCE_S
+    while len(published) < 20 or "\nfanlog_streams 2.0\n" not in get(served, "/metrics")[1]:
+        assert time.monotonic() < late
     began = time.monotonic()
     status, rest = served.stop()
     took_s = time.monotonic() - began

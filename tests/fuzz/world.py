@@ -35,6 +35,7 @@ from fanlog.broker.hard_state import HardState
 from fanlog.core.cursor import Cursor
 from fanlog.log.api import Commit
 from fanlog.log.memory import MemoryLog
+from fanlog.server.arrivals import Arrivals
 from fanlog.server.grpc_api import PUBLISHER, SUBSCRIBER, handlers
 from fanlog.wire import types
 from fanlog.wire.candidates import candidates
@@ -126,7 +127,7 @@ class World:
             candidates=candidates,
             jitter=lambda: 0.5,
         )
-        self._handlers = handlers(self.broker)
+        self._handlers = handlers(self.broker, Arrivals())
         self.prefixes: dict[str, str] = {}
         self.has_waited = False
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Timer
 
 import pytest
 from google.api_core.exceptions import ServiceUnavailable
+
+from server.conftest import PATIENCE_S
 
 
 def data(received):
@@ -31,11 +34,32 @@ def test_whoever_waits_is_sent_away(server):
         server.await_waiters(other, 1)
         server.stop()
         with pytest.raises(ServiceUnavailable, match="the broker is stopping"):
-            pull.result(15)
+            pull.result(PATIENCE_S)
     for stream in (idle, full):
         error = stream.error()
         assert isinstance(error, ServiceUnavailable)
         assert "the broker is stopping" in error.message
+
+
+def test_whoever_has_just_come_is_sent_away_too(server):
+    """CANCELLED would tell an official subscriber that it left by itself, and for good."""
+    _, subscription = server.topic_and_subscription()
+    is_busy, is_free = Event(), Event()
+
+    async def be_busy():
+        is_busy.set()
+        is_free.wait(PATIENCE_S)
+
+    with ThreadPoolExecutor(max_workers=9) as pool:
+        busy = pool.submit(server.run, be_busy())
+        assert is_busy.wait(PATIENCE_S)
+        # They come while the loop has no time for them; to stop is the first thing it does then.
+        pulls = [pool.submit(server.await_pull, subscription) for _ in range(8)]
+        Timer(0.2, is_free.set).start()
+        server.stop()
+        busy.result(PATIENCE_S)
+        errors = [pull.exception(PATIENCE_S) for pull in pulls]
+    assert {type(error) for error in errors} == {ServiceUnavailable}
 
 
 def test_nobody_new_is_served(server):

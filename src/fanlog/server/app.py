@@ -35,6 +35,7 @@ from fanlog.log.memory import MemoryLog
 from fanlog.push import Guard
 from fanlog.server import grpc_api
 from fanlog.server.allocator import keep_freed_memory
+from fanlog.server.arrivals import Arrivals
 from fanlog.server.descriptors import service_descriptors
 from fanlog.server.files import push_connections, raise_file_limit
 from fanlog.server.health import Health
@@ -126,7 +127,8 @@ async def _serving(
     grpc_server = grpc.aio.server(options=GRPC_OPTIONS)
     services = (grpc_api.PUBLISHER, grpc_api.SUBSCRIBER, grpc_api.SCHEMA_SERVICE, IAM_POLICY)
     health = Health(services)
-    _add_services(grpc_server, broker, health)
+    arrivals = Arrivals()
+    _add_services(grpc_server, broker, arrivals, health)
     http_server = HttpServer(
         uvicorn.Config(
             http_app(broker, store, is_ready.is_set, config, senders),
@@ -156,7 +158,9 @@ async def _serving(
             is_ready.clear()
             health.drain()
             broker.drain()
-            await asyncio.gather(grpc_server.stop(config.drain_s), senders.stop(config.drain_s))
+            await asyncio.gather(
+                _send_away(grpc_server, arrivals, config.drain_s), senders.stop(config.drain_s)
+            )
             http_server.should_exit = True
             await http_task
     finally:
@@ -165,12 +169,19 @@ async def _serving(
         await broker.stop()
 
 
+async def _send_away(server: grpc.aio.Server, arrivals: Arrivals, patience_s: float) -> None:
+    left_s = await arrivals.ceased(patience_s)
+    await server.stop(left_s)
+
+
 def _open_store(config: Config) -> Log:
     return MemoryLog() if config.memory else EmbeddedLog(config.data_dir)
 
 
-def _add_services(server: grpc.aio.Server, broker: Broker, health: Health) -> None:
-    server.add_generic_rpc_handlers(tuple(grpc_api.handlers(broker)))
+def _add_services(
+    server: grpc.aio.Server, broker: Broker, arrivals: Arrivals, health: Health
+) -> None:
+    server.add_generic_rpc_handlers(tuple(grpc_api.handlers(broker, arrivals)))
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
     services = (
         grpc_api.PUBLISHER,

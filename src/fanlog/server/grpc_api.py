@@ -23,6 +23,7 @@ from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
 from fanlog.model import Subscription
 from fanlog.server import schema_api
 from fanlog.server.answer import frame_deliveries
+from fanlog.server.arrivals import Arrivals
 from fanlog.server.iam_api import IAM_POLICY, IamApi
 from fanlog.server.nacks import nack_of
 from fanlog.server.streaming_pull import streaming_pull
@@ -121,14 +122,14 @@ def _iam_methods(iam: IamApi) -> dict[str, Unary]:
     }
 
 
-def handlers(broker: Broker) -> list[grpc.GenericRpcHandler]:
+def handlers(broker: Broker, arrivals: Arrivals) -> list[grpc.GenericRpcHandler]:
     """The generic handlers of all services."""
     methods: dict[str, dict[str, Any]] = {
-        service: {name: _unary(verb) for name, verb in verbs.items()}
+        service: {name: _unary(verb, arrivals) for name, verb in verbs.items()}
         for service, verbs in unary_verbs(broker).items()
     }
     methods[SUBSCRIBER]["StreamingPull"] = grpc.stream_stream_rpc_method_handler(
-        _guarded_stream(broker)
+        _guarded_stream(broker, arrivals)
     )
     return [
         grpc.method_handlers_generic_handler(service, found) for service, found in methods.items()
@@ -362,8 +363,9 @@ def checked_deadline(seconds: int) -> int:
     return seconds
 
 
-def _unary(verb: Unary) -> Any:
+def _unary(verb: Unary, arrivals: Arrivals) -> Any:
     async def call(raw: bytes, context: Context) -> bytes:
+        arrivals.count += 1
         try:
             return await verb(raw, context)
         except Exception as error:
@@ -372,8 +374,9 @@ def _unary(verb: Unary) -> Any:
     return grpc.unary_unary_rpc_method_handler(call)
 
 
-def _guarded_stream(broker: Broker) -> Any:
+def _guarded_stream(broker: Broker, arrivals: Arrivals) -> Any:
     async def call(_: Any, context: Context) -> None:
+        arrivals.count += 1
         try:
             await streaming_pull(broker, context)
         except Exception as error:
