@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 
 import pytest
 from google.api_core.exceptions import InvalidArgument, NotFound, ServiceUnavailable
 from google.pubsub_v1.types import Subscription
 
-from fanlog import limits
+from fanlog import errors, limits
 from fanlog.broker.clock import ManualClock
 from fanlog.errors import CommitFailed
+from fanlog.model import PushConfig
+from fanlog.specs import SubscriptionSpec, SubscriptionUpdate
 from server.conftest import PROJECT, unique
 
 
@@ -82,6 +85,47 @@ def test_a_chain_and_its_loops(server):
     server.publish(first, b"x")
     [got] = server.await_pull(reader)
     assert got.message.attributes["fanlog-source-topic"] == second
+
+
+async def _while_one_waits(server, waiting, other):
+    """Have `other` done while `waiting` asks where to begin: after its endpoint was looked at."""
+    admin, go_on = server.broker.admin, asyncio.Event()
+
+    async def held(*args):
+        await go_on.wait()
+        return await start_offset(*args)
+
+    start_offset, admin._start_offset = admin._start_offset, held
+    first = asyncio.create_task(waiting)
+    await asyncio.sleep(0)
+    admin._start_offset = start_offset
+    second = asyncio.create_task(other)
+    await asyncio.wait((second,))
+    go_on.set()
+    return await asyncio.gather(first, second, return_exceptions=True)
+
+
+@pytest.mark.parametrize("how", ["create", "update"])
+def test_two_at_the_same_time_close_no_loop(server, how):
+    one, two = server.topic(), server.topic()
+
+    def spec(topic, target):
+        name = f"projects/{PROJECT}/subscriptions/{unique('loop')}"
+        push = PushConfig(endpoint=f"topic:{target}")
+        return SubscriptionSpec(name=name, topic=topic, push=push)
+
+    admin = server.broker.admin
+    other = admin.create_subscription(spec(two, one))
+    if how == "update":
+        changes = {"push": PushConfig(endpoint=f"topic:{one}")}
+        update = SubscriptionUpdate(name=server.subscription(two), changes=changes)
+        other.close()
+        other = admin.update_subscription(update)
+    waiting = admin.create_subscription(spec(one, two))
+    first, second = server.run(_while_one_waits(server, waiting, other))
+    assert second.push.endpoint == f"topic:{one}"
+    assert isinstance(first, errors.InvalidArgument)
+    assert "makes a loop" in first.message
 
 
 def test_a_pattern_that_would_read_a_later_topic(server):

@@ -133,18 +133,17 @@ class Admin:
             AlreadyExists: One of that name exists.
             TopicNotFound: Its topic or its dead letter topic does not exist.
         """
-        await pushes.check(self._broker, spec.name, spec.topic, spec.push)
+        await pushes.check_reach(self._broker, spec.push)
         # Asked before anything is decided: the answer must not change in between.
         starts = {
             partition: await self._start_offset(partition, spec.start)
             for topic in self._topics_read(spec)
             for partition in topic.partitions
         }
-        records: list[Record] = []
         if self._broker.hard.catalog.has_subscription(spec.name):
             raise AlreadyExists(f"subscription {spec.name!r} exists already")
-        if spec.makes_dead_letter_topic:
-            records += self._make_dead_letter_topic(spec)
+        pushes.check_forward(self._broker, spec.name, spec.topic, spec.push)
+        records = self._make_dead_letter_topic(spec) if spec.makes_dead_letter_topic else []
         if spec.dead_letter is not None:
             self._check_dead_letter_topic(spec.dead_letter.dead_letter_topic)
         subscription, made = self._make_subscription(spec, starts)
@@ -171,7 +170,7 @@ class Admin:
         return names.undotted_hint(name.id, [topic[len(prefix) :] for topic in topics])
 
     async def update_subscription(self, update: SubscriptionUpdate) -> Subscription:
-        await pushes.check_update(self._broker, update)
+        await pushes.check_reach(self._broker, update.changes.get("push"))
         before = self._broker.hard.catalog.subscription(update.name)
         if len(before.filter_changes) >= limits.FILTER_CHANGES_MAX and not before.detached:
             # Perhaps no sweep has come by since they were of use.
@@ -180,6 +179,8 @@ class Admin:
             before = self._broker.hard.catalog.subscription(update.name)
         self._broker.used(before)
         changed = self._with_filter_change(before, update.applied_to(before))
+        if "push" in update.changes:
+            pushes.check_forward(self._broker, changed.name, changed.topic, changed.push)
         if changed.dead_letter is not None and changed.dead_letter != before.dead_letter:
             self._check_dead_letter_topic(changed.dead_letter.dead_letter_topic)
         committed = self.put(changed, [])
@@ -561,15 +562,13 @@ class Admin:
         records: list[Record] = []
         if hard.catalog.find_topic(topic_name) is None:
             records += self._make_topic(TopicSpec(name=topic_name))[1]
-        reader = names.parse_topic(topic_name)
-        reader_name = names.subscription_name(reader.project, reader.id)
+        name = names.parse_topic(topic_name)
+        reader_name = names.subscription_name(name.project, name.id)
         if not hard.catalog.has_subscription(reader_name):
             # A topic that is there already is read from now on.
             starts = dict.fromkeys(hard.catalog.topic(topic_name).partitions)
-            reader_spec = SubscriptionSpec(
-                name=reader_name, topic=topic_name, expiration_ttl_s=None
-            )
-            records += self._make_subscription(reader_spec, starts)[1]
+            reader = SubscriptionSpec(name=reader_name, topic=topic_name, expiration_ttl_s=None)
+            records += self._make_subscription(reader, starts)[1]
         return records
 
     def _make_subscription(

@@ -12,7 +12,7 @@ from fanlog import endpoints, names
 from fanlog.core.catalog import Catalog
 from fanlog.errors import FailedPrecondition, InvalidArgument, TopicNotFound, Unimplemented
 from fanlog.model import PushConfig, Subscription
-from fanlog.specs import SubscriptionUpdate, reads
+from fanlog.specs import reads
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker
@@ -53,29 +53,31 @@ class NoPushes:
         return ""
 
 
-async def check(broker: Broker, name: str, topic: str, push: PushConfig | None) -> None:
-    """Look at the push config of a subscription on `topic` before it is kept.
+async def check_reach(broker: Broker, push: PushConfig | None) -> None:
+    """Look at where a push config leads before it is kept.
 
     Raises:
-        InvalidArgument: Its endpoint may not be reached, or what it forwards would come back.
+        InvalidArgument: Its endpoint may not be reached.
+    """
+    if push is not None:
+        await broker.pushes.check(push)
+
+
+def check_forward(broker: Broker, name: str, topic: str, push: PushConfig | None) -> None:
+    """Look at what a subscription on `topic` forwards to, in the turn in which it is kept.
+
+    Two that are made at the same time could otherwise close a loop that neither sees.
+
+    Raises:
+        InvalidArgument: What it forwards would come back.
         TopicNotFound: It forwards to a topic that does not exist.
     """
-    if push is None:
-        return
-    await broker.pushes.check(push)
-    target = endpoints.forward_topic(push.endpoint, name)
+    target = None if push is None else endpoints.forward_topic(push.endpoint, name)
     if target is not None:
         catalog = broker.hard.catalog
         if catalog.find_topic(target) is None:
             raise TopicNotFound(f"{endpoints.FIELD}: topic {target!r} does not exist")
         _check_loops(catalog, name, topic, target)
-
-
-async def check_update(broker: Broker, update: SubscriptionUpdate) -> None:
-    """Look at the push config of an update; raises as `check` does."""
-    if update.changes.get("push") is not None:
-        present = broker.hard.catalog.subscription(update.name)
-        await check(broker, present.name, present.topic, update.changes["push"])
 
 
 def _check_loops(catalog: Catalog, name: str, topic: str, target: str) -> None:
