@@ -51,6 +51,8 @@ PushForm = Literal["wrapped", "unwrapped", "unwrapped-metadata", "plain", "cloud
 
 #: Chooses the body of push requests, beyond Google's two.
 LABEL_PUSH_BODY = "fanlog-push-body"
+#: The revision of its topic's schema that a subscription wants its messages in.
+LABEL_SCHEMA_REVISION = "fanlog-schema-revision"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +191,11 @@ class Subscription:
     @property
     def is_filtered(self) -> bool:
         return bool(self.filter or self.filter_changes)
+
+    @property
+    def schema_revision(self) -> str:
+        """Id of the schema revision its messages are wanted in; empty for as they were written."""
+        return self.labels.get(LABEL_SCHEMA_REVISION, "")
 
     @property
     def topic_shown(self) -> str:

@@ -18,6 +18,7 @@ from fanlog import endpoints, limits, names
 from fanlog.errors import InvalidArgument, OutOfRange
 from fanlog.model import (
     LABEL_PUSH_BODY,
+    LABEL_SCHEMA_REVISION,
     DeadLetterPolicy,
     PushConfig,
     RetryPolicy,
@@ -44,7 +45,7 @@ LABEL_DEDUP_WINDOW = "fanlog-dedup-window"
 TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW})
 #: Read once, when a subscription is made.
 _FIXED_LABELS = frozenset({LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER})
-SUBSCRIPTION_LABELS = _FIXED_LABELS | {LABEL_PUSH_BODY}
+SUBSCRIPTION_LABELS = _FIXED_LABELS | {LABEL_PUSH_BODY, LABEL_SCHEMA_REVISION}
 SNAPSHOT_LABELS: frozenset[str] = frozenset()
 
 
@@ -137,9 +138,19 @@ class SubscriptionSpec:
                 f"label {LABEL_PUSH_BODY}: {names.shown(body)} is not 'wrapped', 'plain' or "
                 "'cloudevents'"
             )
+        if LABEL_SCHEMA_REVISION in self.labels:
+            self._check_schema_revision(self.labels[LABEL_SCHEMA_REVISION])
         dead_letter = self.labels.get(LABEL_DEAD_LETTER)
         if dead_letter is not None:
             self._check_auto_dead_letter(dead_letter)
+
+    def _check_schema_revision(self, revision: str) -> None:
+        names.check_revision_id(revision, field=f"label {LABEL_SCHEMA_REVISION}")
+        if self.is_pattern:
+            raise InvalidArgument(
+                f"label {LABEL_SCHEMA_REVISION}: {names.shown(self.topic)} is a pattern, and its "
+                "topics may have schemas of their own; a revision can be asked for on one topic"
+            )
 
     def _check_push(self, push: PushConfig) -> None:
         endpoints.check(push.endpoint, self.name)

@@ -22,6 +22,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.type import expr_pb2
 
 from server.conftest import PROJECT, RunningServer, unique
+from server.registry import Registry
 
 VIEWER, PUBLISHER = "roles/pubsub.viewer", "roles/pubsub.publisher"
 ADA, EVE = "user:ada@example.com", "user:eve@example.com"
@@ -93,8 +94,10 @@ def iam(request: pytest.FixtureRequest, server: RunningServer) -> Iterator[Iam]:
                 yield Iam(client)
 
 
-@pytest.fixture(params=["topic", "subscription", "snapshot"])
+@pytest.fixture(params=["topic", "subscription", "snapshot", "schema"])
 def resource(request: pytest.FixtureRequest, server: RunningServer) -> str:
+    if request.param == "schema":
+        return str(Registry(server).create().name)
     topic, subscription = server.topic_and_subscription()
     if request.param == "snapshot":
         return snapshot_of(server, subscription)
@@ -138,7 +141,7 @@ class TestPolicies:
         assert stored.version == 1, "as of a policy without conditions"
 
     def test_what_does_not_exist(self, iam):
-        for collection in ("topics", "subscriptions", "snapshots"):
+        for collection in ("topics", "subscriptions", "snapshots", "schemas"):
             name = f"projects/{PROJECT}/{collection}/nothing"
             with pytest.raises(NotFound):
                 iam.get(name)
@@ -148,10 +151,10 @@ class TestPolicies:
 
     def test_permissions_are_all_granted(self, iam, resource):
         collection = resource.split("/")[2]
-        asked = [f"pubsub.{collection}.{verb}" for verb in ("update", "get", "delete", "get")]
+        asked = [f"pubsub.{collection}.{verb}" for verb in ("getIamPolicy", "get", "delete", "get")]
         assert iam.test(resource, *asked) == asked[:3]
         assert iam.test(resource) == []
-        for other in ("storage.objects.get", "pubsub.topics.*", "pubsub.schemas.get"):
+        for other in ("storage.objects.get", "pubsub.topics.*", "pubsub.nothing.get"):
             with pytest.raises(BadRequest) as refused:
                 iam.test(resource, asked[0], other)
             assert f"permissions[1]: '{other}'" in refused.value.message

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from fanlog import limits, names
-from fanlog.broker import pushes, snapshots
+from fanlog.broker import pushes, revision_labels, snapshots
 from fanlog.broker.clock import Clock
 from fanlog.core.records import Activity, Record
 from fanlog.core.share import Share
@@ -86,6 +86,7 @@ class Admin:
         settings = topic.schema_settings
         if settings is not None and settings != before.schema_settings:
             topic = replace(topic, schema_settings=catalog.schemas.bound(settings))
+        revision_labels.check_topic(catalog, before, topic)
         await self._broker.commit(catalog.put_topic(topic))
         return topic
 
@@ -143,6 +144,7 @@ class Admin:
         if self._broker.hard.catalog.has_subscription(spec.name):
             raise AlreadyExists(f"subscription {spec.name!r} exists already")
         pushes.check_forward(self._broker, spec.name, spec.topic, spec.push)
+        revision_labels.check(self._broker.hard.catalog, spec.topic, spec.labels)
         records = self._make_dead_letter_topic(spec) if spec.makes_dead_letter_topic else []
         if spec.dead_letter is not None:
             self._check_dead_letter_topic(spec.dead_letter.dead_letter_topic)
@@ -181,6 +183,8 @@ class Admin:
         changed = self._with_filter_change(before, update.applied_to(before))
         if "push" in update.changes:
             pushes.check_forward(self._broker, changed.name, changed.topic, changed.push)
+        if changed.schema_revision != before.schema_revision:
+            revision_labels.check(self._broker.hard.catalog, changed.topic_shown, changed.labels)
         if changed.dead_letter is not None and changed.dead_letter != before.dead_letter:
             self._check_dead_letter_topic(changed.dead_letter.dead_letter_topic)
         committed = self.put(changed, [])
@@ -387,7 +391,7 @@ class Admin:
         hard = self._broker.hard
         subscription = self._attached(name)
         snapshot = hard.catalog.snapshot(snapshot_name)
-        if not _is_of(snapshot, subscription):
+        if not snapshots.is_of(snapshot, subscription):
             raise FailedPrecondition(
                 f"snapshot {snapshot_name!r} is of topic {snapshot.topic_shown!r}, not of "
                 f"{subscription.topic_shown!r}, which {name!r} reads"
@@ -590,10 +594,3 @@ class Admin:
         self._broker.router.changed(subscription)
         self._broker.pushes.changed(subscription)
         return subscription, records
-
-
-def _is_of(snapshot: Snapshot, subscription: Subscription) -> bool:
-    """Whether a snapshot is of what a subscription reads."""
-    if snapshot.is_pattern or subscription.is_pattern:
-        return snapshot.topic == subscription.topic
-    return snapshot.partitions == subscription.partitions

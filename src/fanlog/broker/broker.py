@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from fanlog import limits
 from fanlog.broker import pushes, settling
@@ -29,6 +30,7 @@ from fanlog.broker.iam import Iam
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.patterns import Patterns
 from fanlog.broker.retention import Retention
+from fanlog.broker.revisions import Revisions
 from fanlog.broker.router import Router
 from fanlog.broker.routes import Candidates
 from fanlog.broker.schemas import Contents, Schemas
@@ -117,6 +119,7 @@ class Broker:
         self.admin = Admin(self, store, clock)
         self.pushes: pushes.Pushes = pushes.NoPushes()
         self.schemas = Schemas(self, clock, contents)
+        self._revisions = Revisions(self, clock, contents)
         self.iam = Iam(self)
         self._sweeper: asyncio.Task[None] | None = None
         self._draining: Unavailable | None = None
@@ -298,11 +301,7 @@ class Broker:
             FailedPrecondition: A terminal nack, and there is nowhere for dead letters to go.
         """
         subscription = self._readable(name)
-        if nack.is_terminal and subscription.dead_letter is None:
-            raise FailedPrecondition(
-                f"subscription {name!r} has no dead letter policy; without one a message can only "
-                "be requeued, or acknowledged"
-            )
+        settling.check_nack(subscription, nack)
         parsed = self._parse(subscription, ack_ids)
         refused = await self._settle_all(subscription, parsed, seconds, partial=False, nack=nack)
         settling.raise_refused(subscription, self._ack_ids, ack_ids, parsed, refused)
@@ -446,6 +445,7 @@ class Broker:
             next_generation=self.next_generation,
             decide=self.decide,
             on_damage=self._damaged,
+            revise=partial(self._revisions.revised, subscription.id),
         )
 
     def _parse(self, subscription: Subscription, ack_ids: Sequence[str]) -> ParsedAckIds:

@@ -59,6 +59,13 @@ class Route(Protocol):
         """
 
 
+class Revise(Protocol):
+    """Gives messages in the revision of their schema that the subscription asks for."""
+
+    async def __call__(self, deliveries: list[Delivery], max_bytes: int) -> list[Delivery]:
+        """The deliveries as they leave; what cannot leave, or not yet, is given back."""
+
+
 class Feed:
     """Hands out the messages of one subscription's shares.
 
@@ -77,6 +84,7 @@ class Feed:
         next_generation: Callable[[], int],
         decide: Decide,
         on_damage: Callable[[Damaged], None],
+        revise: Revise,
     ) -> None:
         shares = sorted(shares, key=lambda share: share.last_leased)
         self._shares = {share.partition: share for share in shares}
@@ -87,6 +95,7 @@ class Feed:
         self._next_generation = next_generation
         self._decide = decide
         self._on_damage = on_damage
+        self._revise = revise
         self._lock = asyncio.Lock()
         # In the order they came: first come, first served, and the same in every run.
         self._waiters: dict[asyncio.Future[None], None] = {}
@@ -168,6 +177,21 @@ class Feed:
         Raises:
             FanlogError: The feed was closed.
         """
+        while True:
+            leased = await self._lease(
+                consumer, max_messages=max_messages, max_bytes=max_bytes, deadline_s=deadline_s
+            )
+            if not leased:
+                return leased
+            leaving = await self._revise(leased, max_bytes)
+            if leaving:
+                return leaving
+            # All of it was given back, as dead letters: there may be more behind it.
+            await asyncio.sleep(0)
+
+    async def _lease(
+        self, consumer: Credit, *, max_messages: int, max_bytes: int, deadline_s: float
+    ) -> list[Delivery]:
         deliveries: list[Delivery] = []
         commits: list[asyncio.Future[None]] = []
         async with self._lock:

@@ -41,6 +41,10 @@ class SubscriptionMetrics:
     dead_letter_failed: int = 0
     #: Messages the filter left out, counted when it judged them: again when that is done again.
     passed_over: int = 0
+    #: Messages delivered in another revision of their schema than they were written in, and those
+    #: that could not be.
+    transformed: int = 0
+    untransformed: int = 0
     #: Ack ids refused under exactly-once.
     refused: int = 0
 

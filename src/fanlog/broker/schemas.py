@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from fanlog import limits, names
+from fanlog.broker import revision_labels
 from fanlog.broker.clock import Clock
 from fanlog.errors import FailedPrecondition, InvalidArgument, SchemaIncompatible, SchemaMismatch
-from fanlog.log.batch import Body
+from fanlog.log.batch import Batch, Body
 from fanlog.model import (
     Compatibility,
     Encoding,
@@ -55,6 +56,14 @@ class Contents(Protocol):
 
     def payloads(self, body: Body, first: int, end: int) -> Sequence[bytes]:
         """The data of the messages from index `first` to before `end`."""
+
+    def stored(
+        self, batch: Batch, first: int, end: int
+    ) -> Sequence[tuple[bytes, Mapping[str, str], str]]:
+        """Data, own attributes and ordering key of the messages at some indexes of a batch."""
+
+    def written(self, messages: Iterable[tuple[bytes, Mapping[str, str], str]]) -> Body:
+        """A body of such messages."""
 
     def attributed(self, body: Body, added: Sequence[Mapping[str, str]]) -> Body:
         """A body of the same messages, each with attributes added."""
@@ -102,7 +111,7 @@ class Schemas:
             InvalidArgument: The definition is wrong; the sentence says where.
             ResourceExhausted: The project has as many schemas as it may.
         """
-        await self._compiled(kind, definition)
+        await compiled(kind, definition)
         schema, revision, records = self._broker.hard.catalog.create_schema(
             name, kind, definition, compatibility or "NONE", self._clock.now()
         )
@@ -180,6 +189,7 @@ class Schemas:
         for topic in catalog.topics_with(schema):
             settings = topic.schema_settings
             assert settings is not None
+            revision_labels.check_unasked(catalog, topic, revision)
             if revision_id in (settings.first_revision_id, settings.last_revision_id):
                 raise FailedPrecondition(
                     f"revision {revision_id} is the first or last that topic {topic.name!r} "
@@ -197,13 +207,13 @@ class Schemas:
 
     async def validate_schema(self, kind: SchemaType, definition: str) -> None:
         """Raises InvalidArgument if the definition is wrong."""
-        await self._compiled(kind, definition)
+        await compiled(kind, definition)
 
     async def validate_message(
         self, kind: SchemaType, definition: str, data: bytes, encoding: Encoding
     ) -> None:
         """Raises SchemaMismatch if the data does not conform."""
-        schema = await self._compiled(kind, definition)
+        schema = await compiled(kind, definition)
         schema.check_encoding(encoding)
         try:
             schema.validate(data, encoding)
@@ -269,7 +279,7 @@ class Schemas:
         accepted = [
             _Accepted(
                 revision.id,
-                await self._compiled(schema.type, revision.definition),
+                await compiled(schema.type, revision.definition),
                 {
                     NAME_ATTRIBUTE: schema.name,
                     ENCODING_ATTRIBUTE: settings.encoding,
@@ -311,11 +321,11 @@ class Schemas:
         definition: str,
         earlier: Sequence[SchemaRevision],
     ) -> None:
-        new = await self._compiled(schema.type, definition)
+        new = await compiled(schema.type, definition)
         if level == "NONE":
             return
-        old = [(one.id, await self._compiled(schema.type, one.definition)) for one in earlier]
-        found = await _apart(len(definition), lambda: breaking_changes(level, new, old))
+        old = [(one.id, await compiled(schema.type, one.definition)) for one in earlier]
+        found = await apart(len(definition), lambda: breaking_changes(level, new, old))
         if found:
             listed = "; ".join(found[: limits.SCHEMA_BREAKS_SHOWN_MAX])
             rest = len(found) - limits.SCHEMA_BREAKS_SHOWN_MAX
@@ -325,11 +335,13 @@ class Schemas:
                 f"{listed}{more}"
             )
 
-    async def _compiled(self, kind: SchemaType, definition: str) -> Compiled:
-        return await _apart(len(definition), lambda: compile_schema(kind, definition))
+
+async def compiled(kind: SchemaType, definition: str) -> Compiled:
+    """Compile a definition; raises InvalidArgument if it is wrong."""
+    return await apart(len(definition), lambda: compile_schema(kind, definition))
 
 
-async def _apart(size: int, work: Callable[[], T]) -> T:
+async def apart(size: int, work: Callable[[], T]) -> T:
     """Do small work at once, and large work where it does not keep the loop."""
     if size <= COMPILED_INLINE_CHARACTERS_MAX:
         return work()

@@ -10,14 +10,24 @@ from collections.abc import Mapping, Sequence
 
 from fanlog.broker.hard_state import HardState
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
+from fanlog.core.redelivery import Nack
 from fanlog.core.share import ByGeneration, Decision, Share
-from fanlog.errors import AckIdsRefused, SubscriptionNotFound
+from fanlog.errors import AckIdsRefused, FailedPrecondition, SubscriptionNotFound
 from fanlog.model import PartitionId, Subscription
 
 INVALID_ACK_ID = "PERMANENT_FAILURE_INVALID_ACK_ID"
 UNORDERED_ACK_ID = "TRANSIENT_FAILURE_UNORDERED_ACK_ID"
 #: For ids that were fine in a request that was refused for others: send them again.
 NOT_APPLIED = "TRANSIENT_FAILURE_REQUEST_NOT_APPLIED"
+
+
+def check_nack(subscription: Subscription, nack: Nack) -> None:
+    """Raises FailedPrecondition: A terminal nack, and there is nowhere for dead letters to go."""
+    if nack.is_terminal and subscription.dead_letter is None:
+        raise FailedPrecondition(
+            f"subscription {subscription.name!r} has no dead letter policy; without one a message "
+            "can only be requeued, or acknowledged"
+        )
 
 
 def shares_of(

@@ -9,7 +9,7 @@ from fanlog import specs
 from fanlog.broker.hard_state import HardState
 from fanlog.core.records import CursorChunk, CursorHead, Record
 from fanlog.core.share import Share
-from fanlog.model import Snapshot, Topic
+from fanlog.model import Snapshot, Subscription, Topic
 
 
 def copied(snapshot: Snapshot, shares: Iterable[Share]) -> list[Record]:
@@ -34,6 +34,13 @@ def joined(hard: HardState, topic: Topic) -> list[Record]:
             records += hard.catalog.put_snapshot(replace(snapshot, partitions=partitions))
             records += [CursorHead(snapshot.id, partition, 0) for partition in topic.partitions]
     return records
+
+
+def is_of(snapshot: Snapshot, subscription: Subscription) -> bool:
+    """Whether a snapshot is of what a subscription reads."""
+    if snapshot.is_pattern or subscription.is_pattern:
+        return snapshot.topic == subscription.topic
+    return snapshot.partitions == subscription.partitions
 
 
 def removed(hard: HardState, snapshot: Snapshot) -> list[Record]:

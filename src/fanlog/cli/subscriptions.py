@@ -97,6 +97,13 @@ def create(
             " (2025-01-31T12:00:00Z, or 10m for ten minutes ago).",
         ),
     ] = None,
+    schema_revision: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REVISION",
+            help="The revision of the topic's schema that messages are wanted in.",
+        ),
+    ] = None,
     label: options.Labels = None,
     project: options.Project = options.PROJECT,
     endpoint: options.Endpoint = None,
@@ -122,6 +129,8 @@ def create(
         request.labels["fanlog-ordering"] = "strict"
     if start is not None:
         request.labels["fanlog-start"] = _start(start)
+    if schema_revision is not None:
+        request.labels["fanlog-schema-revision"] = schema_revision
     if min_backoff is not None:
         _set(request.retry_policy.minimum_backoff, min_backoff, "--min-backoff")
     if max_backoff is not None:

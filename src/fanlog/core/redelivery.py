@@ -44,10 +44,13 @@ class Nack:
     is_terminal: bool = False
     #: Why, for whoever reads the dead letter.
     reason: str = ""
+    #: Whether it was an attempt at all: what was leased and never left the broker is none.
+    is_counted: bool = True
 
 
 NACKED = Nack()
 EXPIRED = Nack("expired")
+UNSENT = Nack("unsent", delay_s=0.0, is_counted=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -470,7 +470,7 @@ class Share:
         if not offsets:
             return
         retry = self.settings.retry
-        if self.settings.dead_letter is not None or retry is not None:
+        if nack.is_counted and (self.settings.dead_letter is not None or retry is not None):
             chunks = self._failures.count(offsets, nack)
             decision.records += self._attempt_records(chunks.items())
         self._put_back(now, offsets, self._failures.waits(nack, retry, jitter))

@@ -10,7 +10,7 @@ from fanlog.model import Encoding, SchemaType
 from fanlog.schema import avro_codec, avro_resolve, avro_tree
 from fanlog.schema.avro_binary import compile_skip
 from fanlog.schema.avro_json import compile_check
-from fanlog.schema.compiled import Impossible, Mismatch, Transform
+from fanlog.schema.compiled import Impossible, Mismatch, Transform, json_text
 
 _TOO_DEEP = "nested too deeply"
 
@@ -55,7 +55,7 @@ class AvroSchema:
                     made = avro_resolve.resolve(reader_root, writer_root, value)
                     return avro_codec.encode(reader_root, made)
                 value = orjson.loads(data)
-                return orjson.dumps(avro_resolve.resolve(reader_root, writer_root, value))
+                return json_text(avro_resolve.resolve(reader_root, writer_root, value))
             except RecursionError:
                 raise Impossible(f"the message is {_TOO_DEEP}") from None
 

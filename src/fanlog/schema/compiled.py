@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import orjson
+
 from fanlog.model import Encoding, SchemaType
 from fanlog.names import shown
 
@@ -58,6 +60,15 @@ class Compiled(Protocol):
         Raises:
             Impossible: No message can be; what is given raises it for a single one.
         """
+
+
+def json_text(value: Any) -> bytes:
+    """Write a value as JSON; raises Impossible."""
+    try:
+        return orjson.dumps(value)
+    except TypeError as error:
+        # It writes less deep than it reads.
+        raise Impossible(f"the message cannot be written: {error}") from None
 
 
 def path_of(path: tuple[str | int, ...]) -> str:

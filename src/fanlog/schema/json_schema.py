@@ -9,6 +9,7 @@ may say `"x-aliases": ["old"]`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -73,13 +74,16 @@ class JsonSchema:
         assert encoding == "JSON"
 
         def transform(data: bytes) -> bytes:
-            before = orjson.loads(data)
-            value = _made(self._source, self._source, writer._source, writer._source, before)
             try:
+                # Not by orjson, which makes a float of an integer of more than 64 bits.
+                before = json.loads(data)
+                value = _made(self._source, self._source, writer._source, writer._source, before)
                 self._validate(value)
+                return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
             except Mismatch as error:
                 raise Impossible(str(error)) from None
-            return orjson.dumps(value)
+            except RecursionError:
+                raise Impossible("the message is nested too deeply") from None
 
         return transform
 

@@ -36,6 +36,16 @@ _COUNTERS = (
         "Messages kept because their dead letter topic does not exist.",
     ),
     ("passed_over", "fanlog_passed_over", "Messages that the filter left out."),
+    (
+        "transformed",
+        "fanlog_schema_transformed",
+        "Messages delivered in another revision of their schema than they were written in.",
+    ),
+    (
+        "untransformed",
+        "fanlog_schema_untransformed",
+        "Messages that could not be given in the revision their subscription asks for.",
+    ),
     ("refused", "fanlog_ack_ids_refused", "Ack ids refused under exactly-once."),
 )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from fanlog.log.batch import Body
+from fanlog.log.batch import Batch, Body
 from fanlog.wire import types
 from fanlog.wire.publish import build_body
 
@@ -14,6 +14,18 @@ def payloads(body: Body, first: int, end: int) -> list[bytes]:
     content = body.content[body.starts[first] : body.starts[end]]
     # What a body holds is a run of `messages` fields of a PublishRequest.
     return [message.data for message in types.PublishRequest.FromString(content).messages]
+
+
+def stored(batch: Batch, first: int, end: int) -> list[tuple[bytes, Mapping[str, str], str]]:
+    """Data, own attributes and ordering key of the messages at some indexes of a batch."""
+    content = batch.content[batch.starts[first] : batch.starts[end]]
+    messages = types.PublishRequest.FromString(content).messages
+    return [(one.data, dict(one.attributes), one.ordering_key) for one in messages]
+
+
+def written(messages: Iterable[tuple[bytes, Mapping[str, str], str]]) -> Body:
+    """A body of such messages."""
+    return build_body(messages)
 
 
 def attributed(body: Body, added: Sequence[Mapping[str, str]]) -> Body:

@@ -64,6 +64,11 @@ def test_strict_order_is_order_and_a_label(shell, server, orders):
     assert dict(sent.labels) == {"fanlog-ordering": "strict"}
 
 
+def test_a_schema_revision_is_a_label(shell, server, orders):
+    shell.run("sub", "create", "billing", "--topic", orders, "--schema-revision", "5b1c22a9")
+    assert dict(server.last(types.Subscription).labels) == {"fanlog-schema-revision": "5b1c22a9"}
+
+
 def test_dead_letter_auto_is_a_label(shell, server, orders):
     shell.run("sub", "create", "billing", "--topic", orders, "--dead-letter", "auto")
     sent = server.last(types.Subscription)

@@ -138,3 +138,18 @@ def test_what_becomes_of_a_message(name, writer, reader, message, expected):
     made = transform(data)
     assert json.loads(made) == expected
     new.validate(made, "JSON")
+
+
+def test_what_is_nested_too_deeply_is_impossible():
+    definition = json.dumps(
+        {
+            "type": "record",
+            "name": "Node",
+            "fields": [{"name": "next", "type": {"type": "array", "items": "Node"}}],
+        }
+    )
+    schema = compile_schema("AVRO", definition)
+    data = b'{"next":[' * 130 + b'{"next":[]}' + b"]}" * 130
+    schema.validate(data, "JSON")
+    with pytest.raises(Impossible, match="cannot be written: Recursion limit reached"):
+        schema.transform_from(schema, "JSON")(data)

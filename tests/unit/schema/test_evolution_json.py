@@ -114,3 +114,18 @@ def test_what_becomes_of_a_message(name, writer, reader, message, expected):
         assert str(caught.value) == expected
         return
     assert json.loads(transform(data)) == expected
+
+
+def test_large_integers_stay_what_they_are():
+    new, old = (
+        compile_schema("JSON", json.dumps(thing({name: INTEGER | {"x-aliases": ["a"]}})))
+        for name in ("z", "a")
+    )
+    large = 123456789012345678901234567890
+    assert new.transform_from(old, "JSON")(b'{"a":%d}' % large) == b'{"z":%d}' % large
+
+
+def test_what_is_nested_too_deeply_is_impossible():
+    new, old = (compile_schema("JSON", json.dumps(one)) for one in ({"type": "array"}, {}))
+    with pytest.raises(Impossible, match="nested too deeply"):
+        new.transform_from(old, "JSON")(b"[" * 990 + b"]" * 990)

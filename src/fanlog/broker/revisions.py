@@ -1,0 +1,319 @@
+"""Messages in the revision that their subscription asks for, whatever they were written in.
+
+What is stored stays as it is: a message is transformed when it is delivered, on its way from the
+feed to whoever takes it, so that every way out is served alike. Messages that are in the revision
+already leave as the bytes they came in. The others are written anew, and say
+
+| attribute | |
+| --- | --- |
+| `googclient_schemarevisionid` | the revision that they are in now |
+| `fanlog-schema-written-revision` | the one they were written in |
+
+What cannot be transformed never leaves as if it had been. It is a dead letter, and its reason says
+why. Where there is no dead letter policy it leaves as it was written, still saying its revision,
+with the reason in `fanlog-schema-reason`: a subscriber that knows what to do may do it, and one
+that does not will nack it, as it would any message that it cannot read.
+
+Soft state only: transformations are compiled once, and found again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, cast
+
+from pyroaring import BitMap64
+
+from fanlog import limits
+from fanlog.broker.clock import Clock
+from fanlog.broker.feed import Delivery
+from fanlog.broker.schemas import (
+    ENCODING_ATTRIBUTE,
+    NAME_ATTRIBUTE,
+    REVISION_ATTRIBUTE,
+    Contents,
+    apart,
+    compiled,
+)
+from fanlog.core.redelivery import UNSENT, Nack
+from fanlog.errors import InvalidArgument, SchemaNotFound
+from fanlog.log.batch import Batch
+from fanlog.model import Encoding, Offset, SchemaId, SchemaType, Subscription, SubscriptionId
+from fanlog.schema import Impossible, Mismatch, Transform
+
+if TYPE_CHECKING:
+    from fanlog.broker.broker import Broker
+
+log = logging.getLogger("fanlog.revisions")
+
+#: Which revision a transformed message was written in.
+WRITTEN_ATTRIBUTE = "fanlog-schema-written-revision"
+#: Why a message is not in the revision that was asked for.
+REASON_ATTRIBUTE = "fanlog-schema-reason"
+
+#: Transformations that are kept; one is a closure over definitions that are compiled anyway.
+TRANSFORMS_MAX = 1_000
+#: About so much is transformed before others are let in; a message costs as much as so many bytes
+#: besides its own.
+TRANSFORMED_BYTES_MAX = 16 * 1024
+_MESSAGE_BYTES = 256
+
+#: Batch, first index and end index in it.
+_Run = tuple[Batch, int, int]
+
+
+@dataclass(slots=True)
+class _Leaving:
+    """What of one delivery leaves, and what is given back."""
+
+    delivery: Delivery
+    runs: list[_Run] = field(default_factory=list)
+    #: Dead letters by their reason.
+    refused: defaultdict[str, BitMap64] = field(default_factory=lambda: defaultdict(BitMap64))
+    unsent: BitMap64 = field(default_factory=BitMap64)
+
+    def keep(self, batch: Batch, first: int, end: int) -> None:
+        if self.runs and self.runs[-1][0] is batch and self.runs[-1][2] == first:
+            first = self.runs.pop()[1]
+        self.runs.append((batch, first, end))
+
+    def offsets(self) -> Iterator[Offset]:
+        for batch, first, end in self.runs:
+            yield from range(batch.base_offset + first, batch.base_offset + end)
+
+    def without(self, gone: set[Offset]) -> None:
+        runs, self.runs = self.runs, []
+        for batch, first, end in runs:
+            for index in range(first, end):
+                if batch.base_offset + index not in gone:
+                    self.keep(batch, index, index + 1)
+
+    def delivered(self) -> Delivery:
+        return replace(
+            self.delivery,
+            runs=self.runs,
+            count=sum(end - first for _, first, end in self.runs),
+            size_bytes=sum(_bytes_of(*run) for run in self.runs),
+        )
+
+
+class Revisions:
+    """Transforms what is delivered by one broker."""
+
+    def __init__(self, broker: Broker, clock: Clock, contents: Contents | None) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._contents = contents
+        #: By schema, revision written, revision read and encoding; a sentence where there is none.
+        self._transforms: dict[tuple[SchemaId, str, str, Encoding], Transform | str] = {}
+
+    async def revised(
+        self, subscription_id: SubscriptionId, deliveries: list[Delivery], max_bytes: int
+    ) -> list[Delivery]:
+        """Give deliveries as they are to leave; see `feed.Revise`."""
+        subscription = self._broker.hard.catalog.subscription_by_id(subscription_id)
+        if subscription is None or not subscription.schema_revision:
+            return deliveries
+        work = _Work(self, subscription, max_bytes)
+        leaving = [await work.revised(delivery) for delivery in deliveries]
+        metrics = self._broker.metrics.of(subscription_id)
+        metrics.transformed += work.transformed
+        metrics.untransformed += work.untransformed
+        for one in leaving:
+            self._give_back(subscription, one)
+        return [one.delivered() for one in leaving if one.runs]
+
+    def _give_back(self, subscription: Subscription, leaving: _Leaving) -> None:
+        """Settle what does not leave; what was leased behind it of its key may go along."""
+        nacks = [(Nack(is_terminal=True, reason=why), o) for why, o in leaving.refused.items()]
+        if leaving.unsent:
+            nacks.append((UNSENT, leaving.unsent))
+        if not nacks:
+            return
+        partition, generation = leaving.delivery.partition, leaving.delivery.generation
+        share = self._broker.hard.share(subscription.id, partition)
+        if share is None:
+            return
+        now = self._clock.now()
+        for nack, offsets in nacks:
+            by_generation = {generation: list(offsets)}
+            decision = share.modify_ack_deadline(
+                now, by_generation, 0, jitter=0.0, partial=True, nack=nack
+            )
+            self._broker.decide(share, decision)
+            if nack.reason:
+                log.warning(
+                    "action=not_transformed subscription=%s messages=%d reason=%s",
+                    subscription.name,
+                    len(offsets),
+                    nack.reason,
+                )
+        # In order, whoever comes after one that was given back waits for it.
+        stale = share.refused(now, {generation: list(leaving.offsets())}, is_ack=False).invalid
+        if stale:
+            leaving.without({offset for _, offset in stale})
+
+    @property
+    def contents(self) -> Contents:
+        assert self._contents is not None, "a broker with schemas needs to read messages"
+        return self._contents
+
+    async def transform(self, said: Mapping[str, str], reader: str) -> Transform | str:
+        """What turns a message that says this of its schema into one of `reader`, or why not."""
+        name, encoding = said.get(NAME_ATTRIBUTE, ""), said.get(ENCODING_ATTRIBUTE, "")
+        writer = said.get(REVISION_ATTRIBUTE, "")
+        if not (name and writer and encoding in ("JSON", "BINARY")):
+            return "it was published without a schema"
+        table = self._broker.hard.catalog.schemas
+        try:
+            schema = table.schema(name)
+            written, read = table.revision(schema, writer), table.revision(schema, reader)
+        except SchemaNotFound as error:
+            return error.message
+        key = schema.id, written.id, read.id, cast("Encoding", encoding)
+        found = self._transforms.get(key)
+        if found is None:
+            found = await _compiled(schema.type, written.definition, read.definition, key[3])
+            if len(self._transforms) >= TRANSFORMS_MAX:
+                self._transforms.clear()
+            self._transforms[key] = found
+        return found
+
+
+class _Work:
+    """The messages of one answer."""
+
+    def __init__(self, revisions: Revisions, subscription: Subscription, max_bytes: int) -> None:
+        self._revisions = revisions
+        self._contents = revisions.contents
+        self._reader = subscription.schema_revision
+        self._has_dead_letters = subscription.dead_letter is not None
+        self._room = max_bytes
+        self._is_full = self._has_some = False
+        # Since others were let in.
+        self._cost = 0
+        self.transformed = self.untransformed = 0
+
+    async def revised(self, delivery: Delivery) -> _Leaving:
+        leaving = _Leaving(delivery)
+        for batch, first, end in delivery.runs:
+            if batch.attributes.get(REVISION_ATTRIBUTE) == self._reader:
+                self._keep(leaving, batch, first, end)
+            else:
+                await self._revise(leaving, batch, first, end)
+        return leaving
+
+    def _keep(self, leaving: _Leaving, batch: Batch, first: int, end: int) -> None:
+        """Let messages leave, unless the answer has grown as large as it may be."""
+        size = _bytes_of(batch, first, end)
+        self._is_full = self._is_full or (self._has_some and size > self._room)
+        if self._is_full:
+            start = batch.base_offset
+            leaving.unsent.add_range(start + first, start + end)
+            return
+        self._room -= size
+        self._has_some = True
+        leaving.keep(batch, first, end)
+
+    async def _revise(self, leaving: _Leaving, batch: Batch, first: int, end: int) -> None:
+        transforms: dict[tuple[str | None, ...], Transform | str] = {}
+        for index in range(first, end):
+            if self._is_full:
+                self._keep(leaving, batch, index, end)
+                return
+            [(data, own, key)] = self._contents.stored(batch, index, index + 1)
+            attributes = {**own, **batch.attributes}
+            if attributes.get(REVISION_ATTRIBUTE) == self._reader:
+                self._keep(leaving, batch, index, index + 1)
+                continue
+            said = tuple(attributes.get(name) for name in _SAID)
+            transform = transforms.get(said)
+            if transform is None:
+                transform = await self._revisions.transform(attributes, self._reader)
+                transforms[said] = transform
+            made, why = _transformed(transform, data)
+            await self._let_others_in(len(data))
+            written = attributes.get(REVISION_ATTRIBUTE, "")
+            if made is not None:
+                self.transformed += 1
+                attributes |= {REVISION_ATTRIBUTE: self._reader, WRITTEN_ATTRIBUTE: written}
+            else:
+                self.untransformed += 1
+                was = f"written in {written}, " if written else ""
+                reason = _cut(f"{was}wanted in {self._reader}: {why}")
+                if self._has_dead_letters:
+                    leaving.refused[reason].add(batch.base_offset + index)
+                    continue
+                made = data
+                attributes[REASON_ATTRIBUTE] = reason
+            self._keep(leaving, self._rewritten(batch, index, (made, attributes, key)), 0, 1)
+
+    def _rewritten(
+        self, batch: Batch, index: int, message: tuple[bytes, Mapping[str, str], str]
+    ) -> Batch:
+        """A batch that was never stored: one message, at the place of the one it stands for."""
+        body = self._contents.written([message])
+        return replace(
+            batch,
+            base_offset=batch.base_offset + index,
+            starts=body.starts,
+            key_hashes=body.key_hashes,
+            attributes=body.attributes,
+            content=body.content,
+        )
+
+    async def _let_others_in(self, size: int) -> None:
+        self._cost += size + _MESSAGE_BYTES
+        if self._cost > TRANSFORMED_BYTES_MAX:
+            self._cost = 0
+            await asyncio.sleep(0)
+
+
+_SAID = (NAME_ATTRIBUTE, ENCODING_ATTRIBUTE, REVISION_ATTRIBUTE)
+
+
+async def _compiled(
+    kind: SchemaType, written: str, read: str, encoding: Encoding
+) -> Transform | str:
+    writer, reader = await compiled(kind, written), await compiled(kind, read)
+    try:
+        writer.check_encoding(encoding)
+        transform = await apart(
+            max(len(written), len(read)), lambda: reader.transform_from(writer, encoding)
+        )
+    except (Impossible, InvalidArgument) as error:
+        return str(error)
+
+    def checked(data: bytes) -> bytes:
+        # Before its topic had a schema, a publisher may have said anything of one.
+        writer.validate(data, encoding)
+        return transform(data)
+
+    return checked
+
+
+def _transformed(transform: Transform | str, data: bytes) -> tuple[bytes | None, str]:
+    """The data as it is wanted, or why there is none."""
+    if isinstance(transform, str):
+        return None, transform
+    try:
+        made = transform(data)
+    except (Impossible, Mismatch) as error:
+        return None, str(error)
+    if len(made) > limits.PUBLISH_BYTES_MAX:
+        return None, f"it would have {len(made)} bytes, more than {limits.PUBLISH_BYTES_MAX}"
+    return made, ""
+
+
+def _bytes_of(batch: Batch, first: int, end: int) -> int:
+    return batch.starts[end] - batch.starts[first]
+
+
+def _cut(reason: str) -> str:
+    most = limits.NACK_REASON_BYTES_MAX
+    text = reason.encode()
+    return reason if len(text) <= most else f"{text[: most - 3].decode(errors='ignore')}…"
