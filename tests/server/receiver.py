@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-PATIENCE_S = 15.0
+from server.conftest import PATIENCE_S
 
 
 @dataclass
@@ -100,9 +100,14 @@ class Receiver:
             assert self._came.wait_for(lambda: len(found()) >= count, PATIENCE_S), len(found())
             return found()
 
+    def wait_until(self, is_enough: Callable[[list[Received]], bool]) -> None:
+        """Wait until what came is enough."""
+        with self._came:
+            assert self._came.wait_for(lambda: is_enough(self.received), PATIENCE_S)
+
     def hang(self) -> None:
         """Say nothing until the receiver closes."""
-        self.closing.wait(60)
+        self.closing.wait()
 
     def close(self) -> None:
         self.closing.set()

@@ -11,7 +11,7 @@ import pytest
 from google.iam.v1 import iam_policy_pb2
 
 from fanlog.wire import types
-from server.conftest import PROJECT, RunningServer
+from server.conftest import PATIENCE_S, PROJECT, RunningServer
 
 PUBLISHER = "google.pubsub.v1.Publisher"
 SUBSCRIBER = "google.pubsub.v1.Subscriber"
@@ -75,10 +75,10 @@ def send(channel: grpc.Channel, method: str, raw: bytes) -> tuple[grpc.StatusCod
     call: Any
     try:
         if method.endswith("/StreamingPull"):
-            stream = channel.stream_stream(f"/{method}")(iter([raw]), timeout=15)
+            stream = channel.stream_stream(f"/{method}")(iter([raw]), timeout=PATIENCE_S)
             list(stream)
         else:
-            channel.unary_unary(f"/{method}")(raw, timeout=15)
+            channel.unary_unary(f"/{method}")(raw, timeout=PATIENCE_S)
     except grpc.RpcError as error:
         call = error
         return call.code(), call.details()

@@ -9,6 +9,7 @@ from google.api_core.exceptions import NotFound, ResourceExhausted, ServiceUnava
 
 from fanlog.broker.clock import ManualClock
 from fanlog.errors import CommitFailed, DiskFull
+from server.conftest import PATIENCE_S
 
 
 def data(received):
@@ -55,7 +56,7 @@ class TestPublish:
         topic, subscription = server.topic_and_subscription()
         publisher = server.publishing()
         break_next(server)
-        publisher.publish(topic, b"x").result(30)
+        publisher.publish(topic, b"x").result(PATIENCE_S)
         publisher.stop()
         assert data(server.pull(subscription)) == [b"x"]
 
@@ -182,16 +183,16 @@ class TestConsumers:
 
         pulling = server.subscribing().subscribe(subscription, callback)
         server.publish(topic, b"before")
-        assert came.wait(15)
+        assert came.wait(PATIENCE_S)
         server.await_drained(subscription)
         came.clear()
         break_next(server)
         with pytest.raises(ServiceUnavailable):
             server.publish(topic, b"lost")
         server.publish(topic, b"after")
-        assert came.wait(15)
+        assert came.wait(PATIENCE_S)
         pulling.cancel()
-        pulling.result(15)
+        pulling.result(PATIENCE_S)
         assert found == [b"before", b"after"]
 
 
@@ -253,7 +254,7 @@ def test_publishes_that_wait_behind_a_failed_commit_fail_too(start_server):
     def blocked(_):
         server.store.commit = commit
         entered.set()
-        release.wait(15)
+        release.wait(PATIENCE_S)
         raise CommitFailed("the disk is on fire")
 
     server.store.commit = blocked
@@ -268,13 +269,13 @@ def test_publishes_that_wait_behind_a_failed_commit_fail_too(start_server):
 
     first = threading.Thread(target=publish, args=(b"first",))
     first.start()
-    assert entered.wait(15)
+    assert entered.wait(PATIENCE_S)
     second = threading.Thread(target=publish, args=(b"second",))
     second.start()
     server.await_submitted(topic, 2)
     release.set()
-    first.join(15)
-    second.join(15)
+    first.join(PATIENCE_S)
+    second.join(PATIENCE_S)
 
     assert results == {b"first": "unavailable", b"second": "unavailable"}
     server.publish(topic, b"third")

@@ -12,6 +12,7 @@ from google.api_core.exceptions import FailedPrecondition, GoogleAPICallError
 from google.cloud.pubsub_v1.subscriber.exceptions import AcknowledgeError, AcknowledgeStatus
 
 from fanlog.broker.clock import ManualClock
+from server.conftest import PATIENCE_S
 
 INVALID = "PERMANENT_FAILURE_INVALID_ACK_ID"
 EARLY = "TRANSIENT_FAILURE_UNORDERED_ACK_ID"
@@ -352,63 +353,63 @@ class TestOfficialSubscriber:
         pulling = client.subscribe(subscription, messages.put, await_callbacks_on_shutdown=False)
         yield messages
         pulling.cancel()
-        pulling.result(15)
+        pulling.result(PATIENCE_S)
 
     def test_ack_with_response(self, still_server, once, received):
         topic, subscription = once
         still_server.publish(topic, b"x")
-        message = received.get(timeout=15)
-        assert message.ack_with_response().result(15) is AcknowledgeStatus.SUCCESS
+        message = received.get(timeout=PATIENCE_S)
+        assert message.ack_with_response().result(PATIENCE_S) is AcknowledgeStatus.SUCCESS
         still_server.await_drained(subscription)
 
     def test_ack_of_an_expired_one(self, still_server, once, received):
         topic, _ = once
         still_server.publish(topic, b"x")
-        message = received.get(timeout=15)
+        message = received.get(timeout=PATIENCE_S)
         still_server.advance(700)
         with pytest.raises(AcknowledgeError) as caught:
-            message.ack_with_response().result(15)
+            message.ack_with_response().result(PATIENCE_S)
         assert caught.value.error_code is AcknowledgeStatus.INVALID_ACK_ID
-        again = received.get(timeout=15)
+        again = received.get(timeout=PATIENCE_S)
         assert again.message_id == message.message_id
-        assert again.ack_with_response().result(15) is AcknowledgeStatus.SUCCESS
+        assert again.ack_with_response().result(PATIENCE_S) is AcknowledgeStatus.SUCCESS
 
     def test_ack_of_a_used_one(self, still_server, once, received):
         topic, subscription = once
         still_server.publish(topic, b"x")
-        message = received.get(timeout=15)
+        message = received.get(timeout=PATIENCE_S)
         still_server.ack(subscription, [message])
         with pytest.raises(AcknowledgeError) as caught:
-            message.ack_with_response().result(15)
+            message.ack_with_response().result(PATIENCE_S)
         assert caught.value.error_code is AcknowledgeStatus.INVALID_ACK_ID
 
     def test_nack_with_response(self, still_server, once, received):
         topic, _ = once
         still_server.publish(topic, b"x")
-        message = received.get(timeout=15)
-        assert message.nack_with_response().result(15) is AcknowledgeStatus.SUCCESS
-        again = received.get(timeout=15)
+        message = received.get(timeout=PATIENCE_S)
+        assert message.nack_with_response().result(PATIENCE_S) is AcknowledgeStatus.SUCCESS
+        again = received.get(timeout=PATIENCE_S)
         assert again.message_id == message.message_id
-        assert again.ack_with_response().result(15) is AcknowledgeStatus.SUCCESS
+        assert again.ack_with_response().result(PATIENCE_S) is AcknowledgeStatus.SUCCESS
 
     def test_nack_of_an_expired_one(self, still_server, once, received):
         topic, _ = once
         still_server.publish(topic, b"x")
-        message = received.get(timeout=15)
+        message = received.get(timeout=PATIENCE_S)
         still_server.advance(700)
         with pytest.raises(AcknowledgeError) as caught:
-            message.nack_with_response().result(15)
+            message.nack_with_response().result(PATIENCE_S)
         assert caught.value.error_code is AcknowledgeStatus.INVALID_ACK_ID
 
     def test_modify_ack_deadline_with_response(self, still_server, once, received):
         topic, _ = once
         still_server.publish(topic, b"x")
-        message = received.get(timeout=15)
+        message = received.get(timeout=PATIENCE_S)
         changed = message.modify_ack_deadline_with_response(60)
-        assert changed.result(15) is AcknowledgeStatus.SUCCESS
+        assert changed.result(PATIENCE_S) is AcknowledgeStatus.SUCCESS
         still_server.advance(700)
         with pytest.raises(AcknowledgeError) as caught:
-            message.modify_ack_deadline_with_response(60).result(15)
+            message.modify_ack_deadline_with_response(60).result(PATIENCE_S)
         assert caught.value.error_code is AcknowledgeStatus.INVALID_ACK_ID
 
     def test_every_message_is_acknowledged_once_though_some_are_nacked(self, still_server, once):
@@ -425,12 +426,12 @@ class TestOfficialSubscriber:
         pulling = still_server.subscribing().subscribe(subscription, callback)
         still_server.publish(topic, *[b"%d" % n for n in range(200)])
         while sum(acked.values()) < 200:
-            name, is_good, future = futures.get(timeout=15)
-            assert future.result(15) is AcknowledgeStatus.SUCCESS
+            name, is_good, future = futures.get(timeout=PATIENCE_S)
+            assert future.result(PATIENCE_S) is AcknowledgeStatus.SUCCESS
             acked[name] += is_good
         still_server.await_drained(subscription)
         pulling.cancel()
-        pulling.result(15)
+        pulling.result(PATIENCE_S)
         assert set(acked.values()) == {1}
         assert futures.empty()
 
@@ -449,8 +450,8 @@ class TestOfficialSubscriber:
         for key, messages in expected.items():
             still_server.publish(topic, *messages, key=key)
         for _ in range(120):
-            assert futures.get(timeout=15).result(15) is AcknowledgeStatus.SUCCESS
+            assert futures.get(timeout=PATIENCE_S).result(PATIENCE_S) is AcknowledgeStatus.SUCCESS
         still_server.await_drained(subscription)
         pulling.cancel()
-        pulling.result(15)
+        pulling.result(PATIENCE_S)
         assert seen == expected

@@ -6,6 +6,8 @@ import threading
 
 from google.pubsub_v1 import StreamingPullRequest
 
+from server.conftest import PATIENCE_S
+
 
 def data(received):
     return [one.message.data for one in received]
@@ -97,7 +99,7 @@ class TestASlowSubscriber:
 
         def requests():
             yield StreamingPullRequest.serialize(request)
-            over.wait(15)
+            over.wait(PATIENCE_S)
 
         unread = still_server.raw_stream(requests())
         for _ in range(30):

@@ -9,6 +9,8 @@ from collections import Counter
 import pytest
 from google.cloud import pubsub_v1
 
+from server.conftest import PATIENCE_S
+
 
 @pytest.fixture
 def emulator(server, monkeypatch):
@@ -39,7 +41,7 @@ class Collected:
         message.ack()
 
     def wait(self):
-        assert self._done.wait(30), f"only {len(self.data)} of {self._expected} came"
+        assert self._done.wait(PATIENCE_S), f"only {len(self.data)} of {self._expected} came"
 
 
 class TestEmulatorMode:
@@ -55,10 +57,10 @@ class TestEmulatorMode:
             pulling = subscriber.subscribe(subscription, collected)
             futures = [publisher.publish(topic, b"%d" % number) for number in range(100)]
             for future in futures:
-                future.result(30)
+                future.result(PATIENCE_S)
             collected.wait()
             pulling.cancel()
-            pulling.result(15)
+            pulling.result(PATIENCE_S)
         publisher.stop()
         assert set(collected.data) == {b"%d" % number for number in range(100)}
 
@@ -71,7 +73,7 @@ class TestEmulatorMode:
             count = 0
             while count < 60:
                 received = subscriber.pull(
-                    request={"subscription": subscription, "max_messages": 1000}, timeout=15
+                    request={"subscription": subscription, "max_messages": 1000}, timeout=PATIENCE_S
                 ).received_messages
                 subscriber.acknowledge(
                     subscription=subscription, ack_ids=[one.ack_id for one in received]
@@ -88,7 +90,7 @@ class TestEmulatorMode:
             pulling = subscriber.subscribe(subscription, collected)
             collected.wait()
             pulling.cancel()
-            pulling.result(15)
+            pulling.result(PATIENCE_S)
         assert set(collected.data) == expected
 
 
@@ -102,7 +104,7 @@ class TestCallbacks:
         collected.wait()
         server.await_drained(subscription)
         pulling.cancel()
-        pulling.result(15)
+        pulling.result(PATIENCE_S)
         assert set(collected.data.values()) == {1}
 
     def test_a_nack_comes_again(self, server):
@@ -119,10 +121,10 @@ class TestCallbacks:
 
         pulling = server.subscribing().subscribe(subscription, callback)
         [message_id] = server.publish(topic, b"x")
-        assert done.wait(15)
+        assert done.wait(PATIENCE_S)
         server.await_drained(subscription)
         pulling.cancel()
-        pulling.result(15)
+        pulling.result(PATIENCE_S)
         assert seen == [message_id] * 3
 
     def test_flow_control(self, server):
@@ -132,18 +134,18 @@ class TestCallbacks:
 
         def callback(message):
             reached.release()
-            release.wait(15)
+            release.wait(PATIENCE_S)
             message.ack()
 
         flow = pubsub_v1.types.FlowControl(max_messages=7)
         pulling = server.subscribing().subscribe(subscription, callback, flow_control=flow)
         for _ in range(7):
-            assert reached.acquire(timeout=15)
+            assert reached.acquire(timeout=PATIENCE_S)
         assert server.outstanding(subscription) == 7
         release.set()
         server.await_drained(subscription)
         pulling.cancel()
-        pulling.result(15)
+        pulling.result(PATIENCE_S)
 
     def test_two_subscribers_share(self, server):
         topic, subscription = server.topic_and_subscription()
@@ -158,7 +160,7 @@ class TestCallbacks:
         server.await_drained(subscription)
         for one in pulling:
             one.cancel()
-            one.result(15)
+            one.result(PATIENCE_S)
         assert set(collected.data.values()) == {1}
 
     def test_a_deleted_subscription_ends_it(self, server):
@@ -167,7 +169,7 @@ class TestCallbacks:
         server.await_waiters(subscription, 1)
         server.subscriber.delete_subscription(subscription=subscription)
         with pytest.raises(Exception, match="was deleted"):
-            pulling.result(15)
+            pulling.result(PATIENCE_S)
 
     def test_many_publishers_and_subscribers_at_once(self, server):
         topic = server.topic()
@@ -191,9 +193,9 @@ class TestCallbacks:
         for subscription, one in zip(subscriptions, pulling, strict=True):
             server.await_drained(subscription)
             one.cancel()
-            one.result(15)
+            one.result(PATIENCE_S)
         for worker in workers:
-            worker.join(15)
+            worker.join(PATIENCE_S)
         for one in collected:
             assert set(one.data) == {b"%d" % n for n in range(2000)}
             # At least once, and with leases that live as good as once.
@@ -213,5 +215,5 @@ class TestCallbacks:
         collected.wait()
         server.await_drained(subscription)
         pulling.cancel()
-        pulling.result(15)
+        pulling.result(PATIENCE_S)
         assert collected.data == {b"%d" % n: 1 for n in range(20)}

@@ -10,6 +10,7 @@ import pytest
 from google.cloud import pubsub_v1
 
 from fanlog.broker.clock import ManualClock
+from server.conftest import PATIENCE_S
 
 
 def data(received):
@@ -277,7 +278,7 @@ def test_the_official_clients_in_order_with_callbacks_that_nack(server):
         for key in "abc"
     ]
     for future in futures:
-        future.result(30)
+        future.result(PATIENCE_S)
 
     rng, changed = random.Random(3), threading.Condition()
     seen = defaultdict(list)
@@ -296,9 +297,11 @@ def test_the_official_clients_in_order_with_callbacks_that_nack(server):
     # Late acknowledgements may have settled what the client has yet to show.
     delivered = server.metric("fanlog_deliveries_total", subscription)
     with changed:
-        assert changed.wait_for(lambda: sum(map(len, seen.values())) == delivered, timeout=15)
+        assert changed.wait_for(
+            lambda: sum(map(len, seen.values())) == delivered, timeout=PATIENCE_S
+        )
     pulling.cancel()
-    pulling.result(30)
+    pulling.result(PATIENCE_S)
     publisher.stop()
     # What the client had already when it nacked is seen early, and then again, in its place.
     for key in "abc":

@@ -11,6 +11,7 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from grpc_status import rpc_status
 
 from fanlog.wire import types
+from server.conftest import PATIENCE_S
 
 INVALID = "PERMANENT_FAILURE_INVALID_ACK_ID"
 
@@ -84,7 +85,7 @@ class TestManyAcksAtOnce:
             call = channels[-1].unary_unary("/google.pubsub.v1.Subscriber/Acknowledge")
             request = types.AcknowledgeRequest(subscription=subscription, ack_ids=ack_ids)
             try:
-                call(request.SerializeToString(), timeout=30)
+                call(request.SerializeToString(), timeout=PATIENCE_S)
             except grpc.RpcError as error:
                 info = ErrorInfo()
                 rpc_status.from_call(error).details[0].Unpack(info)

@@ -9,6 +9,7 @@ from google.cloud import pubsub_v1
 from google.pubsub_v1 import PublishRequest
 
 from fanlog import limits
+from server.conftest import PATIENCE_S
 
 
 @pytest.fixture
@@ -196,7 +197,7 @@ def test_the_batching_publisher(server, topic, subscription):
     publisher = server.publishing(batch_settings=batching)
 
     futures = [publisher.publish(topic, b"%d" % n, n=str(n)) for n in range(500)]
-    ids = [future.result(30) for future in futures]
+    ids = [future.result(PATIENCE_S) for future in futures]
 
     received = server.drain(subscription, 500)
     by_id = {one.message.message_id: one.message for one in received}
@@ -209,5 +210,5 @@ def test_the_batching_publisher_hears_of_a_refusal(server, topic):
     publisher = server.publishing()
     future = publisher.publish(topic, b"x", google="reserved")
     with pytest.raises(InvalidArgument, match="reserved"):
-        future.result(30)
+        future.result(PATIENCE_S)
     publisher.stop()

@@ -15,6 +15,7 @@ from schemathesis.checks import CHECKS
 from fanlog.server.http_api import _documents, rest_routes
 from fanlog.server.rest.openapi import document
 from fanlog.server.rest.route import Router
+from server.conftest import PATIENCE_S
 from server.rest.http import Http
 
 DOCUMENT = document(rest_routes(), "1")
@@ -48,7 +49,7 @@ def engine() -> str:
 @pytest.fixture(scope="module")
 def served(server):
     """The document as the server gives it, with the server's address in it."""
-    response = requests.get(server.http("/openapi.json"), timeout=10)
+    response = requests.get(server.http("/openapi.json"), timeout=PATIENCE_S)
     assert response.headers["content-type"] == "application/json"
     return schemathesis.openapi.from_dict(response.json())
 

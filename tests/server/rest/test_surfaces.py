@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from server.conftest import unique
+from server.conftest import PATIENCE_S, unique
 from server.rest.surfaces import (
     Gapic,
     GoogleJson,
@@ -172,7 +172,7 @@ class TestMessages:
             pull = pool.submit(surface.pull, subscription, wait=True)
             server.await_waiters(subscription_name(subscription), 1)
             server.publish(topic_name(topic), b"late")
-            assert data(pull.result(10)) == [b"late"]
+            assert data(pull.result(PATIENCE_S)) == [b"late"]
 
     def test_delivery_attempts_and_dead_letters(self, surface, topic):
         dead, name, letters = unique("dead"), unique("rest-sub"), unique("letters")

@@ -171,17 +171,26 @@ class Sender(Consumer):
             return
         entering = asyncio.create_task(self._tools.gate.enter(host))
         try:
-            while True:
-                done, _ = await asyncio.wait((entering,), timeout=self._lease_s / 2)
-                if done:
-                    entering.result()
-                    return
+            while not await self._is_done_within(entering, self._lease_s / 2):
                 await self._broker.settle_some(self._subscription, [ack_id], int(self._lease_s))
+            entering.result()
         except BaseException:
             if entering.done() and not entering.cancelled():
                 self._tools.gate.leave(host)
             entering.cancel()
             raise
+
+    async def _is_done_within(self, task: asyncio.Task[None], seconds: float) -> bool:
+        """Wait for a task, for so long as leases count it; whether it is done."""
+        woken = asyncio.Event()
+        clock = self._tools.clock
+        timer = clock.call_at(clock.now() + seconds, woken.set)
+        task.add_done_callback(lambda _: woken.set())
+        try:
+            await woken.wait()
+        finally:
+            timer.cancel()
+        return task.done()
 
     def _message(
         self,
