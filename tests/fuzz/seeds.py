@@ -399,9 +399,15 @@ def pattern_stories() -> Iterable[bytes]:
         yield story + bytes([len(topics) - 1]) + b"".join(chunk(one.encode()) for one in topics)
 
 
-TOML = b"""[topics.orders]
+TOML = b"""[schemas.order]
+type = "AVRO"
+definition = '"string"'
+compatibility = "BACKWARD"
+
+[topics.orders]
 labels = { team = "shop" }
 message_retention_duration = "86400s"
+schema_settings = { schema = "order", encoding = "JSON" }
 
 [subscriptions.billing]
 topic = "orders"

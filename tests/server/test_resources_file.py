@@ -1,4 +1,4 @@
-"""`--resources FILE`: topics and subscriptions that are there when the server starts."""
+"""`--resources FILE`: schemas, topics and subscriptions that are there when the server starts."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import google.pubsub_v1 as gapic
 import pytest
 
 from fanlog.errors import ConfigError
 from fanlog.server.resources import ensure_resources, read_resources
 from server.conftest import RunningServer, unique
+from server.registry import ONE, TWO, Registry
 
 TOML = """
+[schemas.order]
+type = "AVRO"
+definition = '"string"'
+compatibility = "backward"
+
 [topics.orders]
 labels = { team = "shop" }
 message_retention_duration = "86400s"
+schema_settings = { schema = "order", encoding = "BINARY" }
 
 [topics.orders-dead]
 
@@ -41,10 +49,16 @@ filter = 'payload.amount >= 1000'
 """
 
 YAML = """
+schemas:
+  order:
+    type: AVRO
+    definition: '"string"'
+    compatibility: BACKWARD
 topics:
   orders:
     labels: {team: shop}
     messageRetentionDuration: 86400s
+    schemaSettings: {schema: order, encoding: BINARY}
   orders-dead:
   projects/elsewhere/topics/far:
 subscriptions:
@@ -97,6 +111,14 @@ class Started:
         full = f"projects/{self.project}/subscriptions/{name}"
         return self.subscriber.get_subscription(subscription=full)
 
+    def schema(self, name: str) -> Any:
+        full = f"projects/{self.project}/schemas/{name}"
+        return Registry(self._server).get(full)
+
+    def compatibility(self, name: str) -> str:
+        full = f"projects/{self.project}/schemas/{name}"
+        return self._server.broker.hard.catalog.schemas.schema(full).compatibility
+
 
 @pytest.fixture
 def started(server: RunningServer, tmp_path: Path) -> Started:
@@ -111,6 +133,11 @@ def test_everything_it_names_is_made(started, name, text):
     assert topic.message_retention_duration.total_seconds() == 86400
     billing = started.subscription("billing")
     project = started.project
+    assert topic.schema_settings.schema == f"projects/{project}/schemas/order"
+    assert topic.schema_settings.encoding == gapic.Encoding.BINARY
+    schema = started.schema("order")
+    assert (schema.type_, schema.definition) == (gapic.Schema.Type.AVRO, '"string"')
+    assert started.compatibility("order") == "BACKWARD"
     assert billing.topic == topic.name
     assert billing.ack_deadline_seconds == 30
     assert billing.retain_acked_messages
@@ -170,6 +197,7 @@ def test_what_differs_is_said_and_left_as_it_is(started, caplog):
         [topics.orders]
         labels = { team = "sales" }
         message_retention_duration = "86400s"
+        schema_settings = { schema = "order", encoding = "BINARY" }
         [topics.new]
         [subscriptions.billing]
         topic = "new"
@@ -242,6 +270,55 @@ def test_what_differs_is_said_and_left_as_it_is(started, caplog):
             ["number.yaml", "subscription 's-1'", "topic"],
         ),
         ("label.yaml", "topics: {orders: {labels: {a: 1}}}\n", ["topic 'orders'", "labels"]),
+        ("schema.toml", "[schemas.order]\n", ["schema 'order'", "type: '' is not one of AVRO"]),
+        ("schema.yaml", "schemas: {order: }\n", ["schema 'order' must be a table"]),
+        (
+            "xml.toml",
+            '[schemas.order]\ntype = "XML"\ndefinition = "x"\n',
+            ["schema 'order'", "type: 'XML' is not one of AVRO, PROTOCOL_BUFFER, JSON"],
+        ),
+        (
+            "wrong.toml",
+            '[schemas.order]\ntype = "AVRO"\ndefinition = "{"\n',
+            ["schema 'order'", "the Avro definition is not JSON"],
+        ),
+        (
+            "missing.toml",
+            '[schemas.order]\ntype = "AVRO"\n',
+            ["schema 'order'", "either this or definition_file is needed"],
+        ),
+        (
+            "nowhere.toml",
+            '[schemas.order]\ntype = "AVRO"\ndefinition_file = "none.avsc"\n',
+            ["schema 'order'", "definition_file: ", "none.avsc cannot be read: No such file"],
+        ),
+        (
+            "both.toml",
+            '[schemas.order]\ntype = "AVRO"\ndefinition = "x"\ndefinition_file = "y"\n',
+            ["schema 'order'", "either this or definition_file is needed"],
+        ),
+        (
+            "twice.toml",
+            '[schemas.order]\ntype = "AVRO"\ndefinition_file = "x"\ndefinitionFile = "y"\n',
+            ["schema 'order'", "definitionFile: is given twice"],
+        ),
+        (
+            "level.toml",
+            '[schemas.order]\ntype = "AVRO"\ndefinition = \'"int"\'\ncompatibility = "HALF"\n',
+            ["schema 'order'", "compatibility: 'HALF' is not one of NONE"],
+        ),
+        ("field.yaml", "schemas: {order: {colour: red}}\n", ["colour: no such field of a schema"]),
+        ("number.toml", "[schemas.order]\ntype = 2\n", ["schema 'order'", "type: must be a text"]),
+        (
+            "other.toml",
+            '[schemas.order]\nname = "projects/p/schemas/other"\n',
+            ["schema 'order'", "name"],
+        ),
+        (
+            "encoding.toml",
+            '[topics.orders]\nschema_settings = { schema = "order" }\n',
+            ["topic 'orders'", "schema_settings.encoding"],
+        ),
     ],
 )
 def test_mistakes_are_named_by_file_resource_and_field(tmp_path, name, text, words):
@@ -283,3 +360,40 @@ def test_a_subscription_whose_topic_is_nowhere(started):
         started.ensure("lost.toml", text)
     # Made in the order of the file: what came before it is there.
     assert started.topic("orders")
+
+
+def test_a_definition_of_its_own_file(started, caplog):
+    started.file("order.avsc", ONE)
+    text = '[schemas.order]\ntype = "AVRO"\ndefinition_file = "order.avsc"\n'
+    started.ensure("r.toml", text)
+    before = started.schema("order")
+    assert before.definition == ONE
+    caplog.clear()
+    # Another one is no revision: that is for somebody to commit.
+    started.file("order.avsc", TWO)
+    started.ensure("r.toml", text + 'compatibility = "FULL"\n')
+    assert started.schema("order") == before
+    said = [record.getMessage() for record in caplog.records]
+    assert [one.partition("field=")[2].split()[0] for one in said] == [
+        "definition",
+        "compatibility",
+    ]
+
+
+def test_a_topic_whose_schema_is_nowhere(started):
+    text = '[topics.orders]\nschema_settings = { schema = "none", encoding = "JSON" }\n'
+    with pytest.raises(ConfigError, match=r"topic '.*/orders': schema '.*/none' does not exist"):
+        started.ensure("r.toml", text)
+
+
+def test_a_topic_whose_schema_was_deleted_differs(started, server, caplog):
+    text = '[schemas.order]\ntype = "AVRO"\ndefinition = \'"string"\'\n'
+    text += '[topics.orders]\nschema_settings = { schema = "order", encoding = "JSON" }\n'
+    started.ensure("r.toml", text)
+    Registry(server).client.delete_schema(name=started.schema("order").name)
+    caplog.clear()
+    started.ensure("r.toml", text)
+    # Made again it is another one, which the topic does not have.
+    [said] = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    assert "field=schema_settings" in said
+    assert "_deleted-schema_" in said

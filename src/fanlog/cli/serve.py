@@ -38,7 +38,9 @@ def serve(
     ] = None,
     resources: Annotated[
         Path | None,
-        typer.Option(help="TOML or YAML file of topics and subscriptions to create at start."),
+        typer.Option(
+            help="TOML or YAML file of schemas, topics and subscriptions to make at start."
+        ),
     ] = None,
     project: Annotated[
         str | None, typer.Option(help="Project of short names; fanlog when not given.")

@@ -36,12 +36,16 @@ class SchemaTable:
 
     # Looking up.
 
+    def find(self, name: str) -> Schema | None:
+        schema_id = self._names.ids.get(name)
+        return None if schema_id is None else self._schemas[schema_id]
+
     def schema(self, name: str) -> Schema:
         """Raises SchemaNotFound."""
-        schema_id = self._names.ids.get(name)
-        if schema_id is None:
+        schema = self.find(name)
+        if schema is None:
             raise SchemaNotFound(f"schema {name!r} does not exist")
-        return self._schemas[schema_id]
+        return schema
 
     def by_id(self, schema_id: SchemaId) -> Schema | None:
         return self._schemas.get(schema_id)

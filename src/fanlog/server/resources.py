@@ -1,8 +1,13 @@
-"""`--resources FILE`: topics and subscriptions that should be there when the server starts.
+"""`--resources FILE`: schemas, topics and subscriptions that are to be there at start.
+
+    [schemas.order]
+    type = "AVRO"
+    definition_file = "order.avsc"
 
     [topics.orders]
     labels = { team = "shop" }
     message_retention_duration = "86400s"
+    schema_settings = { schema = "order", encoding = "JSON" }
 
     [subscriptions.billing]
     topic = "orders"
@@ -14,8 +19,8 @@
     filter = "payload.amount >= 1000"
 
 The fields are those of Google's JSON form of Topic and Subscription, snake_case or camelCase; YAML
-says the same in its own way. Short names belong to the default project. What is missing is made;
-what is there and differs is left as it is, and said.
+says the same in its own way. Those of a schema are in `schema_resources`. Short names belong to the
+default project. What is missing is made; what is there and differs is left as it is, and said.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ import logging
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,9 +37,16 @@ from typing import Any, TypeVar
 import yaml
 from google.protobuf import json_format
 
+from fanlog import names
 from fanlog.broker.broker import Broker
 from fanlog.errors import ConfigError, FanlogError, InvalidArgument
-from fanlog.model import Subscription, Topic
+from fanlog.model import SchemaSettings, Subscription, Topic
+from fanlog.server.schema_resources import (
+    SchemaResource,
+    create_schema,
+    find_schema,
+    read_schema,
+)
 from fanlog.specs import SubscriptionSpec, TopicSpec
 from fanlog.wire import resources as wire
 from fanlog.wire import types
@@ -44,6 +56,7 @@ log = logging.getLogger("fanlog.resources")
 
 Spec = TypeVar("Spec")
 
+_SECTIONS = "schemas, topics and subscriptions"
 #: More than this is a mistake; a subscription with everything set has about thirty.
 _VALUES_MAX = 500_000
 
@@ -64,6 +77,7 @@ _MALFORMED = (
 class Resources:
     #: The file they stand in.
     path: Path
+    schemas: tuple[SchemaResource, ...]
     topics: tuple[TopicSpec, ...]
     subscriptions: tuple[SubscriptionSpec, ...]
 
@@ -75,12 +89,15 @@ def read_resources(path: Path, project: str) -> Resources:
         ConfigError: Names the file, the resource and what is wrong with it.
     """
     content = _load(path)
-    unknown = content.keys() - {"topics", "subscriptions"}
+    unknown = content.keys() - {"schemas", "topics", "subscriptions"}
     if unknown:
         raise ConfigError(
-            f"{path}: {min(map(str, unknown))!r} is not known; "
-            "a resources file has topics and subscriptions"
+            f"{path}: {min(map(str, unknown))!r} is not known; a resources file has {_SECTIONS}"
         )
+    schemas = [
+        _schema(path, str(name), value, project)
+        for name, value in _section(path, content, "schemas").items()
+    ]
     topics = [
         _spec(path, f"topic {name!r}", wire.topic_spec, types.Topic, name, value, project)
         for name, value in _section(path, content, "topics").items()
@@ -97,16 +114,24 @@ def read_resources(path: Path, project: str) -> Resources:
         )
         for name, value in _section(path, content, "subscriptions").items()
     ]
-    return Resources(path, tuple(topics), tuple(subscriptions))
+    return Resources(path, tuple(schemas), tuple(topics), tuple(subscriptions))
 
 
 async def ensure_resources(broker: Broker, wanted: Resources) -> None:
-    """Make what is missing, in the order of the file; say what differs. Safe to repeat.
+    """Make what is missing, schemas first; say what differs. Safe to repeat.
 
     Raises:
         ConfigError: Something cannot be made, such as a subscription without its topic; names the
             file and the resource.
     """
+    for schema in wanted.schemas:
+        present_schema = find_schema(broker, schema.name)
+        if present_schema is None:
+            with _naming(wanted.path, f"schema {schema.name!r}"):
+                await create_schema(broker, schema)
+            log.info("action=resource_created schema=%s", schema.name)
+        else:
+            _say_differences("schema", schema, present_schema)
     catalog = broker.hard.catalog
     for topic in wanted.topics:
         existing = catalog.find_topic(topic.name)
@@ -129,19 +154,28 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
 
 
 def _say_differences(
-    kind: str, wanted: TopicSpec | SubscriptionSpec, present: Topic | Subscription
+    kind: str,
+    wanted: SchemaResource | TopicSpec | SubscriptionSpec,
+    present: SchemaResource | Topic | Subscription,
 ) -> None:
     for part in fields(wanted):
-        asked, there = getattr(wanted, part.name), getattr(present, part.name)
+        asked, there = getattr(wanted, part.name), _as_asked(getattr(present, part.name))
         if asked != there:
             log.warning(
                 "action=resource_differs %s=%s field=%s wanted=%r present=%r",
                 kind,
                 wanted.name,
                 part.name,
-                asked,
-                there,
+                asked if part.name != "definition" else names.shown(asked),
+                there if part.name != "definition" else names.shown(there),
             )
+
+
+def _as_asked(value: Any) -> Any:
+    """A value of the catalog as a file would ask for it."""
+    if isinstance(value, SchemaSettings):
+        return replace(value, schema=value.schema_shown, schema_id=None)
+    return value
 
 
 @contextmanager
@@ -162,7 +196,7 @@ def _load(path: Path) -> Mapping[str, Any]:
     except _MALFORMED as error:
         raise ConfigError(f"resources file {path} is malformed: {error}") from error
     if not isinstance(content, Mapping):
-        raise ConfigError(f"{path}: a resources file is a table with topics and subscriptions")
+        raise ConfigError(f"{path}: a resources file is a table with {_SECTIONS}")
     _check_extent(path, content)
     return content
 
@@ -188,6 +222,14 @@ def _section(path: Path, content: Mapping[str, Any], name: str) -> Mapping[str, 
     return section
 
 
+def _schema(path: Path, name: str, value: object, project: str) -> SchemaResource:
+    what = f"schema {name!r}"
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{path}: {what} must be a table of fields")
+    with _naming(path, what):
+        return read_schema(path.parent, _full(name, "schemas", project), value)
+
+
 def _spec(
     path: Path,
     what: str,
@@ -208,6 +250,9 @@ def _spec(
         if message.name not in ("", full_name):
             raise InvalidArgument(f"name: {message.name!r} is not the name it stands under")
         message.name = full_name
+        if is_topic and message.schema_settings.schema:
+            full = _full(message.schema_settings.schema, "schemas", project)
+            message.schema_settings.schema = full
         if not is_topic:
             message.topic = _full(message.topic, "topics", project)
             dead_letter = message.dead_letter_policy.dead_letter_topic

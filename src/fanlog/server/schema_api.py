@@ -12,7 +12,7 @@ RollbackSchema what it promises from that revision on, which is held to it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.empty_pb2 import Empty
 
@@ -21,7 +21,15 @@ from fanlog.broker.broker import Broker
 from fanlog.errors import InvalidArgument
 from fanlog.model import Compatibility, Schema, SchemaRevision, SchemaType
 from fanlog.wire import fields, paging, types
-from fanlog.wire.schemas import BASIC, FULL, HONOURED, encoding_of, schema_pb, type_of
+from fanlog.wire.schemas import (
+    BASIC,
+    FULL,
+    HONOURED,
+    compatibility_of,
+    encoding_of,
+    schema_pb,
+    type_of,
+)
 
 if TYPE_CHECKING:
     from fanlog.server.grpc_api import Call, Unary
@@ -164,12 +172,4 @@ def _compatibility(call: Call) -> Compatibility | None:
     """
     metadata: Iterable[tuple[str, str | bytes]] = call.invocation_metadata() or ()
     given = dict(metadata).get(COMPATIBILITY)
-    if given is None:
-        return None
-    for level in get_args(Compatibility):
-        if str(given).upper().replace("-", "_") == level:
-            return level  # type: ignore[no-any-return]
-    raise InvalidArgument(
-        f"{COMPATIBILITY}: {names.shown(str(given))} is not one of "
-        f"{', '.join(get_args(Compatibility))}"
-    )
+    return None if given is None else compatibility_of(str(given), COMPATIBILITY)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from fanlog import names
 from fanlog.errors import InvalidArgument
 from fanlog.model import (
     DELETED_SCHEMA,
+    Compatibility,
     Encoding,
     Schema,
     SchemaRevision,
@@ -47,6 +48,16 @@ def encoding_of(number: int, field: str) -> Encoding:
     if encoding is None:
         raise InvalidArgument(f"{field}: {number} is not an encoding; JSON (1) and BINARY (2) are")
     return encoding
+
+
+def compatibility_of(text: str, field: str) -> Compatibility:
+    """Read a level of compatibility, in capitals or not; raises InvalidArgument."""
+    for level in get_args(Compatibility):
+        if text.upper().replace("-", "_") == level:
+            return level  # type: ignore[no-any-return]
+    raise InvalidArgument(
+        f"{field}: {names.shown(text)} is not one of {', '.join(get_args(Compatibility))}"
+    )
 
 
 def settings(topic: Any) -> SchemaSettings | None:
