@@ -14,6 +14,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from fanlog.config import PROJECT_DEFAULT
 from server.conftest import unique
+from server.registry import JSON, JSON_TYPE, Registry
 
 BATCH = "application/cloudevents-batch+json"
 
@@ -170,3 +171,67 @@ def test_what_says_nothing_of_events_is_refused(call):
 def test_a_type_without_a_topic_is_not_found(call):
     message = to_structured_event(event(unique("nobody")))
     assert sent(call, message).status_code == 404
+
+
+# Topics that have a schema.
+
+
+@pytest.fixture
+def amounts(server):
+    """A place whose data must have an integer `amount`."""
+    definition = {"properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
+    schema = Registry(server).create(json.dumps({"type": "object"} | definition), JSON_TYPE)
+    kind = unique("com.example.amount")
+    topic = f"projects/{PROJECT_DEFAULT}/topics/{kind}"
+    settings = {"schema": schema.name, "encoding": JSON}
+    server.publisher.create_topic(request={"name": topic, "schema_settings": settings})
+    return kind, server.subscription(topic), schema
+
+
+PATHS = ("/v1/events", f"/v1/projects/{PROJECT_DEFAULT}/events")
+
+
+@pytest.mark.filterwarnings("ignore:Unrecognized Type enum value")
+class TestSchemas:
+    @pytest.mark.parametrize("path", PATHS)
+    @pytest.mark.parametrize("write", [to_binary_event, to_structured_event])
+    def test_data_that_conforms(self, call, server, amounts, write, path):
+        kind, subscription, schema = amounts
+        response = sent(call, write(event(kind, datacontenttype="application/json")), path)
+        assert response.status_code == 200, response.text
+        [received] = server.pull(subscription)
+        assert json.loads(received.message.data) == {"amount": 1}
+        attributes = received.message.attributes
+        assert attributes["googclient_schemaname"] == schema.name
+        assert attributes["googclient_schemarevisionid"] == schema.revision_id
+        assert attributes["ce-id"] == "1"
+
+    @pytest.mark.parametrize("path", PATHS)
+    @pytest.mark.parametrize("write", [to_binary_event, to_structured_event])
+    def test_data_that_does_not(self, call, server, amounts, write, path):
+        kind, subscription, schema = amounts
+        message = write(event(kind, "two", datacontenttype="application/json"))
+        options = {"data": message.body, "headers": message.headers}
+        sentence = call.refused(400, "POST", path, **options)
+        assert '$.amount: "two" is not of type "integer"' in sentence
+        assert f"revision {schema.revision_id} of {schema.name}" in sentence
+        assert server.pull(subscription) == []
+
+    def test_what_was_refused_is_not_known(self, call, server, amounts):
+        """The id of an event that was refused may be used by one that conforms."""
+        kind, subscription, _ = amounts
+        assert sent_batch(call, [as_json(kind, 1, data={})]).status_code == 400
+        assert sent_batch(call, [as_json(kind, 1)]).status_code == 200
+        assert len(server.pull(subscription)) == 1
+
+    def test_a_batch_names_the_one_that_does_not(self, call, server, amounts):
+        kind, subscription, _ = amounts
+        events = [as_json(kind, 1), as_json(kind, 2, data={"amount": "two"}), as_json(kind, 3)]
+        response = sent_batch(call, events)
+        assert response.status_code == 207
+        [rejected] = response.json()["rejected"]
+        assert (rejected["index"], rejected["id"], rejected["source"]) == (1, "2", "/shop/7")
+        assert rejected["error"]["status"] == "INVALID_ARGUMENT"
+        assert '$.amount: "two" is not of type "integer"' in rejected["error"]["message"]
+        assert [one is None for one in response.json()["message_ids"]] == [False, True, False]
+        assert [one.message.attributes["ce-id"] for one in server.pull(subscription)] == ["1", "3"]
