@@ -86,6 +86,20 @@ class Damaged:
     count: int
     reason: str
 
+    @property
+    def end_offset(self) -> Offset:
+        return self.base_offset + self.count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredBatch:
+    """A batch as it is stored: bytes whose checksums are right, for others to decode."""
+
+    partition: PartitionId
+    base_offset: Offset
+    end_offset: Offset
+    value: bytes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogPosition:
@@ -94,6 +108,9 @@ class LogPosition:
     sequence: int
     partition: PartitionId
     base_offset: Offset
+    end_offset: Offset
+    #: Of the stored value; 0 when it is missing.
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +163,17 @@ class Log(Protocol):
         At least one batch when `offset` is readable, none at the end. A trimmed `offset` gives the
         batches from the start on. Checksums are verified; the bytes are copies.
         """
+
+    async def read_stored(
+        self, partition: PartitionId, offset: Offset, *, end: Offset, max_bytes: int
+    ) -> list[StoredBatch | Damaged]:
+        """As `read`, for those who decode elsewhere: the batches' own bytes, nothing at `end`.
+
+        The batch that holds `end - 1` comes whole.
+        """
+
+    def sequence_of(self, partition: PartitionId, offset: Offset) -> int | None:
+        """Sequence of the commit that appended a readable offset; None if that is not known."""
 
     def bounds(self, partition: PartitionId) -> Bounds:
         """Readable offsets; `Bounds(0, 0)` for a partition never appended to."""

@@ -196,8 +196,8 @@ def decode_header(value: bytes | memoryview) -> Header:
     return header
 
 
-def decode(value: bytes | memoryview) -> Batch:
-    """Read a stored batch back, verifying both checksums. Copies: `value` may be a view of a map.
+def verify(value: bytes | memoryview) -> Header:
+    """Verify both checksums of a stored batch, and look no further.
 
     Raises:
         BatchDamaged: The sentence says what is wrong.
@@ -205,9 +205,19 @@ def decode(value: bytes | memoryview) -> Batch:
     header = decode_header(value)
     if len(value) != header.value_bytes:
         raise BatchDamaged(f"{len(value)} bytes, the header says {header.value_bytes}")
-    view = memoryview(value)
-    if crc32c(view[HEADER_BYTES:]) != header.payload_crc:
+    if crc32c(memoryview(value)[HEADER_BYTES:]) != header.payload_crc:
         raise BatchDamaged("the payload fails its checksum")
+    return header
+
+
+def decode(value: bytes | memoryview) -> Batch:
+    """Read a stored batch back, verifying both checksums. Copies: `value` may be a view of a map.
+
+    Raises:
+        BatchDamaged: The sentence says what is wrong.
+    """
+    header = verify(value)
+    view = memoryview(value)
     position = HEADER_BYTES + _START_BYTES * (header.message_count + 1)
     starts = _array("I", view[HEADER_BYTES:position])
     key_hashes = None

@@ -17,11 +17,12 @@ partitions have garbage, and the cache of decoded batches.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
+from typing import TypeVar
 
 import lmdb
 
@@ -36,6 +37,7 @@ from fanlog.log.api import (
     Features,
     LogPosition,
     LogStats,
+    StoredBatch,
     Trim,
     check_commit,
 )
@@ -44,6 +46,8 @@ from fanlog.log.cache import BatchCache
 from fanlog.log.envelope import EnvelopeDamaged, Kind
 from fanlog.log.folder import Facts, PartitionRow
 from fanlog.model import Offset, PartitionId
+
+Item = TypeVar("Item", Batch | Damaged, StoredBatch | Damaged)
 
 #: Batches freed, and partitions looked at, by one commit at most: bounds what a trim adds to it.
 FREED_BATCHES_MAX = 64
@@ -130,8 +134,27 @@ class EmbeddedLog:
             if offset >= bounds.end or room_bytes <= 0:
                 return found
         with self._reading(self._store.batches) as (txn, at):
-            self._read_stored(txn, at, partition, Bounds(offset, bounds.end), room_bytes, found)
+            span = Bounds(offset, bounds.end)
+            self._walk(txn, at, partition, span, room_bytes, self._cached_or_loaded, found)
         return found
+
+    async def read_stored(
+        self, partition: PartitionId, offset: Offset, *, end: Offset, max_bytes: int
+    ) -> list[StoredBatch | Damaged]:
+        found: list[StoredBatch | Damaged] = []
+        bounds = self.bounds(partition)
+        span = Bounds(max(offset, bounds.start), min(end, bounds.end))
+        if span.start < span.end:
+            with self._reading(self._store.batches) as (txn, at):
+                self._walk(txn, at, partition, span, max_bytes, stored.copy, found)
+        return found
+
+    def sequence_of(self, partition: PartitionId, offset: Offset) -> int | None:
+        bounds = self.bounds(partition)
+        if not bounds.start <= offset < bounds.end:
+            return None
+        with self._reading(self._store.batches) as (_, at):
+            return stored.sequence_of(at, partition, offset)
 
     def bounds(self, partition: PartitionId) -> Bounds:
         return self._bounds.get(partition) or Bounds(0, 0)
@@ -327,14 +350,15 @@ class EmbeddedLog:
         except folder.UNREADABLE as error:
             raise folder.damaged(self._data_dir, str(error)) from error
 
-    def _read_stored(
+    def _walk(
         self,
         txn: stored.Transaction,
         at: stored.Cursor,
         partition: PartitionId,
         bounds: Bounds,
         room_bytes: int,
-        found: list[Batch | Damaged],
+        load: Callable[[PartitionId, Offset, Offset, memoryview], Item],
+        found: list[Item],
     ) -> None:
         """Add to `found` what lies in `bounds`, the batch that holds its start included."""
         position = bounds.start
@@ -343,12 +367,11 @@ class EmbeddedLog:
                 found += self._lost(txn, partition, position, base)
             if found and len(value) > room_bytes:
                 return
-            batch = self._cached_or_loaded(partition, base, after, value)
-            end = batch.base_offset + batch.count
-            if end <= position:
+            item = load(partition, base, after, value)
+            if item.end_offset <= position:
                 continue
-            found.append(batch)
-            position = end
+            found.append(item)
+            position = item.end_offset
             room_bytes -= len(value)
             if room_bytes <= 0:
                 return
@@ -386,21 +409,19 @@ class EmbeddedLog:
             sequence, partition, base_offset = folder.parse_commit_key(at.key())
             if sequence > last_sequence:
                 return
-            if self._is_readable(batches, partition, base_offset):
-                yield LogPosition(sequence=sequence, partition=partition, base_offset=base_offset)
+            bounds = self._bounds.get(partition)
+            if bounds is not None and base_offset < bounds.end:
+                after, size_bytes = stored.extent(batches, partition, base_offset, bounds.end)
+                # Trimmed in part, it still holds the start.
+                if base_offset >= bounds.start or (size_bytes and after > bounds.start):
+                    yield LogPosition(
+                        sequence=sequence,
+                        partition=partition,
+                        base_offset=base_offset,
+                        end_offset=after,
+                        size_bytes=size_bytes,
+                    )
             more = at.next()
-
-    def _is_readable(self, at: stored.Cursor, partition: PartitionId, base: Offset) -> bool:
-        bounds = self._bounds.get(partition)
-        if bounds is None or base >= bounds.end:
-            return False
-        if base >= bounds.start:
-            return True
-        # Trimmed, in part or whole: it may still hold the start.
-        return (
-            stored.seek(at, partition, base) == base
-            and stored.next_base(at, partition, bounds.end) > bounds.start
-        )
 
 
 class _Changes:

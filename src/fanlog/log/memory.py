@@ -11,7 +11,7 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 
 from fanlog.log import batch as codec
@@ -23,6 +23,7 @@ from fanlog.log.api import (
     Features,
     LogPosition,
     LogStats,
+    StoredBatch,
     Trim,
     check_commit,
 )
@@ -105,6 +106,34 @@ class MemoryLog:
                 found.append(_decode(partition, base_offset, held.end_of(base_offset), value))
         return found
 
+    async def read_stored(
+        self, partition: PartitionId, offset: Offset, *, end: Offset, max_bytes: int
+    ) -> list[StoredBatch | Damaged]:
+        found: list[StoredBatch | Damaged] = []
+        with self._lock:
+            held = self._partitions.get(partition)
+            if held is None or offset >= min(end, held.end):
+                return found
+            size_bytes = 0
+            for base_offset in islice(held.bases, held.index_of(max(offset, held.start)), None):
+                value = held.values[base_offset]
+                size_bytes += len(value)
+                if base_offset >= end or (found and size_bytes > max_bytes):
+                    break
+                found.append(_verified(partition, base_offset, held.end_of(base_offset), value))
+        return found
+
+    def sequence_of(self, partition: PartitionId, offset: Offset) -> int | None:
+        with self._lock:
+            held = self._partitions.get(partition)
+            if held is None or not held.start <= offset < held.end:
+                return None
+            try:
+                value = held.values[held.bases[held.index_of(offset)]]
+                return codec.decode_header(value).sequence
+            except BatchDamaged:
+                return None
+
     def bounds(self, partition: PartitionId) -> Bounds:
         with self._lock:
             held = self._partitions.get(partition)
@@ -133,7 +162,7 @@ class MemoryLog:
         found: list[LogPosition] = []
         with self._lock:
             first = bisect_right(self._positions, after, key=attrgetter("sequence"))
-            live = filter(self._is_live, self._positions[first:])
+            live = filter(self._is_live, islice(self._positions, first, None))
             for _, group in groupby(live, key=attrgetter("sequence")):
                 commit_positions = list(group)
                 if found and len(found) + len(commit_positions) > limit:
@@ -155,10 +184,17 @@ class MemoryLog:
         for base_offset, value in values:
             held.bases.append(base_offset)
             held.values[base_offset] = value
+            count = codec.decode_header(value).message_count
+            held.end = base_offset + count
             self._positions.append(
-                LogPosition(sequence=sequence, partition=partition, base_offset=base_offset)
+                LogPosition(
+                    sequence=sequence,
+                    partition=partition,
+                    base_offset=base_offset,
+                    end_offset=held.end,
+                    size_bytes=len(value),
+                )
             )
-        held.end += sum(body.count for body in append.bodies)
 
     def _trim(self, trim: Trim) -> None:
         held = self._partitions.get(trim.partition)
@@ -226,3 +262,16 @@ def _decode(
     except BatchDamaged as error:
         count = end_offset - base_offset
         return Damaged(partition=partition, base_offset=base_offset, count=count, reason=str(error))
+
+
+def _verified(
+    partition: PartitionId, base_offset: Offset, end_offset: Offset, value: bytes
+) -> StoredBatch | Damaged:
+    try:
+        codec.verify(value)
+    except BatchDamaged as error:
+        count = end_offset - base_offset
+        return Damaged(partition=partition, base_offset=base_offset, count=count, reason=str(error))
+    return StoredBatch(
+        partition=partition, base_offset=base_offset, end_offset=end_offset, value=value
+    )

@@ -14,7 +14,7 @@ import lmdb
 
 from fanlog.log import batch as codec
 from fanlog.log import folder
-from fanlog.log.api import Damaged
+from fanlog.log.api import Damaged, StoredBatch
 from fanlog.log.batch import Batch, BatchDamaged
 from fanlog.log.folder import PartitionRow, Store
 from fanlog.model import Offset, PartitionId
@@ -79,9 +79,52 @@ def load(
     return batch
 
 
+def copy(
+    partition: PartitionId, base_offset: Offset, after: Offset, value: memoryview
+) -> StoredBatch | Damaged:
+    """Verify what stands at `base_offset`, and copy it as it is."""
+    try:
+        header = codec.verify(value)
+    except BatchDamaged as error:
+        return damaged(partition, base_offset, after, str(error))
+    if (header.partition, header.base_offset) != (partition, base_offset):
+        return damaged(partition, base_offset, after, "it is the batch of another place")
+    return StoredBatch(
+        partition=partition,
+        base_offset=base_offset,
+        end_offset=header.end_offset,
+        value=bytes(value),
+    )
+
+
 def damaged(partition: PartitionId, base_offset: Offset, end: Offset, reason: str) -> Damaged:
     count = end - base_offset
     return Damaged(partition=partition, base_offset=base_offset, count=count, reason=reason)
+
+
+def extent(
+    at: Cursor, partition: PartitionId, base_offset: Offset, end: Offset
+) -> tuple[Offset, int]:
+    """Where the batch at `base_offset` ends, and its size; 0 if none stands there."""
+    base = seek(at, partition, base_offset)
+    if base is None:
+        return end, 0
+    if base > base_offset:
+        return min(base, end), 0
+    size_bytes = len(at.value()) if base == base_offset else 0
+    return next_base(at, partition, end), size_bytes
+
+
+def sequence_of(at: Cursor, partition: PartitionId, offset: Offset) -> int | None:
+    """Sequence of the batch that holds `offset`; None if it is missing or not readable."""
+    base = seek(at, partition, offset)
+    if base is None or base > offset:
+        return None
+    try:
+        header = codec.decode_header(at.value())
+    except BatchDamaged:
+        return None
+    return header.sequence if header.end_offset > offset else None
 
 
 def probe(

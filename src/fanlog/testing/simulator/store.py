@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fanlog.broker.committer import Done
 from fanlog.errors import CommitFailed, DiskFull, FanlogError
 from fanlog.log import batch as codec
-from fanlog.log.api import Commit, Damaged, LogStats
+from fanlog.log.api import Commit, Damaged, LogStats, StoredBatch
 from fanlog.log.batch import Batch
 from fanlog.log.memory import MemoryLog
 from fanlog.model import Offset, PartitionId
@@ -71,6 +71,18 @@ class SimulatedStore(MemoryLog):
             found.append(self._as_stored(item))
         return found
 
+    async def read_stored(
+        self, partition: PartitionId, offset: Offset, *, end: Offset, max_bytes: int
+    ) -> list[StoredBatch | Damaged]:
+        await self._maybe_wait()
+        found = await super().read_stored(partition, offset, end=end, max_bytes=max_bytes)
+        return [
+            _rotten(item.partition, item.base_offset, item.end_offset - item.base_offset)
+            if (item.partition, item.base_offset) in self.damaged
+            else item
+            for item in found
+        ]
+
     async def offset_for_time(self, partition: PartitionId, time_ns: int) -> Offset:
         """As in memory, by bisection: publish times never run backwards."""
         await self._maybe_wait()
@@ -102,13 +114,14 @@ class SimulatedStore(MemoryLog):
 
     def _as_stored(self, item: Batch | Damaged) -> Batch | Damaged:
         if isinstance(item, Batch) and (item.partition, item.base_offset) in self.damaged:
-            return Damaged(
-                partition=item.partition,
-                base_offset=item.base_offset,
-                count=item.count,
-                reason="rotten in this world",
-            )
+            return _rotten(item.partition, item.base_offset, item.count)
         return item
+
+
+def _rotten(partition: PartitionId, base_offset: Offset, count: int) -> Damaged:
+    return Damaged(
+        partition=partition, base_offset=base_offset, count=count, reason="rotten in this world"
+    )
 
 
 class SimulatedCommitter:
