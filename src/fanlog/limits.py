@@ -133,6 +133,15 @@ VERIFY_BYTES_MAX = 4 * 1024 * 1024 * 1024
 READ_BYTES_MAX = 8 * 1024 * 1024
 READ_CACHE_BYTES_MAX = 16 * 1024 * 1024
 
+# Reading the log itself.
+#: Stored bytes in one answer: what others wait for meanwhile, a fraction of a millisecond.
+LOG_READ_BYTES_MAX = 256 * 1024
+#: Ranges in one request to read, and names in one selection of topics.
+LOG_READ_RANGES_MAX = 10_000
+LOG_TOPICS_MAX = 10_000
+#: Batches of the index looked at for one answer: some 200 ms of work, in small steps.
+LOG_RANGES_BATCHES_MAX = 50_000
+
 # Ordering.
 #: Offsets a blocked key remembers; beyond this its slots are scanned again when it is free.
 KEY_WAITING_MAX = 1_024

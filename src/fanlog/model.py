@@ -53,6 +53,8 @@ PushForm = Literal["wrapped", "unwrapped", "unwrapped-metadata", "plain", "cloud
 LABEL_PUSH_BODY = "fanlog-push-body"
 #: The revision of its topic's schema that a subscription wants its messages in.
 LABEL_SCHEMA_REVISION = "fanlog-schema-revision"
+#: `off` keeps a topic out of the archive.
+LABEL_ARCHIVE = "fanlog-archive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,11 @@ class Topic:
     #: Messages are kept this long whatever the subscriptions do; None keeps nothing for itself.
     message_retention_s: float | None = None
     schema_settings: SchemaSettings | None = None
+
+    @property
+    def is_archived(self) -> bool:
+        """Whether the archive takes this topic, where there is one."""
+        return self.labels.get(LABEL_ARCHIVE) != "off"
 
     @property
     def dedup_window_s(self) -> float:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from fanlog import endpoints, limits, names
 from fanlog.errors import InvalidArgument, OutOfRange
 from fanlog.model import (
+    LABEL_ARCHIVE,
     LABEL_PUSH_BODY,
     LABEL_SCHEMA_REVISION,
     DeadLetterPolicy,
@@ -42,7 +43,7 @@ LABEL_DEAD_LETTER = "fanlog-dead-letter"
 
 LABEL_DEDUP_WINDOW = "fanlog-dedup-window"
 
-TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW})
+TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE})
 #: Read once, when a subscription is made.
 _FIXED_LABELS = frozenset({LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER})
 SUBSCRIPTION_LABELS = _FIXED_LABELS | {LABEL_PUSH_BODY, LABEL_SCHEMA_REVISION}
@@ -64,6 +65,11 @@ class TopicSpec:
             _check_schema_settings(self.schema_settings)
         check_labels(self.labels, TOPIC_LABELS, "a topic")
         _check_dedup_window(self.labels.get(LABEL_DEDUP_WINDOW, "0"))
+        archive = self.labels.get(LABEL_ARCHIVE)
+        if archive not in (None, "on", "off"):
+            raise InvalidArgument(
+                f"label {LABEL_ARCHIVE}: {names.shown(archive)} is not 'on' or 'off'"
+            )
         if self.message_retention_s is not None:
             _check_retention(self.message_retention_s)
 

@@ -26,6 +26,7 @@ PUBLISHER = "google.pubsub.v1.Publisher"
 SUBSCRIBER = "google.pubsub.v1.Subscriber"
 SCHEMA_SERVICE = "google.pubsub.v1.SchemaService"
 IAM_POLICY = "google.iam.v1.IAMPolicy"
+LOG = "fanlog.v1.Log"
 
 
 def get(server: RunningServer, path: str, method: str = "GET") -> tuple[int, str]:
@@ -38,7 +39,7 @@ def get(server: RunningServer, path: str, method: str = "GET") -> tuple[int, str
             return error.code, error.read().decode()
 
 
-@pytest.mark.parametrize("service", ["", PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY])
+@pytest.mark.parametrize("service", ["", PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY, LOG])
 def test_grpc_health_says_serving(server, service):
     with closing(server.channel()) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
@@ -88,6 +89,7 @@ def test_reflection_describes_what_is_served(server):
             SUBSCRIBER,
             SCHEMA_SERVICE,
             IAM_POLICY,
+            LOG,
             "grpc.health.v1.Health",
             "grpc.reflection.v1alpha.ServerReflection",
         }

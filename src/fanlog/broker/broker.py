@@ -27,6 +27,7 @@ from fanlog.broker.feed import Delivery, Feed
 from fanlog.broker.feeds import Feeds
 from fanlog.broker.hard_state import HardState
 from fanlog.broker.iam import Iam
+from fanlog.broker.log_reads import LogReads
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.patterns import Patterns
 from fanlog.broker.retention import Retention
@@ -34,6 +35,7 @@ from fanlog.broker.revisions import Revisions
 from fanlog.broker.router import Router
 from fanlog.broker.routes import Candidates
 from fanlog.broker.schemas import Contents, Schemas
+from fanlog.broker.tiers import NoTiers, Tiers
 from fanlog.broker.timers import Timers
 from fanlog.broker.writer import Publication, Writer
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
@@ -121,6 +123,8 @@ class Broker:
         self.schemas = Schemas(self, clock, contents)
         self._revisions = Revisions(self, clock, contents)
         self.iam = Iam(self)
+        self.tiers: Tiers = NoTiers(store)
+        self.log_reads = LogReads(self, store)
         self._sweeper: asyncio.Task[None] | None = None
         self._draining: Unavailable | None = None
 
@@ -165,7 +169,7 @@ class Broker:
             SchemaMismatch: A message does not conform to the topic's schema.
             DiskFull: Only the reserve is left.
         """
-        self._check_serving()
+        self.check_serving()
         topic = self.hard.catalog.topic(topic_name)
         if topic.schema_settings is not None:
             topic, body = await self.schemas.checked(topic, body)
@@ -183,7 +187,7 @@ class Broker:
 
         Returns the offset of each message, or of the one it repeats. Errors as for `publish`.
         """
-        self._check_serving()
+        self.check_serving()
         topic = self.hard.catalog.topic(topic_name)
         if topic.schema_settings is not None:
             topic, body = await self.schemas.checked(topic, body)
@@ -250,7 +254,7 @@ class Broker:
 
     def attach(self, name: str) -> tuple[Subscription, Feed]:
         """The feed of a subscription, for one consumer; give it back with `detach`."""
-        self._check_serving()
+        self.check_serving()
         subscription = self._readable(name)
         self.used(subscription)
         return subscription, self._feeds.enter(subscription)
@@ -425,7 +429,8 @@ class Broker:
 
     # Private.
 
-    def _check_serving(self) -> None:
+    def check_serving(self) -> None:
+        """Raises Unavailable once the broker is stopping."""
         if self._draining is not None:
             raise self._draining
 
@@ -546,13 +551,8 @@ class Broker:
 
     def _damaged(self, damaged: Damaged) -> None:
         self.metrics.batches_damaged += 1
-        log.error(
-            "action=batch_quarantined partition=%d base_offset=%d count=%d reason=%s",
-            damaged.partition,
-            damaged.base_offset,
-            damaged.count,
-            damaged.reason,
-        )
+        what = (damaged.partition, damaged.base_offset, damaged.count, damaged.reason)
+        log.error("action=batch_quarantined partition=%d base_offset=%d count=%d reason=%s", *what)
 
     def _load(self) -> None:
         latest_s = self._clock.now() + limits.ACK_DEADLINE_S_MAX

@@ -80,6 +80,8 @@ class Writer:
         self._is_scheduled = False
         #: Of the commit that was started last.
         self._sequence = log.last_sequence
+        #: Of the last commit that is done: `ends` are as of it.
+        self.committed_sequence = log.last_sequence
         self._timer: Timer | None = None
         self._waiting_bytes = 0
         self._room_bytes = 0
@@ -252,6 +254,7 @@ class Writer:
         if error is not None:
             self._fail(gathering, error)
             return
+        self.committed_sequence = self._sequence
         self._waiting_bytes -= gathering.size_bytes
         self._room_bytes -= gathering.size_bytes
         for partition, bodies in gathering.bodies.items():

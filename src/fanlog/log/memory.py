@@ -112,7 +112,7 @@ class MemoryLog:
         found: list[StoredBatch | Damaged] = []
         with self._lock:
             held = self._partitions.get(partition)
-            if held is None or offset >= min(end, held.end):
+            if held is None or max(offset, held.start) >= min(end, held.end):
                 return found
             size_bytes = 0
             for base_offset in islice(held.bases, held.index_of(max(offset, held.start)), None):

@@ -40,7 +40,6 @@ from fanlog.server.descriptors import service_descriptors
 from fanlog.server.files import push_connections, raise_file_limit
 from fanlog.server.health import Health
 from fanlog.server.http_api import HttpServer, http_app
-from fanlog.server.iam_api import IAM_POLICY
 from fanlog.server.push.senders import Senders
 from fanlog.server.push.tokens import Tokens
 from fanlog.server.resources import Resources, ensure_resources, read_resources
@@ -125,8 +124,7 @@ async def _serving(
     await broker.start()
     is_ready = asyncio.Event()
     grpc_server = grpc.aio.server(options=GRPC_OPTIONS)
-    services = (grpc_api.PUBLISHER, grpc_api.SUBSCRIBER, grpc_api.SCHEMA_SERVICE, IAM_POLICY)
-    health = Health(services)
+    health = Health(grpc_api.SERVICES)
     arrivals = Arrivals()
     _add_services(grpc_server, broker, arrivals, health)
     http_server = HttpServer(
@@ -183,14 +181,7 @@ def _add_services(
 ) -> None:
     server.add_generic_rpc_handlers(tuple(grpc_api.handlers(broker, arrivals)))
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
-    services = (
-        grpc_api.PUBLISHER,
-        grpc_api.SUBSCRIBER,
-        grpc_api.SCHEMA_SERVICE,
-        IAM_POLICY,
-        SERVICE_NAME,
-        reflection.SERVICE_NAME,
-    )
+    services = (*grpc_api.SERVICES, SERVICE_NAME, reflection.SERVICE_NAME)
     reflection.enable_server_reflection(services, server, pool=service_descriptors())
 
 

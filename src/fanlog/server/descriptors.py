@@ -16,6 +16,7 @@ from google.protobuf.empty_pb2 import Empty
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
+from fanlog.v1 import log_pb2
 from fanlog.wire import types
 
 _PUBLISHER: dict[str, tuple[Any, Any]] = {
@@ -94,6 +95,7 @@ def service_descriptors() -> DescriptorPool:
         iam_policy_pb2.DESCRIPTOR,
         health_pb2.DESCRIPTOR,
         reflection_pb2.DESCRIPTOR,
+        log_pb2.DESCRIPTOR,
     ):
         _add(pool, file, added)
     services = FileDescriptorProto(

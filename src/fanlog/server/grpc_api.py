@@ -21,7 +21,7 @@ from fanlog.broker.settling import NOT_APPLIED
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
 from fanlog.model import Subscription
-from fanlog.server import schema_api
+from fanlog.server import log_api, schema_api
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.arrivals import Arrivals
 from fanlog.server.iam_api import IAM_POLICY, IamApi
@@ -56,6 +56,9 @@ Unary = Callable[[bytes, Call], Awaitable[bytes]]
 PUBLISHER = "google.pubsub.v1.Publisher"
 SUBSCRIBER = "google.pubsub.v1.Subscriber"
 SCHEMA_SERVICE = "google.pubsub.v1.SchemaService"
+
+#: Every service of ours on the port.
+SERVICES = (PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY, log_api.LOG)
 
 #: Trailing metadata of an answer that is fine, with a sentence for whoever asked.
 HINT_METADATA = "fanlog-hint"
@@ -109,6 +112,7 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
         SUBSCRIBER: subscriber_methods,
         SCHEMA_SERVICE: schema_api.methods(broker),
         IAM_POLICY: _iam_methods(IamApi(broker)),
+        log_api.LOG: log_api.methods(broker),
     }
 
 
@@ -130,6 +134,9 @@ def handlers(broker: Broker, arrivals: Arrivals) -> list[grpc.GenericRpcHandler]
     }
     methods[SUBSCRIBER]["StreamingPull"] = grpc.stream_stream_rpc_method_handler(
         _guarded_stream(broker, arrivals)
+    )
+    methods[log_api.LOG]["Read"] = grpc.unary_stream_rpc_method_handler(
+        _guarded_read(broker, arrivals)
     )
     return [
         grpc.method_handlers_generic_handler(service, found) for service, found in methods.items()
@@ -379,6 +386,17 @@ def _guarded_stream(broker: Broker, arrivals: Arrivals) -> Any:
         arrivals.count += 1
         try:
             await streaming_pull(broker, context)
+        except Exception as error:
+            await abort(context, error)
+
+    return call
+
+
+def _guarded_read(broker: Broker, arrivals: Arrivals) -> Any:
+    async def call(raw: bytes, context: Context) -> None:
+        arrivals.count += 1
+        try:
+            await log_api.read(broker, raw, context)
         except Exception as error:
             await abort(context, error)
 

@@ -66,6 +66,8 @@ class StoredReads:
         author.commit(trims=[Trim(partition=ONE, before=3)])
         author.collect_garbage()
         assert [i.base_offset for i in self.stored(log, ONE, 0)] == [2, 4]
+        author.commit(trims=[Trim(partition=ONE, before=6)])
+        assert self.stored(log, ONE, 0) == self.stored(log, ONE, 5) == []
         author.commit(trims=[Trim(partition=ONE, before=6, dropped=True)])
         assert self.stored(log, ONE, 0) == []
 

@@ -95,7 +95,7 @@ def _(start_next: Any) -> Any:
 @mutant("a publish is answered before its commit", 20, (Broker, "publish"))
 def _(_: Any) -> Any:
     async def publish(self: Broker, topic_name: str, body: Any) -> Any:
-        self._check_serving()
+        self.check_serving()
         topic = self.hard.catalog.topic(topic_name)
         self.writer.check_room(len(body.content))
         partition = topic.partitions[0]

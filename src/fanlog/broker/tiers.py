@@ -1,0 +1,69 @@
+"""What the broker asks of whoever knows the lake: where the tiers of each partition begin and end.
+
+A broker without a lake has one tier, the hot log.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from fanlog.errors import FailedPrecondition
+from fanlog.log.api import Log
+from fanlog.model import Offset, PartitionId
+
+
+class Tiers(Protocol):
+    """start <= archived and start <= hot_start, for every partition. Called on the loop."""
+
+    @property
+    def lake_uri(self) -> str:
+        """Where the lake is; empty for none."""
+
+    @property
+    def lake_id(self) -> str: ...
+
+    @property
+    def archived_sequence(self) -> int:
+        """Commits up to and with this one are in the lake, for every topic that is archived."""
+
+    def start(self, partition: PartitionId) -> Offset:
+        """First offset there is, hot or cold."""
+
+    def hot_start(self, partition: PartitionId) -> Offset:
+        """First offset that the hot log has."""
+
+    def archived(self, partition: PartitionId) -> Offset:
+        """Up to where the lake has the partition (exclusive)."""
+
+    async def report_archived(self, lake_id: str, table_version: int, sequence: int) -> int:
+        """Look for oneself how far the lake has come; durable when this returns.
+
+        Returns the sequence that was seen.
+
+        Raises:
+            FailedPrecondition: There is no lake, or it is another one.
+        """
+
+
+class NoTiers:
+    """There is no lake: all there is, is hot."""
+
+    lake_uri = ""
+    lake_id = ""
+    archived_sequence = 0
+
+    def __init__(self, store: Log) -> None:
+        self._store = store
+
+    def start(self, partition: PartitionId) -> Offset:
+        return self._store.bounds(partition).start
+
+    def hot_start(self, partition: PartitionId) -> Offset:
+        return self._store.bounds(partition).start
+
+    def archived(self, partition: PartitionId) -> Offset:
+        """Nothing: the lake's part ends where the partition starts."""
+        return self._store.bounds(partition).start
+
+    async def report_archived(self, lake_id: str, table_version: int, sequence: int) -> int:
+        raise FailedPrecondition("this broker has no lake")

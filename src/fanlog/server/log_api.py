@@ -1,0 +1,186 @@
+"""fanlog.v1 Log: the log itself, for those who read it whole.
+
+Batches go out as they are stored, written into the answer by hand: nothing of a message is looked
+at here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from fanlog import limits, names
+from fanlog.broker.broker import Broker
+from fanlog.broker.log_reads import Chunk, LogRange, Selection
+from fanlog.errors import InvalidArgument
+from fanlog.log.api import Damaged
+from fanlog.model import PartitionId
+from fanlog.v1 import log_pb2 as pb
+from fanlog.wire import fields
+from fanlog.wire.encode import varint
+
+if TYPE_CHECKING:
+    from fanlog.server.grpc_api import Call, Context, Unary
+
+LOG = "fanlog.v1.Log"
+
+_TAG_BATCHES = b"\x0a"
+_PARTITION_MAX = 2**32 - 1
+
+assert pb.ReadResponse.DESCRIPTOR.fields_by_name["batches"].number == 1
+
+
+def methods(broker: Broker) -> dict[str, Unary]:
+    """Every method of the service that has one answer: bytes to bytes."""
+    api = LogApi(broker)
+    return {
+        "GetOffsets": _parsed(pb.GetOffsetsRequest, api.get_offsets),
+        "GetRanges": _parsed(pb.GetRangesRequest, api.get_ranges),
+        "FindOffsets": _parsed(pb.FindOffsetsRequest, api.find_offsets),
+        "ReportArchived": _parsed(pb.ReportArchivedRequest, api.report_archived),
+    }
+
+
+async def read(broker: Broker, raw: bytes, context: Context) -> None:
+    """Answer a Read. A chunk is read when gRPC has taken the last: a slow reader holds one."""
+    request = fields.parse(pb.ReadRequest, raw)
+    if not 0 < len(request.ranges) <= limits.LOG_READ_RANGES_MAX:
+        raise InvalidArgument(
+            f"ranges: {len(request.ranges)} ranges; 1 to {limits.LOG_READ_RANGES_MAX} are allowed"
+        )
+    ranges = [_range(one, index) for index, one in enumerate(request.ranges)]
+    async for chunk in broker.log_reads.read(ranges):
+        await context.write(_read_response(chunk))
+
+
+class LogApi:
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def get_offsets(self, request: Any) -> Any:
+        reads, tiers = self._broker.log_reads, self._broker.tiers
+        found = await reads.offsets(_selection(request.selection))
+        return pb.GetOffsetsResponse(
+            log_id=reads.log_id,
+            sequence=found.sequence,
+            partitions=[
+                pb.PartitionOffsets(
+                    topic=one.topic,
+                    partition=one.partition,
+                    start=one.start,
+                    hot_start=one.hot_start,
+                    archived=one.archived,
+                    end=one.end,
+                    is_archived=one.is_archived,
+                )
+                for one in found.partitions
+            ],
+            lake_uri=tiers.lake_uri,
+            lake_id=tiers.lake_id,
+            filter=found.filter,
+            archived_sequence=tiers.archived_sequence,
+        )
+
+    async def get_ranges(self, request: Any) -> Any:
+        for name in ("max_messages", "max_bytes"):
+            if getattr(request, name) < 0:
+                raise InvalidArgument(f"{name}: {getattr(request, name)} is less than 0")
+        found = await self._broker.log_reads.ranges(
+            _selection(request.selection),
+            after_sequence=request.after_sequence,
+            to_sequence=request.to_sequence,
+            max_messages=request.max_messages,
+            max_bytes=request.max_bytes,
+        )
+        return pb.GetRangesResponse(
+            sequence=found.sequence,
+            ranges=[_range_pb(one) for one in found.ranges],
+            messages=found.messages,
+            hot_after_sequence=found.hot_after_sequence,
+        )
+
+    async def find_offsets(self, request: Any) -> Any:
+        if not request.HasField("time"):
+            raise InvalidArgument("time: is needed")
+        time_ns = fields.time_ns_of(request.time, "time")
+        found = await self._broker.log_reads.find(_selection(request.selection), time_ns)
+        return pb.FindOffsetsResponse(
+            offsets=[
+                pb.PartitionOffset(topic=one.topic, partition=one.partition, offset=one.start)
+                for one in found
+            ]
+        )
+
+    async def report_archived(self, request: Any) -> Any:
+        for name in ("table_version", "sequence"):
+            if getattr(request, name) < 0:
+                raise InvalidArgument(f"{name}: {getattr(request, name)} is less than 0")
+        seen = await self._broker.tiers.report_archived(
+            request.lake_id, request.table_version, request.sequence
+        )
+        return pb.ReportArchivedResponse(sequence=seen)
+
+
+def _parsed(request_type: Any, verb: Callable[[Any], Awaitable[Any]]) -> Unary:
+    async def called(raw: bytes, _: Call) -> bytes:
+        response = await verb(fields.parse(request_type, raw))
+        return bytes(response.SerializeToString())
+
+    return called
+
+
+def _selection(selection: Any) -> Selection:
+    said = [name for name in ("topics", "pattern", "subscription") if getattr(selection, name)]
+    if len(said) > 1:
+        raise InvalidArgument(f"selection: {' and '.join(said)} are given; one of them is allowed")
+    if len(selection.topics) > limits.LOG_TOPICS_MAX:
+        raise InvalidArgument(
+            f"selection.topics: {len(selection.topics)} names; at most {limits.LOG_TOPICS_MAX} are "
+            "allowed, or a pattern"
+        )
+    for name in selection.topics:
+        names.parse_topic(name, field="selection.topics")
+    if selection.pattern:
+        names.parse_topic_or_pattern(selection.pattern, field="selection.pattern")
+    if selection.subscription:
+        names.parse_subscription(selection.subscription, field="selection.subscription")
+    return Selection(
+        topics=tuple(selection.topics),
+        pattern=selection.pattern,
+        subscription=selection.subscription,
+    )
+
+
+def _range(one: Any, index: int) -> LogRange:
+    if one.topic:
+        names.parse_topic(one.topic, field=f"ranges[{index}].topic")
+    if not 1 <= one.partition <= _PARTITION_MAX:
+        raise InvalidArgument(f"ranges[{index}].partition: {one.partition} is not a partition")
+    if not 0 <= one.start <= one.end <= limits.OFFSET_MAX:
+        raise InvalidArgument(
+            f"ranges[{index}]: start {one.start} to end {one.end} is not a range of offsets"
+        )
+    return LogRange(one.topic, PartitionId(one.partition), one.start, one.end)
+
+
+def _range_pb(one: LogRange) -> Any:
+    return pb.Range(
+        topic=one.topic,
+        partition=one.partition,
+        start=one.start,
+        end=one.end,
+        size_bytes=one.size_bytes,
+    )
+
+
+def _read_response(chunk: Chunk) -> bytes:
+    """A ReadResponse; its batches are copied once, from where they were read."""
+    rest = pb.ReadResponse(range=chunk.range)
+    parts: list[bytes] = []
+    for item in chunk.items:
+        if isinstance(item, Damaged):
+            rest.damaged.add(partition=item.partition, start=item.base_offset, end=item.end_offset)
+        else:
+            parts += (_TAG_BATCHES, varint(len(item.value)), item.value)
+    parts.append(rest.SerializeToString())
+    return b"".join(parts)
