@@ -1,0 +1,252 @@
+"""The tables of a lake: their columns, how they are made, opened and brought up to date.
+
+A table's schema version is a property of the table itself, so that it changes in the commit that
+changes the columns. An older table is migrated when it is opened for writing; a newer one is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from fanlog.lake import location as identity
+from fanlog.lake.location import LakeError, Location
+
+#: The table property that holds a table's schema version.
+VERSION_PROPERTY = "fanlog.schemaVersion"
+
+TIME = pa.timestamp("us", tz="UTC")
+ATTRIBUTES = pa.map_(pa.string(), pa.field("value", pa.string(), nullable=True))
+
+#: Brings the columns of an open table from one version to the next; done again, it does no harm.
+Migration = Callable[[Any], None]
+
+
+def _columns(**types: pa.DataType) -> list[pa.Field]:
+    return [pa.field(name, kind, nullable=False) for name, kind in types.items()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """What a table is called, and what is in it."""
+
+    name: str
+    #: All columns, those it is partitioned by last.
+    schema: pa.Schema
+    partition_by: tuple[str, ...] = ()
+    version: int = 1
+    #: From the version that is the key to the next one.
+    migrations: Mapping[int, Migration] = field(default_factory=dict)
+
+    @property
+    def file_schema(self) -> pa.Schema:
+        """The columns that stand in files: the others are said by the table's log."""
+        return pa.schema([one for one in self.schema if one.name not in self.partition_by])
+
+
+#: The columns every reader of messages knows, in their order.
+_MESSAGE = _columns(
+    topic=pa.string(),
+    # The broker's number for it: never used twice, so that (partition, offset) is unique for ever.
+    partition=pa.int64(),
+    offset=pa.int64(),
+    message_id=pa.string(),
+    publish_time=TIME,
+    ordering_key=pa.string(),
+    attributes=ATTRIBUTES,
+    data=pa.binary(),
+)
+
+MESSAGES = Table(
+    name="messages",
+    schema=pa.schema([*_MESSAGE, *_columns(sequence=pa.int64(), date=pa.date32())]),
+    partition_by=("date",),
+)
+
+#: Dead letters flattened: the copy, what it was, and why it is here. Empty where nobody said so.
+DEAD_LETTERS = Table(
+    name="dead_letters",
+    schema=pa.schema(
+        [
+            *_MESSAGE,
+            *_columns(
+                subscription=pa.string(),
+                original_topic=pa.string(),
+                original_message_id=pa.string(),
+            ),
+            pa.field("original_publish_time", TIME),
+            *_columns(
+                delivery_attempts=pa.int64(),
+                reason=pa.string(),
+                sequence=pa.int64(),
+                date=pa.date32(),
+            ),
+        ]
+    ),
+    partition_by=("date",),
+)
+
+TOPIC_STATS = Table(
+    name="topic_stats",
+    schema=pa.schema(
+        _columns(
+            minute=TIME,
+            topic=pa.string(),
+            messages=pa.int64(),
+            bytes=pa.int64(),
+            date=pa.date32(),
+        )
+    ),
+    partition_by=("date",),
+)
+
+DELIVERY_STATS = Table(
+    name="delivery_stats",
+    schema=pa.schema(
+        [
+            *_columns(
+                minute=TIME,
+                subscription=pa.string(),
+                delivered=pa.int64(),
+                acknowledged=pa.int64(),
+                redelivered=pa.int64(),
+                nacked=pa.int64(),
+                expired=pa.int64(),
+                dead_lettered=pa.int64(),
+                backlog=pa.int64(),
+            ),
+            # Null in a minute in which nothing was acknowledged.
+            pa.field("ack_latency_p50_ms", pa.float64()),
+            pa.field("ack_latency_p99_ms", pa.float64()),
+            *_columns(date=pa.date32()),
+        ]
+    ),
+    partition_by=("date",),
+)
+
+
+def typed_table(
+    name: str, columns: list[pa.Field], *, partition_by: tuple[str, ...] = (), version: int = 1
+) -> Table:
+    """A table of an export: its own columns, as its subscription wants them.
+
+    Raises:
+        LakeError: The name is one of the lake's own tables, or cannot be a folder.
+    """
+    reserved = {one.name for one in (MESSAGES, DEAD_LETTERS, TOPIC_STATS, DELIVERY_STATS)}
+    if name in reserved:
+        raise LakeError(f"{name!r} is a table of the lake itself; choose another name")
+    if not name or name.startswith((".", "_")) or any(one in name for one in "/\\\0"):
+        raise LakeError(f"{name!r} cannot be the name of a table")
+    return Table(name=name, schema=pa.schema(columns), partition_by=partition_by, version=version)
+
+
+def open_table(location: Location, table: Table, *, version: int | None = None) -> Any:
+    """Open a table for reading, as of `version` or as it is now.
+
+    Raises:
+        LakeError: It is not there, cannot be read, or is of a newer version of Fanlog.
+    """
+    uri = location.table_uri(table.name)
+    try:
+        opened = DeltaTable(uri, version=version, storage_options=location.storage_options)
+    except TableNotFoundError as error:
+        raise LakeError(
+            f"there is no table {table.name!r} in the lake at {location.uri}"
+        ) from error
+    except (DeltaError, OSError) as error:
+        which = "" if version is None else f" at version {version}"
+        raise LakeError(f"table {uri}{which} cannot be opened: {error}") from error
+    written = _version(opened)
+    if written > table.version:
+        raise LakeError(
+            f"table {table.name!r} in {location.uri} has schema version {written}; this version of "
+            f"Fanlog knows {table.version} at most: use the one that wrote it, or a newer one"
+        )
+    return opened
+
+
+def ensure_table(location: Location, table: Table) -> Any:
+    """Open a table for writing: made if it is not there, migrated if it is older.
+
+    Any number of processes may do so at once.
+
+    Raises:
+        LakeError: It cannot be opened or made.
+    """
+    uri, options = location.table_uri(table.name), location.storage_options
+    try:
+        is_there = DeltaTable.is_deltatable(uri, storage_options=options)
+        if not is_there:
+            DeltaTable.create(
+                uri,
+                Schema.from_arrow(table.schema),
+                mode="error",
+                partition_by=list(table.partition_by) or None,
+                name=table.name,
+                configuration={VERSION_PROPERTY: str(table.version)},
+                raise_if_key_not_exists=False,
+                storage_options=options,
+                # Tried again behind somebody else's, it would give the table another id.
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+    except (DeltaError, OSError) as error:
+        # Somebody else may have made it meanwhile; if not, opening it says so.
+        if not DeltaTable.is_deltatable(uri, storage_options=options):
+            raise LakeError(f"table {uri} cannot be made: {error}") from error
+    opened = open_table(location, table)
+    while (written := _version(opened)) < table.version:
+        table.migrations[written](opened)
+        opened = open_table(location, table)
+        opened.alter.set_table_properties(
+            {VERSION_PROPERTY: str(written + 1)}, raise_if_not_exists=False
+        )
+        opened = open_table(location, table)
+    return opened
+
+
+def ensure_lake(location: Location) -> str:
+    """Make the lake if there is none; its id.
+
+    Raises:
+        LakeError: It cannot be made, or it is not one lake.
+    """
+    ensure_table(location, MESSAGES)
+    if identity.read_identity(location) is None:
+        identity.write_identity(location, _messages_id(location))
+    return lake_id(location)
+
+
+def lake_id(location: Location) -> str:
+    """The id of the lake that is there.
+
+    Raises:
+        LakeError: There is none, or its tables are of two lakes.
+    """
+    found, written = _messages_id(location), identity.read_identity(location)
+    if written is None:
+        raise LakeError(
+            f"{identity.IDENTITY_FILE} is missing in {location.uri}: no lake, or part of one"
+        )
+    if written != found:
+        raise LakeError(
+            f"{identity.IDENTITY_FILE} in {location.uri} is of lake {written}, the table "
+            f"{MESSAGES.name!r} beside it of lake {found}: two lakes were mixed up"
+        )
+    return found
+
+
+def _messages_id(location: Location) -> str:
+    return str(open_table(location, MESSAGES).metadata().id)
+
+
+def _version(opened: Any) -> int:
+    text = opened.metadata().configuration.get(VERSION_PROPERTY)
+    # A table that somebody else made, with our name, says nothing: as if it were the first.
+    return int(text) if text is not None else 1
