@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-#: Longest a start or a stop may take on a busy machine.
-PATIENCE_S = 30
+#: Longest a start or a stop may take on a slow and busy machine.
+PATIENCE_S = 60
 FANLOG = [sys.executable, "-m", "fanlog"]
 #: Free ones: tests run side by side.
 PORTS = ["--port", "0", "--http-port", "0"]

@@ -59,7 +59,7 @@ def make_resources(world: World) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_killed_again_and_again_it_keeps_every_promise(world):
     make_resources(world)
     world.publish("plain", [""], size_max=4_000)
@@ -81,6 +81,7 @@ def test_killed_again_and_again_it_keeps_every_promise(world):
     for _ in range(LIVES):
         # The one thing that is really meant to pass by itself here: a while under load.
         never.wait(world.random.uniform(0.2, 2.0))
+        world.await_more(published=("plain", "ordered"), delivered=("letters",))
         assert not world.broken, world.broken
         world.kill()
         world.start()

@@ -70,7 +70,6 @@ def take(clients: Clients, name: str) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_killed_with_filters_and_patterns_they_get_exactly_theirs(world):
     clients = world.start()
     for name, fields in {

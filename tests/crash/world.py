@@ -12,6 +12,7 @@ import random
 import re
 import signal
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -94,6 +95,21 @@ class World:
         thread = threading.Thread(target=self._run, args=(work, chance), daemon=True)
         self._threads.append(thread)
         thread.start()
+
+    def await_more(self, *, published: Iterable[str], delivered: Iterable[str]) -> None:
+        """Wait until enough happened in this life for its end to mean something.
+
+        A hundred messages more on each topic, and ten more on each subscription.
+        """
+        enough = dict.fromkeys(published, 100 * self._life)
+        enough_came = dict.fromkeys(delivered, 10 * self._life)
+        late_s = time.monotonic() + 2 * PATIENCE_S
+        while not self.broken and (
+            any(self.history.published_count(one) <= count for one, count in enough.items())
+            or any(self.history.delivered_count(one) <= n for one, n in enough_came.items())
+        ):
+            assert time.monotonic() < late_s, "hardly anything happens"
+            self.is_over.wait(0.01)
 
     def finish(self) -> None:
         """Publish and nack no more, drain every subscription, and let the workers go."""

@@ -67,7 +67,10 @@ class _Subscription:
 
 
 class History:
-    """A record of one world. Safe to write from many threads; ask it when they have ended."""
+    """A record of one world.
+
+    Safe to write, and to count, from many threads; ask it the rest when they have ended.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -124,14 +127,17 @@ class History:
     # Asking.
 
     def published_count(self, topic: str) -> int:
-        return sum(1 for _ in self._published(topic))
+        with self._lock:
+            return sum(1 for _ in self._published(topic))
 
     def delivered_count(self, subscription: str) -> int:
-        return len(self._subscriptions[subscription].delivered)
+        with self._lock:
+            return len(self._subscriptions[subscription].delivered)
 
     def acked_count(self, subscription: str) -> int:
         """Messages whose acknowledgement was confirmed."""
-        return len(self._subscriptions[subscription].acked)
+        with self._lock:
+            return len(self._subscriptions[subscription].acked)
 
     def altered(self, topic: str, subscription: str) -> list[str]:
         """Messages that came with other bytes than were published under their id."""
