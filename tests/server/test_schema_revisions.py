@@ -306,16 +306,28 @@ def test_it_holds_after_a_restart(start_server: StartServer):
     assert server.subscriber.get_subscription(subscription=name).labels == {LABEL: orders.new}
 
 
-def test_a_message_grown_too_large_for_the_answer_comes_in_the_next(server):
+LONG = "x" * 50_000
+GROWN = Case(
+    AVRO,
+    JSON,
+    ONE,
+    record(("id", "string"), ("text", "string"), text=LONG),
+    b'{"id":"a"}',
+    json.dumps({"id": "a", "text": LONG}).encode(),
+)
+IN_ORDER = {"enable_message_ordering": True}
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, IN_ORDER, IN_ORDER | {"enable_exactly_once_delivery": True}]
+)
+def test_what_grew_too_large_for_an_answer_comes_in_the_next(server, fields):
     """Two hundred small messages with a large default each are no longer one answer."""
-    long = "x" * 50_000
-    grown = record(("id", "string"), ("text", "string"), text=long)
-    orders = World(server, Case(AVRO, JSON, ONE, grown, b'{"id":"a"}', b""))
-    letters = server.topic()
-    policy = {"dead_letter_topic": letters, "max_delivery_attempts": 5}
-    name = orders.subscription(dead_letter_policy=policy)
+    orders = World(server, GROWN)
+    policy = {"dead_letter_topic": server.topic(), "max_delivery_attempts": 5}
+    name = orders.subscription(dead_letter_policy=policy, **fields)
     sent = [b'{"id":"%d"}' % n for n in range(200)]
-    orders.publish(*sent)
+    orders.publish(*sent, key="k" if fields else "")
     came: list[Any] = []
     answers = 0
     while len(came) < len(sent):
@@ -328,8 +340,17 @@ def test_a_message_grown_too_large_for_the_answer_comes_in_the_next(server):
         answers += 1
     assert answers > 2
     assert [json.loads(one.message.data) for one in came] == [
-        json.loads(one) | {"text": long} for one in sent
+        json.loads(one) | {"text": LONG} for one in sent
     ]
+
+
+def test_a_stream_gets_what_grew_as_well(server):
+    orders = World(server, GROWN)
+    stream = server.open_stream(orders.subscription(**IN_ORDER))
+    orders.publish(*[b'{"id":"%d"}' % n for n in range(100)], key="k")
+    came = stream.messages(100)
+    assert [json.loads(one.message.data)["id"] for one in came] == [str(n) for n in range(100)]
+    stream.close()
 
 
 # When it is impossible.

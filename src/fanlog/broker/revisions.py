@@ -24,6 +24,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, cast
 
 from pyroaring import BitMap64
@@ -61,9 +62,38 @@ TRANSFORMS_MAX = 1_000
 #: besides its own.
 TRANSFORMED_BYTES_MAX = 16 * 1024
 _MESSAGE_BYTES = 256
+#: Messages of a batch that are read together.
+_STRETCH = 64
 
 #: Batch, first index and end index in it.
 _Run = tuple[Batch, int, int]
+
+
+@dataclass(slots=True)
+class _Rewritten:
+    """Neighbours of one batch that are written anew and say the same of it."""
+
+    batch: Batch
+    first: int
+    said: Mapping[str, str]
+    fields: list[bytes] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.fields)
+
+    def as_batch(self) -> Batch:
+        """A batch that was never stored, at the place of those it stands for."""
+        batch = self.batch
+        return replace(
+            batch,
+            base_offset=batch.base_offset + self.first,
+            starts=[0, *accumulate(map(len, self.fields))],
+            # Who holds which key was decided when they were leased.
+            key_hashes=None,
+            attributes={**batch.attributes, **self.said},
+            content=b"".join(self.fields),
+        )
 
 
 @dataclass(slots=True)
@@ -75,8 +105,25 @@ class _Leaving:
     #: Dead letters by their reason.
     refused: defaultdict[str, BitMap64] = field(default_factory=lambda: defaultdict(BitMap64))
     unsent: BitMap64 = field(default_factory=BitMap64)
+    _rewritten: _Rewritten | None = None
+
+    def rewrite(self, batch: Batch, index: int, said: Mapping[str, str], made: bytes) -> None:
+        """Let a message leave that is written anew, and says something besides its batch."""
+        last = self._rewritten
+        if last is None or last.batch is not batch or last.end != index or last.said != said:
+            self.close()
+            last = self._rewritten = _Rewritten(batch, index, said)
+        last.fields.append(made)
+
+    def close(self) -> None:
+        """What was written anew is complete."""
+        if self._rewritten is not None:
+            made, self._rewritten = self._rewritten.as_batch(), None
+            self.runs.append((made, 0, made.count))
 
     def keep(self, batch: Batch, first: int, end: int) -> None:
+        """Let messages leave as they are."""
+        self.close()
         if self.runs and self.runs[-1][0] is batch and self.runs[-1][2] == first:
             first = self.runs.pop()[1]
         self.runs.append((batch, first, end))
@@ -196,6 +243,7 @@ class _Work:
         self._is_full = self._has_some = False
         # Since others were let in.
         self._cost = 0
+        self._transforms: dict[tuple[str | None, ...], Transform | str] = {}
         self.transformed = self.untransformed = 0
 
     async def revised(self, delivery: Delivery) -> _Leaving:
@@ -205,66 +253,62 @@ class _Work:
                 self._keep(leaving, batch, first, end)
             else:
                 await self._revise(leaving, batch, first, end)
+        leaving.close()
         return leaving
 
     def _keep(self, leaving: _Leaving, batch: Batch, first: int, end: int) -> None:
-        """Let messages leave, unless the answer has grown as large as it may be."""
-        size = _bytes_of(batch, first, end)
+        """Let messages leave as they are, if they fit."""
+        if self._fits(leaving, batch, first, end, _bytes_of(batch, first, end)):
+            leaving.keep(batch, first, end)
+
+    def _fits(self, leaving: _Leaving, batch: Batch, first: int, end: int, size: int) -> bool:
+        """Whether the answer can grow by so much; if not, messages are given back."""
         self._is_full = self._is_full or (self._has_some and size > self._room)
         if self._is_full:
-            start = batch.base_offset
-            leaving.unsent.add_range(start + first, start + end)
-            return
+            leaving.unsent.add_range(batch.base_offset + first, batch.base_offset + end)
+            return False
         self._room -= size
         self._has_some = True
-        leaving.keep(batch, first, end)
+        return True
 
     async def _revise(self, leaving: _Leaving, batch: Batch, first: int, end: int) -> None:
-        transforms: dict[tuple[str | None, ...], Transform | str] = {}
-        for index in range(first, end):
-            if self._is_full:
-                self._keep(leaving, batch, index, end)
-                return
-            [(data, own, key)] = self._contents.stored(batch, index, index + 1)
-            attributes = {**own, **batch.attributes}
-            if attributes.get(REVISION_ATTRIBUTE) == self._reader:
-                self._keep(leaving, batch, index, index + 1)
-                continue
-            said = tuple(attributes.get(name) for name in _SAID)
-            transform = transforms.get(said)
-            if transform is None:
-                transform = await self._revisions.transform(attributes, self._reader)
-                transforms[said] = transform
-            made, why = _transformed(transform, data)
-            await self._let_others_in(len(data))
-            written = attributes.get(REVISION_ATTRIBUTE, "")
-            if made is not None:
-                self.transformed += 1
-                attributes |= {REVISION_ATTRIBUTE: self._reader, WRITTEN_ATTRIBUTE: written}
-            else:
-                self.untransformed += 1
-                was = f"written in {written}, " if written else ""
-                reason = _cut(f"{was}wanted in {self._reader}: {why}")
-                if self._has_dead_letters:
-                    leaving.refused[reason].add(batch.base_offset + index)
+        for start in range(first, end, _STRETCH):
+            stop = min(start + _STRETCH, end)
+            messages = self._contents.stored(batch, start, stop)
+            for index, (data, own, key) in enumerate(messages, start):
+                if self._is_full:
+                    self._keep(leaving, batch, index, end)
+                    return
+                said = {**own, **batch.attributes} if own else batch.attributes
+                if said.get(REVISION_ATTRIBUTE) == self._reader:
+                    self._keep(leaving, batch, index, index + 1)
                     continue
-                made = data
-                attributes[REASON_ATTRIBUTE] = reason
-            self._keep(leaving, self._rewritten(batch, index, (made, attributes, key)), 0, 1)
+                made, says = await self._transformed(said, data)
+                if made is None and self._has_dead_letters:
+                    leaving.refused[says[REASON_ATTRIBUTE]].add(batch.base_offset + index)
+                    continue
+                written = self._contents.written(data if made is None else made, own, key)
+                if self._fits(leaving, batch, index, index + 1, len(written)):
+                    leaving.rewrite(batch, index, says, written)
 
-    def _rewritten(
-        self, batch: Batch, index: int, message: tuple[bytes, Mapping[str, str], str]
-    ) -> Batch:
-        """A batch that was never stored: one message, at the place of the one it stands for."""
-        body = self._contents.written([message])
-        return replace(
-            batch,
-            base_offset=batch.base_offset + index,
-            starts=body.starts,
-            key_hashes=body.key_hashes,
-            attributes=body.attributes,
-            content=body.content,
-        )
+    async def _transformed(
+        self, said: Mapping[str, str], data: bytes
+    ) -> tuple[bytes | None, Mapping[str, str]]:
+        """The data in the revision that is wanted, or none, and what there is to say of it."""
+        names = tuple(said.get(name) for name in _SAID)
+        transform = self._transforms.get(names)
+        if transform is None:
+            transform = await self._revisions.transform(said, self._reader)
+            self._transforms[names] = transform
+        made, why = _transformed(transform, data)
+        await self._let_others_in(len(data))
+        written = said.get(REVISION_ATTRIBUTE, "")
+        if made is not None:
+            self.transformed += 1
+            return made, {REVISION_ATTRIBUTE: self._reader, WRITTEN_ATTRIBUTE: written}
+        self.untransformed += 1
+        was = f"written in {written}, " if written else ""
+        return None, {REASON_ATTRIBUTE: _cut(f"{was}wanted in {self._reader}: {why}")}
 
     async def _let_others_in(self, size: int) -> None:
         self._cost += size + _MESSAGE_BYTES

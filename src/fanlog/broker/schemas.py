@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -62,8 +62,8 @@ class Contents(Protocol):
     ) -> Sequence[tuple[bytes, Mapping[str, str], str]]:
         """Data, own attributes and ordering key of the messages at some indexes of a batch."""
 
-    def written(self, messages: Iterable[tuple[bytes, Mapping[str, str], str]]) -> Body:
-        """A body of such messages."""
+    def written(self, data: bytes, attributes: Mapping[str, str], ordering_key: str) -> bytes:
+        """Such a message as it stands in the content of a batch."""
 
     def attributed(self, body: Body, added: Sequence[Mapping[str, str]]) -> Body:
         """A body of the same messages, each with attributes added."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from fanlog.log.batch import Batch, Body
 from fanlog.wire import types
+from fanlog.wire.encode import message_field
 from fanlog.wire.publish import build_body
 
 
@@ -23,9 +24,9 @@ def stored(batch: Batch, first: int, end: int) -> list[tuple[bytes, Mapping[str,
     return [(one.data, dict(one.attributes), one.ordering_key) for one in messages]
 
 
-def written(messages: Iterable[tuple[bytes, Mapping[str, str], str]]) -> Body:
-    """A body of such messages."""
-    return build_body(messages)
+def written(data: bytes, attributes: Mapping[str, str], ordering_key: str) -> bytes:
+    """Such a message as it stands in the content of a batch."""
+    return message_field(data, attributes, ordering_key)
 
 
 def attributed(body: Body, added: Sequence[Mapping[str, str]]) -> Body:

@@ -10,6 +10,7 @@ from pyroaring import BitMap64
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
 from fanlog.core.records import AttemptsChunk, CursorHead, LeaseHeld
+from fanlog.core.redelivery import UNSENT
 from fanlog.core.share import Share, ShareStats
 from fanlog.limits import DEAD_LETTER_RETRY_S
 from fanlog.model import RetryPolicy
@@ -425,6 +426,22 @@ class TestAttempts:
         world.decided(world.share.seek(0, 0, generation=world.next_generation()))
         assert sum(key[:1] == b"A" for key in world.store) == 0
         assert not world.share.has_attempts
+
+    @pytest.mark.parametrize("ordering", ["none", "key", "strict"])
+    def test_what_was_never_sent_was_no_attempt(self, ordering):
+        world = World(subscription(ordering, retry=RETRY, attempts=1))
+        world.publish(5, 5)
+        for _ in range(3):
+            ids = world.lease()
+            by_generation = {ids[0][0]: [offset for _, offset in ids]}
+            decision = world.decided(
+                world.share.modify_ack_deadline(1, by_generation, 0, jitter=0.0, nack=UNSENT)
+            )
+            assert decision.records == []
+            # No back-off either: whoever takes next gets it.
+            assert states(world) == "BB"
+        assert world.letters == []
+        assert world.share.attempts_of(0) == 0
 
 
 class TestSettings:
