@@ -114,6 +114,20 @@ class SchemaNotFound(NotFound):
     code = "SCHEMA_NOT_FOUND"
 
 
+class JobNotFound(NotFound):
+    """There is no such job; it may have been forgotten since it ended."""
+
+    code = "JOB_NOT_FOUND"
+
+
+class JobFailed(FanlogError):
+    """A job came to no good end; the sentence says why."""
+
+    code = "JOB_FAILED"
+    grpc_status = "ABORTED"
+    http_status = 409
+
+
 class SchemaMismatch(InvalidArgument):
     """A message does not conform to its topic's schema; nothing of the request was published.
 

@@ -204,6 +204,16 @@ HTTP_BYTES_MAX = 16 * 1024 * 1024
 #: Least that it may be set to: a request that makes a subscription must pass.
 HTTP_BYTES_MIN = 64 * 1024
 
+#: How often a job is taken up before it is given up: each time, a worker did not come to an end.
+JOB_ATTEMPTS_MAX = 5
+#: Of arguments, and of a result, as JSON.
+JOB_BYTES_MAX = 256 * 1024
+#: Jobs remembered; the oldest that have ended are forgotten first.
+JOBS_MAX = 10_000
+#: How long a job waits for a worker, and how long one may be silent.
+JOB_RETENTION_S = 31 * DAY_S
+JOB_SILENCE_S = 60
+
 #: How long SIGTERM waits for open work.
 DRAIN_S = 8.0
 

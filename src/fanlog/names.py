@@ -74,6 +74,10 @@ def schema_name(project: str, schema: str) -> str:
     return f"projects/{project}/schemas/{schema}"
 
 
+def job_name(project: str, job: str) -> str:
+    return f"projects/{project}/jobs/{job}"
+
+
 def project_name(project: str) -> str:
     return f"projects/{project}"
 
@@ -178,6 +182,12 @@ def parse_schema(name: str, *, field: str = "schema") -> ResourceName:
     return _parse(name, "schemas", field)
 
 
+def parse_job(name: str, *, field: str = "name") -> str:
+    """Check the full name of a job; raises as `parse_topic` does."""
+    _parts(name, "jobs", field, may_be_pattern=False)
+    return name
+
+
 def parse_schema_revision(name: str, *, field: str = "name") -> tuple[str, str]:
     """Parse a schema name that may end in `@` and a revision id, which is empty if it does not.
 
@@ -244,6 +254,12 @@ _PROJECT_RULE = (
 def _parse(
     name: str, collection: Collection, field: str, *, may_be_pattern: bool = False
 ) -> ResourceName:
+    project, resource_id = _parts(name, collection, field, may_be_pattern)
+    return ResourceName(project, collection, resource_id)
+
+
+def _parts(name: str, collection: str, field: str, may_be_pattern: bool) -> tuple[str, str]:
+    """Project and id of a name."""
     if not name:
         raise InvalidArgument(f"{field}: a name is required, but it is empty")
     parts = name.split("/", 4)
@@ -263,7 +279,7 @@ def _parse(
         raise InvalidArgument(
             f"{field}: {shown(name)} ends in the id {shown(resource_id)}; {_ID_RULE}"
         )
-    return ResourceName(project, collection, resource_id)
+    return project, resource_id
 
 
 def _wrong_with_pattern(pattern: str) -> str | None:

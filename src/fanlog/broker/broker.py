@@ -27,6 +27,7 @@ from fanlog.broker.feed import Delivery, Feed
 from fanlog.broker.feeds import Feeds
 from fanlog.broker.hard_state import HardState
 from fanlog.broker.iam import Iam
+from fanlog.broker.jobs import Jobs
 from fanlog.broker.log_reads import LogReads
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.patterns import Patterns
@@ -35,6 +36,7 @@ from fanlog.broker.revisions import Revisions
 from fanlog.broker.router import Router
 from fanlog.broker.routes import Candidates
 from fanlog.broker.schemas import Contents, Schemas
+from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tiers import NoTiers, Tiers
 from fanlog.broker.timers import Timers
 from fanlog.broker.writer import Publication, Writer
@@ -56,9 +58,6 @@ from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId, Topi
 
 log = logging.getLogger("fanlog.broker")
 
-#: How often retention is looked after; more often while trimmed bytes wait to be freed.
-SWEEP_S = 5.0
-SWEEP_GARBAGE_S = 0.1
 #: Generations of one life of the broker; each start begins a new block of them.
 GENERATIONS_PER_BOOT = 1 << 44
 
@@ -125,7 +124,8 @@ class Broker:
         self.iam = Iam(self)
         self.tiers: Tiers = NoTiers(store)
         self.log_reads = LogReads(self, store)
-        self._sweeper: asyncio.Task[None] | None = None
+        self.jobs = Jobs(self, clock)
+        self._sweeper = Sweeper(clock, self.sweep, lambda: store.has_garbage)
         self._draining: Unavailable | None = None
 
     # Life.
@@ -139,7 +139,7 @@ class Broker:
         self._load()
         await self.commit(self.hard.catalog.booted())
         self._generation = self.hard.catalog.boots * GENERATIONS_PER_BOOT
-        self._sweeper = asyncio.get_running_loop().create_task(self._sweep_for_ever())
+        self._sweeper.start()
 
     def drain(self) -> None:
         """Send every consumer away with UNAVAILABLE and take no new ones."""
@@ -149,9 +149,7 @@ class Broker:
     async def stop(self) -> None:
         """Finish what was begun; everything answered is durable when this returns."""
         self.drain()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            await asyncio.gather(self._sweeper, return_exceptions=True)
+        await self._sweeper.stop()
         await self.router.stop()
         await self._dead_letters.drain()
         self.retention.note_activity(self._active)
@@ -573,14 +571,6 @@ class Broker:
         self._load()
         self.pushes.reloaded()
 
-    async def _sweep_for_ever(self) -> None:
-        while True:
-            await self._sleep(SWEEP_GARBAGE_S if self._store.has_garbage else SWEEP_S)
-            try:
-                await self.sweep()
-            except FanlogError as error:
-                log.error("action=sweep_failed error=%s; trying again in %d s", error, SWEEP_S)
-
     async def sweep(self) -> None:
         """Expire and trim once, now."""
         for subscription_id in self._feeds:
@@ -590,11 +580,3 @@ class Broker:
             if subscription.filter_changes:
                 await self.admin.forget_filters(subscription.id)
         await self.retention.sweep(self._clock.now(), self._active)
-
-    async def _sleep(self, seconds: float) -> None:
-        woken = asyncio.Event()
-        timer = self._clock.call_at(self._clock.now() + seconds, woken.set)
-        try:
-            await woken.wait()
-        finally:
-            timer.cancel()

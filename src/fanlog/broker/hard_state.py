@@ -22,6 +22,7 @@ from fanlog.core.records import (
     CursorHead,
     DedupEntry,
     FormerTopicRecord,
+    JobRecord,
     LeaseHeld,
     PolicyRecord,
     Record,
@@ -34,6 +35,7 @@ from fanlog.core.records import (
 )
 from fanlog.core.share import Share
 from fanlog.errors import DataLoss
+from fanlog.jobs import Job
 from fanlog.model import PartitionId, Snapshot, Subscription, SubscriptionId, Topic
 
 
@@ -46,6 +48,7 @@ class HardState:
         self._shares_on: dict[PartitionId, dict[int, Share]] = {}
         self._snapshot_cursors: dict[tuple[int, PartitionId], Cursor] = {}
         self._dedup: dict[PartitionId, DedupWindow] = {}
+        self.jobs: dict[str, Job] = {}
         #: When each subscription was last used, as far as it was written down.
         self.activity: dict[SubscriptionId, float] = {}
 
@@ -136,6 +139,11 @@ class HardState:
                 window.apply(record)
                 if not len(window):
                     del self._dedup[partition]
+            case JobRecord(name=name, job=job):
+                if job is None:
+                    self.jobs.pop(name, None)
+                else:
+                    self.jobs[name] = job
             case Activity(owner=owner, last_active_s=last_active_s):
                 if last_active_s is None:
                     self.activity.pop(SubscriptionId(owner), None)

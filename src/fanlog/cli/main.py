@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fanlog.cli import filters, folder, messages, schemas, serve, subscriptions, topics
+from fanlog.cli import filters, folder, jobs, messages, schemas, serve, subscriptions, topics
 from fanlog.cli.output import note
 from fanlog.errors import FanlogError
 
@@ -38,6 +38,7 @@ app.command()(serve.serve)
 app.add_typer(topics.app, name="topic")
 app.add_typer(subscriptions.app, name="sub")
 app.add_typer(schemas.app, name="schema")
+app.add_typer(jobs.app, name="job")
 app.command()(messages.publish)
 app.command()(messages.pull)
 app.command("filter")(filters.check)

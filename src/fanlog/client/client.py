@@ -206,6 +206,14 @@ class Client:
         request = types.AcknowledgeRequest(subscription=name, ack_ids=ack_ids)
         self._call("Subscriber/Acknowledge", request, empty_pb2.Empty)
 
+    def call(self, method: str, request: Any, reply_type: Any) -> Any:
+        """Call any method, such as `fanlog.v1.Jobs/GetJob`.
+
+        Raises:
+            CallFailed: It was refused, or did not arrive.
+        """
+        return self._call(method, request, reply_type)
+
     def _pages(self, method: str, request: Any, reply_type: Any) -> Iterator[Any]:
         while True:
             page = self._call(method, request, reply_type)
@@ -238,8 +246,9 @@ class Client:
         metadata: tuple[tuple[str, str], ...] = (),
     ) -> tuple[Any, dict[str, str]]:
         """Call; give the reply, and what the server says beside it."""
+        is_full = "." in method.partition("/")[0]
         call = self._channel.unary_unary(
-            f"/google.pubsub.v1.{method}",
+            f"/{method}" if is_full else f"/google.pubsub.v1.{method}",
             request_serializer=type(request).SerializeToString,
             response_deserializer=reply_type.FromString,
         )

@@ -10,6 +10,7 @@ Keys are short and ordered: a kind byte, then big-endian numbers. Values begin w
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 from dataclasses import asdict, dataclass
@@ -19,6 +20,7 @@ from pyroaring import BitMap64
 
 from fanlog.core.iam import Binding, Policy
 from fanlog.core.shape import check_shape
+from fanlog.jobs import Job
 from fanlog.model import (
     DeadLetterPolicy,
     FilterChange,
@@ -301,6 +303,21 @@ class DedupEntry:
         return _VERSION_BYTE + _DEDUP_VALUE.pack(self.offset, self.expires_s)
 
 
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job, by its name's hash: names are longer than keys may be."""
+
+    KIND: ClassVar[bytes] = b"J"
+    name: str
+    job: Job | None
+
+    def key(self) -> bytes:
+        return self.KIND + hashlib.blake2b(self.name.encode(), digest_size=_DIGEST_BYTES).digest()
+
+    def value(self) -> bytes | None:
+        return None if self.job is None else _to_json(asdict(self.job))
+
+
 CatalogRecord = (
     Counters
     | TopicRecord
@@ -312,7 +329,7 @@ CatalogRecord = (
     | SchemaRevisionRecord
 )
 ShareRecord = CursorHead | CursorChunk | AttemptsChunk | LeaseHeld
-Record = CatalogRecord | ShareRecord | Activity | DedupEntry
+Record = CatalogRecord | ShareRecord | Activity | DedupEntry | JobRecord
 
 
 def decode(key: bytes, value: bytes) -> Record:
@@ -382,6 +399,13 @@ def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
             partition = PartitionId(_PARTITION.unpack_from(rest)[0])
             offset, expires_s = _DEDUP_VALUE.unpack(body)
             return DedupEntry(partition, rest[_PARTITION.size :], offset, expires_s)
+        case JobRecord.KIND:
+            job = Job(**json.loads(body))
+            check_shape(job)
+            record = JobRecord(job.name, job)
+            if record.key()[1:] != rest:
+                raise ValueError("it is another job than its key says")
+            return record
         case Activity.KIND:
             return Activity(_ID.unpack(rest)[0], _TIME_VALUE.unpack(body)[0])
     return None

@@ -46,6 +46,8 @@ def _checks_of(kind: type[Any]) -> list[tuple[str, _Check]]:
 
 def _check_of(hint: Any) -> _Check:
     hint = _bare(hint)
+    if hint is Any:
+        return lambda _: True
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         if all(_bare(one) in _PLAIN for one in args):

@@ -16,7 +16,7 @@ from google.protobuf.empty_pb2 import Empty
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
-from fanlog.v1 import log_pb2
+from fanlog.v1 import jobs_pb2, log_pb2
 from fanlog.wire import types
 
 _PUBLISHER: dict[str, tuple[Any, Any]] = {
@@ -71,6 +71,14 @@ _IAM_POLICY: dict[str, tuple[Any, Any]] = {
         iam_policy_pb2.TestIamPermissionsResponse,
     ),
 }
+_JOBS: dict[str, tuple[Any, Any]] = {
+    "CreateJob": (jobs_pb2.CreateJobRequest, jobs_pb2.Job),
+    "GetJob": (jobs_pb2.GetJobRequest, jobs_pb2.Job),
+    "ListJobs": (jobs_pb2.ListJobsRequest, jobs_pb2.ListJobsResponse),
+    "CancelJob": (jobs_pb2.CancelJobRequest, jobs_pb2.Job),
+    "DeleteJob": (jobs_pb2.DeleteJobRequest, jobs_pb2.DeleteJobResponse),
+    "ReportJob": (jobs_pb2.ReportJobRequest, jobs_pb2.Job),
+}
 #: Services whose descriptors are not in any package.
 _UNDESCRIBED = {
     "Publisher": _PUBLISHER,
@@ -78,7 +86,7 @@ _UNDESCRIBED = {
     "SchemaService": _SCHEMA_SERVICE,
 }
 #: Request and answer of each method, by service.
-METHODS = {**_UNDESCRIBED, "IAMPolicy": _IAM_POLICY}
+METHODS = {**_UNDESCRIBED, "IAMPolicy": _IAM_POLICY, "Jobs": _JOBS}
 _STREAMING = frozenset({"StreamingPull"})
 
 
@@ -93,6 +101,7 @@ def service_descriptors() -> DescriptorPool:
         schemas,
         Empty.DESCRIPTOR.file,
         iam_policy_pb2.DESCRIPTOR,
+        jobs_pb2.DESCRIPTOR,
         health_pb2.DESCRIPTOR,
         reflection_pb2.DESCRIPTOR,
         log_pb2.DESCRIPTOR,

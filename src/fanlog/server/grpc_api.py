@@ -21,7 +21,7 @@ from fanlog.broker.settling import NOT_APPLIED
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
 from fanlog.model import Subscription
-from fanlog.server import log_api, schema_api
+from fanlog.server import jobs_api, log_api, schema_api
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.arrivals import Arrivals
 from fanlog.server.iam_api import IAM_POLICY, IamApi
@@ -58,7 +58,7 @@ SUBSCRIBER = "google.pubsub.v1.Subscriber"
 SCHEMA_SERVICE = "google.pubsub.v1.SchemaService"
 
 #: Every service of ours on the port.
-SERVICES = (PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY, log_api.LOG)
+SERVICES = (PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY, log_api.LOG, jobs_api.JOBS)
 
 #: Trailing metadata of an answer that is fine, with a sentence for whoever asked.
 HINT_METADATA = "fanlog-hint"
@@ -113,6 +113,7 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
         SCHEMA_SERVICE: schema_api.methods(broker),
         IAM_POLICY: _iam_methods(IamApi(broker)),
         log_api.LOG: log_api.methods(broker),
+        jobs_api.JOBS: jobs_api.methods(broker),
     }
 
 

@@ -25,7 +25,7 @@ from fanlog.server import grpc_api
 from fanlog.server.metrics_page import metrics_page
 from fanlog.server.push.key_pages import key_routes
 from fanlog.server.push.senders import Senders
-from fanlog.server.rest import events, google_json, path_form, short_form
+from fanlog.server.rest import events, google_json, own_json, path_form, short_form
 from fanlog.server.rest.app import RestApp, failed
 from fanlog.server.rest.docs_page import docs_page
 from fanlog.server.rest.openapi import document
@@ -97,6 +97,7 @@ def rest_routes() -> dict[str, list[RestRoute]]:
         "The short form": short_form.routes(),
         "The path form": path_form.routes(),
         "CloudEvents": events.routes(),
+        "Beyond Google's API": own_json.routes(),
     }
     owners = {(one.http, one.path): form for form, routes in forms.items() for one in routes}
     return {

@@ -29,6 +29,7 @@ THERE = {
     "subscription": "billing",
     "snapshot": "monday",
     "schema": "order",
+    "job": "sweep",
 }
 KEPT = (
     "content_type_conformance",
@@ -60,6 +61,7 @@ def furnish(call: Http) -> None:
     call("POST", "/v1/snapshots", {"name": "monday", "subscription": "billing"})
     order = {"type": "JSON", "definition": '{"type": "object"}'}
     call("POST", "/v1/projects/fanlog/schemas?schemaId=order", order)
+    call("POST", "/v1/projects/fanlog/jobs", {"kind": "expire", "jobId": "sweep"})
     call("POST", "/v1/topics/orders:publish", {"messages": [{"data": "YQ=="}] * 3})
 
 

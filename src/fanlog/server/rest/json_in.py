@@ -221,6 +221,10 @@ def _set_message(message: Any, value: object, path: str) -> None:
                     f"{path}: must be names with commas between them, not {kind(value)}"
                 )
             message.paths.extend(_snake_case(path) for path in value.split(",") if value)
+        case "google.protobuf.Struct":
+            if not isinstance(value, dict):
+                raise InvalidArgument(f"{path}: must be a JSON object, not {kind(value)}")
+            _from_object(message, value, path)
         case _:
             fill(message, value, path)
 
@@ -230,6 +234,13 @@ def _from_text(message: Any, text: str, path: str) -> None:
         message.FromJsonString(text)
     except ValueError as error:
         raise InvalidArgument(f"{path}: {names.shown(text)} is out of range") from error
+
+
+def _from_object(message: Any, value: dict[str, Any], path: str) -> None:
+    try:
+        message.update(value)
+    except (ValueError, OverflowError) as error:
+        raise InvalidArgument(f"{path}: {error}") from error
 
 
 def _snake_case(path: str) -> str:

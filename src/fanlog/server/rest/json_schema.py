@@ -28,6 +28,7 @@ _TEXTS = {
     "google.protobuf.Duration": DURATION,
     "google.protobuf.Timestamp": TIMESTAMP,
     "google.protobuf.FieldMask": STRING,
+    "google.protobuf.Struct": {"type": "object"},
 }
 #: Those that `reference` has been asked for, by the name of their component.
 _known: dict[str, tuple[Descriptor, bool]] = {}

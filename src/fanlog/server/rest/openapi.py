@@ -15,6 +15,7 @@ _SINGULARS = {
     "topics": "topic",
     "subscriptions": "subscription",
     "snapshots": "snapshot",
+    "jobs": "job",
     "schemas": "schema",
 }
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fanlog import limits
-from fanlog.broker import broker, dead_letters, routes
+from fanlog.broker import dead_letters, routes, sweeper
 from fanlog.testing.simulator.world import World
 
 
@@ -17,7 +17,7 @@ def limited(world: World) -> Iterator[None]:
     patched: dict[tuple[object, str], object] = {}
     # A sweep every five seconds would be most of what happens in a slow world.
     sweep_s = max(5.0, temper.pace_s * rng.choice((1.0, 5.0)))
-    patched[broker, "SWEEP_S"] = sweep_s
+    patched[sweeper, "SWEEP_S"] = sweep_s
     if temper.small_limits:
         patched |= {
             (limits, "KEY_WAITING_MAX"): rng.choice((1, 2, 5)),

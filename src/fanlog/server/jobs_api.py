@@ -1,0 +1,90 @@
+"""fanlog.v1.Jobs, for any surface."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from fanlog import jobs, names
+from fanlog.broker.broker import Broker
+from fanlog.errors import InvalidArgument
+from fanlog.jobs import Job
+from fanlog.log.batch import Body
+from fanlog.v1 import jobs_pb2
+from fanlog.wire import fields, paging, types
+from fanlog.wire.jobs import job_pb, report_of, values_of
+from fanlog.wire.publish import parse_publish
+
+if TYPE_CHECKING:
+    from fanlog.server.grpc_api import Call, Unary
+
+JOBS = "fanlog.v1.Jobs"
+
+
+def methods(broker: Broker) -> dict[str, Unary]:
+    """Every method of the service: bytes to bytes."""
+    api = JobsApi(broker)
+    return {
+        "CreateJob": _parsed(jobs_pb2.CreateJobRequest, api.create),
+        "GetJob": _parsed(jobs_pb2.GetJobRequest, api.get),
+        "ListJobs": _parsed(jobs_pb2.ListJobsRequest, api.list),
+        "CancelJob": _parsed(jobs_pb2.CancelJobRequest, api.cancel),
+        "DeleteJob": _parsed(jobs_pb2.DeleteJobRequest, api.delete),
+        "ReportJob": _parsed(jobs_pb2.ReportJobRequest, api.report),
+    }
+
+
+class JobsApi:
+    def __init__(self, broker: Broker) -> None:
+        self._jobs = broker.jobs
+
+    async def create(self, request: Any) -> Any:
+        project = names.parse_project(request.parent, field="parent")
+        name = names.job_name(project, request.job_id or f"job-{secrets.token_hex(6)}")
+        names.parse_job(name, field="job_id")
+        arguments = values_of(request.arguments, "arguments")
+        arguments = jobs.checked_arguments(project, request.kind, arguments)
+        job = Job(name=name, kind=request.kind, arguments=arguments)
+        return job_pb(await self._jobs.create(job, _message))
+
+    async def get(self, request: Any) -> Any:
+        return job_pb(await self._jobs.get(names.parse_job(request.name)))
+
+    async def list(self, request: Any) -> Any:
+        project = names.parse_project(request.parent, field="parent")
+        page = paging.parse_page(f"jobs of {request.parent}", request.page_size, request.page_token)
+        found = await self._jobs.listed(project, page.after, page.size + 1)
+        shown, token = page.cut(found, lambda job: job.name)
+        return jobs_pb2.ListJobsResponse(jobs=map(job_pb, shown), next_page_token=token)
+
+    async def cancel(self, request: Any) -> Any:
+        return job_pb(await self._jobs.cancel(names.parse_job(request.name)))
+
+    async def delete(self, request: Any) -> Any:
+        await self._jobs.delete(names.parse_job(request.name))
+        return jobs_pb2.DeleteJobResponse()
+
+    async def report(self, request: Any) -> Any:
+        name = names.parse_job(request.name)
+        if not request.worker:
+            raise InvalidArgument("worker: empty; say who reports")
+        if request.attempt == 0:
+            return job_pb(await self._jobs.claim(name, request.worker))
+        return job_pb(await self._jobs.report(name, report_of(request)))
+
+
+def _message(job: Job) -> Body:
+    """What a worker gets: enough to know whether it can do it; the rest it asks for."""
+    data = json.dumps({"job": job.name, "kind": job.kind, "arguments": dict(job.arguments)})
+    message = types.PubsubMessage(data=data.encode(), attributes={"job": job.name})
+    request = types.PublishRequest(topic=jobs.TOPIC, messages=[message])
+    return parse_publish(request.SerializeToString()).body
+
+
+def _parsed(request_type: Any, verb: Callable[[Any], Awaitable[Any]]) -> Unary:
+    async def call(raw: bytes, _: Call) -> bytes:
+        return bytes((await verb(fields.parse(request_type, raw))).SerializeToString())
+
+    return call

@@ -1,0 +1,23 @@
+"""The verbs of `fanlog.v1` over HTTP, written as Google's are: one table."""
+
+from __future__ import annotations
+
+from fanlog.server.rest import google_json
+from fanlog.server.rest.google_json import Binding
+from fanlog.server.rest.route import Route
+
+_JOB = "projects/*/jobs/*"
+
+BINDINGS = (
+    Binding("POST", "/v1/{parent=projects/*}/jobs", "Jobs.CreateJob", "*"),
+    Binding("GET", "/v1/{parent=projects/*}/jobs", "Jobs.ListJobs"),
+    Binding("GET", f"/v1/{{name={_JOB}}}", "Jobs.GetJob"),
+    Binding("POST", f"/v1/{{name={_JOB}}}:cancel", "Jobs.CancelJob"),
+    Binding("POST", f"/v1/{{name={_JOB}}}:report", "Jobs.ReportJob", "*"),
+    Binding("DELETE", f"/v1/{{name={_JOB}}}", "Jobs.DeleteJob"),
+)
+
+
+def routes() -> list[Route]:
+    """The routes of the table."""
+    return [google_json.route(binding) for binding in BINDINGS]

@@ -1,0 +1,75 @@
+"""Jobs: protobuf to values and back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from google.protobuf import json_format
+
+from fanlog import limits
+from fanlog.errors import InvalidArgument, TooLarge
+from fanlog.jobs import Job, Report, State
+from fanlog.v1 import jobs_pb2
+from fanlog.wire.fields import timestamp
+
+
+def values_of(struct: Any, field: str) -> dict[str, Any]:
+    """A Struct as plain values.
+
+    Raises:
+        TooLarge: More than a job may have.
+    """
+    values: dict[str, Any] = json_format.MessageToDict(struct)
+    size = len(json.dumps(values))
+    if size > limits.JOB_BYTES_MAX:
+        raise TooLarge(f"{field}: {size} bytes as JSON; at most {limits.JOB_BYTES_MAX} are allowed")
+    return values
+
+
+def job_pb(job: Job) -> Any:
+    shown = jobs_pb2.Job(
+        name=job.name,
+        kind=job.kind,
+        state=jobs_pb2.Job.State.Value(job.state),
+        done=job.done,
+        total=job.total,
+        phase=job.phase,
+        error=job.error,
+        worker=job.worker,
+        attempt=job.attempt,
+        rate=job.rate,
+        remaining_seconds=job.remaining_s,
+    )
+    shown.arguments.update(dict(job.arguments))
+    if job.result:
+        shown.result.update(dict(job.result))
+    for field, seconds in (
+        ("create_time", job.created_s),
+        ("start_time", job.started_s),
+        ("update_time", job.updated_s),
+        ("end_time", job.ended_s),
+    ):
+        if seconds:
+            getattr(shown, field).CopyFrom(timestamp(seconds))
+    return shown
+
+
+def report_of(request: Any) -> Report:
+    """Raises InvalidArgument."""
+    state: State
+    match jobs_pb2.Job.State.Name(request.state):
+        case "RUNNING" | "DONE" | "FAILED" | "CANCELLED" as state:
+            pass
+        case _:
+            raise InvalidArgument("state: a worker reports RUNNING, DONE, FAILED or CANCELLED")
+    return Report(
+        worker=request.worker,
+        attempt=request.attempt,
+        state=state,
+        done=request.done,
+        total=request.total,
+        phase=request.phase,
+        error=request.error,
+        result=values_of(request.result, "result"),
+    )
