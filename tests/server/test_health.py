@@ -26,6 +26,7 @@ PUBLISHER = "google.pubsub.v1.Publisher"
 SUBSCRIBER = "google.pubsub.v1.Subscriber"
 SCHEMA_SERVICE = "google.pubsub.v1.SchemaService"
 IAM_POLICY = "google.iam.v1.IAMPolicy"
+JOBS = "fanlog.v1.Jobs"
 LOG = "fanlog.v1.Log"
 
 
@@ -39,7 +40,9 @@ def get(server: RunningServer, path: str, method: str = "GET") -> tuple[int, str
             return error.code, error.read().decode()
 
 
-@pytest.mark.parametrize("service", ["", PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY, LOG])
+@pytest.mark.parametrize(
+    "service", ["", PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY, JOBS, LOG]
+)
 def test_grpc_health_says_serving(server, service):
     with closing(server.channel()) as channel:
         stub = health_pb2_grpc.HealthStub(channel)
@@ -89,6 +92,7 @@ def test_reflection_describes_what_is_served(server):
             SUBSCRIBER,
             SCHEMA_SERVICE,
             IAM_POLICY,
+            JOBS,
             LOG,
             "grpc.health.v1.Health",
             "grpc.reflection.v1alpha.ServerReflection",
