@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT_S = 100
+LIMIT_S = 250
 
 # One after the other: one of them looks at what a run leaves behind.
 pytestmark = pytest.mark.xdist_group("bench")

@@ -228,7 +228,7 @@ async def wait_then_break(server):
 
 
 def test_a_restart_after_failures_finds_what_was_answered(start_server):
-    server = start_server()
+    server = start_server(clock=ManualClock())
     topic, subscription = server.topic_and_subscription()
     answered = []
     for number in range(30):

@@ -371,7 +371,7 @@ def test_what_matches_holds_the_log_and_what_is_left_out_after_it_does_not_come(
 
 
 def test_passing_over_costs_no_commit(start_server):
-    server = start_server("memory")
+    server = start_server("memory", clock=ManualClock())
     topic, subscription = server.topic_and_subscription(filter=RED)
     publish_colours(server, topic, *["blue"] * 50)
     before = len(server.store.commits)

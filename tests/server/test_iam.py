@@ -21,6 +21,7 @@ from google.iam.v1 import options_pb2, policy_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.type import expr_pb2
 
+from fanlog.broker.clock import ManualClock
 from server.conftest import PROJECT, RunningServer, unique
 from server.registry import Registry
 
@@ -323,7 +324,7 @@ class TestLife:
         assert iam.set(topic, policy(EVE, etag=stored.etag)).etag != stored.etag
 
     def test_a_commit_that_fails_leaves_what_was(self, start_server):
-        server = start_server(engine="memory")
+        server = start_server(engine="memory", clock=ManualClock())
         iam, topic = Iam(server.publisher), server.topic()
         stored = iam.set(topic, policy(ADA))
         server.store.failures.append(OSError("no"))

@@ -400,7 +400,8 @@ def test_a_commit_that_fails_stops_nothing(start_server):
     from fanlog.errors import CommitFailed
 
     with receiving() as receiver:
-        server = start_server()
+        # No sweep on a clock that stands still: nothing else commits.
+        server = start_server(clock=ManualClock())
         topic, name = server.topic_and_subscription(**push_to(receiver.url()))
         server.publish(topic, b"x")
         server.await_drained(name)

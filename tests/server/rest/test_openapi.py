@@ -77,6 +77,8 @@ def searches() -> list[Any]:
     return found
 
 
+# The server in the other thread has its own reasons to use it, which Hypothesis cannot know.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
 @pytest.mark.parametrize(("verb", "path", "mode"), searches())
 def test_the_server_keeps_to_it(server, call, served, verb, path, mode):
     variables = re.findall(r"\{(\w+)\}", path)
