@@ -206,6 +206,13 @@ class Client:
         request = types.AcknowledgeRequest(subscription=name, ack_ids=ack_ids)
         self._call("Subscriber/Acknowledge", request, empty_pb2.Empty)
 
+    def modify_ack_deadline(self, name: str, ack_ids: Sequence[str], seconds: int) -> None:
+        """Give leases so many seconds from now; zero is a nack."""
+        request = types.ModifyAckDeadlineRequest(
+            subscription=name, ack_ids=ack_ids, ack_deadline_seconds=seconds
+        )
+        self._call("Subscriber/ModifyAckDeadline", request, empty_pb2.Empty)
+
     def call(self, method: str, request: Any, reply_type: Any) -> Any:
         """Call any method, such as `fanlog.v1.Jobs/GetJob`.
 
