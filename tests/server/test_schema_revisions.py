@@ -5,105 +5,29 @@ from __future__ import annotations
 import base64
 import json
 import queue
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from google.api_core import exceptions
 
 from fanlog import limits
 from fanlog.broker.clock import ManualClock
-from fanlog.config import PROJECT_DEFAULT
-from server.conftest import PATIENCE_S, RunningServer, StartServer, unique
+from server.conftest import PATIENCE_S, StartServer, unique
 from server.receiver import receiving
-from server.registry import AVRO, BINARY, JSON, JSON_TYPE, ONE, PROTO, Registry, record
+from server.registry import AVRO, BINARY, JSON, ONE, PROTO, record
 from server.rest.http import Http
+from server.revised import (
+    BACKWARDS,
+    CASES,
+    LABEL,
+    REASON,
+    REVISION,
+    WHY,
+    WRITTEN,
+    Case,
+    World,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unrecognized Type enum value")
-
-LABEL = "fanlog-schema-revision"
-REVISION = "googclient_schemarevisionid"
-WRITTEN = "fanlog-schema-written-revision"
-REASON = "fanlog-schema-reason"
-
-
-@dataclass(frozen=True)
-class Case:
-    """An old and a new definition, and a message of the old one as it is in the new."""
-
-    kind: Any
-    encoding: Any
-    old: str
-    new: str
-    before: bytes
-    after: bytes
-
-
-def avro(*fields: dict[str, object]) -> str:
-    return json.dumps({"type": "record", "name": "Order", "fields": fields})
-
-
-def thing(properties: dict[str, object], *required: str) -> str:
-    return json.dumps({"type": "object", "properties": properties, "required": required})
-
-
-#: A name by alias, a field with a default, a field dropped.
-AVRO_OLD = avro({"name": "id", "type": "string"}, {"name": "note", "type": "string"})
-AVRO_NEW = avro(
-    {"name": "key", "type": "string", "aliases": ["id"]},
-    {"name": "count", "type": "int", "default": 7},
-)
-PROTO_OLD = 'syntax = "proto3"; message Order { string id = 1; string note = 2; }'
-PROTO_NEW = 'syntax = "proto3"; message Order { string key = 1; int32 count = 3; }'
-TEXT = {"type": "string"}
-JSON_OLD = thing({"id": TEXT, "note": TEXT}, "id")
-JSON_NEW = thing({"key": TEXT | {"x-aliases": ["id"]}, "count": {"default": 7}}, "key")
-BEFORE = b'{"id":"a","note":"n"}'
-
-CASES = {
-    "avro-json": Case(AVRO, JSON, AVRO_OLD, AVRO_NEW, BEFORE, b'{"key":"a","count":7}'),
-    "avro-binary": Case(AVRO, BINARY, AVRO_OLD, AVRO_NEW, b"\x02a\x02n", b"\x02a\x0e"),
-    "protobuf-json": Case(PROTO, JSON, PROTO_OLD, PROTO_NEW, BEFORE, b'{"key": "a"}'),
-    "protobuf-binary": Case(
-        PROTO, BINARY, PROTO_OLD, PROTO_NEW, b"\x0a\x01a\x12\x01n", b"\x0a\x01a"
-    ),
-    "json": Case(JSON_TYPE, JSON, JSON_OLD, JSON_NEW, BEFORE, b'{"key":"a","count":7}'),
-}
-
-
-class World:
-    """A schema with two revisions and a topic that takes both."""
-
-    def __init__(self, server: RunningServer, case: Case = CASES["avro-json"]) -> None:
-        self.server = server
-        self.case = case
-        self.registry = Registry(server)
-        made = self.registry.create(case.old, case.kind)
-        self.schema, self.old = made.name, made.revision_id
-        self.new = self.registry.commit(made.name, case.new, case.kind).revision_id
-        # In the default project, where every form of REST can reach it.
-        self.topic = self.registry.topic(
-            self.schema,
-            case.encoding,
-            topic=f"projects/{PROJECT_DEFAULT}/topics/{unique('revised')}",
-        )
-
-    def subscription(self, revision: str = "", labels: Any = None, **fields: Any) -> str:
-        labels = {LABEL: revision or self.new} | (labels or {})
-        name = f"projects/{PROJECT_DEFAULT}/subscriptions/{unique('revised')}"
-        fields = {"name": name, "labels": labels} | fields
-        return self.server.subscription(self.topic, **fields)
-
-    def publish(self, *data: bytes, **more: Any) -> list[str]:
-        return self.server.publish(self.topic, *(data or [self.case.before]), **more)
-
-    def relabel(self, subscription: str, labels: dict[str, str]) -> None:
-        self.server.subscriber.update_subscription(
-            request={
-                "subscription": {"name": subscription, "labels": labels},
-                "update_mask": {"paths": ["labels"]},
-            }
-        )
 
 
 @pytest.fixture(params=CASES)
@@ -355,10 +279,6 @@ def test_a_stream_gets_what_grew_as_well(server):
 
 # When it is impossible.
 
-#: Of the new revision nothing can be read with the old one, which has no defaults.
-BACKWARDS = b'{"key":"b","count":1}'
-WHY = "$.id: the message was written without this field, and it has no default"
-
 
 def with_letters(orders, **fields):
     letters, reader = orders.server.topic_and_subscription()
@@ -366,7 +286,7 @@ def with_letters(orders, **fields):
     return orders.subscription(orders.old, dead_letter_policy=policy, **fields), reader
 
 
-def test_it_is_a_dead_letter_that_says_why(orders):
+def test_it_is_a_dead_letter_that_says_why(orders, caplog):
     name, reader = with_letters(orders)
     _, good = orders.publish(BACKWARDS, orders.case.before)
     received = orders.server.pull(name)
@@ -384,6 +304,8 @@ def test_it_is_a_dead_letter_that_says_why(orders):
     orders.server.ack(name, received)
     orders.server.await_drained(name)
     assert orders.server.metric("fanlog_schema_untransformed_total", name) == 1
+    [said] = [one for one in caplog.messages if "not_transformed" in one]
+    assert said == (f"action=not_transformed subscription={name} revision={orders.old} messages=1")
 
 
 def test_whoever_waits_is_not_answered_with_nothing(orders):
@@ -495,106 +417,3 @@ def test_what_was_published_before_there_was_a_schema(server):
         f"wanted in {world.new}: it was published without a schema",
         f"written in {world.old}, wanted in {world.new}: $: expected JSON: {not_json}",
     ]
-
-
-# What a subscription may ask for.
-
-
-def test_what_cannot_be_asked_for(orders):
-    server = orders.server
-    bare = server.topic()
-    with pytest.raises(exceptions.FailedPrecondition, match="has no schema, so there is no rev"):
-        server.subscription(bare, labels={LABEL: orders.new})
-    with pytest.raises(exceptions.NotFound, match="has no revision '00000000'"):
-        orders.subscription("00000000")
-    other = World(server)
-    with pytest.raises(exceptions.NotFound, match=f"has no revision '{other.new}'"):
-        orders.subscription(other.new)
-    with pytest.raises(exceptions.InvalidArgument, match=f"label {LABEL}: 'newest' is not a rev"):
-        orders.subscription("newest")
-    with pytest.raises(exceptions.InvalidArgument, match="is not a revision id"):
-        server.subscription(orders.topic, labels={LABEL: ""})
-    with pytest.raises(exceptions.InvalidArgument, match="is a pattern, and its topics may have"):
-        server.subscription(f"projects/{PROJECT_DEFAULT}/topics/revised.#", labels={LABEL: "0" * 8})
-    with pytest.raises(exceptions.InvalidArgument, match="not a label this service knows on a t"):
-        server.topic(labels={LABEL: orders.new})
-
-
-def test_what_cannot_be_changed_to(orders):
-    name = orders.subscription()
-    with pytest.raises(exceptions.NotFound, match="has no revision"):
-        orders.relabel(name, {LABEL: "00000000"})
-    orders.relabel(name, {LABEL: orders.old})
-    orders.server.publisher.delete_topic(topic=orders.topic)
-    with pytest.raises(exceptions.NotFound, match="_deleted-topic_"):
-        orders.relabel(name, {LABEL: orders.new})
-    orders.relabel(name, {LABEL: orders.old, "team": "shop"})
-
-
-def test_an_old_revision_that_the_topic_no_longer_takes(orders):
-    """Readers may be behind: what is accepted is for publishers."""
-    settings = {"schema": orders.schema, "encoding": JSON, "first_revision_id": orders.new}
-    topic = orders.server.topic(schema_settings=settings)
-    name = orders.server.subscription(topic, labels={LABEL: orders.old})
-    orders.server.publish(topic, BACKWARDS)
-    [one] = orders.server.pull(name)
-    assert WHY in one.message.attributes[REASON]
-
-
-# Revisions and schemas that go.
-
-
-def delete(orders, revision):
-    orders.registry.client.delete_schema_revision(request={"name": f"{orders.schema}@{revision}"})
-
-
-def test_a_revision_that_is_asked_for_stays(orders):
-    name = orders.subscription(orders.old)
-    with pytest.raises(exceptions.FailedPrecondition, match=f"'{name}' asks for revision"):
-        delete(orders, orders.old)
-    orders.relabel(name, {})
-    delete(orders, orders.old)
-
-
-def test_messages_of_a_revision_that_was_deleted(orders):
-    name = orders.subscription()
-    orders.publish()
-    delete(orders, orders.old)
-    [one] = orders.server.pull(name)
-    assert one.message.data == orders.case.before
-    assert one.message.attributes[REASON] == (
-        f"written in {orders.old}, wanted in {orders.new}: "
-        f"schema '{orders.schema}' has no revision '{orders.old}'"
-    )
-
-
-def test_a_schema_that_was_deleted(orders):
-    name = orders.subscription()
-    orders.publish(BACKWARDS, orders.case.before)
-    orders.registry.client.delete_schema(name=orders.schema)
-    same, other = orders.server.pull(name)
-    assert same.message.data == BACKWARDS
-    assert REASON not in same.message.attributes
-    assert other.message.attributes[REASON].endswith(f"schema '{orders.schema}' does not exist")
-    with pytest.raises(exceptions.FailedPrecondition, match="has one that was deleted"):
-        orders.subscription()
-
-
-def test_a_topic_keeps_the_schema_whose_revision_is_asked_for(orders):
-    name, server = orders.subscription(), orders.server
-    other = orders.registry.create()
-
-    def update(settings: dict[str, Any]) -> Any:
-        return server.publisher.update_topic(
-            request={
-                "topic": {"name": orders.topic, "schema_settings": settings},
-                "update_mask": {"paths": ["schema_settings"]},
-            }
-        )
-
-    for settings in ({}, {"schema": other.name, "encoding": JSON}):
-        with pytest.raises(exceptions.FailedPrecondition, match=f"'{name}' asks for revision"):
-            update(settings)
-    update({"schema": orders.schema, "encoding": JSON, "first_revision_id": orders.new})
-    orders.relabel(name, {})
-    update({"schema": other.name, "encoding": JSON})

@@ -192,13 +192,14 @@ class Revisions:
                 now, by_generation, 0, jitter=0.0, partial=True, nack=nack
             )
             self._broker.decide(share, decision)
-            if nack.reason:
-                log.warning(
-                    "action=not_transformed subscription=%s messages=%d reason=%s",
-                    subscription.name,
-                    len(offsets),
-                    nack.reason,
-                )
+        if leaving.refused:
+            # Not the reasons: they may quote the messages.
+            log.warning(
+                "action=not_transformed subscription=%s revision=%s messages=%d",
+                subscription.name,
+                subscription.schema_revision,
+                sum(map(len, leaving.refused.values())),
+            )
         # In order, whoever comes after one that was given back waits for it.
         stale = share.refused(now, {generation: list(leaving.offsets())}, is_ack=False).invalid
         if stale:
