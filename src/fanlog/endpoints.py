@@ -15,12 +15,14 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
 from fanlog import limits, names
-from fanlog.errors import InvalidArgument, Unimplemented
+from fanlog.errors import InvalidArgument
 
 FIELD = "push_config.push_endpoint"
 #: The attribute of a push config that sets the secrets; it is never shown.
 SECRET_ATTRIBUTE = "fanlog-webhook-secret"
 SECRET_FIELD = f'push_config.attributes["{SECRET_ATTRIBUTE}"]'
+#: What an endpoint over gRPC begins with; `grpcs` is with TLS.
+GRPC_SCHEMES = ("grpc", "grpcs")
 #: Forwards to a topic; the rest is its name, full or within the subscription's project.
 TOPIC_SCHEME = "topic:"
 
@@ -34,7 +36,7 @@ _NUMERIC_LABEL = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 
 @dataclass(frozen=True, slots=True)
 class WebEndpoint:
-    """An http or https address, taken apart."""
+    """An address of HTTP or gRPC, with TLS or without, taken apart."""
 
     url: str
     scheme: str
@@ -56,14 +58,11 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 def parse_web(url: str) -> WebEndpoint:
-    """Take an http(s) endpoint apart.
+    """Take an endpoint over HTTP or gRPC apart.
 
     Raises:
         InvalidArgument: Not such an address, or one that says more than where to send.
-        Unimplemented: A kind that this version does not push to.
     """
-    if url.startswith("grpc:"):
-        raise Unimplemented(f"{FIELD}: grpc:// endpoints are not supported by this version")
     shown = names.shown(url)
     if len(url) > limits.PUSH_ENDPOINT_LENGTH_MAX:
         raise InvalidArgument(
@@ -79,8 +78,10 @@ def parse_web(url: str) -> WebEndpoint:
     except ValueError as error:
         raise InvalidArgument(f"{FIELD}: {shown} is not an address: {error}") from error
     scheme = parts.scheme
-    if scheme not in ("http", "https"):
-        raise InvalidArgument(f"{FIELD}: {shown} is not an http or https address")
+    if scheme not in ("http", "https", *GRPC_SCHEMES):
+        raise InvalidArgument(
+            f"{FIELD}: {shown} is not an address of http, https, grpc or grpcs, nor topic:NAME"
+        )
     if "@" in parts.netloc:
         raise InvalidArgument(
             f"{FIELD}: no name or password may stand in it: everybody who can read the "
@@ -92,6 +93,14 @@ def parse_web(url: str) -> WebEndpoint:
         raise InvalidArgument(f"{FIELD}: {shown} names port 0")
     host = parts.hostname or ""
     _check_host(host, is_bracketed=parts.netloc.startswith("["))
+    if scheme in GRPC_SCHEMES:
+        if port is None:
+            raise InvalidArgument(f"{FIELD}: {shown} names no port, and gRPC has none of its own")
+        if parts.path not in ("", "/") or "?" in url:
+            raise InvalidArgument(
+                f"{FIELD}: {shown} says more than host and port; the method is always "
+                "fanlog.v1.Receiver/Receive"
+            )
     return WebEndpoint(url, scheme, host, port or (443 if scheme == "https" else 80))
 
 
@@ -117,6 +126,10 @@ def _check_host(host: str, *, is_bracketed: bool) -> None:
             ) from error
 
 
+def is_grpc(endpoint: str) -> bool:
+    return endpoint.partition(":")[0].lower() in GRPC_SCHEMES
+
+
 def forward_topic(endpoint: str, subscription: str) -> str | None:
     """The full name of the topic that an endpoint forwards to; None when it does not."""
     if not endpoint.startswith(TOPIC_SCHEME):
@@ -133,7 +146,6 @@ def check(endpoint: str, subscription: str) -> None:
 
     Raises:
         InvalidArgument: It is malformed.
-        Unimplemented: A kind that this version does not push to.
     """
     if forward_topic(endpoint, subscription) is None:
         parse_web(endpoint)

@@ -172,6 +172,16 @@ PUSH_WINDOW_FIRST = 4
 PUSH_WINDOW_MAX = 256
 #: Message bytes of one subscription under way; a larger message goes alone.
 PUSH_BYTES_MAX = 16 * 1024 * 1024
+#: Message bytes of all subscriptions under way: what slow endpoints together may hold in memory.
+PUSH_BYTES_TOTAL_MAX = 256 * 1024 * 1024
+#: Messages and their bytes in one gRPC call: what comes with them keeps the call below 4 MiB, which
+#: gRPC servers take unless told otherwise. A larger message goes alone.
+PUSH_CALL_MESSAGES_MAX = 500
+PUSH_CALL_BYTES_MAX = 3 * 1024 * 1024
+#: An answer to one: a refusal of each message, with its reason.
+PUSH_CALL_ANSWER_BYTES_MAX = 4 * 1024 * 1024
+#: gRPC channels kept for the next call; each idles without a connection after a while.
+PUSH_CHANNELS_MAX = 1_000
 #: Connections to one host and port, and to all together.
 PUSH_CONNECTIONS_PER_HOST_MAX = 512
 PUSH_CONNECTIONS_MAX = 8_192
@@ -228,3 +238,5 @@ assert KEY_WAITING_MAX <= WAITING_MAX
 assert FILTER_GOOGLE_BYTES_MAX < FILTER_BYTES_MAX
 assert PUSH_WINDOW_FIRST <= PUSH_WINDOW_MAX <= PUSH_CONNECTIONS_PER_HOST_MAX
 assert PUSH_RETRY_AFTER_S_MAX <= RETRY_BACKOFF_S_MAX
+assert PUBLISH_BYTES_MAX < PUSH_BYTES_MAX < PUSH_BYTES_TOTAL_MAX // 2
+assert PUSH_CALL_BYTES_MAX <= PUSH_BYTES_MAX

@@ -171,6 +171,12 @@ class SubscriptionSpec:
                 f"push_config.no_wrapper: the label {LABEL_PUSH_BODY} asks for another body "
                 f"({form}); leave one of them out"
             )
+        is_plain = not push.no_wrapper and not push.webhook_secrets and form == "wrapped"
+        if endpoints.is_grpc(push.endpoint) and (push.attributes or not is_plain):
+            raise InvalidArgument(
+                f"{endpoints.FIELD}: a gRPC endpoint gets messages, not bodies; no_wrapper, "
+                f"secrets, x-goog-version and the label {LABEL_PUSH_BODY} mean nothing with it"
+            )
         topic = endpoints.forward_topic(push.endpoint, self.name)
         if topic is None:
             return
@@ -179,7 +185,7 @@ class SubscriptionSpec:
                 f"{endpoints.FIELD}: {names.shown(topic)} is a topic the subscription itself "
                 "reads; what it forwards would come back to it"
             )
-        if push.no_wrapper or push.oidc_email or push.webhook_secrets or form != "wrapped":
+        if push.oidc_email or not is_plain:
             raise InvalidArgument(
                 f"{endpoints.FIELD}: forwarding to a topic makes no request; no_wrapper, "
                 f"oidc_token, secrets and {LABEL_PUSH_BODY} mean nothing with it"

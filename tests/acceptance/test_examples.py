@@ -30,6 +30,10 @@ EXPECTED = {
         'routing.us.orders: {"item": "an organ", "amount": 70000}\n'
     ),
     "7-rest.py": "received two chairs {'region': 'eu'}\nacknowledged 1\n",
+    "8-grpc-receiver.py": (
+        "took two chairs\ntook the end\ndead letter: half a chair\n"
+        "because of 1 of 5 delivery attempts, nacked for good: we sell whole chairs only\n"
+    ),
 }
 #: REST without a client library, in other languages: the folder, and the command in it.
 OTHER_LANGUAGES = {"node": ["node", "rest.mjs"], "go-rest": ["go", "run", "."]}

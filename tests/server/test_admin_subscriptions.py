@@ -225,7 +225,10 @@ UNSUPPORTED: dict[str, Any] = {
     "analytics_hub_subscription_info": {"listing": "l"},
     "message_transforms": [{"javascript_udf": {"function_name": "f", "code": "x"}}],
     "tags": {"1/2": "3"},
-    "push_config.push_endpoint": {"push_endpoint": "grpc://example.com"},
+    "push_config.attributes": {
+        "push_endpoint": "http://127.0.0.1:9",
+        "attributes": {"x-goog-version": "v1beta1"},
+    },
 }
 
 
@@ -510,9 +513,9 @@ def test_modify_push_config_that_is_refused_changes_nothing(server):
     _, name = server.topic_and_subscription()
     before = get(server, name)
     server.subscriber.modify_push_config(subscription=name, push_config={})
-    with pytest.raises(MethodNotImplemented, match=r"push_config\.push_endpoint"):
+    with pytest.raises(InvalidArgument, match=r"push_config\.push_endpoint"):
         server.subscriber.modify_push_config(
-            subscription=name, push_config={"push_endpoint": "grpc://example.com"}
+            subscription=name, push_config={"push_endpoint": "ftp://example.com"}
         )
     assert get(server, name) == before
 

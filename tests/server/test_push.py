@@ -58,6 +58,17 @@ def test_many_messages_arrive_once_each(server):
     assert sorted(int(got.data) for got in receiver.received) == list(range(500))
 
 
+def test_large_messages_arrive_whole(server):
+    data = bytes(range(256)) * 30_000
+    with receiving() as receiver:
+        topic, name = server.topic_and_subscription(**push_to(receiver.url()))
+        server.publish(topic, data)
+        [got] = receiver.wait(1)
+        server.await_drained(name)
+    assert got.data == data
+    assert int(got.headers["Content-Length"]) == len(got.body)
+
+
 def test_the_other_bodies(server):
     with receiving() as receiver:
         topic = server.topic()
@@ -141,6 +152,40 @@ def test_retry_after_is_obeyed(start_server):
         server.advance(2)
         receiver.wait(2)
         server.await_drained(name)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_an_endpoint_is_left_alone_as_long_as_it_asks(start_server, status):
+    answers = itertools.chain([(status, {"Retry-After": "100"}, b"")], itertools.repeat(204))
+    with receiving(lambda _: next(answers)) as receiver:
+        server = start_server(clock=ManualClock())
+        topic, name = server.topic_and_subscription(**push_to(receiver.url()))
+        server.publish(topic, b"x")
+        server.await_metric("fanlog_push_breaker", name, 2)
+        server.publish(topic, *(b"%d" % n for n in range(10)))
+        server.advance(99)
+        time.sleep(0.1)
+        assert len(receiver.received) == 1
+        shown = server.subscriber.get_subscription(subscription=name)
+        assert shown.state == Subscription.State.RESOURCE_ERROR
+        server.advance(2)
+        receiver.wait(12)
+        server.await_drained(name)
+        server.await_metric("fanlog_push_breaker", name, 0)
+
+
+def test_a_refused_message_that_asks_for_time_holds_up_no_other(start_server):
+    def answer(got):
+        return (400, {"Retry-After": "100"}, b"") if got.data == b"poison" else 204
+
+    with receiving(answer) as receiver:
+        server = start_server(clock=ManualClock())
+        topic, name = server.topic_and_subscription(**push_to(receiver.url()))
+        server.publish(topic, b"poison")
+        server.await_metric("fanlog_nacks_total", name, 1)
+        server.publish(topic, b"fine")
+        receiver.wait(2)
+        server.subscriber.delete_subscription(subscription=name)
 
 
 def test_410_turns_push_off_until_it_is_set_anew(start_server, caplog):

@@ -40,6 +40,8 @@ Expiration = Annotated[
     ),
 ]
 
+PUSH_HELP = "Send messages to an endpoint: http, https, grpc or grpcs://host:port, or topic:NAME."
+
 #: Later than any message: a seek there acknowledges all. (Protobuf's last whole second.)
 _END_S = 253_402_300_799
 
@@ -89,6 +91,7 @@ def create(
     min_backoff: MinBackoff = None,
     max_backoff: MaxBackoff = None,
     expiration: Expiration = None,
+    push: Annotated[str | None, typer.Option(metavar="URL", help=PUSH_HELP)] = None,
     start: Annotated[
         str | None,
         typer.Option(
@@ -138,6 +141,8 @@ def create(
     if expiration is not None:
         _set_expiration(request, expiration)
     _set_dead_letter(request, dead_letter, max_attempts, project)
+    if push is not None:
+        request.push_config.push_endpoint = _endpoint(push)
 
     with options.connect(endpoint) as client:
         created = client.create_subscription(request)
@@ -222,6 +227,15 @@ def update(
         bool, typer.Option("--no-backoff", help="Redeliver at once, without any wait.")
     ] = False,
     expiration: Expiration = None,
+    push: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help=f"{PUSH_HELP} Also turns push on that an endpoint turned off."
+        ),
+    ] = None,
+    no_push: Annotated[
+        bool, typer.Option("--no-push", help="Let messages be pulled, and push none.")
+    ] = False,
     project: options.Project = options.PROJECT,
     endpoint: options.Endpoint = None,
     json: options.Json = False,
@@ -235,6 +249,8 @@ def update(
         raise InvalidArgument("--no-dead-letter leaves nothing for --dead-letter, --max-attempts")
     if no_backoff and (min_backoff is not None or max_backoff is not None):
         raise InvalidArgument("--no-backoff leaves nothing for --min-backoff, --max-backoff")
+    if push is not None and no_push:
+        raise InvalidArgument("give --push or --no-push, not both")
     changed = types.Subscription(
         name=options.subscription(subscription, project),
         filter=filter_,
@@ -255,6 +271,8 @@ def update(
         _set(changed.retry_policy.maximum_backoff, max_backoff, "--max-backoff")
     if expiration is not None:
         _set_expiration(changed, expiration)
+    if push is not None:
+        changed.push_config.push_endpoint = _endpoint(push)
     is_named = {
         "filter": filter_ is not None or no_filter,
         "ack_deadline_seconds": ack_deadline is not None,
@@ -269,6 +287,7 @@ def update(
         "retry_policy.minimum_backoff": min_backoff is not None,
         "retry_policy.maximum_backoff": max_backoff is not None,
         "expiration_policy": expiration is not None,
+        "push_config": push is not None or no_push,
     }
     paths = [path for path, is_path_named in is_named.items() if is_path_named]
     if not paths:
@@ -349,6 +368,12 @@ def _set_expiration(request: Any, text: str) -> None:
     request.expiration_policy.SetInParent()
     if text != "never":
         _set(request.expiration_policy.ttl, text, "--expiration")
+
+
+def _endpoint(url: str) -> str:
+    if not url:
+        raise InvalidArgument("--push '' is no endpoint; --no-push lets messages be pulled")
+    return url
 
 
 def _start(text: str) -> str:

@@ -6,12 +6,22 @@ No I/O: time is an argument, addresses are given. `fanlog.server.push` does the 
 from fanlog.push.breaker import Breaker
 from fanlog.push.guard import Guard
 from fanlog.push.oidc import SigningKey
-from fanlog.push.outcome import Outcome, backoff_s, of_error, of_status, of_timeout
+from fanlog.push.outcome import (
+    ANSWERED,
+    Outcome,
+    backoff_s,
+    of_error,
+    of_grpc,
+    of_status,
+    of_timeout,
+    retry_after_s,
+)
 from fanlog.push.request import PushedMessage, push_request
 from fanlog.push.signatures import webhook_headers
 from fanlog.push.window import Window
 
 __all__ = [
+    "ANSWERED",
     "Breaker",
     "Guard",
     "Outcome",
@@ -20,8 +30,10 @@ __all__ = [
     "Window",
     "backoff_s",
     "of_error",
+    "of_grpc",
     "of_status",
     "of_timeout",
     "push_request",
+    "retry_after_s",
     "webhook_headers",
 ]

@@ -6,9 +6,10 @@
 | open      | its time is over                     | half-open |
 | half-open | the one probe succeeds               | closed    |
 | half-open | the one probe fails                  | open, for twice as long |
+| any       | the endpoint says for how long to leave it alone | open for that long |
 
 A success closes it from any state: requests that were under way when it opened may still be
-answered. Time is an argument.
+answered. Only what the endpoint itself asked for is kept to the end. Time is an argument.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ State = Literal["closed", "open", "half-open"]
 
 
 class Breaker:
-    __slots__ = ("_failures", "_open_s", "_until")
+    __slots__ = ("_failures", "_held_until", "_open_s", "_until")
 
     def __init__(self) -> None:
         self._failures = 0
         self._open_s = limits.PUSH_BREAKER_OPEN_S_MIN
         self._until: float | None = None
+        self._held_until = 0.0
 
     @property
     def until(self) -> float | None:
@@ -43,10 +45,16 @@ class Breaker:
         state = self.state(now)
         return state == "closed" or (state == "half-open" and under_way == 0)
 
-    def succeeded(self) -> None:
+    def succeeded(self, now: float) -> None:
         self._failures = 0
-        self._until = None
         self._open_s = limits.PUSH_BREAKER_OPEN_S_MIN
+        if now >= self._held_until:
+            self._until = None
+
+    def hold(self, now: float, seconds: float) -> None:
+        """The endpoint asked to be left alone."""
+        self._held_until = max(self._held_until, now + seconds)
+        self._until = max(self._until or 0.0, self._held_until)
 
     def failed(self, now: float) -> bool:
         """Count a failure; whether that opened it."""

@@ -1,5 +1,7 @@
 """What an answer means for the message: the status decides, and nothing of the body is kept.
 
+Over HTTP:
+
 | answer                  | message             | endpoint        |
 |-------------------------|---------------------|-----------------|
 | 2xx                     | acknowledged        | well            |
@@ -9,7 +11,20 @@
 | other 4xx               | nacked              | well: it is this message that it refuses |
 | none in time, or broken | nacked              | failing         |
 
-`Retry-After` of anything but a 2xx says when the message may come again.
+`Retry-After` of anything but a 2xx says when the message may come again; with 429 and 503 it says
+so for all messages.
+
+Over gRPC, for all messages of a call:
+
+| status                                              | messages              | endpoint        |
+|-----------------------------------------------------|-----------------------|-----------------|
+| OK                                                  | as the answer says    | well            |
+| any other, with `fanlog-gone: true`                 | nacked                | push turned off |
+| INVALID_ARGUMENT and others that are a 4xx in HTTP  | nacked                | well            |
+| RESOURCE_EXHAUSTED, CANCELLED, all others           | nacked                | failing         |
+
+What `Retry-After` is there, RetryInfo is here; with RESOURCE_EXHAUSTED and UNAVAILABLE it speaks of
+all messages.
 """
 
 from __future__ import annotations
@@ -23,7 +38,18 @@ from fanlog import limits
 CLASSES = ("2xx", "3xx", "4xx", "5xx", "timeout", "error")
 
 _FAILING_4XX = frozenset({408, 425, 429})
+_HOLDING = frozenset({429, 503})
 _GONE = 410
+
+#: Statuses of gRPC that `google.rpc.Code` gives an HTTP status below 500.
+_GRPC_4XX = frozenset(
+    {
+        "ABORTED", "ALREADY_EXISTS", "CANCELLED", "FAILED_PRECONDITION", "INVALID_ARGUMENT",
+        "NOT_FOUND", "OUT_OF_RANGE", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "UNAUTHENTICATED",
+    }
+)  # fmt: skip
+_GRPC_FAILING_4XX = frozenset({"CANCELLED", "RESOURCE_EXHAUSTED"})
+_GRPC_HOLDING = frozenset({"RESOURCE_EXHAUSTED", "UNAVAILABLE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +65,12 @@ class Outcome:
     reason: str = ""
     #: The endpoint's own wish.
     delay_s: float | None = None
+    #: How long it wishes to be left alone by all messages.
+    hold_s: float = 0.0
+
+
+#: A call was answered; what becomes of its messages, the answer says.
+ANSWERED = Outcome("2xx", is_ack=True)
 
 
 def of_status(status: int, retry_after: str | None, wall_s: float) -> Outcome:
@@ -46,12 +78,28 @@ def of_status(status: int, retry_after: str | None, wall_s: float) -> Outcome:
     if 200 <= status < 300:
         return Outcome("2xx", is_ack=True)
     hundreds = status // 100
+    delay_s = None if retry_after is None else retry_after_s(retry_after, wall_s)
     return Outcome(
         f"{hundreds}xx" if hundreds in (3, 4, 5) else "error",
         is_failing=hundreds != 4 or status in _FAILING_4XX,
         is_gone=status == _GONE,
         reason=f"HTTP {status}",
-        delay_s=None if retry_after is None else retry_after_s(retry_after, wall_s),
+        delay_s=delay_s,
+        hold_s=(delay_s or 0.0) if status in _HOLDING else 0.0,
+    )
+
+
+def of_grpc(status: str, delay_s: float | None, *, is_gone: bool) -> Outcome:
+    """Judge a call that failed by the name of its status; `delay_s` is the endpoint's wish."""
+    if delay_s is not None:
+        delay_s = min(max(0.0, delay_s), limits.PUSH_RETRY_AFTER_S_MAX)
+    return Outcome(
+        "4xx" if status in _GRPC_4XX else "5xx",
+        is_failing=status not in _GRPC_4XX or status in _GRPC_FAILING_4XX,
+        is_gone=is_gone,
+        reason=f"gRPC {status}",
+        delay_s=delay_s,
+        hold_s=(delay_s or 0.0) if status in _GRPC_HOLDING else 0.0,
     )
 
 

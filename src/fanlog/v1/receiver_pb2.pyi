@@ -8,12 +8,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ReceiveRequest(_message.Message):
-    __slots__ = ("subscription", "messages")
-    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("messages", "subscription")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
-    subscription: str
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[ReceivedMessage]
-    def __init__(self, subscription: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[ReceivedMessage, _Mapping]]] = ...) -> None: ...
+    subscription: str
+    def __init__(self, messages: _Optional[_Iterable[_Union[ReceivedMessage, _Mapping]]] = ..., subscription: _Optional[str] = ...) -> None: ...
 
 class ReceivedMessage(_message.Message):
     __slots__ = ("ack_id", "message", "delivery_attempt")

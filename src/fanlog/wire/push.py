@@ -33,6 +33,10 @@ def push_config(message: Any) -> PushConfig | None:
     webhook_secrets = endpoints.parse_secrets(attributes.pop(endpoints.SECRET_ATTRIBUTE, ""))
     _check_attributes(attributes)
     wrapper = message.WhichOneof("wrapper")
+    if wrapper == "pubsub_wrapper" and endpoints.is_grpc(message.push_endpoint):
+        raise InvalidArgument(
+            "push_config.pubsub_wrapper: a gRPC endpoint gets messages, not bodies; leave it out"
+        )
     if message.HasField("oidc_token") and not message.oidc_token.service_account_email:
         raise InvalidArgument("push_config.oidc_token.service_account_email: empty")
     return PushConfig(

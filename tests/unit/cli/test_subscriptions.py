@@ -57,6 +57,20 @@ def test_create_with_everything(shell, server, orders):
     assert dict(sent.labels) == {"team": "shop", "fanlog-start": "earliest"}
 
 
+def test_push(shell, server, orders):
+    shell.run("sub", "create", "hook", "--topic", orders, "--push", "grpc://example.com:9000")
+    sent = server.last(types.Subscription)
+    assert sent.push_config.push_endpoint == "grpc://example.com:9000"
+    shell.run("sub", "update", "hook", "--push", "https://example.com/hook")
+    update = server.last(types.UpdateSubscriptionRequest)
+    assert update.subscription.push_config.push_endpoint == "https://example.com/hook"
+    assert list(update.update_mask.paths) == ["push_config"]
+    shell.run("sub", "update", "hook", "--no-push")
+    update = server.last(types.UpdateSubscriptionRequest)
+    assert not update.subscription.HasField("push_config")
+    assert list(update.update_mask.paths) == ["push_config"]
+
+
 def test_strict_order_is_order_and_a_label(shell, server, orders):
     shell.run("sub", "create", "billing", "--topic", orders, "--strict-order")
     sent = server.last(types.Subscription)

@@ -7,7 +7,7 @@ from ipaddress import ip_address, ip_network
 import pytest
 
 from fanlog import endpoints
-from fanlog.errors import InvalidArgument, Unimplemented
+from fanlog.errors import InvalidArgument
 from fanlog.push.guard import Guard
 
 SUBSCRIPTION = "projects/p/subscriptions/sub"
@@ -89,9 +89,14 @@ def test_a_password_is_not_repeated():
     assert "hunter2" not in refused.value.message
 
 
-def test_grpc_is_refused_by_name():
-    with pytest.raises(Unimplemented, match="grpc://"):
-        endpoints.check("grpc://example.com:50051", SUBSCRIPTION)
+def test_grpc_has_a_port_and_nothing_else():
+    for url in ("grpc://example.com:50051", "grpcs://[2001:4860::1]:443/"):
+        endpoints.check(url, SUBSCRIPTION)
+        assert endpoints.is_grpc(url)
+    for url in ("grpc://example.com", "grpcs://example.com/", "grpc://a.b:1/x", "grpc://a.b:1?"):
+        with pytest.raises(InvalidArgument, match="port"):
+            endpoints.check(url, SUBSCRIPTION)
+    assert not endpoints.is_grpc("https://example.com")
 
 
 def test_topics():

@@ -6,7 +6,14 @@ import pytest
 
 from fanlog import limits
 from fanlog.push.breaker import Breaker
-from fanlog.push.outcome import backoff_s, of_error, of_status, of_timeout, retry_after_s
+from fanlog.push.outcome import (
+    backoff_s,
+    of_error,
+    of_grpc,
+    of_status,
+    of_timeout,
+    retry_after_s,
+)
 from fanlog.push.window import Window
 
 
@@ -48,7 +55,7 @@ def test_the_breaker_opens_after_failures_in_a_row():
     for _ in range(10):
         for _ in range(limits.PUSH_BREAKER_FAILURES - 1):
             breaker.failed(0.0)
-        breaker.succeeded()
+        breaker.succeeded(0.0)
     assert breaker.state(0.0) == "closed"
     assert breaker.permits(0.0, under_way=1_000)
     assert opened().state(100.0) == "open"
@@ -62,7 +69,7 @@ def test_half_open_lets_one_probe_through():
     assert breaker.state(later) == "half-open"
     assert breaker.permits(later, under_way=0)
     assert not breaker.permits(later, under_way=1)
-    breaker.succeeded()
+    breaker.succeeded(later)
     assert breaker.state(later) == "closed"
     assert breaker.until is None
 
@@ -83,6 +90,54 @@ def test_failures_that_were_under_way_change_nothing():
     before = breaker.until
     assert not breaker.failed(100.5)
     assert breaker.until == before
+
+
+def test_what_the_endpoint_asks_for_is_kept_to_the_end():
+    breaker = Breaker()
+    breaker.hold(100.0, 60.0)
+    assert breaker.state(159.0) == "open"
+    breaker.hold(100.0, 10.0)
+    breaker.succeeded(110.0)
+    breaker.failed(111.0)
+    assert breaker.until == 160.0
+    assert breaker.permits(160.0, under_way=0)
+    assert not breaker.permits(160.0, under_way=1)
+    breaker.succeeded(161.0)
+    assert breaker.state(161.0) == "closed"
+
+
+def test_a_hold_does_not_shorten_a_wait():
+    breaker = opened()
+    breaker.hold(100.0, 0.5)
+    assert breaker.until == 100.0 + limits.PUSH_BREAKER_OPEN_S_MIN
+
+
+@pytest.mark.parametrize(
+    ("status", "hold_s"), [(429, 30.0), (503, 30.0), (500, 0.0), (400, 0.0), (204, 0.0)]
+)
+def test_429_and_503_speak_of_all_messages(status, hold_s):
+    assert of_status(status, "30", 0.0).hold_s == hold_s
+    assert of_status(status, None, 0.0).hold_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "is_failing", "hold_s"),
+    [
+        ("UNAVAILABLE", "5xx", True, limits.PUSH_RETRY_AFTER_S_MAX),
+        ("RESOURCE_EXHAUSTED", "4xx", True, limits.PUSH_RETRY_AFTER_S_MAX),
+        ("INTERNAL", "5xx", True, 0.0), ("UNKNOWN", "5xx", True, 0.0),
+        ("UNIMPLEMENTED", "5xx", True, 0.0), ("CANCELLED", "4xx", True, 0.0),
+        ("INVALID_ARGUMENT", "4xx", False, 0.0), ("UNAUTHENTICATED", "4xx", False, 0.0),
+    ],
+)  # fmt: skip
+def test_statuses_of_grpc(status, kind, is_failing, hold_s):
+    outcome = of_grpc(status, 1e9, is_gone=False)
+    assert (outcome.kind, outcome.is_failing, outcome.hold_s) == (kind, is_failing, hold_s)
+    assert outcome.delay_s == limits.PUSH_RETRY_AFTER_S_MAX
+    assert outcome.reason == f"gRPC {status}"
+    assert not outcome.is_ack
+    assert of_grpc(status, -1.0, is_gone=True).delay_s == 0.0
+    assert of_grpc(status, None, is_gone=True).is_gone
 
 
 @pytest.mark.parametrize(

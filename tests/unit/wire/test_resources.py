@@ -362,12 +362,12 @@ def test_a_subscription_of_a_deleted_topic() -> None:
         (
             {"push_config": {"push_endpoint": "ftp://x"}},
             InvalidArgument,
-            "push_config.push_endpoint: 'ftp://x' is not an http or https address",
+            "push_config.push_endpoint: 'ftp://x' is not an address of http, https, grpc or grpcs",
         ),
         (
             {"push_config": {"push_endpoint": "grpc://x"}},
-            Unimplemented,
-            "push_config.push_endpoint: grpc:// endpoints are not supported",
+            InvalidArgument,
+            "push_config.push_endpoint: 'grpc://x' names no port",
         ),
         (
             {"push_config": {"attributes": {"x-goog-version": "v1"}}},

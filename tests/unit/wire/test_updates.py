@@ -239,8 +239,8 @@ def test_a_whole_policy_goes_before_its_parts() -> None:
         (
             "push_config",
             {"push_config": {"push_endpoint": "grpc://x"}},
-            Unimplemented,
-            "push_config.push_endpoint: grpc:// endpoints are not supported",
+            InvalidArgument,
+            "push_config.push_endpoint: 'grpc://x' names no port",
         ),
         (
             "push_config.push_endpoint",

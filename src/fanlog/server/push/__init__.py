@@ -1,1 +1,1 @@
-"""Push over HTTP: the sending side. What is sent, and what answers mean, is `fanlog.push`."""
+"""The sending side of push. What is sent, and what answers mean, is `fanlog.push`."""

@@ -64,6 +64,13 @@ class Addresses:
         if address is not None and not self._guard.permits(address):
             raise AddressRefused(f"{address} may not be connected to")
 
+    async def of(self, endpoint: WebEndpoint) -> list[str]:
+        """The addresses to connect to, always in the same order; raises as `check`."""
+        if endpoint.address is not None:
+            self.check_literal(endpoint)
+            return [str(endpoint.address)]
+        return sorted(await self.permitted(endpoint.host))
+
     async def permitted(self, host: str) -> list[str]:
         """The addresses of a name that may be connected to; at least one."""
         addresses = await self._resolved(host)

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from fanlog import limits
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 #: How long an answer's body may hold up the next request on its connection.
 _DISCARD_S = 1.0
 _KEEP_ALIVE_S = 30.0
+#: Larger bodies are sent in parts, so that the loop has other things done meanwhile.
+_PART_BYTES = 512 * 1024
 
 
 class Poster(Protocol):
@@ -119,7 +122,7 @@ class Client:
 
         async with session.post(
             _url(endpoint.url),
-            data=body,
+            data=body if len(body) <= _PART_BYTES else BytesIO(body),
             headers=headers,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=None),

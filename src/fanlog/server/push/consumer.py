@@ -13,8 +13,10 @@ from fanlog.broker.feed import Feed
 from fanlog.core.flow import Credit
 from fanlog.errors import FanlogError, Unavailable
 from fanlog.model import Subscription
+from fanlog.server.push.channels import Caller
 from fanlog.server.push.client import Poster
 from fanlog.server.push.gate import Gate
+from fanlog.server.push.memory import Memory
 from fanlog.server.push.tokens import Tokens
 
 #: Before one comes again that was sent away.
@@ -28,7 +30,9 @@ class Tools:
     broker: Broker
     clock: Clock
     client: Poster
+    caller: Caller
     gate: Gate
+    memory: Memory
     tokens: Tokens
 
 

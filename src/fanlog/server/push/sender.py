@@ -2,37 +2,29 @@
 
 It is a consumer like a stream is, with the window for its credit. A message is leased for as long
 as its request may take and a little longer; while it waits for a connection its lease is extended.
+How a request is made of messages is left to `WebSender` and `GrpcSender`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from fanlog import limits
 from fanlog.broker.feed import Delivery, Feed
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import Nack
-from fanlog.endpoints import parse_web
+from fanlog.endpoints import WebEndpoint, parse_web
 from fanlog.errors import FanlogError
 from fanlog.log.batch import Batch
-from fanlog.model import Offset, PartitionId, Subscription
-from fanlog.push import (
-    Breaker,
-    Outcome,
-    PushedMessage,
-    Window,
-    backoff_s,
-    of_error,
-    push_request,
-    webhook_headers,
-)
+from fanlog.model import Offset, PartitionId, PushConfig, Subscription
+from fanlog.push import Breaker, Outcome, Window, backoff_s
 from fanlog.server.push.consumer import Consumer, Tools
-from fanlog.wire import types
-from fanlog.wire.publish import message_id
 
 log = logging.getLogger("fanlog.push")
 
@@ -40,8 +32,33 @@ log = logging.getLogger("fanlog.push")
 _FAILED_MAX = 10_000
 
 
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """One message that is to be sent."""
+
+    batch: Batch
+    index: int
+    ack_id: str
+    #: Which delivery this is where a dead letter policy counts them; otherwise 0.
+    attempt: int
+    #: Attributes besides those that were published.
+    added: Mapping[str, str] | None
+
+    @property
+    def key(self) -> tuple[PartitionId, Offset]:
+        return self.batch.partition, self.batch.base_offset + self.index
+
+    @property
+    def size_bytes(self) -> int:
+        return self.batch.starts[self.index + 1] - self.batch.starts[self.index]
+
+
 class Sender(Consumer):
-    """Pushes for one subscription over HTTP."""
+    """Pushes for one subscription; several messages to a request, or one."""
+
+    #: Messages of one request, and their bytes, at most.
+    messages_max = 1
+    bytes_max = limits.PUSH_BYTES_MAX
 
     def __init__(self, tools: Tools, subscription: Subscription) -> None:
         super().__init__(tools, subscription)
@@ -50,12 +67,25 @@ class Sender(Consumer):
         self._sending: set[asyncio.Task[None]] = set()
         # Answered with success, and the tasks that acknowledge such.
         self._acked: list[str] = []
+        self._is_acknowledging = False
         self._settling: set[asyncio.Task[None]] = set()
         self._failures: dict[tuple[PartitionId, Offset], int] = {}
         #: For metrics.
         self.window = Window()
         self.breaker = Breaker()
         self.outcomes: Counter[str] = Counter()
+
+    @abstractmethod
+    def _most(self, room: int) -> int:
+        """How many messages to take when so many more requests may be sent."""
+
+    @abstractmethod
+    def _requests(self, taken: Iterable[Leased]) -> Iterator[Sequence[Leased]]:
+        """What goes together into one request."""
+
+    @abstractmethod
+    async def _send(self, messages: Sequence[Leased]) -> None:
+        """Send one request, and settle its messages by what came of it."""
 
     @property
     def attempts(self) -> int:
@@ -86,22 +116,15 @@ class Sender(Consumer):
     async def _take_all(self, feed: Feed, credit: Credit) -> None:
         while not self._is_over:
             version = feed.version
-            credit.max_messages = self.window.size
-            room = self._room()
-            deliveries = []
-            if room > 0 and credit.has_room and feed.has_ready:
-                deliveries = await feed.take(
-                    credit,
-                    max_messages=room,
-                    max_bytes=limits.PUSH_BYTES_MAX,
-                    deadline_s=self._lease_s,
-                )
-            if not deliveries:
+            credit.max_messages = self.window.size * self.messages_max
+            taken: list[Leased] = []
+            if self._room() > 0 and credit.has_room and feed.has_ready:
+                taken = await self._take(feed, credit)
+            if not taken:
                 await self._wait(feed, version)
                 continue
-            self._broker.delivered(self._subscription, deliveries)
-            for delivery in deliveries:
-                self._send_all(delivery)
+            for messages in self._requests(taken):
+                self._begin(messages)
 
     def _room(self) -> int:
         """How many more requests may be sent now."""
@@ -109,6 +132,43 @@ class Sender(Consumer):
             return 0
         most = self.window.size if self.breaker.until is None else 1
         return most - len(self._sending)
+
+    async def _take(self, feed: Feed, credit: Credit) -> list[Leased]:
+        """Lease what may be sent now, within the memory that all senders share."""
+        memory = self._tools.memory
+        if memory.is_scarce and self._sending:
+            # What is left is for those who have nothing under way.
+            memory.tell(self._wake)
+            return []
+        reserved = limits.PUSH_BYTES_MAX
+        await memory.reserve(reserved)
+        size_bytes = 0
+        try:
+            room = self._room()
+            if room <= 0:
+                return []
+            is_probe = self.breaker.until is not None
+            deliveries = await feed.take(
+                credit,
+                max_messages=1 if memory.is_scarce or is_probe else self._most(room),
+                max_bytes=self.bytes_max,
+                deadline_s=self._lease_s,
+            )
+            taken = [one for delivery in deliveries for one in self._leased(delivery)]
+            size_bytes = sum(one.size_bytes for one in taken)
+        finally:
+            memory.hold(size_bytes, reserved)
+        self._broker.delivered(self._subscription, deliveries)
+        return taken
+
+    def _leased(self, delivery: Delivery) -> Iterator[Leased]:
+        added = self._broker.added_attributes(self._subscription, delivery)
+        prefix = self._broker.ack_id_prefix(self._subscription, delivery)
+        for batch, first, end in delivery.runs:
+            for index in range(first, end):
+                offset = batch.base_offset + index
+                attempt = delivery.attempts.get(offset, delivery.attempt)
+                yield Leased(batch, index, f"{prefix}{offset:012x}", attempt, added)
 
     async def _wait(self, feed: Feed, version: int) -> None:
         timer = None
@@ -123,57 +183,33 @@ class Sender(Consumer):
 
     # Sending.
 
-    def _send_all(self, delivery: Delivery) -> None:
-        added = self._broker.added_attributes(self._subscription, delivery)
-        prefix = self._broker.ack_id_prefix(self._subscription, delivery)
-        for batch, first, end in delivery.runs:
-            for index in range(first, end):
-                offset = batch.base_offset + index
-                ack_id = f"{prefix}{offset:012x}"
-                attempt = delivery.attempts.get(offset, delivery.attempt)
-                work = self._send(batch, index, ack_id, attempt, added)
-                task = asyncio.create_task(work)
-                self._sending.add(task)
-                task.add_done_callback(self._sent)
+    def _begin(self, messages: Sequence[Leased]) -> None:
+        task = asyncio.create_task(self._send(messages))
+        self._sending.add(task)
+        size_bytes = sum(one.size_bytes for one in messages)
+        task.add_done_callback(lambda done: self._sent(done, size_bytes))
 
-    def _sent(self, task: asyncio.Task[None]) -> None:
+    def _sent(self, task: asyncio.Task[None], size_bytes: int) -> None:
         self._sending.discard(task)
+        self._tools.memory.give(size_bytes)
         if not task.cancelled() and task.exception() is not None:
             # Nothing is lost: the lease runs out.
             log.error("action=push_broken subscription=%s", self.name, exc_info=task.exception())
         self._wake()
 
-    async def _send(
-        self,
-        batch: Batch,
-        index: int,
-        ack_id: str,
-        attempt: int,
-        added: Mapping[str, str] | None,
-    ) -> None:
-        key = batch.partition, batch.base_offset + index
-        subscription, endpoint = self._subscription, self._endpoint
-        host = (endpoint.scheme, endpoint.host, endpoint.port)
-        await self._enter(host, ack_id)
-        try:
-            message = self._message(batch, index, ack_id, attempt, added)
-            outcome = await self._post(subscription, message)
-        finally:
-            self._tools.gate.leave(host)
-        if endpoint is self._endpoint:
-            self._note(outcome)
-        await self._settle(subscription, key, ack_id, outcome)
-
-    async def _enter(self, host: tuple[str, str, int], ack_id: str) -> None:
-        """Wait for a connection; the lease is kept up meanwhile."""
+    async def _enter(self, messages: Sequence[Leased]) -> tuple[str, str, int]:
+        """Wait for a connection; leases are kept up meanwhile. Give back what it returns."""
+        host = (self._endpoint.scheme, self._endpoint.host, self._endpoint.port)
         if self._tools.gate.has_place(host):
             await self._tools.gate.enter(host)
-            return
+            return host
+        ack_ids = [one.ack_id for one in messages]
         entering = asyncio.create_task(self._tools.gate.enter(host))
         try:
             while not await self._is_done_within(entering, self._lease_s / 2):
-                await self._broker.settle_some(self._subscription, [ack_id], int(self._lease_s))
+                await self._broker.settle_some(self._subscription, ack_ids, int(self._lease_s))
             entering.result()
+            return host
         except BaseException:
             if entering.done() and not entering.cancelled():
                 self._tools.gate.leave(host)
@@ -192,73 +228,39 @@ class Sender(Consumer):
             timer.cancel()
         return task.done()
 
-    def _message(
-        self,
-        batch: Batch,
-        index: int,
-        ack_id: str,
-        attempt: int,
-        added: Mapping[str, str] | None,
-    ) -> PushedMessage:
-        content = batch.content[batch.starts[index] : batch.starts[index + 1]]
-        # What is stored is one `messages` field of a PublishRequest, tag and length included.
-        message = types.PublishRequest.FromString(content).messages[0]
-        offset = batch.base_offset + index
-        subscription = self._subscription
-        topic = subscription.topic
-        if subscription.is_pattern:
-            topic = self._broker.hard.catalog.topic_name_of(batch.partition)
-        return PushedMessage(
-            data=message.data,
-            attributes={**message.attributes, **batch.attributes, **(added or {})},
-            ordering_key=message.ordering_key,
-            message_id=message_id(batch.partition, offset),
-            publish_time_ns=batch.publish_time_ns,
-            topic=topic,
-            subscription=subscription.name,
-            ack_id=ack_id,
-            attempt=attempt or self._failures.get((batch.partition, offset), 0) + 1,
-            is_counted=attempt > 0,
-        )
-
-    async def _post(self, subscription: Subscription, message: PushedMessage) -> Outcome:
-        push = subscription.push
-        assert push is not None
-        request = push_request(message, subscription.push_form)
-        headers = request.headers
-        if push.webhook_secrets:
-            wall_s = self._tools.clock.wall_ns() // 1_000_000_000
-            headers |= webhook_headers(
-                push.webhook_secrets, message.message_id, wall_s, request.body
+    async def _token(self, push: PushConfig) -> str | None:
+        """The OIDC token that a request carries; empty for none, None when it cannot be made."""
+        if not push.oidc_email:
+            return ""
+        try:
+            return await self._tools.tokens.token(
+                push.oidc_email, push.oidc_audience or push.endpoint
             )
-        if push.oidc_email:
-            try:
-                token = await self._tools.tokens.token(
-                    push.oidc_email, push.oidc_audience or push.endpoint
-                )
-            except FanlogError as error:
-                log.error("action=push_token_failed error=%s", error)
-                return of_error("NoToken")
-            headers["Authorization"] = f"Bearer {token}"
-        return await self._tools.client.post(
-            self._endpoint, request.body, headers, subscription.ack_deadline_s
-        )
+        except FanlogError as error:
+            log.error("action=push_token_failed error=%s", error)
+            return None
 
     # Settling.
 
-    def _note(self, outcome: Outcome) -> None:
+    def _note(self, endpoint: WebEndpoint, outcome: Outcome) -> None:
         """What an outcome says about the endpoint."""
+        if endpoint is not self._endpoint:
+            return
+        now = self._tools.clock.now()
         self.outcomes[outcome.kind] += 1
         self.last_reason = outcome.reason
         if outcome.is_ack:
             self.window.succeeded()
         else:
             self.window.failed()
+        if outcome.hold_s:
+            self.breaker.hold(now, outcome.hold_s)
         if not outcome.is_failing:
-            if self.breaker.until is not None:
+            was_open = self.breaker.until is not None
+            self.breaker.succeeded(now)
+            if was_open and self.breaker.until is None:
                 log.info("action=push_breaker_closed subscription=%s", self.name)
-            self.breaker.succeeded()
-        elif self.breaker.failed(self._tools.clock.now()):
+        elif self.breaker.failed(now):
             log.warning(
                 "action=push_breaker_open subscription=%s host=%s reason=%s",
                 self.name,
@@ -266,46 +268,53 @@ class Sender(Consumer):
                 outcome.reason,
             )
 
-    async def _settle(
-        self,
-        subscription: Subscription,
-        key: tuple[PartitionId, Offset],
-        ack_id: str,
-        outcome: Outcome,
+    async def _refused(
+        self, subscription: Subscription, messages: Sequence[Leased], outcome: Outcome
     ) -> None:
-        try:
-            if outcome.is_ack:
-                self._failures.pop(key, None)
-                self._acknowledge(ack_id)
-                return
-            if outcome.is_gone and self._subscription.push == subscription.push:
+        """Nack all messages of a request."""
+        if outcome.is_gone and self._subscription.push == subscription.push:
+            with suppress(FanlogError):
                 self._turn_off(outcome.reason)
-            nack = Nack(delay_s=self._delay_s(key, outcome), reason=outcome.reason)
-            await self._broker.settle_some(subscription, [ack_id], 0, nack)
-        except FanlogError:
-            # The subscription is gone, or hard state was loaded again; the lease went with it.
-            return
+        nack = Nack(delay_s=outcome.delay_s, reason=outcome.reason)
+        await self._nack(subscription, [(one, nack) for one in messages])
 
-    def _acknowledge(self, ack_id: str) -> None:
+    async def _nack(
+        self, subscription: Subscription, refused: Iterable[tuple[Leased, Nack]]
+    ) -> None:
+        alike: defaultdict[Nack, list[str]] = defaultdict(list)
+        for one, nack in refused:
+            delay_s = self._delay_s(one.key, nack.delay_s)
+            told = Nack(delay_s=delay_s, is_terminal=nack.is_terminal, reason=nack.reason)
+            alike[told].append(one.ack_id)
+        # The subscription may be gone, or hard state loaded again; then the leases are gone too.
+        with suppress(FanlogError):
+            for nack, ack_ids in alike.items():
+                await self._broker.settle_some(subscription, ack_ids, 0, nack)
+
+    def _acknowledge(self, messages: Iterable[Leased]) -> None:
         """Acknowledge, together with what else this turn of the loop brings."""
-        self._acked.append(ack_id)
-        if len(self._acked) == 1:
+        for one in messages:
+            self._failures.pop(one.key, None)
+            self._acked.append(one.ack_id)
+        if self._acked and not self._is_acknowledging:
+            self._is_acknowledging = True
             task = asyncio.create_task(self._acknowledge_all())
             self._settling.add(task)
             task.add_done_callback(self._settling.discard)
 
     async def _acknowledge_all(self) -> None:
+        self._is_acknowledging = False
         acked, self._acked = self._acked, []
         with suppress(FanlogError):
             await self._broker.settle_some(self._subscription, acked, None)
 
-    def _delay_s(self, key: tuple[PartitionId, Offset], outcome: Outcome) -> float | None:
+    def _delay_s(self, key: tuple[PartitionId, Offset], wished_s: float | None) -> float | None:
         failures = self._failures.pop(key, 0) + 1
         self._failures[key] = failures
         if len(self._failures) > _FAILED_MAX:
             del self._failures[next(iter(self._failures))]
-        if outcome.delay_s is not None or self._subscription.retry is not None:
-            return outcome.delay_s
+        if wished_s is not None or self._subscription.retry is not None:
+            return wished_s
         return backoff_s(failures)
 
     def _turn_off(self, reason: str) -> None:

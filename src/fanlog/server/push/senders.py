@@ -15,18 +15,22 @@ from fanlog.model import PushConfig, Subscription, SubscriptionId
 from fanlog.push import Guard
 from fanlog.push.breaker import State
 from fanlog.server.push.addresses import Addresses, AddressRefused
+from fanlog.server.push.channels import Caller, Channels
 from fanlog.server.push.client import Client, Poster
 from fanlog.server.push.consumer import Consumer, Tools
 from fanlog.server.push.forwarder import Forwarder
 from fanlog.server.push.gate import Gate
+from fanlog.server.push.grpc_sender import GrpcSender
+from fanlog.server.push.memory import Memory
 from fanlog.server.push.sender import Sender
 from fanlog.server.push.tokens import Tokens
+from fanlog.server.push.web_sender import WebSender
 
 log = logging.getLogger("fanlog.push")
 
 
 class Senders:
-    """What `fanlog.broker.pushes.Pushes` asks for, over HTTP. Lives on the broker's loop."""
+    """What `fanlog.broker.pushes.Pushes` asks for. Lives on the broker's loop."""
 
     def __init__(
         self,
@@ -43,15 +47,17 @@ class Senders:
         self.tokens = tokens
         self._addresses = Addresses(guard, clock.now)
         self._client = client or Client(self._addresses, clock)
+        self._caller: Caller = Channels(self._addresses, clock)
         gate = Gate(limits.PUSH_CONNECTIONS_PER_HOST_MAX, connections)
-        self._tools = Tools(broker, clock, self._client, gate, tokens)
+        self.memory = Memory(limits.PUSH_BYTES_TOTAL_MAX)
+        self._tools = Tools(broker, clock, self._client, self._caller, gate, self.memory, tokens)
         self._senders: dict[SubscriptionId, Consumer] = {}
         # Ended, with requests under way.
         self._leaving: set[Consumer] = set()
         self._is_running = False
 
     def __iter__(self) -> Iterator[Sender]:
-        """Those that send over HTTP."""
+        """Those that send to endpoints."""
         return (one for one in self._senders.values() if isinstance(one, Sender))
 
     # Life.
@@ -79,6 +85,7 @@ class Senders:
         self._senders.clear()
         self._leaving.clear()
         await self._client.close()
+        await self._caller.close()
         await self._addresses.close()
 
     # For metrics.
@@ -121,7 +128,7 @@ class Senders:
             if sender is not None:
                 self._let_go(subscription.id)
         else:
-            kind = Forwarder if _is_forwarded(present) else Sender
+            kind = _kind(present)
             if sender is not None and type(sender) is not kind:
                 self._let_go(subscription.id)
                 sender = None
@@ -145,7 +152,7 @@ class Senders:
         sender = self._senders.get(subscription.id)
         return "" if sender is None else sender.trouble
 
-    def _begin(self, kind: type[Sender | Forwarder], subscription: Subscription) -> None:
+    def _begin(self, kind: type[Consumer], subscription: Subscription) -> None:
         try:
             sender = self._senders[subscription.id] = kind(self._tools, subscription)
         except FanlogError as error:
@@ -173,6 +180,10 @@ def _is_pushed(subscription: Subscription) -> bool:
     return subscription.push is not None and not subscription.push_off and not subscription.detached
 
 
-def _is_forwarded(subscription: Subscription) -> bool:
+def _kind(subscription: Subscription) -> type[Consumer]:
+    """Who moves a subscription's messages on."""
     assert subscription.push is not None
-    return subscription.push.endpoint.startswith(endpoints.TOPIC_SCHEME)
+    endpoint = subscription.push.endpoint
+    if endpoint.startswith(endpoints.TOPIC_SCHEME):
+        return Forwarder
+    return GrpcSender if endpoints.is_grpc(endpoint) else WebSender
