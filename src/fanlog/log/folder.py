@@ -191,8 +191,9 @@ def page_problems(data_dir: Path) -> list[str]:
 def _check_length(env: lmdb.Environment, data_dir: Path) -> None:
     # A page beyond the end of the file would kill the process when it is touched. Free pages may
     # lie there lawfully, so that a short file is looked at more closely before it is refused.
-    size_bytes = (data_dir / DATA_NAME).stat().st_size
+    # In this order: a broker that writes to it meanwhile makes it longer.
     expected_bytes = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    size_bytes = (data_dir / DATA_NAME).stat().st_size
     if size_bytes < expected_bytes and page_problems(data_dir):
         reason = f"{DATA_NAME} has {size_bytes} bytes and should have {expected_bytes}"
         raise damaged(data_dir, reason)
