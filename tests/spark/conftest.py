@@ -1,14 +1,22 @@
-"""One Spark session for all tests of this folder, in this process, on the loopback address."""
+"""One Spark session for all tests of this folder, in this process, on the loopback address.
+
+And brokers for it to read: `broker` is shared by a module, `start_broker` gives a test its own.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from fanlog.broker.clock import ManualClock
+from fanlog.config import Config
 from fanlog.spark import SETTINGS, prepare_java
+from server.conftest import LoopThread, RunningServer
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -19,6 +27,8 @@ def java() -> None:
 @pytest.fixture(scope="session")
 def spark(java: None) -> Iterator[SparkSession]:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    # Spark's own choice is whatever `python3` is on the path.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = (
         SparkSession.Builder()
         .master("local[2]")
@@ -39,3 +49,41 @@ def spark(java: None) -> Iterator[SparkSession]:
     session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def loop_thread() -> Iterator[LoopThread]:
+    loop = LoopThread()
+    yield loop
+    loop.close()
+
+
+def _config(data_dir: Path) -> Config:
+    return Config(port=0, http_port=0, drain_s=2.0, disk_reserve_bytes=0, data_dir=data_dir)
+
+
+@pytest.fixture(scope="module")
+def broker(
+    loop_thread: LoopThread, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
+    running = RunningServer(loop_thread, _config(tmp_path_factory.mktemp("data")), None)
+    yield running
+    running.stop()
+
+
+StartBroker = Callable[..., RunningServer]
+
+
+@pytest.fixture
+def start_broker(loop_thread: LoopThread, tmp_path: Path) -> Iterator[StartBroker]:
+    """Start brokers of the test's own: `start_broker(clock=None)`."""
+    started: list[RunningServer] = []
+
+    def start(clock: ManualClock | None = None) -> RunningServer:
+        config = _config(tmp_path / f"data-{len(started)}")
+        started.append(RunningServer(loop_thread, config, clock))
+        return started[-1]
+
+    yield start
+    for running in started:
+        running.stop()

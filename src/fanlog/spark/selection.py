@@ -1,0 +1,84 @@
+"""Where the topics of a read stand, asked of the broker by the driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fanlog.errors import FailedPrecondition
+from fanlog.lake.location import Location
+from fanlog.lake.tables import lake_id
+from fanlog.spark.connection import Connection
+from fanlog.spark.options import ReadOptions
+from fanlog.spark.plan import Part
+from fanlog.v1 import log_pb2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The topics of a read at one moment."""
+
+    log_id: str
+    #: Of the last commit.
+    sequence: int
+    archived_sequence: int
+    parts: tuple[Part, ...]
+    #: Of the subscription that is read; empty for none.
+    filter: str
+    lake_uri: str
+    lake_id: str
+
+    @property
+    def location(self) -> Location | None:
+        """Where the lake is said to be; None when there is none."""
+        return Location.parse(self.lake_uri) if self.lake_uri else None
+
+    def lake(self) -> Location | None:
+        """The lake, after a look whether it is the broker's; None when there is none.
+
+        Raises:
+            FailedPrecondition: Another lake is there.
+            LakeError: It cannot be opened.
+        """
+        if not self.lake_uri:
+            return None
+        location = self.location
+        assert location is not None
+        found = lake_id(location)
+        if found != self.lake_id:
+            raise FailedPrecondition(
+                f"the lake at {self.lake_uri} is {found}; the broker archives to {self.lake_id}"
+            )
+        return location
+
+
+def selection(options: ReadOptions) -> log_pb2.TopicSelection:
+    """What the options select, as the broker is told."""
+    return log_pb2.TopicSelection(
+        topics=options.topics, pattern=options.pattern, subscription=options.subscription
+    )
+
+
+def standing(connection: Connection, options: ReadOptions) -> Standing:
+    """Ask where the topics of a read stand, all as of one commit."""
+    answer: Any = connection.offsets(selection(options))
+    return Standing(
+        log_id=answer.log_id,
+        sequence=answer.sequence,
+        archived_sequence=answer.archived_sequence,
+        parts=tuple(
+            Part(part.topic, part.partition, part.start, part.hot_start, part.end)
+            for part in answer.partitions
+        ),
+        filter=answer.filter,
+        lake_uri=answer.lake_uri,
+        lake_id=answer.lake_id,
+    )
+
+
+def found_at(
+    connection: Connection, options: ReadOptions, at: Standing, time_us: int
+) -> dict[int, int]:
+    """The first offset at or after a time, by partition; what came since `at` does not count."""
+    found = connection.find(selection(options), time_us)
+    return {part.partition: min(found.get(part.partition, part.end), part.end) for part in at.parts}

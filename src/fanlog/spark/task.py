@@ -1,0 +1,285 @@
+"""What a task does: it reads its share of the table, the lake's part first, then the log's.
+
+Batches come as they are stored and are decoded here, so that the broker does nothing for a single
+message. What was trimmed since the plan was made is in the lake by then, and taken from there. A
+broker that is away is waited for: rows that were given once are not given again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from fanlog.errors import DataLoss
+from fanlog.lake.location import Location
+from fanlog.log.batch import BatchDamaged, decode, decode_header
+from fanlog.spark.cold import ColdFile, ColdSpans, list_files, read_file
+from fanlog.spark.connection import CallFailed, Connection
+from fanlog.spark.decode import Rows
+from fanlog.spark.matcher import Matcher
+from fanlog.spark.plan import TASK_SPANS, Lost, Span
+from fanlog.spark.schemas import arrow_schema
+from fanlog.v1 import log_pb2
+
+#: How long a broker may be away before the task gives up, and how long to wait between attempts.
+PATIENCE_S: Final = 60.0
+PAUSE_S: Final = 0.5
+
+#: What Read answers when offsets are not in the hot log, or their topic is gone.
+_GONE: Final = frozenset({"OUT_OF_RANGE", "NOT_FOUND"})
+
+_log = logging.getLogger("fanlog.spark")
+
+
+_NOTHING: Final = ColdSpans(())
+
+
+@dataclass(frozen=True)
+class Share(InputPartition):
+    """One task's share: spans of the log, and files of the lake. Travels to the task."""
+
+    hot: tuple[Span, ...] = ()
+    files: tuple[ColdFile, ...] = ()
+    #: What is wanted of the files.
+    cold: ColdSpans = _NOTHING
+    #: Texts of filters; a message has to pass all of them.
+    filters: tuple[str, ...] = ()
+    #: The lake, for what is there or will be by then; None for none.
+    location: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Reads shares. Travels to the tasks, so there is no connection in it."""
+
+    endpoint: str
+    with_sequence: bool
+    fail_on_data_loss: bool
+
+    def read(self, share: Share) -> Iterator[pa.RecordBatch]:
+        """Give the rows of a share.
+
+        Raises:
+            DataLoss: Some of it is nowhere, and that was not said to be fine.
+            CallFailed: The broker refused, or stayed away.
+        """
+        matcher = Matcher(share.filters) if share.filters else None
+        if share.files:
+            assert share.location is not None, "files are in a lake"
+            for batch in self._files(share.location, share.files, share.cold):
+                yield from _passing(matcher, batch)
+        if share.hot:
+            with Connection(self.endpoint) as connection:
+                reading = _HotRead(self, connection, matcher, share.location)
+                yield from reading.read(share.hot)
+
+    def lose(self, lost: Lost, why: str) -> None:
+        """Fail, or say so and go on, as the query wants it."""
+        report_lost(lost, why, fail=self.fail_on_data_loss)
+
+    def cold(self, location: Location | None, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
+        """Give the rows of spans that turned out to be in the lake; what is not there is lost."""
+        counts = dict.fromkeys((span.partition for span in spans), 0)
+        if location is not None:
+            wanted = ColdSpans(tuple(spans))
+            for batch in self._files(location, list_files(location, wanted), wanted):
+                for count in batch.column("partition").value_counts().to_pylist():
+                    counts[count["values"]] += count["counts"]
+                yield batch
+        missing = [
+            span
+            for span in spans
+            if counts[span.partition]
+            < sum(each.count for each in spans if each.partition == span.partition)
+        ]
+        if missing:
+            self.lose(Lost(tuple(missing)), "not all of it is in the log or in the lake")
+
+    def _files(
+        self, location: Location, files: Iterable[ColdFile], wanted: ColdSpans
+    ) -> Iterator[pa.RecordBatch]:
+        schema = arrow_schema(with_sequence=self.with_sequence)
+        for file in files:
+            try:
+                yield from read_file(location, file, wanted, schema)
+            except FileNotFoundError as error:
+                raise DataLoss(
+                    f"{location.uri}/{file.path} is gone: if the lake was compacted and "
+                    "cleaned since this query was planned, run it again"
+                ) from error
+            except DataLoss as error:
+                if self.fail_on_data_loss:
+                    raise
+                _log.warning("%s; going on, since failOnDataLoss is false", error)
+
+
+def report_lost(lost: Lost, why: str, *, fail: bool) -> None:
+    """Fail because of lost offsets, or say in the log that they are."""
+    if fail:
+        raise DataLoss(
+            f"lost: {lost}: {why}. Set the option failOnDataLoss to false to go on without"
+        )
+    _log.warning("lost: %s: %s; going on, since failOnDataLoss is false", lost, why)
+
+
+def _passing(matcher: Matcher | None, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    if matcher is not None:
+        batch = matcher.rows(batch)
+    if batch.num_rows:
+        yield batch
+
+
+class _HotRead:
+    """One task's read of the log. Knows how far it has come, so that it can begin again."""
+
+    def __init__(
+        self,
+        task: Task,
+        connection: Connection,
+        matcher: Matcher | None,
+        location: Location | None,
+    ) -> None:
+        self._task = task
+        self._location = location
+        self._connection = connection
+        self._matcher = matcher
+        self._rows = Rows(arrow_schema(with_sequence=task.with_sequence))
+        #: What is not read yet; begins with the span that is being read.
+        self._left: deque[Span] = deque()
+        #: When a broker that is away was waited for long enough.
+        self._late_s = 0.0
+
+    def read(self, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
+        for first in range(0, len(spans), TASK_SPANS):
+            self._left = deque(spans[first : first + TASK_SPANS])
+            self._late_s = time.monotonic() + PATIENCE_S
+            while self._left:
+                try:
+                    yield from self._asked()
+                except CallFailed as failure:
+                    if failure.status in _GONE:
+                        yield from self._moved()
+                    elif failure.status == "UNAVAILABLE" and time.monotonic() < self._late_s:
+                        time.sleep(PAUSE_S)
+                    else:
+                        raise
+        yield from self._flushed()
+
+    def _asked(self) -> Iterator[pa.RecordBatch]:
+        """Ask for all that is left, once."""
+        asked = [span for span in self._left if span.count]
+        self._left = deque(asked)
+        ranges = [
+            log_pb2.Range(
+                topic=span.topic, partition=span.partition, start=span.start, end=span.end
+            )
+            for span in asked
+        ]
+        for answer in self._connection.read(ranges):
+            self._late_s = time.monotonic() + PATIENCE_S
+            self._ended(len(asked) - answer.range)
+            for item in _in_order(answer):
+                yield from self._taken(item)
+        self._ended(0)
+
+    def _ended(self, count: int) -> None:
+        """See that all spans but the last `count` were read to their ends, and forget them."""
+        while len(self._left) > count:
+            span = self._left.popleft()
+            if span.count:
+                raise DataLoss(f"the broker left out {span}")
+
+    def _taken(self, item: Any) -> Iterator[pa.RecordBatch]:
+        """Take what one stored batch has of the first span that is left."""
+        span = self._left[0]
+        if isinstance(item, log_pb2.Range):
+            yield from self._damaged(max(span.start, item.start), min(span.end, item.end))
+            return
+        try:
+            batch = decode(item)
+        except BatchDamaged:
+            header = decode_header(item)
+            yield from self._damaged(
+                max(span.start, header.base_offset), min(span.end, header.end_offset)
+            )
+            return
+        first = max(0, span.start - batch.base_offset)
+        end = min(batch.count, span.end - batch.base_offset)
+        if first >= end:
+            return
+        if batch.base_offset > span.start:
+            raise DataLoss(f"the broker left out {replace(span, end=batch.base_offset)}")
+        if self._matcher is None:
+            self._rows.add(batch, first, end, span.topic)
+        elif found := self._matcher.stored(batch, first, end, span.topic):
+            self._rows.add_some(batch, found, span.topic)
+        self._left[0] = replace(span, start=batch.base_offset + end)
+        if self._rows.is_full:
+            yield self._rows.finish()
+
+    def _damaged(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        """The log's bytes are damaged: the lake may have them."""
+        span = self._left[0]
+        if start < end:
+            yield from self._from_lake([replace(span, start=start, end=end)])
+            self._left[0] = replace(span, start=end)
+
+    def _moved(self) -> Iterator[pa.RecordBatch]:
+        """Some of what is left is not in the log any more: take that from the lake."""
+        parts: dict[int, Any] = {}
+        for topic in dict.fromkeys(span.topic for span in self._left):
+            try:
+                answer = self._connection.offsets(log_pb2.TopicSelection(topics=[topic]))
+            except CallFailed as failure:
+                if failure.status not in _GONE:
+                    raise
+                continue
+            parts |= {part.partition: part for part in answer.partitions}
+        hot: list[Span] = []
+        cold: list[Span] = []
+        lost: list[Span] = []
+        for span in self._left:
+            part = parts.get(span.partition)
+            if part is None:
+                lost.append(span)
+                continue
+            pieces = (
+                (lost, span.start, min(span.end, part.start)),
+                (cold, max(span.start, part.start), min(span.end, part.hot_start)),
+                (hot, max(span.start, part.hot_start), min(span.end, part.end)),
+                (lost, max(span.start, part.end), span.end),
+            )
+            for kind, start, end in pieces:
+                if start < end:
+                    kind.append(replace(span, start=start, end=end))
+        if lost:
+            self._task.lose(Lost(tuple(lost)), "the broker does not have it any more")
+        if cold:
+            yield from self._from_lake(cold)
+        self._left = deque(hot)
+
+    def _from_lake(self, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
+        # What was gathered comes first: rows of a partition stay in order.
+        yield from self._flushed()
+        for batch in self._task.cold(self._location, spans):
+            yield from _passing(self._matcher, batch)
+
+    def _flushed(self) -> Iterator[pa.RecordBatch]:
+        if self._rows.count:
+            yield self._rows.finish()
+
+
+def _in_order(answer: Any) -> list[Any]:
+    """The stored batches and damaged ranges of an answer, by offset."""
+    if not answer.damaged:
+        return list(answer.batches)
+    found = [(each.start, each) for each in answer.damaged]
+    found += [(decode_header(value).base_offset, value) for value in answer.batches]
+    return [item for _, item in sorted(found, key=lambda pair: pair[0])]
