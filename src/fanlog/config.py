@@ -28,6 +28,7 @@ ENV_PREFIX = "FANLOG_"
 ENV_FILE = "FANLOG_CONFIG"
 
 PROJECT_DEFAULT = "fanlog"
+EVENT_TOPICS = ("refuse", "create")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -62,6 +63,11 @@ class Config:
     push_allow: tuple[Network, ...] = ()
     #: Issuer of OIDC tokens, where receivers find the keys; empty for the HTTP port's own address.
     push_issuer: str = ""
+    #: What becomes of the first event of a type, one of EVENT_TOPICS: its topic is made, or it is
+    #: refused.
+    event_topics: str = "refuse"
+    #: Projects in which `event_topics = "create"` holds; all when there are none.
+    event_projects: tuple[str, ...] = ()
     #: How long SIGTERM waits for open work, in seconds.
     drain_s: float = limits.DRAIN_S
     #: One of LOG_LEVELS.
@@ -73,6 +79,16 @@ class Config:
                 f"host {self.host!r} can be reached by others and this version does not"
                 " authenticate them; use 127.0.0.1, or say --insecure to serve it anyway"
             )
+        if self.event_projects and self.event_topics == "refuse":
+            raise ConfigError(
+                "event_projects names where events may make topics, but event_topics is 'refuse';"
+                " say --event-topics create, or leave the projects out"
+            )
+
+    def makes_event_topics(self, project: str) -> bool:
+        """Whether the first event of a type makes its topic in a project."""
+        is_meant = not self.event_projects or project in self.event_projects
+        return self.event_topics == "create" and is_meant
 
 
 def resolve(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
@@ -248,6 +264,19 @@ def _issuer(value: object) -> str:
     return value.rstrip("/")
 
 
+def _event_topics(value: object) -> str:
+    if value not in EVENT_TOPICS:
+        raise ValueError(f"must be one of {', '.join(EVENT_TOPICS)}")
+    return str(value)
+
+
+def _projects(value: object) -> tuple[str, ...]:
+    texts = value.replace(",", " ").split() if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple):
+        raise ValueError("must be project ids")
+    return tuple(map(_project, texts))
+
+
 def _level(value: object) -> str:
     if value not in LOG_LEVELS:
         raise ValueError(f"must be one of {', '.join(LOG_LEVELS)}")
@@ -272,6 +301,8 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
     "disk_reserve_bytes": _size_bytes,
     "push_allow": _networks,
     "push_issuer": _issuer,
+    "event_topics": _event_topics,
+    "event_projects": _projects,
     "drain_s": _seconds,
     "log_level": _level,
 }

@@ -491,7 +491,7 @@ def still_server(
 def start_server(
     loop_thread: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[StartServer]:
-    """Start servers of the test's own: `start_server(engine="embedded", clock=None)`.
+    """Start servers of the test's own: `start_server(engine="embedded", clock=None, **settings)`.
 
     Their `store` fails commits when told to.
     """
@@ -499,8 +499,10 @@ def start_server(
     monkeypatch.setattr(app, "EmbeddedLog", BreakableEmbeddedLog)
     started: list[RunningServer] = []
 
-    def start(engine: str = "embedded", clock: ManualClock | None = None) -> RunningServer:
-        config = _config(engine, tmp_path / f"data-{len(started)}")
+    def start(
+        engine: str = "embedded", clock: ManualClock | None = None, **settings: Any
+    ) -> RunningServer:
+        config = replace(_config(engine, tmp_path / f"data-{len(started)}"), **settings)
         started.append(RunningServer(loop_thread, config, clock))
         return started[-1]
 

@@ -57,6 +57,21 @@ def test_file_named_by_flag_comes_first(toml, tmp_path):
     assert resolve({"config": toml("port = 7")}, {"FANLOG_CONFIG": str(missing)}).port == 7
 
 
+def test_where_events_make_topics(toml):
+    assert not resolve({}, {}).makes_event_topics("shop")
+    everywhere = resolve({}, {"FANLOG_EVENT_TOPICS": "create"})
+    assert everywhere.makes_event_topics("shop")
+    file = toml("event_topics = 'create'\nevent_projects = ['shop', 'lab']")
+    variables = {"FANLOG_EVENT_TOPICS": "create", "FANLOG_EVENT_PROJECTS": "shop, lab"}
+    flags = {"event_topics": "create", "event_projects": ["shop", "lab"]}
+    for some in (resolve({"config": file}, {}), resolve({}, variables), resolve(flags, {})):
+        assert [some.makes_event_topics(one) for one in ("shop", "lab", "x")] == [True, True, False]
+    assert "--event-topics must be one of" in refused({"event_topics": "yes"})
+    assert "must be a project id" in refused(flags | {"event_projects": ["a/b"]})
+    assert "must be project ids" in refused(flags | {"event_projects": 7})
+    assert "event_topics is 'refuse'" in refused({"event_projects": ["shop"]})
+
+
 def test_every_setting_from_variables():
     config = resolve(
         {},

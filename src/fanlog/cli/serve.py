@@ -52,6 +52,19 @@ def serve(
     push_issuer: Annotated[
         str | None, typer.Option(help="Issuer of OIDC tokens; the HTTP port's own when not given.")
     ] = None,
+    event_topics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="create|refuse",
+            help="The first event of a type makes its topic, or is refused when not given.",
+        ),
+    ] = None,
+    event_projects: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Project where --event-topics create holds; all when not given; may be repeated."
+        ),
+    ] = None,
     drain_s: Annotated[
         float | None, typer.Option(help="Seconds that SIGTERM waits for open work.")
     ] = None,
@@ -82,6 +95,8 @@ def serve(
             "project": project,
             "push_allow": push_allow or None,
             "push_issuer": push_issuer,
+            "event_topics": event_topics,
+            "event_projects": event_projects or None,
             "drain_s": drain_s,
             "disk_reserve_bytes": disk_reserve_bytes,
             "log_level": log_level,

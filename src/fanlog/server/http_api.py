@@ -82,6 +82,7 @@ def rest_app(broker: Broker, config: Config) -> RestApp:
         for name, verb in methods.items()
     }
     verbs |= position_verbs(broker, verbs)
+    verbs |= events.event_verbs(verbs, config)
     return RestApp(
         Router(route for routes in rest_routes().values() for route in routes),
         verbs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import pytest
@@ -15,6 +16,7 @@ from cloudevents.core.v1.event import CloudEvent
 from fanlog.config import PROJECT_DEFAULT
 from server.conftest import unique
 from server.registry import JSON, JSON_TYPE, Registry
+from server.rest.http import Http
 
 BATCH = "application/cloudevents-batch+json"
 
@@ -169,8 +171,93 @@ def test_what_says_nothing_of_events_is_refused(call):
 
 
 def test_a_type_without_a_topic_is_not_found(call):
-    message = to_structured_event(event(unique("nobody")))
-    assert sent(call, message).status_code == 404
+    kind = unique("nobody")
+    message = to_structured_event(event(kind))
+    sentence = call.refused(404, "POST", "/v1/events", data=message.body, headers=message.headers)
+    assert sentence == (
+        f"topic 'projects/{PROJECT_DEFAULT}/topics/{kind}' does not exist, and an event makes none "
+        f"in project '{PROJECT_DEFAULT}' (event_topics); create it first"
+    )
+    assert call("GET", f"/v1/topics/{kind}").status_code == 404
+
+
+def _binary(call, kind, path):
+    return sent(call, to_binary_event(event(kind)), path)
+
+
+def _structured(call, kind, path):
+    return sent(call, to_structured_event(event(kind)), path)
+
+
+def _batch(call, kind, path):
+    body = json.dumps([as_json(kind)])
+    return call("POST", path, data=body, headers={"content-type": BATCH})
+
+
+MODES = [_binary, _structured, _batch]
+
+
+@pytest.fixture
+def making(start_server):
+    """A server whose events make topics, in two projects; a caller, and a reader of all of them."""
+    server = start_server("memory", event_topics="create", event_projects=("shop", "lab"))
+    readers = {
+        project: server.subscription(f"projects/{project}/topics/#") for project in ("shop", "lab")
+    }
+    call = Http(server)
+    yield server, call, readers
+    call.close()
+
+
+@pytest.mark.parametrize("send", MODES)
+def test_the_first_event_makes_its_topic(making, send):
+    server, call, readers = making
+    for project, reader in readers.items():
+        answer = send(call, "com.example.placed", f"/v1/projects/{project}/events")
+        assert answer.status_code == 200, answer.text
+        # Patterns read the new topic from its first message on.
+        [got] = server.drain(reader, 1)
+        assert got.message.attributes["ce-type"] == "com.example.placed"
+        assert got.message.message_id == answer.json()["message_ids"][0]
+        # The second one finds it, and is the same event.
+        again = send(call, "com.example.placed", f"/v1/projects/{project}/events")
+        assert again.json() == answer.json()
+
+
+@pytest.mark.parametrize("send", MODES)
+def test_in_other_projects_it_does_not(making, send):
+    server, call, _ = making
+    answer = send(call, "com.example.placed", "/v1/projects/elsewhere/events")
+    body = answer.json()
+    assert answer.status_code == 404
+    assert "an event makes none in project 'elsewhere'" in body["error"]["message"]
+    assert list(server.publisher.list_topics(project="projects/elsewhere")) == []
+
+
+def test_a_type_that_is_no_name_makes_nothing(making):
+    server, call, _ = making
+    answer = _structured(call, "com/example", "/v1/projects/shop/events")
+    assert answer.status_code == 400
+    assert list(server.publisher.list_topics(project="projects/shop")) == []
+
+
+def test_many_first_events_at_the_same_time(making):
+    server, call, readers = making
+    events = [as_json("com.example.placed", n) for n in range(50)]
+    bodies = [json.dumps(events[:25]), *map(json.dumps, ([one] for one in events[25:]))]
+
+    def send(body):
+        response = call(
+            "POST", "/v1/projects/shop/events", data=body, headers={"content-type": BATCH}
+        )
+        assert response.status_code == 200, response.text
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(send, bodies))
+    found = {int(one.message.attributes["ce-id"]) for one in server.drain(readers["shop"], 50)}
+    assert found == set(range(50))
+    [topic] = server.publisher.list_topics(project="projects/shop")
+    assert topic.name == "projects/shop/topics/com.example.placed"
 
 
 # Topics that have a schema.

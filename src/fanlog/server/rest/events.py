@@ -1,20 +1,30 @@
 """CloudEvents come in: `POST /v1/events`, and `/v1/projects/{project}/events`.
 
 Each event is a publish of its own, so that one that is refused keeps no other out; those that come
-together are committed together all the same.
+together are committed together all the same. Where the server is told so, the first event of a type
+makes its topic.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import orjson
 
 from fanlog import limits, names
-from fanlog.errors import FanlogError, InvalidArgument, TooLarge, UnsupportedMediaType
+from fanlog.config import Config
+from fanlog.errors import (
+    AlreadyExists,
+    FanlogError,
+    InvalidArgument,
+    TooLarge,
+    TopicNotFound,
+    UnsupportedMediaType,
+)
 from fanlog.server.grpc_api import Call, Unary
 from fanlog.server.rest import errors
 from fanlog.server.rest.json_schema import STRING, Schema, array, record
@@ -56,6 +66,28 @@ def routes() -> list[Route]:
     return [_route("/v1/events"), _route("/v1/{project=projects/*}/events")]
 
 
+def event_verbs(verbs: Mapping[str, Unary], config: Config) -> dict[str, Unary]:
+    """`Events.Publish`: a publish that makes the topic, where that is allowed."""
+
+    async def publish(raw: bytes, call: Call) -> bytes:
+        try:
+            return await verbs["Publisher.Publish"](raw, call)
+        except TopicNotFound as missing:
+            topic = types.PublishRequest.FromString(raw).topic
+            project = names.parse_topic(topic).project
+            if not config.makes_event_topics(project):
+                raise TopicNotFound(
+                    f"{missing.message}, and an event makes none in project {project!r} "
+                    "(event_topics); create it first"
+                ) from missing
+        # Another one may have come at the same time, and made it.
+        with suppress(AlreadyExists):
+            await verbs["Publisher.CreateTopic"](types.Topic(name=topic).SerializeToString(), call)
+        return await verbs["Publisher.Publish"](raw, call)
+
+    return {"Events.Publish": publish}
+
+
 def _route(path: str) -> Route:
     return Route(
         http="POST",
@@ -82,7 +114,7 @@ async def _publish(
     if asked.query:
         raise InvalidArgument(f"{names.shown(asked.query[0][0])}: no such parameter here")
     events = _read(asked)
-    publish = verbs["Publisher.Publish"]
+    publish = verbs["Events.Publish"]
     answers = await asyncio.gather(*(_one(event, asked.project, publish, call) for event in events))
     rejected = [
         _rejection(index, read, answer)
