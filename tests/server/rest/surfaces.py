@@ -440,7 +440,10 @@ class Short(GoogleJson):
         found = dict(answer)
         found["name"] = subscription_name(found["name"])
         found["topic"] = topic_name(found["topic"])
-        assert found.pop("mode") == "pull"
+        mode, url = found.pop("mode"), found.pop("delivery_url", "")
+        assert mode == ("push" if url else "pull")
+        if url:
+            found["push_config"] = {"push_endpoint": url}
         if "dead_letter" in found:
             policy = found.pop("dead_letter")
             found["dead_letter_policy"] = {
@@ -456,6 +459,10 @@ class Short(GoogleJson):
                 "topic": policy["dead_letter_topic"].rpartition("/")[2],
                 "max_delivery_attempts": policy["max_delivery_attempts"],
             }
+        push = fields.pop("push_config", None)
+        if push is not None:
+            url = push.get("push_endpoint")
+            fields |= {"mode": "push", "delivery_url": url} if url else {"mode": "pull"}
         return fields
 
     def create_subscription(self, subscription: str, topic: str, **fields: Any) -> Any:
