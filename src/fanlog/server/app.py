@@ -33,7 +33,7 @@ from fanlog.log.api import Log
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.memory import MemoryLog
 from fanlog.push import Guard
-from fanlog.server import grpc_api
+from fanlog.server import departures, grpc_api
 from fanlog.server.allocator import keep_freed_memory
 from fanlog.server.arrivals import Arrivals
 from fanlog.server.descriptors import service_descriptors
@@ -230,6 +230,7 @@ def serve(config: Config) -> int:
     )
     # Uvicorn tells of its own start and stop; ours are enough.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    departures.keep_quiet()
     keep_freed_memory()
     raise_file_limit()
     try:

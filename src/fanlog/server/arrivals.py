@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 
 #: Nobody came for so long: nobody is on the way, in seconds.
-QUIET_S = 0.05
+QUIET_S = 0.1
 #: Longest that a stop waits for quiet: some clients come again at once, for ever, in seconds.
 QUIET_WAIT_S_MAX = 1.0
 

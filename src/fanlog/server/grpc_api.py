@@ -24,6 +24,7 @@ from fanlog.model import Subscription
 from fanlog.server import jobs_api, log_api, schema_api
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.arrivals import Arrivals
+from fanlog.server.departures import is_departure
 from fanlog.server.iam_api import IAM_POLICY, IamApi
 from fanlog.server.nacks import nack_of
 from fanlog.server.streaming_pull import streaming_pull
@@ -406,6 +407,8 @@ def _guarded_read(broker: Broker, arrivals: Arrivals) -> Any:
 
 async def abort(context: Context, error: Exception) -> NoReturn:
     """End a call with an error's status and details. Raises; never returns."""
+    if is_departure(error):
+        raise error
     if not isinstance(error, FanlogError):
         log.error("action=call_failed; the call ends with INTERNAL", exc_info=error)
         error = Internal("an unexpected error; the broker's log says more")
