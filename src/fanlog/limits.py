@@ -142,6 +142,26 @@ LOG_TOPICS_MAX = 10_000
 #: Batches of the index looked at for one answer: some 200 ms of work, in small steps.
 LOG_RANGES_BATCHES_MAX = 50_000
 
+# Sinks.
+#: How long rows wait to be committed before they are forgotten.
+STAGE_LIFE_S = HOUR_S
+#: Bytes that may be staged at once: in files, and where the log is in memory.
+STAGED_BYTES_MAX = 16 * 1024 * 1024 * 1024
+STAGED_MEMORY_BYTES_MAX = 256 * 1024 * 1024
+#: Stages in one epoch, and what may name a query or an attempt.
+EPOCH_STAGES_MAX = 10_000
+QUERY_BYTES_MAX = 1_024
+EPOCH_MAX = 2**62
+#: Refused rows that one answer lists; a task with more of them is refused whole.
+STAGE_REFUSED_MAX = 10_000
+#: Written to the spool at a time.
+STAGE_WRITE_BYTES = 1024 * 1024
+#: An epoch of more bytes is published in parts: of this size, for that is what others wait for.
+EPOCH_WHOLE_BYTES_MAX = COMMIT_BYTES_MAX
+EPOCH_PART_BYTES = 2 * 1024 * 1024
+#: How long a query is known that commits nothing.
+QUERY_LIFE_S = 31 * DAY_S
+
 # Ordering.
 #: Offsets a blocked key remembers; beyond this its slots are scanned again when it is free.
 KEY_WAITING_MAX = 1_024
@@ -235,6 +255,8 @@ assert BATCH_BYTES_MAX < COMMIT_BYTES_MAX < WRITER_BACKLOG_BYTES_MAX
 assert RETENTION_S_MIN < RETENTION_S_DEFAULT < RETENTION_S_MAX
 assert ACK_DEADLINE_S_MIN <= ACK_DEADLINE_S_DEFAULT <= ACK_DEADLINE_S_MAX
 assert KEY_WAITING_MAX <= WAITING_MAX
+assert EPOCH_PART_BYTES <= EPOCH_WHOLE_BYTES_MAX <= COMMIT_BYTES_MAX
+assert BATCH_BYTES_MAX <= STAGE_WRITE_BYTES
 assert FILTER_GOOGLE_BYTES_MAX < FILTER_BYTES_MAX
 assert PUSH_WINDOW_FIRST <= PUSH_WINDOW_MAX <= PUSH_CONNECTIONS_PER_HOST_MAX
 assert PUSH_RETRY_AFTER_S_MAX <= RETRY_BACKOFF_S_MAX

@@ -28,6 +28,7 @@ SCHEMA_SERVICE = "google.pubsub.v1.SchemaService"
 IAM_POLICY = "google.iam.v1.IAMPolicy"
 JOBS = "fanlog.v1.Jobs"
 LOG = "fanlog.v1.Log"
+SINK = "fanlog.v1.Sink"
 
 
 def get(server: RunningServer, path: str, method: str = "GET") -> tuple[int, str]:
@@ -41,7 +42,7 @@ def get(server: RunningServer, path: str, method: str = "GET") -> tuple[int, str
 
 
 @pytest.mark.parametrize(
-    "service", ["", PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY, JOBS, LOG]
+    "service", ["", PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY, JOBS, LOG, SINK]
 )
 def test_grpc_health_says_serving(server, service):
     with closing(server.channel()) as channel:
@@ -94,6 +95,7 @@ def test_reflection_describes_what_is_served(server):
             IAM_POLICY,
             JOBS,
             LOG,
+            SINK,
             "grpc.health.v1.Health",
             "grpc.reflection.v1alpha.ServerReflection",
         }

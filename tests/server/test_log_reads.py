@@ -244,7 +244,8 @@ def test_what_is_trimmed_is_out_of_range(start_server, engine):
             server.publish(topic, b"a", b"b")
         sequence = log.offsets().sequence
         whole = log.range_of(topic)
-        server.ack(subscription, server.pull(subscription)[:4])
+        received = server.pull(subscription)
+        server.ack(subscription, received[:4])
         server.sweep()
         [now] = log.offsets(topic).partitions
         assert (now.start, now.hot_start, now.archived, now.end) == (4, 4, 4, 6)
@@ -255,7 +256,13 @@ def test_what_is_trimmed_is_out_of_range(start_server, engine):
         assert "4 to 6" in refused.value.details()
         found = log.ranges(0, sequence, topic)
         assert spans(found) == [(topic, 4, 6)]
-        assert 0 < found.hot_after_sequence < sequence
+        assert found.hot_after_sequence == sequence - 1
+        server.ack(subscription, received[4:])
+        server.sweep()
+        server.publish(topic, b"c")
+        found = log.ranges(sequence, log.offsets().sequence, topic)
+        assert spans(found) == [(topic, 6, 7)]
+        assert found.hot_after_sequence == sequence
 
 
 def test_trimming_under_a_reader(start_server, engine):

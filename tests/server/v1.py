@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 import grpc
 import pytest
 
 from fanlog.log import batch as codec
 from fanlog.v1 import log_pb2 as pb
+from fanlog.v1 import sink_pb2 as sink_pb
+from fanlog.v1.message_pb2 import Message
 from fanlog.wire import types
-from server.conftest import PATIENCE_S, RunningServer
+from server.conftest import PATIENCE_S
+
+
+class Served(Protocol):
+    def channel(self) -> grpc.Channel: ...
 
 
 class LogClient:
     """fanlog.v1.Log of one server."""
 
-    def __init__(self, server: RunningServer) -> None:
+    def __init__(self, server: Served) -> None:
         self._channel = server.channel()
 
     def close(self) -> None:
@@ -87,3 +93,50 @@ def data_of(values: Iterable[bytes], one: Any) -> list[bytes]:
 def code_of(refused: pytest.ExceptionInfo[grpc.RpcError]) -> str:
     """The name of the status a call was refused with."""
     return str(refused.value.code().name)
+
+
+class SinkClient:
+    """fanlog.v1.Sink of one server, as one query."""
+
+    def __init__(self, server: Served, query: str) -> None:
+        self._channel = server.channel()
+        self.query = query
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def raw(self, method: str, request: bytes) -> bytes:
+        call: Any = self._channel.unary_unary(f"/fanlog.v1.Sink/{method}")
+        return bytes(call(request, timeout=PATIENCE_S))
+
+    def stage_raw(self, requests: Iterable[bytes]) -> Any:
+        call: Any = self._channel.stream_unary("/fanlog.v1.Sink/Stage")
+        answer = call(iter(requests), timeout=PATIENCE_S)
+        return sink_pb.StageResponse.FromString(answer)
+
+    def key(self, epoch: int, partition: int = 0, attempt: str = "a") -> Any:
+        return sink_pb.StageKey(query=self.query, epoch=epoch, partition=partition, attempt=attempt)
+
+    def stage(self, key: Any, *rows: tuple[str, Sequence[Any]]) -> Any:
+        """Stage messages, or data alone, for each topic; one request for each."""
+        requests = [sink_pb.StageRequest(key=key)]
+        for topic, messages in rows:
+            staged = sink_pb.StagedRows(topic=topic)
+            for message in messages:
+                made = Message(data=message) if isinstance(message, bytes) else message
+                staged.messages.append(made)
+            requests.append(sink_pb.StageRequest(rows=[staged]))
+        return self.stage_raw(request.SerializeToString() for request in requests)
+
+    def commit(self, epoch: int, *stages: Any) -> Any:
+        request = sink_pb.CommitEpochRequest(query=self.query, epoch=epoch, stages=stages)
+        raw = self.raw("CommitEpoch", request.SerializeToString())
+        return sink_pb.CommitEpochResponse.FromString(raw)
+
+    def abort(self, epoch: int) -> None:
+        request = sink_pb.AbortEpochRequest(query=self.query, epoch=epoch)
+        self.raw("AbortEpoch", request.SerializeToString())
+
+    def last_epoch(self) -> int:
+        raw = self.raw("GetQuery", sink_pb.GetQueryRequest(query=self.query).SerializeToString())
+        return int(sink_pb.GetQueryResponse.FromString(raw).last_epoch)

@@ -36,6 +36,7 @@ from fanlog.broker.revisions import Revisions
 from fanlog.broker.router import Router
 from fanlog.broker.routes import Candidates
 from fanlog.broker.schemas import Contents, Schemas
+from fanlog.broker.sink import Sink
 from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tiers import NoTiers, Tiers
 from fanlog.broker.timers import Timers
@@ -125,6 +126,7 @@ class Broker:
         self.tiers: Tiers = NoTiers(store)
         self.log_reads = LogReads(self, store)
         self.jobs = Jobs(self, clock)
+        self.sink = Sink(self, clock, contents)
         self._sweeper = Sweeper(clock, self.sweep, lambda: store.has_garbage)
         self._draining: Unavailable | None = None
 
@@ -139,6 +141,7 @@ class Broker:
         self._load()
         await self.commit(self.hard.catalog.booted())
         self._generation = self.hard.catalog.boots * GENERATIONS_PER_BOOT
+        await self.sink.start()
         self._sweeper.start()
 
     def drain(self) -> None:
@@ -150,6 +153,7 @@ class Broker:
         """Finish what was begun; everything answered is durable when this returns."""
         self.drain()
         await self._sweeper.stop()
+        await self.sink.stop()
         await self.router.stop()
         await self._dead_letters.drain()
         self.retention.note_activity(self._active)
@@ -579,4 +583,5 @@ class Broker:
         for subscription in list(self.hard.catalog.subscriptions()):
             if subscription.filter_changes:
                 await self.admin.forget_filters(subscription.id)
+        await self.sink.sweep()
         await self.retention.sweep(self._clock.now(), self._active)

@@ -28,6 +28,16 @@ class Clock(Protocol):
         """Call back on the loop, once `now()` has reached `when`."""
 
 
+async def sleep(clock: Clock, seconds: float) -> None:
+    """Return when so much time has passed on a clock."""
+    woken = asyncio.Event()
+    timer = clock.call_at(clock.now() + seconds, woken.set)
+    try:
+        await woken.wait()
+    finally:
+        timer.cancel()
+
+
 class SystemClock:
     """The machine's clock, on the running loop."""
 

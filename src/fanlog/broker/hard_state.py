@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from fanlog.broker.patterns import Patterns
 from fanlog.core import records as codec
+from fanlog.core.bulk_records import CommittingRecord, ProgressRecord, QueryRecord, Trimmed
 from fanlog.core.catalog import Catalog
 from fanlog.core.cursor import Cursor
 from fanlog.core.dedup import DedupWindow
@@ -34,6 +35,7 @@ from fanlog.core.records import (
     TopicRecord,
 )
 from fanlog.core.share import Share
+from fanlog.core.sinks import SinkTable
 from fanlog.errors import DataLoss
 from fanlog.jobs import Job
 from fanlog.model import PartitionId, Snapshot, Subscription, SubscriptionId, Topic
@@ -51,6 +53,9 @@ class HardState:
         self.jobs: dict[str, Job] = {}
         #: When each subscription was last used, as far as it was written down.
         self.activity: dict[SubscriptionId, float] = {}
+        #: The last commit of which each partition has let go of a message.
+        self.trimmed: dict[PartitionId, int] = {}
+        self.sinks = SinkTable()
 
     @classmethod
     def load(
@@ -149,6 +154,12 @@ class HardState:
                     self.activity.pop(SubscriptionId(owner), None)
                 else:
                     self.activity[SubscriptionId(owner)] = last_active_s
+            case Trimmed(partition=partition, sequence=sequence):
+                self.trimmed.pop(partition, None)
+                if sequence is not None:
+                    self.trimmed[partition] = sequence
+            case QueryRecord() | CommittingRecord() | ProgressRecord():
+                self.sinks.apply(record)
             case CursorHead() | CursorChunk() | AttemptsChunk() | LeaseHeld():
                 self._apply_to_owner(record)
 

@@ -255,13 +255,14 @@ class LogReads:
 
     async def _hot_after(self, partitions: Iterable[PartitionId], committed: int) -> int:
         """The last commit of which some partition has let go of a message; 0 for none."""
-        last = 0
+        last, trimmed = 0, self._broker.hard.trimmed
         async for partition in _paced(list(partitions)):
-            bounds = self._store.bounds(partition)
-            if not bounds.start:
-                continue
-            first = self._store.sequence_of(partition, bounds.start)
-            last = max(last, committed if first is None else first - 1)
+            if partition in trimmed:
+                last = max(last, trimmed[partition])
+            elif (start := self._store.bounds(partition).start) > 0:
+                # Trimmed before that was written down.
+                first = self._store.sequence_of(partition, start)
+                last = max(last, committed if first is None else first - 1)
         return last
 
     def _check(self, one: LogRange) -> None:

@@ -17,6 +17,7 @@ from fanlog import limits
 from fanlog.broker import snapshots
 from fanlog.broker.hard_state import HardState
 from fanlog.broker.writer import Writer
+from fanlog.core.bulk_records import Trimmed
 from fanlog.core.records import Activity, Record
 from fanlog.core.share import Decision, Share
 from fanlog.limits import HOUR_S
@@ -203,7 +204,17 @@ class Retention:
             elif (keep := min(needed[partition])) > self._writer.start(partition):
                 trims.append(Trim(partition=partition, before=keep))
         if trims or self._store.has_garbage:
-            self._writer.submit(trims=trims)
+            records = [self._trimmed(trim) for trim in trims]
+            hard.apply_all(records)
+            self._writer.submit(records=records, trims=trims)
+
+    def _trimmed(self, trim: Trim) -> Trimmed:
+        """Remember which commits a partition no longer has in full."""
+        if trim.dropped:
+            return Trimmed(trim.partition, None)
+        sequence = self._store.sequence_of(trim.partition, trim.before - 1)
+        # Of a damaged batch nobody knows; it is of no later commit than the last.
+        return Trimmed(trim.partition, sequence or self._writer.committed_sequence)
 
     def _retention_s(self, share: Share) -> float:
         """How long a message may wait unacknowledged: a topic that retains longer has its way."""

@@ -65,6 +65,9 @@ class Contents(Protocol):
     def written(self, data: bytes, attributes: Mapping[str, str], ordering_key: str) -> bytes:
         """Such a message as it stands in the content of a batch."""
 
+    def dedup_ids(self, body: Body) -> Sequence[str] | None:
+        """The dedup id of each message, empty for none; None when no message has one."""
+
     def attributed(self, body: Body, added: Sequence[Mapping[str, str]]) -> Body:
         """A body of the same messages, each with attributes added."""
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from fanlog.broker.clock import Clock
+from fanlog.broker.clock import Clock, sleep
 from fanlog.errors import FanlogError
 
 log = logging.getLogger("fanlog.broker")
@@ -37,16 +37,8 @@ class Sweeper:
 
     async def _sweep_for_ever(self) -> None:
         while True:
-            await self._sleep(SWEEP_GARBAGE_S if self._has_garbage() else SWEEP_S)
+            await sleep(self._clock, SWEEP_GARBAGE_S if self._has_garbage() else SWEEP_S)
             try:
                 await self._sweep()
             except FanlogError as error:
                 log.error("action=sweep_failed error=%s; trying again in %d s", error, SWEEP_S)
-
-    async def _sleep(self, seconds: float) -> None:
-        woken = asyncio.Event()
-        timer = self._clock.call_at(self._clock.now() + seconds, woken.set)
-        try:
-            await woken.wait()
-        finally:
-            timer.cancel()

@@ -165,6 +165,20 @@ class Writer:
         self._schedule(can_wait=can_wait)
         return waiter, base
 
+    def submit_all(
+        self, *, records: Iterable[Record], publications: Sequence[Publication]
+    ) -> asyncio.Future[None]:
+        """As `submit`, with any number of publications: all of them in one commit."""
+        gathering = self._gather(sum(len(one.body.content) for one in publications))
+        for record in records:
+            gathering.records[record.key()] = record
+        for publication in publications:
+            self._append(gathering, publication)
+        waiter = asyncio.get_running_loop().create_future()
+        gathering.waiters.append(waiter)
+        self._schedule(can_wait=False)
+        return waiter
+
     async def settled(self) -> None:
         """Return when everything submitted so far is committed; at once when nothing waits.
 

@@ -18,6 +18,8 @@ from typing import Any, ClassVar, TypeVar
 
 from pyroaring import BitMap64
 
+from fanlog.core import bulk_records
+from fanlog.core.bulk_records import BulkRecord
 from fanlog.core.iam import Binding, Policy
 from fanlog.core.shape import check_shape
 from fanlog.jobs import Job
@@ -329,7 +331,7 @@ CatalogRecord = (
     | SchemaRevisionRecord
 )
 ShareRecord = CursorHead | CursorChunk | AttemptsChunk | LeaseHeld
-Record = CatalogRecord | ShareRecord | Activity | DedupEntry | JobRecord
+Record = CatalogRecord | ShareRecord | Activity | DedupEntry | JobRecord | BulkRecord
 
 
 def decode(key: bytes, value: bytes) -> Record:
@@ -408,7 +410,7 @@ def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
             return record
         case Activity.KIND:
             return Activity(_ID.unpack(rest)[0], _TIME_VALUE.unpack(body)[0])
-    return None
+    return bulk_records.decode(kind, rest, body)
 
 
 def _bitmap_bytes(bits: BitMap64) -> bytes:

@@ -24,6 +24,7 @@ from grpc_health.v1.health import SERVICE_NAME
 from grpc_reflection.v1alpha import reflection
 
 from fanlog import limits
+from fanlog.broker import spool
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock, SystemClock
 from fanlog.broker.committer import ThreadCommitter
@@ -121,6 +122,9 @@ async def _serving(
     guard = Guard(config.push_allow)
     senders = Senders(broker, clock, guard, tokens, connections=push_connections())
     broker.pushes = senders
+    if not config.memory:
+        stages = config.data_dir / spool.FOLDER_NAME
+        broker.sink.spool = spool.FileSpool(stages, limits.STAGED_BYTES_MAX)
     await broker.start()
     is_ready = asyncio.Event()
     grpc_server = grpc.aio.server(options=GRPC_OPTIONS)

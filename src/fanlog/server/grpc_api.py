@@ -21,7 +21,7 @@ from fanlog.broker.settling import NOT_APPLIED
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
 from fanlog.model import Subscription
-from fanlog.server import jobs_api, log_api, schema_api
+from fanlog.server import jobs_api, log_api, schema_api, sink_api
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.arrivals import Arrivals
 from fanlog.server.departures import is_departure
@@ -59,7 +59,15 @@ SUBSCRIBER = "google.pubsub.v1.Subscriber"
 SCHEMA_SERVICE = "google.pubsub.v1.SchemaService"
 
 #: Every service of ours on the port.
-SERVICES = (PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY, log_api.LOG, jobs_api.JOBS)
+SERVICES = (
+    PUBLISHER,
+    SUBSCRIBER,
+    SCHEMA_SERVICE,
+    IAM_POLICY,
+    jobs_api.JOBS,
+    log_api.LOG,
+    sink_api.SINK,
+)
 
 #: Trailing metadata of an answer that is fine, with a sentence for whoever asked.
 HINT_METADATA = "fanlog-hint"
@@ -115,6 +123,7 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
         IAM_POLICY: _iam_methods(IamApi(broker)),
         log_api.LOG: log_api.methods(broker),
         jobs_api.JOBS: jobs_api.methods(broker),
+        sink_api.SINK: sink_api.methods(broker),
     }
 
 
@@ -139,6 +148,9 @@ def handlers(broker: Broker, arrivals: Arrivals) -> list[grpc.GenericRpcHandler]
     )
     methods[log_api.LOG]["Read"] = grpc.unary_stream_rpc_method_handler(
         _guarded_read(broker, arrivals)
+    )
+    methods[sink_api.SINK]["Stage"] = grpc.stream_unary_rpc_method_handler(
+        _guarded_stage(broker, arrivals)
     )
     return [
         grpc.method_handlers_generic_handler(service, found) for service, found in methods.items()
@@ -399,6 +411,17 @@ def _guarded_read(broker: Broker, arrivals: Arrivals) -> Any:
         arrivals.count += 1
         try:
             await log_api.read(broker, raw, context)
+        except Exception as error:
+            await abort(context, error)
+
+    return call
+
+
+def _guarded_stage(broker: Broker, arrivals: Arrivals) -> Any:
+    async def call(_: Any, context: Context) -> bytes:
+        arrivals.count += 1
+        try:
+            return await sink_api.stage(broker, context)
         except Exception as error:
             await abort(context, error)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fanlog.log.batch import Batch, Body
 from fanlog.wire import types
 from fanlog.wire.encode import message_field
-from fanlog.wire.publish import build_body
+from fanlog.wire.publish import DEDUP_ATTRIBUTE, build_body
 
 
 def payloads(body: Body, first: int, end: int) -> list[bytes]:
@@ -15,6 +15,16 @@ def payloads(body: Body, first: int, end: int) -> list[bytes]:
     content = body.content[body.starts[first] : body.starts[end]]
     # What a body holds is a run of `messages` fields of a PublishRequest.
     return [message.data for message in types.PublishRequest.FromString(content).messages]
+
+
+def dedup_ids(body: Body) -> list[str] | None:
+    """The dedup id of each message, empty for none; None when no message has one."""
+    # Looked for in the bytes first: nearly nobody has one.
+    if DEDUP_ATTRIBUTE.encode() not in body.content:
+        return None
+    messages = types.PublishRequest.FromString(body.content).messages
+    found = [message.attributes.get(DEDUP_ATTRIBUTE, "") for message in messages]
+    return found if any(found) else None
 
 
 def stored(batch: Batch, first: int, end: int) -> list[tuple[bytes, Mapping[str, str], str]]:

@@ -1,0 +1,132 @@
+"""fanlog.v1 StageRequest: rows to bodies, each row checked as a message of a publish is.
+
+The rows for a topic are, on the wire, a PublishRequest: they take the same road, which mostly leads
+past protobuf. Only where a row is refused are they looked at one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fanlog import limits
+from fanlog.errors import InvalidArgument
+from fanlog.log.batch import Body
+from fanlog.v1 import sink_pb2 as pb
+from fanlog.wire import fields
+from fanlog.wire.encode import TAG_MESSAGES, field
+from fanlog.wire.publish import parse_publish
+
+_TAG_KEY, _TAG_ROWS = 0x0A, 0x12
+_TAG_TOPIC = b"\x0a"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows for one topic that can be published, and their numbers in the call."""
+
+    topic: str
+    body: Body
+    numbers: range | list[int]
+
+
+def split_request(raw: bytes) -> tuple[Any | None, list[bytes]]:
+    """The key of a request, if it has one, and the rows for each topic as they came.
+
+    Raises:
+        InvalidArgument: Malformed.
+        Unimplemented: It has a field that is not known.
+    """
+    try:
+        return _split(raw)
+    except IndexError:
+        # Protobuf is to judge.
+        request = fields.parse(pb.StageRequest, raw)
+        key = request.key if request.HasField("key") else None
+        return key, [rows.SerializeToString() for rows in request.rows]
+
+
+def parse_rows(
+    raw: bytes, first: int, refuse: Callable[[int, str], None]
+) -> tuple[list[Rows], int]:
+    """Check the rows for one topic, of which the first has a number; give those that are fine.
+
+    The second answer is how many there are, with those that were refused.
+
+    Raises:
+        InvalidArgument: Malformed.
+    """
+    try:
+        publish = parse_publish(raw)
+    except InvalidArgument:
+        return _one_by_one(raw, first, refuse)
+    numbers = range(first, first + publish.body.count)
+    return [Rows(publish.topic, publish.body, numbers)], len(numbers)
+
+
+def _one_by_one(
+    raw: bytes, first: int, refuse: Callable[[int, str], None]
+) -> tuple[list[Rows], int]:
+    request = fields.parse(pb.StagedRows, raw)
+    topic = field(_TAG_TOPIC, request.topic.encode())
+    messages = [field(TAG_MESSAGES, one.SerializeToString()) for one in request.messages]
+    fine: list[tuple[int, bytes]] = []
+    for number, message in enumerate(messages, start=first):
+        try:
+            parse_publish(topic + message)
+            fine.append((number, message))
+        except InvalidArgument as error:
+            refuse(number, error.message.removeprefix("messages[0]").lstrip(".: "))
+    found: list[Rows] = []
+    for run in _runs(fine, limits.PUBLISH_BYTES_MAX - len(topic)):
+        publish = parse_publish(topic + b"".join(message for _, message in run))
+        found.append(Rows(publish.topic, publish.body, [number for number, _ in run]))
+    return found, len(messages)
+
+
+def _runs(rows: list[tuple[int, bytes]], max_bytes: int) -> Iterator[list[tuple[int, bytes]]]:
+    """Cut rows into what one publish may hold."""
+    run: list[tuple[int, bytes]] = []
+    size_bytes = 0
+    for row in rows:
+        size_bytes += len(row[1])
+        if run and (size_bytes > max_bytes or len(run) == limits.PUBLISH_MESSAGES_MAX):
+            yield run
+            run, size_bytes = [], len(row[1])
+        run.append(row)
+    if run:
+        yield run
+
+
+def _split(raw: bytes) -> tuple[Any | None, list[bytes]]:
+    """Walk the fields of a request; IndexError for whatever is not plain."""
+    key: Any | None = None
+    rows: list[bytes] = []
+    position, end = 0, len(raw)
+    while position < end:
+        tag = raw[position]
+        size, begin = _size(raw, position + 1)
+        position = begin + size
+        if position > end:
+            raise IndexError
+        if tag == _TAG_ROWS:
+            rows.append(raw[begin:position])
+        elif tag == _TAG_KEY and key is None:
+            key = fields.parse(pb.StageKey, raw[begin:position])
+        else:
+            raise IndexError
+    return key, rows
+
+
+def _size(raw: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = raw[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+        if shift > 28:
+            raise IndexError
