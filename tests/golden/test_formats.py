@@ -89,4 +89,6 @@ def test_envelopes(name: str):
 
 
 def test_every_golden_file_is_tested():
-    assert {path.name for path in HERE.glob("*.bin")} == BATCHES.keys() | ENVELOPES.keys()
+    # The tests of the spool have the one of a stage.
+    tested = BATCHES.keys() | ENVELOPES.keys() | {"stage-v1.bin"}
+    assert {path.name for path in HERE.glob("*.bin")} == tested
