@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fanlog.cli import filters, folder, jobs, messages, schemas, serve, subscriptions, topics
+from fanlog.cli import (
+    filters,
+    folder,
+    jobs,
+    messages,
+    pipeline,
+    schemas,
+    serve,
+    subscriptions,
+    topics,
+)
 from fanlog.cli.output import note
 from fanlog.errors import FanlogError
 
@@ -35,6 +45,7 @@ app = typer.Typer(
     help="A durable publish/subscribe service that speaks the Google Cloud Pub/Sub API.",
 )
 app.command()(serve.serve)
+app.command()(pipeline.pipeline)
 app.add_typer(topics.app, name="topic")
 app.add_typer(subscriptions.app, name="sub")
 app.add_typer(schemas.app, name="schema")

@@ -1,0 +1,53 @@
+"""`fanlog pipeline`: the pipeline in the foreground."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fanlog.cli import options
+from fanlog.cli.output import note
+from fanlog.errors import FailedPrecondition
+
+
+def pipeline(
+    endpoint: options.Endpoint = None,
+    master: Annotated[
+        str, typer.Option(envvar="FANLOG_MASTER", help="The Spark to run on, such as spark://…")
+    ] = "local[*]",
+    lake: Annotated[
+        str, typer.Option(envvar="FANLOG_LAKE", help="The lake; the broker's when not given.")
+    ] = "",
+    state_dir: Annotated[
+        Path, typer.Option(help="Folder of checkpoints and of Spark's log.")
+    ] = Path("data/pipeline"),
+    memory: Annotated[str, typer.Option(help="Memory of Spark's driver.")] = "1g",
+    spark_conf: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be given many times."),
+    ] = None,
+    log_level: Annotated[str, typer.Option(help="Of Spark's log.")] = "warn",
+) -> None:
+    """Archive, export, and do jobs, until SIGTERM or Ctrl-C."""
+    try:
+        from fanlog.pipeline.process import Settings, run
+    except ImportError as error:
+        raise FailedPrecondition(
+            f"the pipeline needs Spark ({error}): pip install 'fanlog[spark]'"
+        ) from error
+    settings = Settings(
+        endpoint=endpoint or "127.0.0.1:8085",
+        master=master,
+        lake=lake,
+        state_dir=state_dir,
+        memory=memory,
+        log_level=log_level,
+        spark=options.pairs(spark_conf, "--spark-conf"),
+    )
+    # Tasks need what we need.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    raise typer.Exit(run(settings, say=note))

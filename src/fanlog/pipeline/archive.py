@@ -1,0 +1,95 @@
+"""The archive: every topic into the table `messages`, exactly once; then the broker is told.
+
+The plan, the files and the reading are `fanlog.spark.archive`. Here is what the driver does with
+the files of a batch: one commit of the table, whose application transaction is (log, sequence).
+Then the report, which may be lost: the next one says more.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fanlog.client import CallFailed, Client
+from fanlog.lake.archive import commit_archive
+from fanlog.lake.files import DataFile
+from fanlog.lake.location import Location
+from fanlog.lake.tables import ensure_lake
+from fanlog.spark.archive import FORMAT, ArchiveSource
+from fanlog.v1 import log_pb2
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("fanlog.pipeline")
+
+#: How often there is a batch, while there is something: what is published is in the lake then.
+EVERY_S = 3.0
+
+
+class Archive:
+    """The archive of one broker's log in one lake."""
+
+    def __init__(
+        self, spark: SparkSession, endpoint: str, location: Location, checkpoints: Path
+    ) -> None:
+        self._spark = spark
+        self._endpoint = endpoint
+        self._location = location
+        self._checkpoints = checkpoints
+        self._lake_id = ""
+        self._log_id = ""
+
+    def start(self, *, every_s: float = EVERY_S, only_now: bool = False) -> Any:
+        """Begin; gives the query. `only_now` ends with what there is."""
+        self._lake_id = ensure_lake(self._location)
+        with Client(self._endpoint) as client:
+            request = log_pb2.GetOffsetsRequest(
+                selection=log_pb2.TopicSelection(pattern="projects/fanlog-system/topics/jobs")
+            )
+            answer = client.call("fanlog.v1.Log/GetOffsets", request, log_pb2.GetOffsetsResponse)
+            self._log_id = answer.log_id
+        self._spark.dataSource.register(ArchiveSource)
+        files = (
+            self._spark.readStream.format(FORMAT)
+            .option("endpoint", self._endpoint)
+            .option("lake", self._location.uri)
+            .option("tasks", str(self._spark.sparkContext.defaultParallelism))
+            .load()
+        )
+        # A folder for each log: another one counts its commits anew.
+        folder = self._checkpoints / "archive" / self._log_id
+        writer = (
+            files.writeStream.queryName("archive")
+            .option("checkpointLocation", str(folder))
+            .foreachBatch(self._commit)
+        )
+        if only_now:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{every_s} seconds")
+        return writer.start()
+
+    def _commit(self, batch: DataFrame, _: int) -> None:
+        rows = batch.collect()
+        if not rows:
+            return
+        [(after, sequence)] = {(row.after, row.sequence) for row in rows}
+        files = [DataFile.from_json(row.file) for row in rows if row.file is not None]
+        committed = commit_archive(
+            self._location, self._log_id, files, after_sequence=after, to_sequence=sequence
+        )
+        count = sum(file.count for file in files)
+        log.info("action=archived messages=%d sequence=%d", count, sequence)
+        self._report(committed.table_version, sequence)
+
+    def _report(self, table_version: int, sequence: int) -> None:
+        request = log_pb2.ReportArchivedRequest(
+            lake_id=self._lake_id, table_version=table_version, sequence=sequence
+        )
+        try:
+            with Client(self._endpoint) as client:
+                client.call("fanlog.v1.Log/ReportArchived", request, log_pb2.ReportArchivedResponse)
+        except CallFailed as error:
+            log.warning("action=report_failed sequence=%d error=%s", sequence, error)

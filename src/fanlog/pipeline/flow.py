@@ -1,0 +1,104 @@
+"""A flow: a query of Structured Streaming that is kept running.
+
+One that fails is started again, after a while that grows: the broker may be away, the lake may be
+read-only, another pipeline may have been faster. What it did so far is in its checkpoint and, where
+it matters, in the table it writes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+log = logging.getLogger("fanlog.pipeline")
+
+#: How long a flow rests after its first failure, and at most.
+REST_S = 1.0
+REST_S_MAX = 60.0
+#: How long one must have run for its next failure to be a first one.
+STEADY_S = 60.0
+
+Start = Callable[[], Any]
+
+
+class Flow:
+    """Keeps one query running until it is stopped. `start` makes the query."""
+
+    def __init__(
+        self,
+        name: str,
+        start: Start,
+        *,
+        on_failure: Callable[[str, str], None] = lambda _name, _error: None,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.name = name
+        self._start = start
+        self._on_failure = on_failure
+        self._monotonic = monotonic
+        self._stopping = threading.Event()
+        self._query: Any = None
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name=f"flow-{name}", daemon=True)
+        #: Why it is not running; empty while it is.
+        self.error = ""
+        self.failures = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it, and wait for the batch under way to end one way or another."""
+        self._stopping.set()
+        with self._lock:
+            query = self._query
+        if query is not None:
+            query.stop()
+        if self._thread.is_alive():
+            self._thread.join(REST_S_MAX)
+
+    def _run(self) -> None:
+        rest_s = REST_S
+        while not self._stopping.is_set():
+            began_s = self._monotonic()
+            try:
+                self._run_once()
+                if self._stopping.is_set():
+                    return
+                self.error = "the query ended by itself"
+            except Exception as error:
+                self.error = _cause(error)
+            if self._stopping.is_set():
+                return
+            self.failures += 1
+            if self._monotonic() - began_s > STEADY_S:
+                rest_s = REST_S
+            log.warning(
+                "action=flow_failed flow=%s error=%s; again in %.0f s",
+                self.name,
+                self.error,
+                rest_s,
+            )
+            self._on_failure(self.name, self.error)
+            self._stopping.wait(rest_s)
+            rest_s = min(2 * rest_s, REST_S_MAX)
+
+    def _run_once(self) -> None:
+        query = self._start()
+        with self._lock:
+            self._query = query
+        self.error = ""
+        if self._stopping.is_set():
+            query.stop()
+        query.awaitTermination()
+
+
+def _cause(error: Exception) -> str:
+    """What went wrong, without the traces of three languages."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith("fanlog.") and ": " in line]
+    if told:
+        return told[-1].partition(": ")[2][:500]
+    return (lines[0] if lines else type(error).__name__)[:500]

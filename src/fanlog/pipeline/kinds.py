@@ -1,0 +1,40 @@
+"""Which code does which kind of job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from fanlog.pipeline.backtest import backtest
+from fanlog.pipeline.context import Context
+from fanlog.pipeline.imports import import_files
+from fanlog.pipeline.redrive import redrive
+from fanlog.pipeline.replay import replay
+from fanlog.pipeline.work import Work
+from fanlog.pipeline.worker import Run
+
+
+class Doing(Protocol):
+    """A job's code."""
+
+    def __call__(self, context: Context, work: Work) -> Mapping[str, Any]:
+        """Do it, however often: effects are told by the job's name. Gives the result."""
+
+
+_KINDS: dict[str, Doing] = {
+    "replay": replay,
+    "redrive": redrive,
+    "backtest": backtest,
+    "import": import_files,
+}
+
+
+def runs(context: Context) -> dict[str, Run]:
+    """What a worker can do."""
+    return {kind: partial(_run, context, do) for kind, do in _KINDS.items()}
+
+
+def _run(context: Context, do: Doing, work: Work) -> Mapping[str, Any]:
+    with context.stoppable(work):
+        return do(context, work)

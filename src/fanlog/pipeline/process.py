@@ -1,0 +1,150 @@
+"""The process `fanlog pipeline`: one Spark session, the flows, and a worker for jobs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fanlog.client import CallFailed, Client
+from fanlog.errors import FailedPrecondition
+from fanlog.lake.location import Location
+from fanlog.pipeline import kinds
+from fanlog.pipeline.archive import Archive
+from fanlog.pipeline.context import Context
+from fanlog.pipeline.flow import Flow
+from fanlog.pipeline.session import start_session
+from fanlog.pipeline.worker import Worker
+from fanlog.v1 import log_pb2
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("fanlog.pipeline")
+
+#: How long a broker is waited for at the start.
+BROKER_WAIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a pipeline is started."""
+
+    endpoint: str
+    master: str = "local[*]"
+    #: Empty for what the broker says.
+    lake: str = ""
+    #: Checkpoints and Spark's own log.
+    state_dir: Path = Path("data/pipeline")
+    memory: str = "1g"
+    log_level: str = "warn"
+    spark: Mapping[str, str] = field(default_factory=dict)
+
+
+class Pipeline:
+    """Flows and a worker on one session. `start`, then `stop`."""
+
+    def __init__(self, spark: SparkSession, context: Context, state_dir: Path) -> None:
+        checkpoints = state_dir / "checkpoints"
+        archive = Archive(spark, context.endpoint, context.location, checkpoints)
+        self.flows = [Flow("archive", archive.start, monotonic=time.monotonic)]
+        name = f"{socket.gethostname()}-{os.getpid()}"
+        self._worker = Worker(lambda: Client(context.endpoint), kinds.runs(context), name=name)
+        self._thread = threading.Thread(target=self._worker.run, name="worker", daemon=True)
+
+    def start(self) -> None:
+        for flow in self.flows:
+            flow.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._worker.stop()
+        for flow in self.flows:
+            flow.stop()
+        self._thread.join(30.0)
+
+
+def find_lake(settings: Settings) -> Location:
+    """The lake of the broker, which is waited for.
+
+    Raises:
+        FailedPrecondition: It has none, or another than the one that was given.
+        CallFailed: No broker answers.
+    """
+    answer = _first_answer(settings.endpoint)
+    if not answer.lake_uri:
+        raise FailedPrecondition(
+            f"the broker at {settings.endpoint} has no lake; start it with `fanlog serve --lake "
+            "./data/lake`, or both with `fanlog up`"
+        )
+    if not settings.lake:
+        return Location.parse(answer.lake_uri)
+    location = Location.parse(settings.lake)
+    if location.uri != answer.lake_uri:
+        raise FailedPrecondition(
+            f"--lake says {location.uri}, and the broker at {settings.endpoint} archives to "
+            f"{answer.lake_uri}"
+        )
+    return location
+
+
+def run(settings: Settings, *, say: Callable[[str], None]) -> int:
+    """Run until SIGTERM or Ctrl-C; gives the exit code."""
+    began_s = time.monotonic()
+    _log_to_stderr()
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    location = find_lake(settings)
+    spark_log = settings.state_dir / "spark.log"
+    spark = start_session(
+        settings.master,
+        log_file=spark_log,
+        log_level=settings.log_level,
+        memory=settings.memory,
+        settings=settings.spark,
+    )
+    context = Context(spark=spark, endpoint=settings.endpoint, location=location)
+    pipeline = Pipeline(spark, context, settings.state_dir)
+    pipeline.start()
+    say(
+        f"fanlog pipeline ready in {time.monotonic() - began_s:.1f} s: Spark {spark.version} on "
+        f"{settings.master}, lake {location.uri}, broker {settings.endpoint}, Spark's log "
+        f"{spark_log}"
+    )
+    stopping.wait()
+    say("fanlog pipeline stopping")
+    pipeline.stop()
+    spark.stop()
+    return 0
+
+
+def _first_answer(endpoint: str) -> Any:
+    late_s = time.monotonic() + BROKER_WAIT_S
+    request = log_pb2.GetOffsetsRequest(
+        # Any pattern that matches little: only what is said beside the offsets is wanted.
+        selection=log_pb2.TopicSelection(pattern="projects/fanlog-system/topics/jobs*")
+    )
+    while True:
+        try:
+            with Client(endpoint) as client:
+                return client.call("fanlog.v1.Log/GetOffsets", request, log_pb2.GetOffsetsResponse)
+        except CallFailed as error:
+            if error.has_arrived or time.monotonic() > late_s:
+                raise
+            time.sleep(0.2)
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.getLogger("fanlog").addHandler(handler)
+    logging.getLogger("fanlog").setLevel(logging.INFO)

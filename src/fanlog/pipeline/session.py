@@ -1,0 +1,92 @@
+"""A Spark session for the pipeline: any master, and quiet.
+
+What Spark and its Java have to say goes to a file: the terminal is for what we say ourselves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fanlog.spark import SETTINGS, prepare_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG4J = """\
+status = error
+rootLogger.level = {level}
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {path}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n%ex
+"""
+
+
+def start_session(
+    master: str,
+    *,
+    log_file: Path,
+    log_level: str = "warn",
+    memory: str = "1g",
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start Spark, or join it.
+
+    Raises:
+        JavaNotFound: There is no Java to start it with.
+    """
+    prepare_java()
+    from pyspark.sql import SparkSession
+
+    log_file.parent.mkdir(parents=True, exist_ok=True)
+    builder = SparkSession.Builder().master(master).appName("fanlog pipeline")
+    configured = {
+        "spark.driver.memory": memory,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.metricsEnabled": "false",
+        # Finds the caller of every function of a Column, for a debugger we do not have.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # Flows write a batch every few seconds: old ones are of no use.
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        # Flows run side by side with jobs.
+        "spark.scheduler.mode": "FAIR",
+        **SETTINGS,
+    }
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        cores = os.cpu_count() or 2
+        configured |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.shuffle.partitions": str(cores),
+        }
+    log4j = log_file.with_suffix(".log4j2.properties")
+    log4j.write_text(_LOG4J.format(level=log_level, path=log_file.resolve()), encoding="utf-8")
+    configured["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.resolve()}"
+    for name, value in (configured | dict(settings or {})).items():
+        builder = builder.config(name, value)
+    with _stderr_to(log_file.with_suffix(".err")):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Let a process that is started meanwhile, and stays, write elsewhere than to the terminal."""
+    kept = os.dup(2)
+    try:
+        with path.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+            try:
+                yield
+            finally:
+                os.dup2(kept, 2)
+    finally:
+        os.close(kept)

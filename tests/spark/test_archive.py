@@ -1,0 +1,225 @@
+"""The archive: planned, written and committed as Spark does it, without Spark; and once with it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from fanlog.errors import FailedPrecondition
+from fanlog.lake import archive as lake_archive
+from fanlog.lake.commits import CommitLost
+from fanlog.lake.files import DataFile
+from fanlog.lake.location import Location
+from fanlog.lake.tables import MESSAGES, open_table
+from fanlog.pipeline.archive import Archive
+from fanlog.spark.archive import ArchiveSource
+from spark.reading import kept_topic
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture
+def location(tmp_path):
+    return Location.parse(str(tmp_path / "lake"))
+
+
+def reader_of(server, location, **options):
+    given = {"endpoint": server.endpoint, "lake": location.uri} | options
+    return ArchiveSource(
+        CaseInsensitiveDict({name: str(value) for name, value in given.items()})
+    ).streamReader(None)
+
+
+def written(reader, start, end):
+    """The rows of a batch, as tasks make them."""
+    reader, shares = pickle.loads(pickle.dumps((reader, reader.partitions(start, end))))
+    return [row for share in shares for batch in reader.read(share) for row in batch.to_pylist()]
+
+
+def commit(location, start, rows):
+    if not rows:
+        return
+    [(after, to)] = {(row["after"], row["sequence"]) for row in rows}
+    files = [DataFile.from_json(row["file"]) for row in rows if row["file"] is not None]
+    lake_archive.commit_archive(location, start["log"], files, after_sequence=after, to_sequence=to)
+
+
+def archive_all(server, location, start=None, **options):
+    """Archive until there is nothing more; where that is."""
+    reader = reader_of(server, location, **options)
+    start = start or reader.initialOffset()
+    while (end := json.loads(json.dumps(reader.latestOffset(start, ALL)))) != start:
+        commit(location, start, written(reader, start, end))
+        start = end
+    return start
+
+
+def messages(location):
+    table = open_table(location, MESSAGES).to_pyarrow_table()
+    return table.sort_by([("topic", "ascending"), ("offset", "ascending")])
+
+
+def data(location):
+    return messages(location)["data"].to_pylist()
+
+
+class TestOnce:
+    def test_all_topics_in_order(self, start_broker, location):
+        server = start_broker()
+        first, second = kept_topic(server, "orders-a"), kept_topic(server, "orders-b")
+        for number in range(5):
+            server.publish(first, b"a%d" % number)
+            server.publish(second, b"b%d" % number)
+        archive_all(server, location)
+        table = messages(location)
+        assert table["data"].to_pylist() == [b"a%d" % n for n in range(5)] + [
+            b"b%d" % n for n in range(5)
+        ]
+        assert table["offset"].to_pylist() == [*range(5), *range(5)]
+
+    def test_the_same_batch_again_adds_nothing(self, start_broker, location):
+        server = start_broker()
+        topic = kept_topic(server)
+        server.publish(topic, b"1", b"2")
+        reader = reader_of(server, location)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ALL)
+        rows = written(reader, start, end)
+        commit(location, start, rows)
+        # The process died before the checkpoint was written.
+        again = reader_of(server, location)
+        assert again.partitions(start, end) == []
+        commit(location, start, rows)
+        assert data(location) == [b"1", b"2"]
+
+    def test_a_lost_checkpoint_doubles_nothing(self, start_broker, location):
+        server = start_broker()
+        topic = kept_topic(server)
+        server.publish(topic, b"1")
+        archive_all(server, location)
+        server.publish(topic, b"2")
+        # Begins anew: from where the table ends.
+        archive_all(server, location)
+        assert data(location) == [b"1", b"2"]
+
+    def test_an_old_checkpoint_goes_on_where_the_table_ends(self, start_broker, location):
+        server = start_broker()
+        topic = kept_topic(server)
+        server.publish(topic, b"1")
+        reader = reader_of(server, location)
+        old = reader.initialOffset()
+        archive_all(server, location)
+        server.publish(topic, b"2")
+        archive_all(server, location, start=old)
+        assert data(location) == [b"1", b"2"]
+
+    def test_of_two_archives_one_wins(self, start_broker, location):
+        server = start_broker()
+        topic = kept_topic(server)
+        server.publish(topic, b"1")
+        mine, theirs = reader_of(server, location), reader_of(server, location)
+        start = mine.initialOffset()
+        end = mine.latestOffset(start, ALL)
+        rows = written(mine, start, end)
+        server.publish(topic, b"2")
+        further = theirs.latestOffset(start, ALL)
+        commit(location, start, written(theirs, start, further))
+        with pytest.raises(CommitLost):
+            commit(location, start, rows)
+        assert data(location) == [b"1", b"2"]
+
+    def test_what_a_failed_attempt_wrote_is_in_no_table(self, start_broker, location):
+        server = start_broker()
+        topic = kept_topic(server)
+        server.publish(topic, b"1")
+        reader = reader_of(server, location)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ALL)
+        written(reader, start, end)
+        commit(location, start, written(reader, start, end))
+        assert data(location) == [b"1"]
+
+
+class TestWhatIsArchived:
+    def test_topics_that_are_switched_off_are_not(self, start_broker, location):
+        server = start_broker()
+        on = kept_topic(server)
+        off = server.topic(labels={"fanlog-archive": "off"})
+        server.publish(on, b"on")
+        server.publish(off, b"off")
+        archive_all(server, location)
+        assert data(location) == [b"on"]
+
+    def test_commits_without_messages_are_passed(self, start_broker, location):
+        server = start_broker()
+        topic = kept_topic(server)
+        start = archive_all(server, location)
+        server.subscription(topic)
+        end = archive_all(server, location, start=start)
+        assert end["sequence"] > start["sequence"]
+        assert lake_archive.archived_sequence(location, start["log"]) == end["sequence"]
+
+    def test_batches_are_bounded(self, start_broker, location):
+        server = start_broker()
+        topic = kept_topic(server)
+        for number in range(6):
+            server.publish(topic, b"%d" % number * 1_000)
+        reader = reader_of(server, location, batchBytes=2_500)
+        start = reader.initialOffset()
+        first = reader.latestOffset(start, ALL)
+        assert first["sequence"] < reader.reportLatestOffset()["sequence"]
+        archive_all(server, location, batchBytes=2_500)
+        assert len(data(location)) == 6
+        assert open_table(location, MESSAGES).version() == 2
+
+    def test_a_topic_that_is_deleted_meanwhile_is_left_out(self, start_broker, location):
+        server = start_broker()
+        stays, goes = kept_topic(server), kept_topic(server)
+        server.publish(stays, b"stays")
+        server.publish(goes, b"goes")
+        reader = reader_of(server, location)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ALL)
+        reader, shares = pickle.loads(pickle.dumps((reader, reader.partitions(start, end))))
+        server.publisher.delete_topic(topic=goes)
+        rows = [row for share in shares for one in reader.read(share) for row in one.to_pylist()]
+        commit(location, start, rows)
+        assert data(location) == [b"stays"]
+
+
+class TestAlarms:
+    def test_another_log(self, start_broker, location):
+        first, second = start_broker(), start_broker()
+        start = archive_all(first, location)
+        with pytest.raises(FailedPrecondition, match="another data folder needs another lake"):
+            reader_of(second, location).latestOffset(start, ALL)
+
+    def test_an_empty_lake_in_place_of_the_old_one(self, start_broker, location, tmp_path):
+        server = start_broker()
+        topic = kept_topic(server)
+        server.publish(topic, b"1")
+        start = archive_all(server, location)
+        other = Location.parse(str(tmp_path / "empty"))
+        reader = reader_of(server, other)
+        reader.initialOffset()
+        server.publish(topic, b"2")
+        with pytest.raises(FailedPrecondition, match="replaced by an older copy, or an empty one"):
+            reader.latestOffset(start, ALL)
+
+
+def test_with_spark(spark, start_broker, location, tmp_path):
+    server = start_broker()
+    topic = kept_topic(server)
+    server.publish(topic, *(b"%d" % number for number in range(100)))
+    for _ in range(2):
+        archive = Archive(spark, server.endpoint, location, tmp_path / "checkpoints")
+        archive.start(only_now=True).awaitTermination(60)
+        server.publish(topic, b"more")
+    Archive(spark, server.endpoint, location, tmp_path / "lost").start(
+        only_now=True
+    ).awaitTermination(60)
+    assert data(location) == [b"%d" % number for number in range(100)] + [b"more"] * 2
