@@ -20,11 +20,13 @@ from bench import (
     filter_streams,
     filters,
     footprint,
+    log_reading,
     patterns,
     publishing,
     push_handing,
     pushing,
     schemas,
+    staging,
 )
 from bench.servers import Emulator, Server
 from bench.session import Sample
@@ -155,6 +157,60 @@ WORKLOADS = (
         ),
         counted="messages",
         count=200_000,
+    ),
+    Workload(
+        name="log-read",
+        measure=partial(log_reading.measure_raw, size_bytes=1024),
+        figures=(
+            Figure(key="rate", label="log read, stored batches of 1 KiB messages", unit="/s"),
+            Figure(key="size", label="log read, MiB", unit="/s"),
+        ),
+        counted="messages",
+        count=500_000,
+        needs_filters=True,
+    ),
+    Workload(
+        name="log-read-100",
+        measure=partial(log_reading.measure_raw, size_bytes=100),
+        figures=(
+            Figure(
+                key="rate",
+                label="log read, stored batches of 100 B messages",
+                unit="/s",
+                target=1_000_000,
+            ),
+        ),
+        counted="messages",
+        count=2_000_000,
+        needs_filters=True,
+    ),
+    Workload(
+        name="log-read-beside",
+        measure=log_reading.measure_beside,
+        figures=(
+            Figure(key="idle", label="single publish: p99", unit="ms"),
+            Figure(key="beside", label="the same beside a reader of the log: p99", unit="ms"),
+            Figure(key="ratio", label="how many times longer: p99", unit="x", target=2),
+            Figure(key="middle", label="how many times longer: p50", unit="x"),
+        ),
+        counted="messages",
+        count=6_000,
+        needs_filters=True,
+    ),
+    Workload(
+        name="stage",
+        measure=partial(staging.measure, size_bytes=100),
+        figures=(
+            Figure(
+                key="rate",
+                label="publish 100 B through the sink, 2 tasks, staged and committed",
+                unit="/s",
+                target=100_000,
+            ),
+        ),
+        counted="rows",
+        count=800_000,
+        needs_filters=True,
     ),
     Workload(
         name="end-to-end",

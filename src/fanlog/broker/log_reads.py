@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: Partitions looked at, or batches of the index, before others are let in: half a millisecond.
-STEP = 200
+STEP = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +108,9 @@ class LogReads:
         # Of one moment, before anybody else is let in: the last commit, the ends it made, and the
         # topics there are. One that is not committed yet has nothing in it.
         sequence, ends = broker.writer.committed_sequence, dict(broker.writer.ends)
-        selected = self._selected(selection)
         chosen = self._subscription(selection)
         found: list[PartitionState] = []
-        async for topic, partition in _paced(selected):
+        async for topic, partition in self._selected(selection):
             end = ends.get(partition, 0)
             holder = broker.hard.catalog.topic_of(partition)
             # A trim may have come since.
@@ -158,7 +157,7 @@ class LogReads:
             raise OutOfRange(
                 f"to_sequence: {to_sequence} is not committed; the last commit is {committed}"
             )
-        topics = {partition: topic async for topic, partition in _paced(self._selected(selection))}
+        topics = {partition: topic async for topic, partition in self._selected(selection)}
         gathered = _Gathered(topics, max_messages, max_bytes)
         at = after_sequence
         while at < to_sequence and not gathered.is_full():
@@ -189,7 +188,7 @@ class LogReads:
             NotFound: A topic, or the subscription, does not exist.
         """
         found: list[LogRange] = []
-        async for topic, partition in _paced(self._selected(selection)):
+        async for topic, partition in self._selected(selection):
             offset = await self._store.offset_for_time(partition, max(0, time_ns))
             end = self._broker.writer.end(partition)
             found.append(LogRange(topic, partition, min(offset, end), end))
@@ -207,7 +206,7 @@ class LogReads:
             OutOfRange: Offsets are not in the hot log: trimmed, maybe meanwhile, or not committed.
             Unavailable: The broker is stopping.
         """
-        async for one in _paced(ranges):
+        async for one in paced(ranges):
             self._check(one)
         for index, one in enumerate(ranges):
             position = one.start
@@ -228,35 +227,36 @@ class LogReads:
             return None
         return self._broker.hard.catalog.subscription(selection.subscription)
 
-    def _selected(self, selection: Selection) -> list[tuple[str, PartitionId]]:
-        """Topic and partition of all that is selected, by name of the topic."""
+    async def _selected(self, selection: Selection) -> AsyncIterator[tuple[str, PartitionId]]:
+        """Topic and partition of all that is selected: as named, or else in order of names."""
         hard = self._broker.hard
         catalog = hard.catalog
         subscription = self._subscription(selection)
         if subscription is not None:
             pairs = [
                 (catalog.topic_name_of(share.partition) or subscription.topic, share.partition)
-                for share in hard.shares_of(subscription)
+                async for share in paced(hard.shares_of(subscription))
             ]
-            return sorted(pairs)
-        if selection.topics:
-            topics = [catalog.topic(name) for name in dict.fromkeys(selection.topics)]
-        elif selection.pattern:
+            async for pair in paced(sorted(pairs)):
+                yield pair
+            return
+        chosen, prefix, pattern = list(dict.fromkeys(selection.topics)), "", None
+        if selection.pattern:
             name = names.parse_topic_or_pattern(selection.pattern, field="pattern")
             prefix, pattern = names.topic_name(name.project, ""), Pattern(name.id)
-            topics = [
-                catalog.topic(topic)
-                for topic in catalog.topic_names(prefix, "")
-                if pattern.matches(topic[len(prefix) :])
-            ]
-        else:
-            topics = sorted(catalog.topics(), key=lambda topic: topic.name)
-        return [(topic.name, partition) for topic in topics for partition in topic.partitions]
+        async for one in paced(chosen or list(catalog.topic_names(prefix, ""))):
+            if pattern is not None and not pattern.matches(one[len(prefix) :]):
+                continue
+            # Of those nobody named, one that was deleted since is passed over.
+            topic = catalog.topic(one) if chosen else catalog.find_topic(one)
+            if topic is not None:
+                for partition in topic.partitions:
+                    yield topic.name, partition
 
     async def _hot_after(self, partitions: Iterable[PartitionId], committed: int) -> int:
         """The last commit of which some partition has let go of a message; 0 for none."""
         last, trimmed = 0, self._broker.hard.trimmed
-        async for partition in _paced(list(partitions)):
+        async for partition in paced(list(partitions)):
             if partition in trimmed:
                 last = max(last, trimmed[partition])
             elif (start := self._store.bounds(partition).start) > 0:
@@ -342,7 +342,7 @@ def _out_of_range(one: LogRange, position: Offset, start: Offset, end: Offset) -
     )
 
 
-async def _paced(items: Sequence[T]) -> AsyncIterator[T]:
+async def paced(items: Sequence[T]) -> AsyncIterator[T]:
     """Items one by one, with others let in now and then."""
     for number, item in enumerate(items):
         if number % STEP == STEP - 1:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanlog import limits, names
 from fanlog.broker.broker import Broker
-from fanlog.broker.log_reads import Chunk, LogRange, Selection
+from fanlog.broker.log_reads import Chunk, LogRange, Selection, paced
 from fanlog.errors import InvalidArgument
 from fanlog.log.api import Damaged
 from fanlog.model import PartitionId
@@ -48,7 +48,8 @@ async def read(broker: Broker, raw: bytes, context: Context) -> None:
         raise InvalidArgument(
             f"ranges: {len(request.ranges)} ranges; 1 to {limits.LOG_READ_RANGES_MAX} are allowed"
         )
-    ranges = [_range(one, index) for index, one in enumerate(request.ranges)]
+    numbered = list(enumerate(request.ranges))
+    ranges = [_range(one, index) async for index, one in paced(numbered)]
     async for chunk in broker.log_reads.read(ranges):
         await context.write(_read_response(chunk))
 
@@ -73,7 +74,7 @@ class LogApi:
                     end=one.end,
                     is_archived=one.is_archived,
                 )
-                for one in found.partitions
+                async for one in paced(found.partitions)
             ],
             lake_uri=tiers.lake_uri,
             lake_id=tiers.lake_id,
@@ -94,7 +95,7 @@ class LogApi:
         )
         return pb.GetRangesResponse(
             sequence=found.sequence,
-            ranges=[_range_pb(one) for one in found.ranges],
+            ranges=[_range_pb(one) async for one in paced(found.ranges)],
             messages=found.messages,
             hot_after_sequence=found.hot_after_sequence,
         )
@@ -107,7 +108,7 @@ class LogApi:
         return pb.FindOffsetsResponse(
             offsets=[
                 pb.PartitionOffset(topic=one.topic, partition=one.partition, offset=one.start)
-                for one in found
+                async for one in paced(found)
             ]
         )
 
