@@ -11,6 +11,8 @@ from fanlog.pipeline.context import Context
 from fanlog.pipeline.imports import import_files
 from fanlog.pipeline.redrive import redrive
 from fanlog.pipeline.replay import replay
+from fanlog.pipeline.upkeep import compact, expire
+from fanlog.pipeline.verify import verify
 from fanlog.pipeline.work import Work
 from fanlog.pipeline.worker import Run
 
@@ -26,7 +28,10 @@ _KINDS: dict[str, Doing] = {
     "replay": replay,
     "redrive": redrive,
     "backtest": backtest,
+    "compact": compact,
+    "expire": expire,
     "import": import_files,
+    "verify": verify,
 }
 
 

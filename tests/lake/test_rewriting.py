@@ -1,0 +1,158 @@
+"""Small files become one, rows that were let go of go; readers see all of it or nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from fanlog.lake import commits, files, rewriting, tables
+from fanlog.lake.commits import CommitLost
+from fanlog.lake.rewriting import OldFile, Rewrite
+from fanlog.lake.tables import MESSAGES
+from lake.rows import rows
+
+
+def archived(location, *spans, partition=1):
+    """Archive spans of offsets, each in a file of its own."""
+    for number, span in enumerate(spans, start=1):
+        made = files.write_rows(
+            location,
+            MESSAGES,
+            rows(span, sequence=number, partition=partition),
+            attempt=f"a{partition}-{number}",
+        )
+        commits.add_files(location, MESSAGES, made, app_id=f"log{partition}", app_version=number)
+
+
+def content(location):
+    table = tables.open_table(location, MESSAGES).to_pyarrow_table()
+    return sorted(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
+
+
+def merge_all(location):
+    _, found = rewriting.files_of(location)
+    for what in rewriting.plan_merges(found):
+        made, _ = rewriting.rewrite(location, what)
+        rewriting.replace_files(location, what, made, is_change=False)
+
+
+class TestPlans:
+    def file(self, path, size, date="2026-01-01", sequence=1, offset_min=0):
+        return OldFile(
+            path=path, size_bytes=size, date=date, sequence=sequence, offset_min=offset_min
+        )
+
+    def test_small_neighbours_of_a_day(self):
+        found = rewriting.plan_merges(
+            [
+                self.file("c", 30, sequence=3),
+                self.file("a", 30, sequence=1),
+                self.file("b", 30, sequence=2),
+                self.file("big", 60, sequence=4),
+                self.file("other day", 10, date="2026-01-02"),
+            ],
+            target_bytes=100,
+        )
+        assert [(one.date, one.paths) for one in found] == [("2026-01-01", ("a", "b", "c"))]
+
+    def test_no_more_than_fits(self):
+        found = rewriting.plan_merges(
+            [self.file(str(n), 40, sequence=n) for n in range(5)], target_bytes=100
+        )
+        assert [one.paths for one in found] == [("0", "1"), ("2", "3")]
+
+    def test_only_files_that_may_have_some_expire(self):
+        found = rewriting.plan_expiry(
+            [self.file("old", 1), self.file("new", 1, offset_min=50)], {7: 50}
+        )
+        assert [one.paths for one in found] == [("old",)]
+        assert rewriting.plan_expiry([self.file("old", 1)], {}) == []
+
+    def test_they_travel(self):
+        what = Rewrite(date="2026-01-01", paths=("a",), size_bytes=3, starts={5: 7})
+        assert Rewrite.from_json(what.to_json()) == what
+
+
+def test_merged_rows_are_the_same_in_fewer_files(location):
+    archived(location, range(3), range(3, 6))
+    archived(location, range(4), partition=2)
+    before = content(location)
+    merge_all(location)
+    assert content(location) == before
+    _, [one] = rewriting.files_of(location)
+    assert one.sequence == 1
+    # How far the archive is has not changed.
+    assert commits.last_version(location, MESSAGES, "log1") == 2
+
+
+def test_a_merge_keeps_the_order(folder):
+    archived(folder, range(3, 6), partition=2)
+    archived(folder, range(3), partition=1)
+    merge_all(folder)
+    table = tables.open_table(folder, MESSAGES).to_pyarrow_table()
+    assert table["partition"].to_pylist() == [1, 1, 1, 2, 2, 2]
+
+
+def test_older_versions_can_still_be_read(folder):
+    archived(folder, range(3), range(3, 6))
+    version = tables.open_table(folder, MESSAGES).version()
+    merge_all(folder)
+    assert rewriting.vacuum(folder) == 0
+    older = tables.open_table(folder, MESSAGES, version=version)
+    assert older.to_pyarrow_table().num_rows == 6
+
+
+def test_vacuumed_when_nobody_can_need_them(folder):
+    archived(folder, range(3), range(3, 6))
+    before = content(folder)
+    merge_all(folder)
+    assert rewriting.vacuum(folder, hours=0) == 2
+    assert content(folder) == before
+
+
+def test_of_two_rewrites_one_wins(location):
+    archived(location, range(3), range(3, 6))
+    _, found = rewriting.files_of(location)
+    [what] = rewriting.plan_merges(found)
+    mine, _ = rewriting.rewrite(location, what)
+    theirs, _ = rewriting.rewrite(location, what)
+    rewriting.replace_files(location, what, mine, is_change=False)
+    with pytest.raises(CommitLost):
+        rewriting.replace_files(location, what, theirs, is_change=False)
+    assert len(content(location)) == 6
+
+
+def test_an_archive_goes_on_meanwhile(location):
+    archived(location, range(3), range(3, 6))
+    _, found = rewriting.files_of(location)
+    [what] = rewriting.plan_merges(found)
+    made, _ = rewriting.rewrite(location, what)
+    archived(location, range(2), partition=2)
+    rewriting.replace_files(location, what, made, is_change=False)
+    assert len(content(location)) == 8
+
+
+@pytest.mark.parametrize(
+    ("starts", "left", "gone"),
+    [({1: 2}, [(1, 2), (2, 0), (2, 1), (2, 2)], 2), ({1: 3, 2: 3}, [], 6)],
+)
+def test_rows_that_were_let_go_of(folder, starts, left, gone):
+    archived(folder, range(3))
+    archived(folder, range(3), partition=2)
+    merge_all(folder)
+    _, found = rewriting.files_of(folder)
+    [what] = rewriting.plan_expiry(found, starts)
+    made, count = rewriting.rewrite(folder, what)
+    assert count == gone
+    rewriting.replace_files(folder, what, made, is_change=True)
+    assert content(folder) == left
+
+
+def test_a_file_without_such_rows_is_left(folder):
+    archived(folder, range(5))
+    what = Rewrite(
+        date=rewriting.files_of(folder)[1][0].date,
+        paths=(rewriting.files_of(folder)[1][0].path,),
+        size_bytes=1,
+        starts={9: 3},
+    )
+    assert rewriting.rewrite(folder, what) == (None, -1)

@@ -1,0 +1,215 @@
+"""Jobs on a real Spark, against a real broker."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fanlog.errors import FailedPrecondition, InvalidArgument
+from fanlog.jobs import checked_arguments
+from fanlog.lake.location import Location
+from fanlog.pipeline import kinds
+from fanlog.pipeline.context import Context
+from fanlog.pipeline.work import Work
+from spark.reading import kept_topic
+
+
+@pytest.fixture(scope="module")
+def context(spark, broker, tmp_path_factory):
+    location = Location.parse(str(tmp_path_factory.mktemp("lake")))
+    return Context(spark=spark, endpoint=broker.endpoint, location=location)
+
+
+def do(context, kind, job="projects/test/jobs/job1", **arguments):
+    work = Work(job, kind, checked_arguments("test", kind, arguments))
+    return kinds.runs(context)[kind](work)
+
+
+@pytest.fixture(scope="module")
+def topic(broker):
+    topic = kept_topic(broker)
+    messages = [
+        {
+            "data": json.dumps({"amount": number}).encode(),
+            "attributes": {"region": "eu" if number % 4 else "us"},
+        }
+        for number in range(20)
+    ]
+    broker.publisher.publish(topic=topic, messages=messages)
+    return topic
+
+
+class TestBacktest:
+    def test_a_filter(self, context, topic):
+        found = do(
+            context,
+            "backtest",
+            topics=[topic],
+            filter='attributes.region = "us" AND payload.amount >= 8',
+            samples=2,
+        )
+        assert (found["messages"], found["matched"], found["share"]) == (20, 3, 0.15)
+        [counted] = found["by_topic_and_day"]
+        assert (counted["topic"], counted["messages"], counted["hits"]) == (topic, 20, 3)
+        assert len(found["samples"]) == 2
+        assert found["samples"][0]["attributes"] == {"region": "us"}
+        assert json.loads(found["samples"][0]["data"])["amount"] >= 8
+
+    def test_a_schema(self, context, broker, topic):
+        from google.pubsub_v1 import SchemaServiceClient
+        from google.pubsub_v1.services.schema_service.transports import SchemaServiceGrpcTransport
+
+        schemas = SchemaServiceClient(
+            transport=SchemaServiceGrpcTransport(channel=broker.channel())
+        )
+        definition = {"type": "object", "properties": {"amount": {"maximum": 16}}}
+        made = schemas.create_schema(
+            parent="projects/test",
+            schema_id="backtested",
+            schema={"type_": 100, "definition": json.dumps(definition)},
+        )
+        found = do(context, "backtest", topics=[topic], schema="backtested", encoding="JSON")
+        assert (found["messages"], found["rejected"]) == (20, 3)
+        assert found["revision"] == made.revision_id
+        assert sum(found["reasons"].values()) == 3
+        assert "amount" in found["samples"][0]["reason"]
+        with pytest.raises(FailedPrecondition, match=r"arguments\.encoding"):
+            do(context, "backtest", topics=[topic], schema="backtested")
+
+
+class TestImport:
+    def test_rows_as_objects(self, context, broker, tmp_path):
+        topic = broker.topic()
+        reader = broker.subscription(topic)
+        path = tmp_path / "rows.csv"
+        path.write_text("name,price\nchair,20\ntable,90\n")
+        found = do(context, "import", topic=topic, path=str(path), format="csv")
+        assert found["published"] == 2
+        came = [json.loads(one.message.data) for one in broker.drain(reader, 2)]
+        assert came == [{"name": "chair", "price": "20"}, {"name": "table", "price": "90"}]
+
+    def test_columns_and_only_once(self, context, broker, tmp_path):
+        topic = broker.topic()
+        reader = broker.subscription(topic)
+        path = tmp_path / "rows.json"
+        rows = [{"body": f"m{n}", "of": {"n": str(n)}, "who": "anna"} for n in range(3)]
+        path.write_text("\n".join(map(json.dumps, rows)))
+        arguments = {
+            "topic": topic,
+            "path": str(path),
+            "format": "json",
+            "data": "body",
+            "ordering_key": "who",
+        }
+        # The worker died before it could say that it was done.
+        for _ in range(2):
+            do(context, "import", job="projects/test/jobs/twice", **arguments)
+        came = broker.drain(reader, 3)
+        assert [one.message.data for one in came] == [b"m0", b"m1", b"m2"]
+        assert {one.message.ordering_key for one in came} == {"anna"}
+        assert broker.pull(reader) == []
+
+    @pytest.mark.parametrize(
+        ("wrong", "says"),
+        [
+            ({"data": "colour"}, "there is no column 'colour'; there are"),
+            ({"path": "/nowhere/at/all"}, "arguments.path"),
+            ({"attributes": "n"}, "a map, or a JSON object"),
+        ],
+    )
+    def test_what_is_wrong_is_named(self, context, broker, tmp_path, wrong, says):
+        path = tmp_path / "rows.json"
+        path.write_text('{"body": "x", "n": 1}')
+        arguments = {"topic": broker.topic(), "path": str(path), "format": "json"} | wrong
+        with pytest.raises(InvalidArgument, match=says):
+            do(context, "import", **arguments)
+
+
+class TestReplay:
+    @pytest.fixture
+    def acknowledged(self, broker):
+        """A topic whose ten messages a subscription has acknowledged."""
+        topic = kept_topic(broker)
+        subscription = broker.subscription(topic)
+        messages = [
+            {"data": b"%d" % number, "attributes": {"even": str(number % 2 == 0)}}
+            for number in range(10)
+        ]
+        broker.publisher.publish(topic=topic, messages=messages)
+        before = broker.drain(subscription, 10)
+        return topic, subscription, {one.message.data: one.message.message_id for one in before}
+
+    def test_a_filtered_window_is_delivered_again(self, context, broker, acknowledged):
+        _, subscription, before = acknowledged
+        found = do(
+            context,
+            "replay",
+            job="projects/test/jobs/evens",
+            subscription=subscription,
+            filter='attributes.even = "True"',
+        )
+        assert found == {"matched": 5, "reopened": 5, "skipped": 0}
+        came = broker.drain(subscription, 5)
+        assert [one.message.data for one in came] == [b"0", b"2", b"4", b"6", b"8"]
+        assert [one.message.message_id for one in came] == [
+            before[one.message.data] for one in came
+        ]
+        assert broker.pull(subscription) == []
+
+    def test_a_plain_window_needs_no_spark(self, context, broker, acknowledged):
+        _, subscription, _ = acknowledged
+        found = do(context, "replay", job="projects/test/jobs/all", subscription=subscription)
+        assert found["reopened"] == 10
+        assert len(broker.drain(subscription, 10)) == 10
+
+    def test_done_again_changes_nothing(self, context, broker, acknowledged):
+        _, subscription, _ = acknowledged
+        for _ in range(2):
+            do(context, "replay", job="projects/test/jobs/again", subscription=subscription)
+            broker.drain(subscription, 10)
+            break
+        do(context, "replay", job="projects/test/jobs/again", subscription=subscription)
+        assert broker.pull(subscription) == []
+
+    def test_copies_say_where_they_come_from(self, context, broker, acknowledged):
+        topic, subscription, before = acknowledged
+        copies = broker.topic()
+        reader = broker.subscription(copies)
+        found = do(
+            context,
+            "replay",
+            job="projects/test/jobs/copies",
+            subscription=subscription,
+            filter='attributes.even = "False"',
+            to_topic=copies,
+        )
+        assert found["published"] == 5
+        came = broker.drain(reader, 5)
+        assert sorted(one.message.data for one in came) == [b"1", b"3", b"5", b"7", b"9"]
+        first = came[0].message
+        assert first.attributes["fanlog-origin-topic"] == topic
+        assert first.attributes["fanlog-origin-message-id"] == before[first.data]
+        assert broker.pull(subscription) == []
+
+
+def test_redrive(context, broker):
+    topic, letters = broker.topic(), broker.topic()
+    subscription = broker.subscription(
+        topic, dead_letter_policy={"dead_letter_topic": letters, "max_delivery_attempts": 1}
+    )
+    graveyard = broker.subscription(letters)
+    broker.publish(topic, b"1", b"2")
+    broker.nack(subscription, broker.pull(subscription))
+    assert len(broker.await_pull(graveyard)) > 0
+    found = do(
+        context,
+        "redrive",
+        job="projects/test/jobs/redriven",
+        subscription=graveyard,
+        source=subscription,
+    )
+    assert (found["letters"], found["reopened"]) == (2, 2)
+    came = broker.drain(subscription, 2)
+    assert [one.message.data for one in came] == [b"1", b"2"]
+    assert broker.pull(graveyard) == []
