@@ -24,6 +24,12 @@ AVRO = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]
 
 
 @pytest.fixture
+def server(still_server: RunningServer) -> RunningServer:
+    """One whose time stands still: no sweep takes away what no subscription is to read."""
+    return still_server
+
+
+@pytest.fixture
 def log(server: RunningServer) -> Iterator[LogClient]:
     client = LogClient(server)
     yield client
@@ -338,7 +344,7 @@ def test_unknown_fields(sink):
 
 
 def test_a_client_that_goes_away_leaves_nothing(start_server, tmp_path):
-    server = start_server("embedded")
+    server = start_server("embedded", ManualClock())
     topic = server.topic()
     with closing(SinkClient(server, "q")) as sink:
 
@@ -392,7 +398,7 @@ def test_queries_that_are_long_over_are_forgotten(start_server, engine):
 
 
 def test_a_commit_that_fails_publishes_nothing_and_can_be_done_again(start_server, engine):
-    server = start_server(engine)
+    server = start_server(engine, ManualClock())
     topic = server.topic()
     with closing(SinkClient(server, "q")) as sink, closing(LogClient(server)) as log:
         key = sink.key(0)
@@ -407,7 +413,7 @@ def test_a_commit_that_fails_publishes_nothing_and_can_be_done_again(start_serve
 
 
 def test_staged_rows_survive_a_restart(start_server, tmp_path):
-    server = start_server("embedded")
+    server = start_server("embedded", ManualClock())
     topic = server.topic()
     with closing(SinkClient(server, "q")) as sink:
         sink.stage(sink.key(0), (topic, [b"a"]))
@@ -426,7 +432,7 @@ def test_staged_rows_survive_a_restart(start_server, tmp_path):
 
 
 def test_what_is_damaged_or_begun_is_not_loaded(start_server, tmp_path):
-    server = start_server("embedded")
+    server = start_server("embedded", ManualClock())
     topic = server.topic()
     with closing(SinkClient(server, "q")) as sink:
         for epoch in range(3):

@@ -19,6 +19,8 @@ from server.v1 import LogClient, SinkClient, code_of
 
 ROWS = [[b"%d-%d " % (stage, row) * 50 for row in range(40)] for stage in range(3)]
 WHOLE = [row for rows in ROWS for row in rows]
+#: Otherwise a sweep takes away what no subscription is to read, in the middle of a slow test.
+KEPT = {"seconds": 600}
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +65,7 @@ class Trouble:
 
 def test_parts_are_published_in_order(start_server, engine):
     server = start_server(engine)
-    topic = server.topic()
+    topic = server.topic(message_retention_duration=KEPT)
     with closing(SinkClient(server, "q")) as sink, closing(LogClient(server)) as log:
         keys = staged(sink, topic)
         before = log.offsets().sequence
@@ -86,7 +88,7 @@ def test_parts_are_published_in_order(start_server, engine):
 @pytest.mark.parametrize("at", [1, 4])
 def test_commits_that_fail_on_the_way(start_server, engine, error, at):
     server = start_server(engine)
-    topic = server.topic()
+    topic = server.topic(message_retention_duration=KEPT)
     with closing(SinkClient(server, "q")) as sink, closing(LogClient(server)) as log:
         keys = staged(sink, topic)
         trouble = Trouble(server, error, at=at, until=at + 2)
@@ -97,7 +99,7 @@ def test_commits_that_fail_on_the_way(start_server, engine, error, at):
 
 def test_an_epoch_that_cannot_be_begun(start_server, engine):
     server = start_server(engine)
-    topic = server.topic()
+    topic = server.topic(message_retention_duration=KEPT)
     with closing(SinkClient(server, "q")) as sink, closing(LogClient(server)) as log:
         keys = staged(sink, topic)
         server.store.failures.append(CommitFailed("no"))
@@ -123,7 +125,7 @@ def stopped_in_the_middle(server: RunningServer, sink: SinkClient, topic: str) -
 
 def test_a_restart_in_the_middle(start_server):
     server = start_server("embedded")
-    topic = server.topic()
+    topic = server.topic(message_retention_duration=KEPT)
     with closing(SinkClient(server, "q")) as sink:
         keys = stopped_in_the_middle(server, sink, topic)
     with closing(SinkClient(server, "q")) as sink, closing(LogClient(server)) as log:
@@ -140,7 +142,7 @@ def test_a_restart_in_the_middle(start_server):
 
 def test_a_commit_joins_one_that_goes_on(start_server):
     server = start_server("embedded")
-    topic = server.topic()
+    topic = server.topic(message_retention_duration=KEPT)
     with closing(SinkClient(server, "q")) as sink:
         keys = stopped_in_the_middle(server, sink, topic)
     with closing(SinkClient(server, "q")) as sink, closing(LogClient(server)) as log:
@@ -151,7 +153,7 @@ def test_a_commit_joins_one_that_goes_on(start_server):
 
 def test_stages_that_are_gone_in_the_middle(start_server, tmp_path):
     server = start_server("embedded")
-    topic = server.topic()
+    topic = server.topic(message_retention_duration=KEPT)
     with closing(SinkClient(server, "q")) as sink:
         keys = staged(sink, topic)
         trouble = Trouble(server, CommitFailed("no"), at=4, until=float("inf"))
@@ -177,7 +179,7 @@ def test_stages_that_are_gone_in_the_middle(start_server, tmp_path):
 
 def test_an_epoch_that_is_being_published_is_not_aborted(start_server, engine):
     server = start_server(engine)
-    topic = server.topic()
+    topic = server.topic(message_retention_duration=KEPT)
     with closing(SinkClient(server, "q")) as sink, closing(LogClient(server)) as log:
         keys = staged(sink, topic)
         trouble = Trouble(server, CommitFailed("no"), at=4, until=float("inf"))
@@ -194,7 +196,7 @@ def test_an_epoch_that_is_being_published_is_not_aborted(start_server, engine):
 
 def test_live_messages_come_in_between(start_server, engine):
     server = start_server(engine)
-    topic, other = server.topic(), server.topic()
+    topic, other = server.topic(message_retention_duration=KEPT), server.topic()
     with closing(SinkClient(server, "q")) as sink, closing(LogClient(server)) as log:
         keys = staged(sink, topic)
         trouble = Trouble(server, CommitFailed("no"), at=4, until=4)
@@ -209,7 +211,7 @@ def test_live_messages_come_in_between(start_server, engine):
 
 def test_a_topic_deleted_in_the_middle(start_server, engine):
     server = start_server(engine)
-    topic, other = server.topic(), server.topic()
+    topic, other = server.topic(message_retention_duration=KEPT), server.topic()
     with closing(SinkClient(server, "q")) as sink, closing(LogClient(server)) as log:
         keys = [sink.key(0, 0), sink.key(0, 1)]
         sink.stage(keys[0], *((topic, ROWS[0][at : at + 4]) for at in range(0, 40, 4)))
