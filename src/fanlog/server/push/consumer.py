@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fanlog import limits
@@ -34,6 +35,16 @@ class Tools:
     gate: Gate
     memory: Memory
     tokens: Tokens
+
+
+def is_pushed(subscription: Subscription | None) -> bool:
+    """Whether a subscription's messages are to be moved on now."""
+    return (
+        subscription is not None
+        and subscription.push is not None
+        and not subscription.push_off
+        and not subscription.detached
+    )
 
 
 class Consumer(ABC):
@@ -68,8 +79,10 @@ class Consumer(ABC):
     def trouble(self) -> str:
         """Why messages do not move on just now; empty when they do."""
 
-    def start(self) -> None:
+    def start(self, on_end: Callable[[], None]) -> None:
+        """Begin; `on_end` is called when it has ended, by itself or not."""
         self._loop = asyncio.create_task(self._run())
+        self._loop.add_done_callback(lambda _: on_end())
 
     def changed(self, subscription: Subscription) -> None:
         """The subscription has other settings."""

@@ -37,8 +37,10 @@ class GrpcSender(Sender):
             yield together
 
     async def _send(self, messages: Sequence[Leased]) -> None:
-        subscription, endpoint = self._subscription, self._endpoint
         host = await self._enter(messages)
+        if host is None:
+            return
+        subscription, endpoint = self._subscription, self._endpoint
         try:
             outcome, answer = await self._call(subscription, messages)
         finally:

@@ -24,12 +24,16 @@ from fanlog.errors import FanlogError
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId, PushConfig, Subscription
 from fanlog.push import Breaker, Outcome, Window, backoff_s
-from fanlog.server.push.consumer import Consumer, Tools
+from fanlog.server.push.consumer import Consumer, Tools, is_pushed
 
 log = logging.getLogger("fanlog.push")
 
 #: Messages whose failures are remembered, for their back-off; the oldest are forgotten first.
 _FAILED_MAX = 10_000
+_NOT_SENT = Nack(reason="not sent: push had ended")
+
+#: Scheme, name and port.
+Host = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,19 +201,41 @@ class Sender(Consumer):
             log.error("action=push_broken subscription=%s", self.name, exc_info=task.exception())
         self._wake()
 
-    async def _enter(self, messages: Sequence[Leased]) -> tuple[str, str, int]:
-        """Wait for a connection; leases are kept up meanwhile. Give back what it returns."""
-        host = (self._endpoint.scheme, self._endpoint.host, self._endpoint.port)
+    async def _enter(self, messages: Sequence[Leased]) -> Host | None:
+        """Wait for a connection to the endpoint, whichever that is by then; give it back.
+
+        None when push has ended meanwhile: then nothing is to be sent, and others may have them.
+        """
+        while True:
+            endpoint = self._endpoint
+            host = (endpoint.scheme, endpoint.host, endpoint.port)
+            try:
+                await self._enter_host(host, messages)
+            except FanlogError:
+                # The subscription is gone, and the leases with it.
+                return None
+            if endpoint is self._endpoint:
+                break
+            self._tools.gate.leave(host)
+        if is_pushed(self._broker.hard.catalog.subscription_by_id(self._subscription.id)):
+            return host
+        self._tools.gate.leave(host)
+        ack_ids = [one.ack_id for one in messages]
+        with suppress(FanlogError):
+            await self._broker.settle_some(self._subscription, ack_ids, 0, _NOT_SENT)
+        return None
+
+    async def _enter_host(self, host: Host, messages: Sequence[Leased]) -> None:
+        """Wait for a connection to a host; leases are kept up meanwhile."""
         if self._tools.gate.has_place(host):
             await self._tools.gate.enter(host)
-            return host
+            return
         ack_ids = [one.ack_id for one in messages]
         entering = asyncio.create_task(self._tools.gate.enter(host))
         try:
             while not await self._is_done_within(entering, self._lease_s / 2):
                 await self._broker.settle_some(self._subscription, ack_ids, int(self._lease_s))
             entering.result()
-            return host
         except BaseException:
             if entering.done() and not entering.cancelled():
                 self._tools.gate.leave(host)

@@ -17,7 +17,7 @@ from fanlog.push.breaker import State
 from fanlog.server.push.addresses import Addresses, AddressRefused
 from fanlog.server.push.channels import Caller, Channels
 from fanlog.server.push.client import Client, Poster
-from fanlog.server.push.consumer import Consumer, Tools
+from fanlog.server.push.consumer import Consumer, Tools, is_pushed
 from fanlog.server.push.forwarder import Forwarder
 from fanlog.server.push.gate import Gate
 from fanlog.server.push.grpc_sender import GrpcSender
@@ -124,7 +124,7 @@ class Senders:
         if sender is not None and sender.is_done:
             self._let_go(subscription.id)
             sender = None
-        if present is None or not _is_pushed(present):
+        if present is None or not is_pushed(present):
             if sender is not None:
                 self._let_go(subscription.id)
         else:
@@ -140,7 +140,7 @@ class Senders:
     def reloaded(self) -> None:
         for subscription_id in list(self._senders):
             present = self._broker.hard.catalog.subscription_by_id(subscription_id)
-            if present is None or not _is_pushed(present):
+            if present is None or not is_pushed(present):
                 self._let_go(subscription_id)
         for subscription in list(self._broker.hard.catalog.subscriptions()):
             if subscription.push is not None:
@@ -159,7 +159,12 @@ class Senders:
             # An endpoint that an earlier version took. One of them must not keep all from starting.
             log.error("action=push_impossible subscription=%s error=%s", subscription.name, error)
             return
-        sender.start()
+        sender.start(lambda: self._ended(subscription.id, sender))
+
+    def _ended(self, subscription_id: SubscriptionId, sender: Consumer) -> None:
+        """One has nothing more to do: its subscription is deleted or detached."""
+        if self._senders.get(subscription_id) is sender:
+            self._let_go(subscription_id)
 
     def _let_go(self, subscription_id: SubscriptionId) -> None:
         sender = self._senders.pop(subscription_id)
@@ -173,11 +178,6 @@ class Senders:
         if not sender.under_way:
             with suppress(KeyError):
                 self._leaving.remove(sender)
-
-
-def _is_pushed(subscription: Subscription) -> bool:
-    """Whether a subscription's messages are to be moved on now."""
-    return subscription.push is not None and not subscription.push_off and not subscription.detached
 
 
 def _kind(subscription: Subscription) -> type[Consumer]:

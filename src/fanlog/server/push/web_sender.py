@@ -20,8 +20,10 @@ class WebSender(Sender):
 
     async def _send(self, messages: Sequence[Leased]) -> None:
         [leased] = messages
-        subscription, endpoint = self._subscription, self._endpoint
         host = await self._enter(messages)
+        if host is None:
+            return
+        subscription, endpoint = self._subscription, self._endpoint
         try:
             outcome = await self._post(subscription, self._message(leased))
         finally:
