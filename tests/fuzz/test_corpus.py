@@ -23,6 +23,8 @@ EXAMPLES = dict.fromkeys(TARGETS, 120) | {
     "verbs": 40,
     "stream": 25,
     "rest": 40,
+    "rest_resources": 40,
+    "events": 40,
     "command_line": 15,
     "resources_file": 60,
 }

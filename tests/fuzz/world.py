@@ -37,7 +37,7 @@ from fanlog.log.api import Commit
 from fanlog.log.memory import MemoryLog
 from fanlog.server.arrivals import Arrivals
 from fanlog.server.grpc_api import PUBLISHER, SUBSCRIBER, handlers
-from fanlog.wire import types
+from fanlog.wire import contents, types
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 
@@ -125,6 +125,7 @@ class World:
             self.clock,
             compose=compose,
             candidates=candidates,
+            contents=contents,
             jitter=lambda: 0.5,
         )
         self._handlers = handlers(self.broker, Arrivals())

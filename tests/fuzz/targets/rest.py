@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -53,8 +54,9 @@ PATHS = tuple(
     )
 )
 CALLS_MAX = 8
+JSON = ((b"content-type", b"application/json"),)
 #: What a broker that is well may answer.
-CODES = frozenset({200, 201, 204, 400, 404, 405, 409, 413, 415, 429, 501})
+CODES = frozenset({200, 201, 204, 207, 400, 404, 405, 409, 413, 415, 429, 501})
 
 
 def rest(data: bytes) -> None:
@@ -70,14 +72,21 @@ def rest(data: bytes) -> None:
             place = draw.below(len(PATHS) + 1)
             path = PATHS[place].encode() if place < len(PATHS) else b"/" + draw.chunk()
             query, body = draw.chunk(), draw.chunk()
-            await _request(world, app, method, path, query, body)
+            await request(world, app, method, path, query, body)
 
     World.run(story)
 
 
-async def _request(
-    world: World, app: Any, method: str, path: bytes, query: bytes, body: bytes
+async def request(
+    world: World,
+    app: Any,
+    method: str,
+    path: bytes,
+    query: bytes,
+    body: bytes,
+    headers: Sequence[tuple[bytes, bytes]] = JSON,
 ) -> None:
+    """One request; what comes back is JSON and known, and a refusal changes nothing."""
     await world.settle()
     before = everything(world)
     world.has_waited = False
@@ -98,7 +107,7 @@ async def _request(
         "method": method,
         "raw_path": path,
         "query_string": query,
-        "headers": [(b"content-type", b"application/json")],
+        "headers": list(headers),
     }
     await world.finish(app(scope, receive, send))
     start, content = sent
