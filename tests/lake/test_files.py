@@ -39,10 +39,7 @@ def test_a_file_is_described_for_the_log(location):
     assert DataFile.from_json(written.to_json()) == written
     with parquet(location, MESSAGES, written) as opened:
         assert opened.read().num_rows == 17
-        assert json.loads(opened.metadata.metadata[files.RANGES_KEY]) == [
-            [1, 5, 14, 10],
-            [2, 0, 6, 7],
-        ]
+        assert json.loads(opened.metadata.metadata[files.RUNS_KEY]) == [[1, 5, 10], [2, 0, 7]]
 
 
 def test_each_day_has_its_file(folder):
@@ -78,10 +75,12 @@ def test_row_groups_of_large_messages_are_not_large(folder, monkeypatch):
         assert opened.read()["offset"].to_pylist() == list(range(100))
 
 
-def test_offsets_with_a_gap_are_not_dense():
-    (found,) = files.ranges_of(rows([1, 2, 4])["partition"], rows([1, 2, 4])["offset"])
-    assert found == OffsetRange(1, 1, 4, 3)
-    assert not found.is_dense
+def test_offsets_with_a_gap_are_not_dense(folder):
+    given = rows([1, 2, 4])
+    assert files.runs_of(given["partition"], given["offset"]) == [(1, 1, 2), (1, 4, 1)]
+    (written,) = files.write_rows(folder, MESSAGES, given, attempt="a")
+    assert written.ranges == (OffsetRange(1, 1, 4, 3),)
+    assert not written.ranges[0].is_dense
 
 
 def test_statistics_of_any_column(folder):

@@ -5,7 +5,7 @@ bytes to be vacuumed. Row groups are small and carry statistics, so that a reade
 in milliseconds; pages carry checksums, so that a flipped bit is found and not served.
 
 Files of `messages` are sorted by topic, partition and offset, which is the writer's business. Which
-offsets of which partitions stand in one is written in its footer, besides.
+offsets of which partitions stand in which rows is written in its footer, besides.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,8 +31,8 @@ from fanlog.lake.tables import Table
 ROW_GROUP_ROWS = 8_192
 #: A row group of large messages has fewer of them: a reader holds it in memory whole.
 ROW_GROUP_BYTES = 16 * 1024 * 1024
-#: The footer's own key for the offsets that are in the file.
-RANGES_KEY = b"fanlog.ranges"
+#: The footer's own key for the runs of offsets that are in the file.
+RUNS_KEY = b"fanlog.runs"
 
 #: Longer texts are left out of statistics: Delta wants them cut, and a cut one is of little use.
 _STATS_TEXT_MAX = 256
@@ -53,6 +53,19 @@ class OffsetRange:
     @property
     def is_dense(self) -> bool:
         return self.count == self.last - self.first + 1
+
+
+class Run(NamedTuple):
+    """Rows that follow each other in a file and in their partition."""
+
+    partition: int
+    #: Offset of the first.
+    first: int
+    rows: int
+
+    @property
+    def end(self) -> int:
+        return self.first + self.rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +140,7 @@ class FileWriter:
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
         self._count = 0
-        self._ranges: dict[int, OffsetRange] = {}
+        self._runs: list[Run] = []
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Add rows behind those written before."""
@@ -138,8 +151,8 @@ class FileWriter:
             return
         self._count += rows.num_rows
         if {"partition", "offset"} <= set(self._schema.names):
-            for found in ranges_of(rows["partition"], rows["offset"]):
-                self._ranges[found.partition] = _joined(self._ranges.get(found.partition), found)
+            for run in runs_of(rows["partition"], rows["offset"]):
+                _add_run(self._runs, run)
         self._waiting.append(rows)
         self._waiting_rows += rows.num_rows
         if self._waiting_rows >= ROW_GROUP_ROWS:
@@ -148,10 +161,8 @@ class FileWriter:
     def close(self) -> DataFile:
         """Finish the file. It is no part of the table before a commit adds it."""
         self._flush(is_last=True)
-        ranges = tuple(sorted(self._ranges.values(), key=lambda one: one.partition))
-        if ranges:
-            packed = [[one.partition, one.first, one.last, one.count] for one in ranges]
-            self._writer.add_key_value_metadata({RANGES_KEY: json.dumps(packed).encode()})
+        if self._runs:
+            self._writer.add_key_value_metadata({RUNS_KEY: json.dumps(self._runs).encode()})
         self._writer.close()
         self._stream.close()
         stats = footer_stats(self._writer.writer.metadata)
@@ -164,7 +175,7 @@ class FileWriter:
             stats=json.dumps(stats),
             count=self._count,
             modified_ms=time.time_ns() // 1_000_000,
-            ranges=ranges,
+            ranges=_ranges(self._runs),
             sequence_first=low,
             sequence_last=high,
         )
@@ -217,21 +228,16 @@ def dates_of(rows: pa.Table) -> pa.ChunkedArray:
     return times.cast(pa.date32())
 
 
-def ranges_of(partitions: pa.ChunkedArray, offsets: pa.ChunkedArray) -> list[OffsetRange]:
-    """The offsets of each partition in some rows, partitions in the order they are met."""
+def runs_of(partitions: pa.ChunkedArray, offsets: pa.ChunkedArray) -> list[Run]:
+    """The runs of offsets in some rows, in the order of the rows."""
     numbers, places = partitions.to_numpy(), offsets.to_numpy()
     if not len(numbers):
         return []
-    edges = np.flatnonzero(np.diff(numbers)) + 1
-    starts = np.concatenate(([0], edges))
-    lows, highs = np.minimum.reduceat(places, starts), np.maximum.reduceat(places, starts)
+    is_edge = (np.diff(numbers) != 0) | (np.diff(places) != 1)
+    starts = np.concatenate(([0], np.flatnonzero(is_edge) + 1))
     counts = np.diff(np.concatenate((starts, [len(numbers)])))
-    found: dict[int, OffsetRange] = {}
-    for one in zip(
-        numbers[starts].tolist(), lows.tolist(), highs.tolist(), counts.tolist(), strict=True
-    ):
-        found[one[0]] = _joined(found.get(one[0]), OffsetRange(*one))
-    return list(found.values())
+    columns = (numbers[starts].tolist(), places[starts].tolist(), counts.tolist())
+    return [Run(*one) for one in zip(*columns, strict=True)]
 
 
 def footer_stats(metadata: pq.FileMetaData) -> dict[str, Any]:
@@ -324,15 +330,24 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def _joined(before: OffsetRange | None, found: OffsetRange) -> OffsetRange:
-    if before is None:
-        return found
-    return OffsetRange(
-        found.partition,
-        min(before.first, found.first),
-        max(before.last, found.last),
-        before.count + found.count,
-    )
+def _add_run(runs: list[Run], run: Run) -> None:
+    last = runs[-1] if runs else None
+    if last is not None and (last.partition, last.end) == (run.partition, run.first):
+        runs[-1] = Run(last.partition, last.first, last.rows + run.rows)
+    else:
+        runs.append(run)
+
+
+def _ranges(runs: list[Run]) -> tuple[OffsetRange, ...]:
+    found: dict[int, OffsetRange] = {}
+    for run in runs:
+        before = found.get(run.partition)
+        first, last, count = run.first, run.end - 1, run.rows
+        if before is not None:
+            first, last = min(first, before.first), max(last, before.last)
+            count += before.count
+        found[run.partition] = OffsetRange(run.partition, first, last, count)
+    return tuple(found[partition] for partition in sorted(found))
 
 
 def _has_bounds(value: object) -> bool:

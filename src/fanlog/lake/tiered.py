@@ -1,0 +1,144 @@
+"""The log in two tiers: a hot engine, and the lake below where it starts.
+
+`TieredLog` is a `Log`: whoever reads sees one sequence of offsets and does not know where a batch
+comes from. Only what the hot engine has let go of is read from the lake; what both have is read
+hot. Which offsets of a partition the lake has is the broker's to say, from its hard state: nothing
+is taken from a lake that the broker has not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from fanlog.errors import Unavailable
+from fanlog.lake.cold import ColdReader
+from fanlog.log.api import (
+    Bounds,
+    Commit,
+    Damaged,
+    Features,
+    Log,
+    LogPosition,
+    LogStats,
+    StoredBatch,
+)
+from fanlog.log.batch import Batch
+from fanlog.model import Offset, PartitionId
+
+#: The offsets of a partition that the lake has; None for none.
+ColdBounds = Callable[[PartitionId], Bounds | None]
+
+
+class TieredLog:
+    """A `Log` over a hot engine and a lake. `close` closes the hot one; the reader is the server's.
+
+    `cold_bounds` and `trouble` are set by whoever knows hard state; until then all is hot.
+    """
+
+    features: Features
+
+    def __init__(self, hot: Log, cold: ColdReader) -> None:
+        self.hot = hot
+        self.cold = cold
+        self.features = hot.features
+        self.cold_bounds: ColdBounds = lambda _: None
+        #: Why the lake is not to be read now; empty when it may be.
+        self.trouble: Callable[[], str] = lambda: ""
+
+    @property
+    def identity(self) -> bytes:
+        return self.hot.identity
+
+    @property
+    def last_sequence(self) -> int:
+        return self.hot.last_sequence
+
+    @property
+    def last_publish_time_ns(self) -> int:
+        return self.hot.last_publish_time_ns
+
+    @property
+    def has_garbage(self) -> bool:
+        return self.hot.has_garbage
+
+    def commit(self, commit: Commit) -> None:
+        self.hot.commit(commit)
+
+    async def read(
+        self, partition: PartitionId, offset: Offset, *, max_bytes: int
+    ) -> list[Batch | Damaged]:
+        while True:
+            bounds = self.hot.bounds(partition)
+            cold = self._below(partition, bounds)
+            if cold is None or offset >= cold.end:
+                found = await self.hot.read(partition, offset, max_bytes=max_bytes)
+                if found and found[0].base_offset > offset and self._is_cold(partition, offset):
+                    # Trimmed just now.
+                    continue
+                return found
+            self._check_trouble()
+            return await self.cold.read(
+                partition, max(offset, cold.start), end=cold.end, max_bytes=max_bytes
+            )
+
+    async def read_stored(
+        self, partition: PartitionId, offset: Offset, *, end: Offset, max_bytes: int
+    ) -> list[StoredBatch | Damaged]:
+        """Of the hot engine alone: the lake has no stored batches, and its readers go there."""
+        return await self.hot.read_stored(partition, offset, end=end, max_bytes=max_bytes)
+
+    def sequence_of(self, partition: PartitionId, offset: Offset) -> int | None:
+        return self.hot.sequence_of(partition, offset)
+
+    def bounds(self, partition: PartitionId) -> Bounds:
+        return self._whole(partition, self.hot.bounds(partition))
+
+    def partitions(self) -> Mapping[PartitionId, Bounds]:
+        return {
+            partition: self._whole(partition, bounds)
+            for partition, bounds in self.hot.partitions().items()
+        }
+
+    async def offset_for_time(self, partition: PartitionId, time_ns: int) -> Offset:
+        found = await self.hot.offset_for_time(partition, time_ns)
+        bounds = self.hot.bounds(partition)
+        cold = self._below(partition, bounds)
+        if cold is None or found > bounds.start:
+            # What the hot log begins with is older: the lake has nothing younger.
+            return found
+        self._check_trouble()
+        first = await self.cold.offset_for_time(partition, time_ns, start=cold.start, end=cold.end)
+        return first if first < cold.end else found
+
+    def state(self) -> Iterator[tuple[bytes, bytes]]:
+        return self.hot.state()
+
+    def positions(self, after: int, *, limit: int) -> list[LogPosition]:
+        """Of the hot engine alone."""
+        return self.hot.positions(after, limit=limit)
+
+    def stats(self) -> LogStats:
+        return self.hot.stats()
+
+    def close(self) -> None:
+        self.hot.close()
+
+    def _below(self, partition: PartitionId, hot: Bounds) -> Bounds | None:
+        """What is in the lake alone."""
+        cold = self.cold_bounds(partition)
+        if cold is None or cold.start >= hot.start:
+            return None
+        return Bounds(cold.start, min(cold.end, hot.start))
+
+    def _is_cold(self, partition: PartitionId, offset: Offset) -> bool:
+        below = self._below(partition, self.hot.bounds(partition))
+        return below is not None and offset < below.end
+
+    def _whole(self, partition: PartitionId, hot: Bounds) -> Bounds:
+        below = self._below(partition, hot)
+        return hot if below is None else Bounds(below.start, hot.end)
+
+    def _check_trouble(self) -> None:
+        trouble = self.trouble()
+        if trouble:
+            raise Unavailable(f"archived messages cannot be read now: {trouble}")
