@@ -68,6 +68,13 @@ class Config:
     event_topics: str = "refuse"
     #: Projects in which `event_topics = "create"` holds; all when there are none.
     event_projects: tuple[str, ...] = ()
+    #: Where archived messages are: a folder, or s3://bucket/prefix; empty for no lake.
+    lake: str = ""
+    #: How long messages stay in the hot log once they are archived, in seconds.
+    hot_retention_s: float = limits.HOT_RETENTION_S
+    #: Largest size of the hot log: archived messages leave it sooner near that, and publishing
+    #: stops at it until the archive has come further; 0 for no limit. Needs `lake`.
+    hot_size_bytes: int = 0
     #: How long SIGTERM waits for open work, in seconds.
     drain_s: float = limits.DRAIN_S
     #: One of LOG_LEVELS.
@@ -78,6 +85,11 @@ class Config:
             raise ConfigError(
                 f"host {self.host!r} can be reached by others and this version does not"
                 " authenticate them; use 127.0.0.1, or say --insecure to serve it anyway"
+            )
+        if self.hot_size_bytes and not self.lake:
+            raise ConfigError(
+                "hot_size_bytes is given and lake is not; without a lake there is nowhere for "
+                "messages to go, and the whole log is hot"
             )
         if self.event_projects and self.event_topics == "refuse":
             raise ConfigError(
@@ -144,6 +156,8 @@ def _from_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not a TOML file: {error}") from error
     values = _checked(table, lambda name: f"{name!r} in {path}")
     # Paths in the file are relative to it, so that the server may start from anywhere.
+    if "lake" in values and "://" not in values["lake"]:
+        values["lake"] = str(path.parent / values["lake"])
     return {
         name: path.parent / value if isinstance(value, Path) else value
         for name, value in values.items()
@@ -303,6 +317,9 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
     "push_issuer": _issuer,
     "event_topics": _event_topics,
     "event_projects": _projects,
+    "lake": _text,
+    "hot_retention_s": _seconds,
+    "hot_size_bytes": _size_bytes,
     "drain_s": _seconds,
     "log_level": _level,
 }

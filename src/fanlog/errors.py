@@ -185,6 +185,15 @@ class DiskFull(ResourceExhausted):
     code = "DISK_FULL"
 
 
+class HotLogFull(ResourceExhausted):
+    """The hot log has reached `hot_size_bytes` and waits for the archive.
+
+    Publishing resumes by itself when the archive has come further. Is the pipeline running?
+    """
+
+    code = "HOT_LOG_FULL"
+
+
 class Unavailable(FanlogError):
     """The broker is draining, starting or recovering. Nothing is lost; try again."""
 

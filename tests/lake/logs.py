@@ -17,7 +17,7 @@ Message = tuple[bytes, dict[str, str], str]
 
 def messages(count: int, *, first: int = 0, key: str = "") -> list[Message]:
     return [
-        (b"message %d" % number, {"number": str(number), "kind": "x"}, key)
+        (b"message %d" % number, {"number": str(number)}, key)
         for number in range(first, first + count)
     ]
 

@@ -83,6 +83,7 @@ class Broker:
         jitter: Callable[[], float],
         contents: Contents | None = None,
         disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES,
+        hot_size_bytes: int = 0,
     ) -> None:
         self._store = store
         self._committer = committer
@@ -101,6 +102,7 @@ class Broker:
             clock,
             self.metrics,
             disk_reserve_bytes=disk_reserve_bytes,
+            hot_size_bytes=hot_size_bytes,
             on_commit=lambda partitions: self._feeds.committed(partitions),
             on_failure=self._recover,
         )
@@ -116,6 +118,7 @@ class Broker:
             self.decide,
             self.remove_subscription,
             self.remove_share,
+            tiers=lambda: self.tiers,
             started_s=clock.now(),
         )
         self.admin = Admin(self, store, clock)

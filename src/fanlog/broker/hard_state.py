@@ -17,6 +17,7 @@ from fanlog.core.cursor import Cursor
 from fanlog.core.dedup import DedupWindow
 from fanlog.core.records import (
     Activity,
+    ArchivedRecord,
     AttemptsChunk,
     Counters,
     CursorChunk,
@@ -24,6 +25,7 @@ from fanlog.core.records import (
     DedupEntry,
     FormerTopicRecord,
     JobRecord,
+    LakeRecord,
     LeaseHeld,
     PolicyRecord,
     Record,
@@ -51,6 +53,9 @@ class HardState:
         self._snapshot_cursors: dict[tuple[int, PartitionId], Cursor] = {}
         self._dedup: dict[PartitionId, DedupWindow] = {}
         self.jobs: dict[str, Job] = {}
+        #: The lake that has what is archived; None while nothing is.
+        self.lake: LakeRecord | None = None
+        self.archived: dict[PartitionId, ArchivedRecord] = {}
         #: When each subscription was last used, as far as it was written down.
         self.activity: dict[SubscriptionId, float] = {}
         #: The last commit of which each partition has let go of a message.
@@ -149,6 +154,13 @@ class HardState:
                     self.jobs.pop(name, None)
                 else:
                     self.jobs[name] = job
+            case LakeRecord():
+                self.lake = record
+            case ArchivedRecord(partition=partition, start=start):
+                if start is None:
+                    self.archived.pop(partition, None)
+                else:
+                    self.archived[partition] = record
             case Activity(owner=owner, last_active_s=last_active_s):
                 if last_active_s is None:
                     self.activity.pop(SubscriptionId(owner), None)

@@ -170,7 +170,7 @@ class LogReads:
                 if position.sequence != at and gathered.is_full():
                     break
                 at = position.sequence
-                hot = self._store.bounds(position.partition).start
+                hot = self._broker.tiers.hot_start(position.partition)
                 gathered.add(
                     position.partition,
                     max(position.base_offset, hot),
@@ -259,7 +259,7 @@ class LogReads:
         async for partition in paced(list(partitions)):
             if partition in trimmed:
                 last = max(last, trimmed[partition])
-            elif (start := self._store.bounds(partition).start) > 0:
+            elif (start := self._broker.tiers.hot_start(partition)) > 0:
                 # Trimmed before that was written down.
                 first = self._store.sequence_of(partition, start)
                 last = max(last, committed if first is None else first - 1)
@@ -279,7 +279,8 @@ class LogReads:
             and one.partition not in self._store.partitions()
         ):
             raise NotFound(f"there is no partition {one.partition}")
-        hot, end = self._store.bounds(one.partition).start, self._broker.writer.end(one.partition)
+        hot = self._broker.tiers.hot_start(one.partition)
+        end = self._broker.writer.end(one.partition)
         if one.start < one.end and (one.start < hot or one.end > end):
             raise _out_of_range(one, one.start, hot, end)
 
@@ -287,9 +288,9 @@ class LogReads:
         self, one: LogRange, position: Offset, items: Sequence[StoredBatch | Damaged]
     ) -> None:
         """See that nothing was trimmed between two chunks: no gap goes unseen."""
-        bounds = self._store.bounds(one.partition)
         if not items or items[0].base_offset > position:
-            raise _out_of_range(one, position, bounds.start, bounds.end)
+            hot = self._broker.tiers.hot_start(one.partition)
+            raise _out_of_range(one, position, hot, self._store.bounds(one.partition).end)
 
 
 class _Gathered:

@@ -1,9 +1,11 @@
 """Retention: what expires, and what the log may let go of.
 
 A message stays while its topic's retention holds it; or some subscription has it unacknowledged
-within that subscription's retention, retains acknowledged ones, or a snapshot is on it. Nothing
-else pins it. What a topic retains is there for all its subscriptions, whatever their own retention
-says. Everything here works on whole partitions and is safe to repeat.
+within that subscription's retention, retains acknowledged ones, or a snapshot is on it; or it is to
+be archived and is not yet. Nothing else pins it. What a topic retains is there for all its
+subscriptions, whatever their own retention says. Where there is a lake, messages stay in the one
+tier or the other; `Tiers` says in which. Everything here works on whole partitions and is safe to
+repeat.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ from collections.abc import Callable
 from fanlog import limits
 from fanlog.broker import snapshots
 from fanlog.broker.hard_state import HardState
+from fanlog.broker.tiers import Tiers
 from fanlog.broker.writer import Writer
 from fanlog.core.bulk_records import Trimmed
-from fanlog.core.records import Activity, Record
+from fanlog.core.records import Activity, ArchivedRecord, Record
 from fanlog.core.share import Decision, Share
+from fanlog.errors import Unavailable
 from fanlog.limits import HOUR_S
 from fanlog.log.api import Log, Trim
 from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId
@@ -32,6 +36,8 @@ STEP = 100
 #: than it could, never earlier, and never sooner than this after a start: however long the broker
 #: was stopped, consumers have time to come back.
 ACTIVITY_S = HOUR_S
+#: How long a horizon that lies in the lake is believed: messages expire that much later.
+COLD_HORIZON_S = 60.0
 
 
 class Retention:
@@ -46,6 +52,7 @@ class Retention:
         delete_subscription: Callable[[Subscription], object],
         remove_share: Callable[[Share], object],
         *,
+        tiers: Callable[[], Tiers],
         started_s: float,
     ) -> None:
         self._hard = hard
@@ -54,7 +61,10 @@ class Retention:
         self._decided = decided
         self._delete_subscription = delete_subscription
         self._remove_share = remove_share
+        self._tiers = tiers
         self._started_s = started_s
+        #: Horizons that lie in the lake: until when each is believed, and what it is.
+        self._cold: dict[tuple[PartitionId, float], tuple[float, Offset]] = {}
 
     async def sweep(self, now: float, active: dict[SubscriptionId, float]) -> None:
         """Expire messages, snapshots and idle subscriptions; then trim the log.
@@ -69,6 +79,7 @@ class Retention:
         self._expire_messages(horizons)
         self._leave_topics(horizons)
         self._forget_dedup_ids(now)
+        await self._tiers().look(now)
         self._trim(horizons)
         await self._writer.settled()
 
@@ -138,8 +149,29 @@ class Retention:
                 # Deliveries do not wait for thousands of partitions to be looked up. What changes
                 # meanwhile does no harm: a horizon that is missing or early keeps messages.
                 await asyncio.sleep(0)
-            found[partition, retention_s] = await self._offset_at(partition, now - retention_s)
+            horizon = await self._horizon(partition, retention_s, now)
+            if horizon is not None:
+                found[partition, retention_s] = horizon
+        self._cold = {key: held for key, held in self._cold.items() if key in wanted}
         return found
+
+    async def _horizon(
+        self, partition: PartitionId, retention_s: float, now: float
+    ) -> Offset | None:
+        """First offset within a retention; None when the lake cannot be asked.
+
+        One that lies in the lake costs a read there, and is not looked up by every sweep.
+        """
+        until_s, held = self._cold.get((partition, retention_s), (0.0, 0))
+        if now < until_s:
+            return held
+        try:
+            horizon = await self._offset_at(partition, now - retention_s)
+        except Unavailable:
+            return None
+        if horizon < self._tiers().hot_start(partition):
+            self._cold[partition, retention_s] = (now + COLD_HORIZON_S, horizon)
+        return horizon
 
     def _expire_messages(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
         for share in list(self._hard().shares()):
@@ -178,13 +210,15 @@ class Retention:
 
     def _trim(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
         """Let go of what nobody needs; a partition nobody knows is dropped."""
-        hard = self._hard()
+        hard, tiers = self._hard(), self._tiers()
         needed: defaultdict[PartitionId, list[Offset]] = defaultdict(list)
         for topic in hard.catalog.topics():
             for partition in topic.partitions:
                 keep = self._writer.end(partition)
                 if topic.message_retention_s is not None:
                     keep = horizons.get((partition, topic.message_retention_s), 0)
+                elif tiers.keeps(topic):
+                    keep = self._writer.start(partition)
                 needed[partition].append(keep)
         for share in hard.shares():
             if share.settings.detached:
@@ -198,13 +232,20 @@ class Retention:
             for partition in snapshot.partitions:
                 needed[partition].append(hard.cursor_of(snapshot, partition).floor)
         trims: list[Trim] = []
+        records: list[Record] = []
         for partition, bounds in self._store.partitions().items():
             if partition not in needed:
                 trims.append(Trim(partition=partition, before=bounds.end, dropped=True))
-            elif (keep := min(needed[partition])) > self._writer.start(partition):
-                trims.append(Trim(partition=partition, before=keep))
-        if trims or self._store.has_garbage:
-            records = [self._trimmed(trim) for trim in trims]
+                if partition in hard.archived:
+                    records.append(ArchivedRecord(partition, None))
+                continue
+            start = self._writer.start(partition)
+            decided, trim = tiers.let_go(partition, min(needed[partition]), start)
+            records += decided
+            if trim is not None:
+                trims.append(trim)
+        if trims or records or self._store.has_garbage:
+            records += [self._trimmed(trim) for trim in trims]
             hard.apply_all(records)
             self._writer.submit(records=records, trims=trims)
 

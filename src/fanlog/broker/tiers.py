@@ -5,11 +5,13 @@ A broker without a lake has one tier, the hot log.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from fanlog.core.records import Record
 from fanlog.errors import FailedPrecondition
-from fanlog.log.api import Log
-from fanlog.model import Offset, PartitionId
+from fanlog.log.api import Log, Trim
+from fanlog.model import Offset, PartitionId, Topic
 
 
 class Tiers(Protocol):
@@ -35,6 +37,23 @@ class Tiers(Protocol):
     def archived(self, partition: PartitionId) -> Offset:
         """Up to where the lake has the partition (exclusive)."""
 
+    @property
+    def alarm(self) -> str:
+        """What is wrong with the lake, in a sentence; empty when nothing is."""
+
+    def keeps(self, topic: Topic) -> bool:
+        """Whether a topic without a retention of its own is kept, in the lake."""
+
+    async def look(self, now: float) -> None:
+        """Make ready for `let_go`. Called by every sweep, before it."""
+
+    def let_go(
+        self, partition: PartitionId, keep: Offset, start: Offset
+    ) -> tuple[Sequence[Record], Trim | None]:
+        """What to do with a partition that starts at `start` and of which nobody needs what lies
+        below `keep`: records to apply and commit together with the trim.
+        """
+
     async def report_archived(self, lake_id: str, table_version: int, sequence: int) -> int:
         """Look for oneself how far the lake has come; durable when this returns.
 
@@ -51,6 +70,7 @@ class NoTiers:
     lake_uri = ""
     lake_id = ""
     archived_sequence = 0
+    alarm = ""
 
     def __init__(self, store: Log) -> None:
         self._store = store
@@ -64,6 +84,17 @@ class NoTiers:
     def archived(self, partition: PartitionId) -> Offset:
         """Nothing: the lake's part ends where the partition starts."""
         return self._store.bounds(partition).start
+
+    def keeps(self, topic: Topic) -> bool:
+        return False
+
+    async def look(self, now: float) -> None:
+        pass
+
+    def let_go(
+        self, partition: PartitionId, keep: Offset, start: Offset
+    ) -> tuple[Sequence[Record], Trim | None]:
+        return (), Trim(partition=partition, before=keep) if keep > start else None
 
     async def report_archived(self, lake_id: str, table_version: int, sequence: int) -> int:
         raise FailedPrecondition("this broker has no lake")

@@ -20,7 +20,7 @@ from fanlog.broker.clock import Clock, Timer
 from fanlog.broker.committer import Committer
 from fanlog.broker.metrics import Metrics
 from fanlog.core.records import Record
-from fanlog.errors import CommitFailed, DiskFull, FanlogError, ResourceExhausted
+from fanlog.errors import CommitFailed, DiskFull, FanlogError, HotLogFull, ResourceExhausted
 from fanlog.log.api import Append, Commit, Log, Trim
 from fanlog.log.batch import Body
 from fanlog.model import Offset, PartitionId, TopicId
@@ -65,6 +65,7 @@ class Writer:
         metrics: Metrics,
         *,
         disk_reserve_bytes: int,
+        hot_size_bytes: int = 0,
         on_commit: Callable[[Iterable[PartitionId]], None],
         on_failure: Callable[[FanlogError], None],
     ) -> None:
@@ -73,6 +74,7 @@ class Writer:
         self._clock = clock
         self._metrics = metrics
         self._disk_reserve_bytes = disk_reserve_bytes
+        self._hot_size_bytes = hot_size_bytes
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._gatherings: deque[_Gathering] = deque()
@@ -85,6 +87,7 @@ class Writer:
         self._timer: Timer | None = None
         self._waiting_bytes = 0
         self._room_bytes = 0
+        self._used_bytes = 0
         self._room_read_s = float("-inf")
         self._assigned: dict[PartitionId, Offset] = {}
         #: Trims that are submitted; kept a little longer, which does no harm.
@@ -114,17 +117,26 @@ class Writer:
 
         Raises:
             DiskFull: Publishing resumes by itself when there is room.
+            HotLogFull: As soon as the archive has come further.
             ResourceExhausted: Too much waits for the disk already.
         """
         now = self._clock.now()
         if now - self._room_read_s >= ROOM_AGE_S:
             self._room_read_s = now
-            self._room_bytes = self._log.stats().room_bytes
+            stats = self._log.stats()
+            self._room_bytes = stats.room_bytes
+            self._used_bytes = stats.file_bytes - stats.free_bytes
         if self._room_bytes - self._waiting_bytes - size_bytes < self._disk_reserve_bytes:
             raise DiskFull(
                 f"the disk has {self._room_bytes} bytes left and the last "
                 f"{self._disk_reserve_bytes} are kept for acknowledgements and deletions; "
                 "publishing resumes when there is room"
+            )
+        if self._hot_size_bytes and self._used_bytes + self._waiting_bytes > self._hot_size_bytes:
+            raise HotLogFull(
+                f"the hot log has {self._used_bytes} bytes, at most {self._hot_size_bytes} are "
+                "allowed, and what is not archived cannot be let go of; publishing resumes when "
+                "the archive has come further"
             )
         if self._waiting_bytes + size_bytes > limits.WRITER_BACKLOG_BYTES_MAX:
             raise ResourceExhausted(
@@ -159,7 +171,8 @@ class Writer:
         base = 0 if publication is None else self._append(gathering, publication)
         gathering.trims += trims
         for trim in trims:
-            self._trimmed[trim.partition] = trim.before
+            if not trim.is_archived:
+                self._trimmed[trim.partition] = trim.before
         waiter = asyncio.get_running_loop().create_future()
         gathering.waiters.append(waiter)
         self._schedule(can_wait=can_wait)
@@ -247,7 +260,9 @@ class Writer:
         self._sequence = self._log.last_sequence + 1
         commit = Commit(
             sequence=self._sequence,
-            publish_time_ns=max(self._clock.wall_ns(), self._log.last_publish_time_ns),
+            publish_time_ns=_whole_us(
+                max(self._clock.wall_ns() // 1_000 * 1_000, self._log.last_publish_time_ns)
+            ),
             appends=[
                 Append(
                     topic=gathering.bases[partition][0],
@@ -313,3 +328,8 @@ class Writer:
         self.ends = {p: bounds.end for p, bounds in self._log.partitions().items()}
         self._assigned = dict(self.ends)
         self._trimmed = {}
+
+
+def _whole_us(time_ns: int) -> int:
+    """Whole microseconds, which is what tables hold; up, for a log from before that was so."""
+    return -(-time_ns // 1_000) * 1_000

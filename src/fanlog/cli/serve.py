@@ -65,6 +65,28 @@ def serve(
             help="Project where --event-topics create holds; all when not given; may be repeated."
         ),
     ] = None,
+    lake: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder or s3://bucket/prefix of archived messages; none when not given."
+        ),
+    ] = None,
+    hot_retention_s: Annotated[
+        float | None,
+        typer.Option(
+            "--hot-retention-s",
+            "--hot-retention",
+            help="Seconds that archived messages stay in the hot log; a day when not given.",
+        ),
+    ] = None,
+    hot_size_bytes: Annotated[
+        int | None,
+        typer.Option(
+            "--hot-size-bytes",
+            "--hot-size",
+            help="Largest size of the hot log; 0, no limit, when not given.",
+        ),
+    ] = None,
     drain_s: Annotated[
         float | None, typer.Option(help="Seconds that SIGTERM waits for open work.")
     ] = None,
@@ -97,6 +119,9 @@ def serve(
             "push_issuer": push_issuer,
             "event_topics": event_topics,
             "event_projects": event_projects or None,
+            "lake": lake,
+            "hot_retention_s": hot_retention_s,
+            "hot_size_bytes": hot_size_bytes,
             "drain_s": drain_s,
             "disk_reserve_bytes": disk_reserve_bytes,
             "log_level": log_level,

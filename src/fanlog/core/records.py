@@ -51,6 +51,7 @@ _ID = struct.Struct(">Q")
 _OWNER = struct.Struct(">QI")
 _PARTITION = struct.Struct(">I")
 _DEDUP_VALUE = struct.Struct("<Qd")
+_ARCHIVED_VALUE = struct.Struct("<QQ?")
 _DIGEST_BYTES = 16
 _CHUNK = struct.Struct(">QIQ")
 _LEASE = struct.Struct(">QIQI")
@@ -320,6 +321,45 @@ class JobRecord:
         return None if self.job is None else _to_json(asdict(self.job))
 
 
+@dataclass(frozen=True, slots=True)
+class LakeRecord:
+    """Which lake has the archived messages, and how far the broker has seen that for itself."""
+
+    KIND: ClassVar[bytes] = b"Z"
+    id: str
+    #: Of the table `messages`, when it was last looked at.
+    table_version: int
+    #: Commits up to and with this one are in it.
+    sequence: int
+
+    def key(self) -> bytes:
+        return self.KIND
+
+    def value(self) -> bytes | None:
+        return _to_json(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedRecord:
+    """The offsets of a partition that the lake has: from `start` to before `end`."""
+
+    KIND: ClassVar[bytes] = b"V"
+    partition: PartitionId
+    #: None forgets them.
+    start: Offset | None
+    end: Offset = 0
+    #: Whether what the archive takes next follows; not once the topic was kept out of it.
+    is_open: bool = True
+
+    def key(self) -> bytes:
+        return self.KIND + _PARTITION.pack(self.partition)
+
+    def value(self) -> bytes | None:
+        if self.start is None:
+            return None
+        return _VERSION_BYTE + _ARCHIVED_VALUE.pack(self.start, self.end, self.is_open)
+
+
 CatalogRecord = (
     Counters
     | TopicRecord
@@ -331,7 +371,8 @@ CatalogRecord = (
     | SchemaRevisionRecord
 )
 ShareRecord = CursorHead | CursorChunk | AttemptsChunk | LeaseHeld
-Record = CatalogRecord | ShareRecord | Activity | DedupEntry | JobRecord | BulkRecord
+LakeState = LakeRecord | ArchivedRecord
+Record = CatalogRecord | ShareRecord | Activity | DedupEntry | JobRecord | BulkRecord | LakeState
 
 
 def decode(key: bytes, value: bytes) -> Record:
@@ -408,6 +449,13 @@ def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
             if record.key()[1:] != rest:
                 raise ValueError("it is another job than its key says")
             return record
+        case LakeRecord.KIND if not rest:
+            lake = LakeRecord(**json.loads(body))
+            check_shape(lake)
+            return lake
+        case ArchivedRecord.KIND:
+            partition = PartitionId(*_PARTITION.unpack(rest))
+            return ArchivedRecord(partition, *_ARCHIVED_VALUE.unpack(body))
         case Activity.KIND:
             return Activity(_ID.unpack(rest)[0], _TIME_VALUE.unpack(body)[0])
     return bulk_records.decode(kind, rest, body)

@@ -40,13 +40,10 @@ _Batches = Mapping[PartitionId, Sequence[Batch]]
 class ColdReader:
     """Reads one lake. Lives on one loop; `close` when done."""
 
-    def __init__(
-        self,
-        location: Location,
-        topic_of: Callable[[PartitionId], TopicId] = lambda _: TopicId(0),
-    ) -> None:
+    def __init__(self, location: Location) -> None:
         self.location = location
-        self._topic_of = topic_of
+        #: What a batch says its topic is. Called in threads.
+        self.topic_of: Callable[[PartitionId], TopicId] = lambda _: TopicId(0)
         self._footers = Footers(location.filesystem())
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fanlog-lake")
         self._index: FileIndex | None = None
@@ -215,7 +212,7 @@ class ColdReader:
             self._footers.open(file, footer.metadata) as opened,
         ):
             rows = opened.read_row_group(group, columns=list(COLUMNS), use_threads=False)
-        return batches_of(rows, self._topic_of)
+        return batches_of(rows, self.topic_of)
 
     def _read_ahead(self, partition: PartitionId, offset: Offset) -> None:
         if self._ahead or self._groups.find(partition, offset) is not None:

@@ -55,6 +55,8 @@ class Trim:
     partition: PartitionId
     before: Offset
     dropped: bool = False
+    #: Whether it can be read elsewhere still; engines do not care, the broker's own start does.
+    is_archived: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import grpc
 import uvicorn
@@ -29,7 +30,7 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock, SystemClock
 from fanlog.broker.committer import ThreadCommitter
 from fanlog.config import Config
-from fanlog.errors import FanlogError, Unavailable
+from fanlog.errors import ConfigError, FailedPrecondition, FanlogError, Unavailable
 from fanlog.log.api import Log
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.memory import MemoryLog
@@ -47,6 +48,9 @@ from fanlog.server.resources import Resources, ensure_resources, read_resources
 from fanlog.wire import contents
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
+
+if TYPE_CHECKING:
+    from fanlog.lake.tiers import LakeTiers
 
 log = logging.getLogger("fanlog.server")
 
@@ -117,7 +121,9 @@ async def _serving(
         contents=contents,
         jitter=random.random,
         disk_reserve_bytes=0 if config.memory else config.disk_reserve_bytes,
+        hot_size_bytes=config.hot_size_bytes,
     )
+    lake = _lake(config, broker, store, clock)
     tokens = Tokens(None if config.memory else config.data_dir, clock)
     guard = Guard(config.push_allow)
     senders = Senders(broker, clock, guard, tokens, connections=push_connections())
@@ -143,6 +149,10 @@ async def _serving(
         )
     )
     try:
+        if lake is None:
+            _check_nothing_cold(broker, store)
+        else:
+            lake.begin()
         if wanted is not None:
             await ensure_resources(broker, wanted)
         http_socket = _listen_http(config)
@@ -169,6 +179,8 @@ async def _serving(
         await grpc_server.stop(None)
         await senders.stop(0)
         await broker.stop()
+        if lake is not None:
+            await lake.stop()
 
 
 async def _send_away(server: grpc.aio.Server, arrivals: Arrivals, patience_s: float) -> None:
@@ -177,7 +189,44 @@ async def _send_away(server: grpc.aio.Server, arrivals: Arrivals, patience_s: fl
 
 
 def _open_store(config: Config) -> Log:
+    if not config.lake:
+        return _open_hot(config)
+    try:
+        from fanlog.server import tiering
+    except ImportError as error:
+        raise ConfigError(f"lake {config.lake!r} is given, and {error}") from error
+    return tiering.tiered(_open_hot(config), config)
+
+
+def _open_hot(config: Config) -> Log:
     return MemoryLog() if config.memory else EmbeddedLog(config.data_dir)
+
+
+def _lake(config: Config, broker: Broker, store: Log, clock: Clock) -> LakeTiers | None:
+    if not config.lake:
+        return None
+    from fanlog.server import tiering
+
+    tiers = tiering.tiers(broker, store, clock, config)
+    assert tiers is not None
+    broker.tiers = tiers
+    return tiers
+
+
+def _check_nothing_cold(broker: Broker, store: Log) -> None:
+    """Refuse to serve a log whose older messages are in a lake that was not named.
+
+    Subscriptions would lose what they have there.
+    """
+    lake = broker.hard.lake
+    for partition, record in broker.hard.archived.items():
+        if record.start is not None and record.start < min(
+            record.end, store.bounds(partition).start
+        ):
+            raise FailedPrecondition(
+                f"messages of this log are in lake {lake.id if lake else ''!r} alone, and no lake "
+                "is given; say where it is (--lake)"
+            )
 
 
 def _add_services(
@@ -256,6 +305,8 @@ async def _serve(config: Config) -> None:
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)
         where = "in memory" if config.memory else f"in {config.data_dir}"
+        if config.lake:
+            where += f", lake in {server.broker.tiers.lake_uri}"
         sys.stdout.write(
             f"fanlog ready: gRPC on {server.endpoint}, HTTP on {server.http_endpoint}, "
             f"data {where}; IAM: stored, not enforced\n"

@@ -47,7 +47,9 @@ def http_app(
 
     async def readyz(_: Request) -> Response:
         if is_ready():
-            return PlainTextResponse("ready\n")
+            # It serves: what is not archived is kept.
+            alarm = broker.tiers.alarm
+            return PlainTextResponse(f"ready\nlake alarm: {alarm}\n" if alarm else "ready\n")
         return PlainTextResponse("not ready\n", status_code=503)
 
     async def metrics(_: Request) -> Response:

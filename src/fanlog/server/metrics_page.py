@@ -105,6 +105,20 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
     yield GaugeMetricFamily(
         "fanlog_routed_cost", "Answers of filters that are kept, roughly.", broker.router.cost
     )
+    if broker.tiers.lake_uri:
+        yield GaugeMetricFamily(
+            "fanlog_lake_alarm",
+            "1 while the lake is not as it should be and nothing is trimmed.",
+            int(bool(broker.tiers.alarm)),
+        )
+        yield GaugeMetricFamily(
+            "fanlog_archived_sequence",
+            "Commits up to this one are in the lake.",
+            broker.tiers.archived_sequence,
+        )
+        yield GaugeMetricFamily(
+            "fanlog_committed_sequence", "The last commit.", broker.writer.committed_sequence
+        )
     yield GaugeMetricFamily("fanlog_disk_bytes", "Size of the store.", stats.file_bytes)
     yield GaugeMetricFamily(
         "fanlog_disk_free_page_bytes", "Bytes in the store free to be used again.", stats.free_bytes

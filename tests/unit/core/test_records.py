@@ -11,12 +11,14 @@ from pyroaring import BitMap64
 from fanlog.core.iam import Binding, Policy
 from fanlog.core.records import (
     Activity,
+    ArchivedRecord,
     AttemptsChunk,
     Counters,
     CursorChunk,
     CursorHead,
     DamagedRecord,
     FormerTopicRecord,
+    LakeRecord,
     LeaseHeld,
     PolicyRecord,
     Record,
@@ -161,6 +163,9 @@ STORED: list[Record] = [
     AttemptsChunk(3, P, 9, ((0, 1), (1_023, 255))),
     LeaseHeld(3, P, BIG, 2, 1_700_000_000.125, BitMap64([1, 2, BIG])),
     Activity(3, 1_700_000_000.5),
+    LakeRecord("0b6c", 7, BIG),
+    ArchivedRecord(P, 3, BIG),
+    ArchivedRecord(PartitionId(7), 0, 0, is_open=False),
 ]
 REMOVED: list[Record] = [
     SchemaRecord(SchemaId(1), None),
@@ -175,6 +180,7 @@ REMOVED: list[Record] = [
     AttemptsChunk(3, P, 9, None),
     LeaseHeld(3, P, 5, 0, 0.0, None),
     Activity(3, None),
+    ArchivedRecord(P, None),
 ]
 
 

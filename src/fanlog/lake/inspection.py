@@ -1,0 +1,156 @@
+"""What is in the lake, looked up in the lake itself. All of it blocks: not for the loop.
+
+Before the broker lets go of anything it looks here: at the lake's id, at the transaction of its own
+log in the table, and at the offsets that stand in the files, read from their columns. What it is
+going to rely on is synced to the disk first, where the lake is a folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow.compute as pc
+
+from fanlog.lake.files import Run, runs_of
+from fanlog.lake.index import FileDamaged, FileIndex, Footers, LakeFile, reading
+from fanlog.lake.location import IDENTITY_FILE, Location
+from fanlog.lake.tables import MESSAGES, lake_id, open_table
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A lake as it is now."""
+
+    lake_id: str
+    table_version: int
+    #: Commits of the log up to and with this one are in it, as the table says.
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The offsets of each partition in some files: runs in order, joined where they meet."""
+
+    runs: dict[int, list[Run]] = field(default_factory=dict)
+    #: Sentences about files that cannot be read.
+    damaged: list[str] = field(default_factory=list)
+    #: Sentences about offsets that are there twice.
+    doubled: list[str] = field(default_factory=list)
+
+    def covers(self, partition: int, start: int, end: int) -> bool:
+        return start >= end or any(
+            run.first <= start and end <= run.end for run in self.runs.get(partition, ())
+        )
+
+
+def standing(location: Location, log_id: str) -> Standing:
+    """How a lake stands.
+
+    Raises:
+        LakeError: There is none, or it cannot be opened.
+    """
+    found = lake_id(location)
+    opened = open_table(location, MESSAGES)
+    sequence = opened.transaction_version(log_id)
+    return Standing(found, int(opened.version()), int(sequence or 0))
+
+
+def content_after(
+    footers: Footers, index: FileIndex, *, after_sequence: int, to_sequence: int
+) -> Content:
+    """What the commits after one up to and with another added, from the rows themselves.
+
+    Raises:
+        Unavailable: The lake cannot be reached.
+    """
+    found: dict[int, list[Run]] = {}
+    content = Content()
+    for file in index.after(after_sequence):
+        try:
+            runs = _rows_between(footers, file, after_sequence, to_sequence)
+        except FileDamaged as error:
+            content.damaged.append(str(error))
+            continue
+        for run in runs:
+            found.setdefault(run.partition, []).append(run)
+    return _gathered(found, content)
+
+
+def whole_content(footers: Footers, index: FileIndex) -> Content:
+    """What all files have, by their footers.
+
+    Raises:
+        Unavailable: The lake cannot be reached.
+    """
+    found: dict[int, list[Run]] = {}
+    content = Content()
+    for file in index.files:
+        try:
+            runs = footers.get(file).runs
+        except FileDamaged as error:
+            content.damaged.append(str(error))
+            continue
+        for run in runs:
+            found.setdefault(run.partition, []).append(run)
+    return _gathered(found, content)
+
+
+def sync(location: Location, files: Iterable[LakeFile], *, from_version: int) -> None:
+    """See to it that files, and the table's log from a version on, survive a loss of power.
+
+    Storage does so by itself; a folder when it is told to.
+    """
+    if location.is_s3:
+        return
+    root = Path(location.uri)
+    table = root / MESSAGES.name
+    paths = {table / file.path for file in files}
+    for path in (table / "_delta_log").iterdir():
+        version = path.name.partition(".")[0]
+        if path.is_file() and (not version.isdigit() or int(version) >= from_version):
+            paths.add(path)
+    paths.add(root / IDENTITY_FILE)
+    for path in paths:
+        _sync(path)
+    folders = {folder for path in paths for folder in path.parents if folder.is_relative_to(root)}
+    for folder in folders | {root.parent}:
+        _sync(folder)
+
+
+def _rows_between(footers: Footers, file: LakeFile, after: int, to: int) -> Sequence[Run]:
+    with reading(footers.files, file), footers.open(file) as opened:
+        rows = opened.read(["partition", "offset", "sequence"], use_threads=False)
+    if file.sequence_first <= after or file.sequence_last > to:
+        is_wanted = pc.and_(
+            pc.greater(rows["sequence"], after), pc.less_equal(rows["sequence"], to)
+        )
+        rows = rows.filter(is_wanted)
+    return runs_of(rows["partition"], rows["offset"])
+
+
+def _gathered(found: dict[int, list[Run]], content: Content) -> Content:
+    for partition, runs in found.items():
+        joined: list[Run] = []
+        for run in sorted(runs):
+            last = joined[-1] if joined else None
+            if last is not None and run.first < last.end:
+                content.doubled.append(
+                    f"offset {run.first} of partition {partition} is in the lake twice"
+                )
+            if last is not None and run.first <= last.end:
+                joined[-1] = Run(partition, last.first, max(last.end, run.end) - last.first)
+            else:
+                joined.append(run)
+        content.runs[partition] = joined
+    return content
+
+
+def _sync(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

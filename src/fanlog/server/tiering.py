@@ -1,0 +1,34 @@
+"""The server's lake, where it has one. Imported only then: it needs the extra `lake`."""
+
+from __future__ import annotations
+
+from fanlog.broker.broker import Broker
+from fanlog.broker.clock import Clock
+from fanlog.config import Config
+from fanlog.lake.cold import ColdReader
+from fanlog.lake.location import Location
+from fanlog.lake.tiered import TieredLog
+from fanlog.lake.tiers import LakeTiers
+from fanlog.log.api import Log
+
+
+def tiered(hot: Log, config: Config) -> TieredLog:
+    """A log over the hot one and the lake.
+
+    Raises:
+        LakeError: The address is none.
+    """
+    return TieredLog(hot, ColdReader(Location.parse(config.lake)))
+
+
+def tiers(broker: Broker, store: Log, clock: Clock, config: Config) -> LakeTiers | None:
+    """The tiers of a broker on such a log; None on any other."""
+    if not isinstance(store, TieredLog):
+        return None
+    return LakeTiers(
+        broker,
+        store,
+        clock,
+        hot_retention_s=config.hot_retention_s,
+        hot_size_bytes=config.hot_size_bytes,
+    )
