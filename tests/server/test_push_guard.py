@@ -148,3 +148,20 @@ async def test_a_full_host_holds_up_no_other():
     gate.leave("a")
     gate.leave("b")
     await gate.enter("b")
+
+
+async def test_a_place_that_nobody_wants_any_more_goes_to_the_next():
+    gate = Gate(per_host=1, total=1)
+    assert gate.enter_nowait("a")
+    assert not gate.enter_nowait("a")
+    assert not gate.enter_nowait("b")
+    first, second = (asyncio.create_task(gate.enter("a")) for _ in range(2))
+    await asyncio.sleep(0)
+    gate.leave("a")
+    # It has the place, and does not know it yet.
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    await second
+    gate.leave("a")
+    assert gate.enter_nowait("b")
+    assert gate._hosts.keys() == {"b"}

@@ -1,29 +1,75 @@
-"""Connections are few: so many to one host, so many to all. First come, first served."""
+"""Connections are few: so many to one host, so many to all. First come, first served.
+
+A place at the host comes first, and whoever has none waits for that alone: a full host holds up no
+other.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Hashable
+
+
+class _Places:
+    """So many places, and those who wait for one."""
+
+    __slots__ = ("_waiters", "free", "users")
+
+    def __init__(self, count: int) -> None:
+        self.free = count
+        #: Those who have one, or wait for it.
+        self.users = 0
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    async def acquire(self) -> None:
+        if self.free > 0:
+            self.free -= 1
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except BaseException:
+            if waiter.done() and not waiter.cancelled():
+                # It was given one, and does not want it any more.
+                self.release()
+            raise
+
+    def release(self) -> None:
+        """Give a place back: to who waits longest, or to whoever comes."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self.free += 1
 
 
 class Gate:
     def __init__(self, per_host: int, total: int) -> None:
         self._per_host = per_host
-        self._total = asyncio.Semaphore(total)
-        self._hosts: dict[Hashable, tuple[asyncio.Semaphore, list[int]]] = {}
+        self._total = _Places(total)
+        self._hosts: dict[Hashable, _Places] = {}
 
-    def has_place(self, host: Hashable) -> bool:
-        """Whether `enter` would not wait."""
-        entry = self._hosts.get(host)
-        return not self._total.locked() and (entry is None or not entry[0].locked())
+    def enter_nowait(self, host: Hashable) -> bool:
+        """Have a place at once, if there is one; give it back with `leave`."""
+        places = self._hosts.get(host)
+        if self._total.free <= 0 or (places is not None and places.free <= 0):
+            return False
+        if places is None:
+            places = self._hosts[host] = _Places(self._per_host)
+        places.users += 1
+        places.free -= 1
+        self._total.free -= 1
+        return True
 
     async def enter(self, host: Hashable) -> None:
         """Wait for a place; give it back with `leave`."""
-        entry = self._hosts.get(host)
-        if entry is None:
-            entry = self._hosts[host] = (asyncio.Semaphore(self._per_host), [0])
-        places, users = entry
-        users[0] += 1
+        places = self._hosts.get(host)
+        if places is None:
+            places = self._hosts[host] = _Places(self._per_host)
+        places.users += 1
         try:
             await places.acquire()
             try:
@@ -32,16 +78,16 @@ class Gate:
                 places.release()
                 raise
         except BaseException:
-            self._forget(host, users)
+            self._forget(host, places)
             raise
 
     def leave(self, host: Hashable) -> None:
-        places, users = self._hosts[host]
+        places = self._hosts[host]
         self._total.release()
         places.release()
-        self._forget(host, users)
+        self._forget(host, places)
 
-    def _forget(self, host: Hashable, users: list[int]) -> None:
-        users[0] -= 1
-        if users[0] == 0:
+    def _forget(self, host: Hashable, places: _Places) -> None:
+        places.users -= 1
+        if places.users == 0:
             del self._hosts[host]

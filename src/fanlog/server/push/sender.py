@@ -36,7 +36,7 @@ _NOT_SENT = Nack(reason="not sent: push had ended")
 Host = tuple[str, str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Leased:
     """One message that is to be sent."""
 
@@ -159,7 +159,7 @@ class Sender(Consumer):
                 deadline_s=self._lease_s,
             )
             taken = [one for delivery in deliveries for one in self._leased(delivery)]
-            size_bytes = sum(one.size_bytes for one in taken)
+            size_bytes = sum([one.size_bytes for one in taken])
         finally:
             memory.hold(size_bytes, reserved)
         self._broker.delivered(self._subscription, deliveries)
@@ -190,7 +190,7 @@ class Sender(Consumer):
     def _begin(self, messages: Sequence[Leased]) -> None:
         task = asyncio.create_task(self._send(messages))
         self._sending.add(task)
-        size_bytes = sum(one.size_bytes for one in messages)
+        size_bytes = sum([one.size_bytes for one in messages])
         task.add_done_callback(lambda done: self._sent(done, size_bytes))
 
     def _sent(self, task: asyncio.Task[None], size_bytes: int) -> None:
@@ -227,8 +227,7 @@ class Sender(Consumer):
 
     async def _enter_host(self, host: Host, messages: Sequence[Leased]) -> None:
         """Wait for a connection to a host; leases are kept up meanwhile."""
-        if self._tools.gate.has_place(host):
-            await self._tools.gate.enter(host)
+        if self._tools.gate.enter_nowait(host):
             return
         ack_ids = [one.ack_id for one in messages]
         entering = asyncio.create_task(self._tools.gate.enter(host))
