@@ -164,6 +164,23 @@ EPOCH_PART_BYTES = 2 * 1024 * 1024
 #: How long a query is known that commits nothing.
 QUERY_LIFE_S = 31 * DAY_S
 
+# Exports.
+#: How long the messages of a file may wait for it to be written (Google's bounds).
+EXPORT_FILE_S_MIN = 60.0
+EXPORT_FILE_S_MAX = 600.0
+EXPORT_FILE_S_DEFAULT = 300.0
+#: Bytes and messages after which a new file is begun (Google's bounds).
+EXPORT_FILE_BYTES_MIN = 1_000
+EXPORT_FILE_BYTES_MAX = 10 * 1024 * 1024 * 1024
+EXPORT_FILE_MESSAGES_MIN = 1_000
+#: Text of a name that an export asks for, in bytes.
+EXPORT_NAME_BYTES_MAX = 1_024
+#: Messages, and bytes as far as they are known, that are exported in one step.
+EXPORT_BATCH_MESSAGES_MAX = 200_000
+EXPORT_BATCH_BYTES_MAX = 256 * 1024 * 1024
+#: Topics of which one step takes messages.
+EXPORT_BATCH_PARTITIONS_MAX = 1_000
+
 # Ordering.
 #: Offsets a blocked key remembers; beyond this its slots are scanned again when it is free.
 KEY_WAITING_MAX = 1_024

@@ -49,6 +49,12 @@ Ordering = Literal["none", "key", "strict"]
 #: How the body of a push request is made; see `fanlog.push.request`.
 PushForm = Literal["wrapped", "unwrapped", "unwrapped-metadata", "plain", "cloudevents"]
 
+#: How messages leave a subscription: asked for, sent, or taken to the lake by the pipeline.
+Mode = Literal["pull", "push", "export"]
+FileFormat = Literal["text", "avro"]
+#: Whether an export goes on (Google's words).
+ExportState = Literal["ACTIVE", "PERMISSION_DENIED", "NOT_FOUND", "SCHEMA_MISMATCH"]
+
 #: Chooses the body of push requests, beyond Google's two.
 LABEL_PUSH_BODY = "fanlog-push-body"
 #: The revision of its topic's schema that a subscription wants its messages in.
@@ -151,6 +157,40 @@ class PushConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableExport:
+    """The table of the lake that a subscription's messages become rows of."""
+
+    #: As Google writes it: names with dots between them.
+    table: str
+    #: Columns by the topic's schema; otherwise the data is one column.
+    use_topic_schema: bool = False
+    write_metadata: bool = False
+    #: Leave out fields that the table has no column for, and not the message.
+    drop_unknown_fields: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileExport:
+    """The files that a subscription's messages are written to."""
+
+    #: A folder of the lake, or the address of another place: `s3://bucket/prefix`.
+    bucket: str
+    filename_prefix: str = ""
+    filename_suffix: str = ""
+    #: Empty for the default.
+    filename_datetime_format: str = ""
+    format: FileFormat = "text"
+    #: Only of Avro.
+    write_metadata: bool = False
+    use_topic_schema: bool = False
+    #: When a file is full: so long after its first message, with so many bytes, messages.
+    max_duration_s: float = limits.EXPORT_FILE_S_DEFAULT
+    #: 0 for no bound.
+    max_bytes: int = 0
+    max_messages: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FilterChange:
     """A filter that a subscription had once, and still has for what was published then."""
 
@@ -190,6 +230,15 @@ class Subscription:
     push: PushConfig | None = None
     #: Why nothing is pushed until the push config is set anew; empty while it is.
     push_off: str = ""
+    #: At most one of push, table and files is set; with none, messages are pulled.
+    table: TableExport | None = None
+    files: FileExport | None = None
+
+    @property
+    def mode(self) -> Mode:
+        if self.push is not None:
+            return "push"
+        return "pull" if self.table is None and self.files is None else "export"
 
     @property
     def is_pattern(self) -> bool:

@@ -14,18 +14,20 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from fanlog import endpoints, limits, names
+from fanlog import endpoints, exports, limits, names
 from fanlog.errors import InvalidArgument, OutOfRange
 from fanlog.model import (
     LABEL_ARCHIVE,
     LABEL_PUSH_BODY,
     LABEL_SCHEMA_REVISION,
     DeadLetterPolicy,
+    FileExport,
     PushConfig,
     RetryPolicy,
     SchemaSettings,
     Snapshot,
     Subscription,
+    TableExport,
     Topic,
 )
 from fanlog.routing import filter_parse
@@ -94,6 +96,8 @@ class SubscriptionSpec:
     retry: RetryPolicy | None = None
     filter: str = ""
     push: PushConfig | None = None
+    table: TableExport | None = None
+    files: FileExport | None = None
 
     def __post_init__(self) -> None:
         names.parse_subscription(self.name, field="name")
@@ -111,6 +115,8 @@ class SubscriptionSpec:
         self._check_own_labels()
         if self.push is not None:
             self._check_push(self.push)
+        if self.table is not None or self.files is not None:
+            self._check_export()
 
     @property
     def is_pattern(self) -> bool:
@@ -189,6 +195,43 @@ class SubscriptionSpec:
             raise InvalidArgument(
                 f"{endpoints.FIELD}: forwarding to a topic makes no request; no_wrapper, "
                 f"oidc_token, secrets and {LABEL_PUSH_BODY} mean nothing with it"
+            )
+
+    def _check_export(self) -> None:
+        if self.table is not None:
+            exports.check_table(self.table)
+        if self.files is not None:
+            exports.check_files(self.files)
+        given = {
+            "push_config": self.push,
+            exports.TABLE_FIELD: self.table,
+            exports.FILES_FIELD: self.files,
+        }
+        several = [name for name, config in given.items() if config is not None]
+        if len(several) > 1:
+            raise InvalidArgument(
+                f"{' and '.join(several)}: only one of them can be set; an update that sets one "
+                "must name the others in its mask, empty"
+            )
+        meaningless = {
+            "enable_exactly_once_delivery": self.enable_exactly_once,
+            "dead_letter_policy": self.dead_letter is not None,
+            "retry_policy": self.retry is not None,
+            f"label {LABEL_SCHEMA_REVISION}": LABEL_SCHEMA_REVISION in self.labels,
+        }
+        for name, is_set in meaningless.items():
+            if is_set:
+                raise InvalidArgument(
+                    f"{name}: means nothing with {several[0]}: messages are written once, and what "
+                    f"does not fit goes to a table of its own ({exports.REJECTED!r}); leave it out"
+                )
+        uses_schema = any(
+            one is not None and one.use_topic_schema for one in (self.table, self.files)
+        )
+        if uses_schema and self.is_pattern:
+            raise InvalidArgument(
+                f"{several[0]}.use_topic_schema: {names.shown(self.topic)} is a pattern, and its "
+                "topics may have schemas of their own; export one topic, or without its schema"
             )
 
     def _check_auto_dead_letter(self, value: str) -> None:

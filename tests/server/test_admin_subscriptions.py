@@ -220,8 +220,8 @@ def test_labels_of_ours_that_say_nothing_are_refused(server, labels, fields, sen
 
 
 UNSUPPORTED: dict[str, Any] = {
-    "bigquery_config": {"table": "p.d.t"},
-    "cloud_storage_config": {"bucket": "b"},
+    "bigquery_config": {"table": "p.d.t", "use_table_schema": True},
+    "cloud_storage_config": {"bucket": "box", "service_account_email": "a@b"},
     "analytics_hub_subscription_info": {"listing": "l"},
     "message_transforms": [{"javascript_udf": {"function_name": "f", "code": "x"}}],
     "tags": {"1/2": "3"},

@@ -29,6 +29,7 @@ IAM_POLICY = "google.iam.v1.IAMPolicy"
 JOBS = "fanlog.v1.Jobs"
 LOG = "fanlog.v1.Log"
 SINK = "fanlog.v1.Sink"
+EXPORTS = "fanlog.v1.Exports"
 
 
 def get(server: RunningServer, path: str, method: str = "GET") -> tuple[int, str]:
@@ -42,7 +43,7 @@ def get(server: RunningServer, path: str, method: str = "GET") -> tuple[int, str
 
 
 @pytest.mark.parametrize(
-    "service", ["", PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY, JOBS, LOG, SINK]
+    "service", ["", PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY, JOBS, LOG, SINK, EXPORTS]
 )
 def test_grpc_health_says_serving(server, service):
     with closing(server.channel()) as channel:
@@ -96,6 +97,7 @@ def test_reflection_describes_what_is_served(server):
             JOBS,
             LOG,
             SINK,
+            EXPORTS,
             "grpc.health.v1.Health",
             "grpc.reflection.v1alpha.ServerReflection",
         }

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from fanlog import limits, names
-from fanlog.broker import pushes, revision_labels, snapshots
+from fanlog.broker import exports, pushes, revision_labels, snapshots
 from fanlog.broker.clock import Clock
 from fanlog.core.records import Activity, Record
 from fanlog.core.share import Share
@@ -145,6 +145,7 @@ class Admin:
             raise AlreadyExists(f"subscription {spec.name!r} exists already")
         pushes.check_forward(self._broker, spec.name, spec.topic, spec.push)
         revision_labels.check(self._broker.hard.catalog, spec.topic, spec.labels)
+        exports.check_schema(self._broker.hard.catalog, spec.topic, spec.table, spec.files)
         records = self._make_dead_letter_topic(spec) if spec.makes_dead_letter_topic else []
         if spec.dead_letter is not None:
             self._check_dead_letter_topic(spec.dead_letter.dead_letter_topic)
@@ -187,7 +188,7 @@ class Admin:
             revision_labels.check(self._broker.hard.catalog, changed.topic_shown, changed.labels)
         if changed.dead_letter is not None and changed.dead_letter != before.dead_letter:
             self._check_dead_letter_topic(changed.dead_letter.dead_letter_topic)
-        committed = self.put(changed, [])
+        committed = self.put(changed, exports.changed(self._broker, before, changed))
         pushes.switched(self._broker, before, changed)
         await committed
         return changed

@@ -23,6 +23,7 @@ from fanlog.broker.admin import Admin
 from fanlog.broker.clock import Clock
 from fanlog.broker.committer import Committer
 from fanlog.broker.dead_letters import Compose, DeadLetters
+from fanlog.broker.exports import Exports
 from fanlog.broker.feed import Delivery, Feed
 from fanlog.broker.feeds import Feeds
 from fanlog.broker.hard_state import HardState
@@ -129,6 +130,7 @@ class Broker:
         self.tiers: Tiers = NoTiers(store)
         self.log_reads = LogReads(self, store)
         self.jobs = Jobs(self, clock)
+        self.exports = Exports(self, store, clock)
         self.sink = Sink(self, clock, contents)
         self._sweeper = Sweeper(clock, self.sweep, lambda: store.has_garbage)
         self._draining: Unavailable | None = None
@@ -260,7 +262,7 @@ class Broker:
     def attach(self, name: str) -> tuple[Subscription, Feed]:
         """The feed of a subscription, for one consumer; give it back with `detach`."""
         self.check_serving()
-        subscription = self._readable(name)
+        subscription = self.readable(name)
         self.used(subscription)
         return subscription, self._feeds.enter(subscription)
 
@@ -296,7 +298,7 @@ class Broker:
             InvalidArgument: An id is not one of this broker's; nothing changed.
             AckIdsRefused: Exactly-once, and an id is stale or early; nothing changed.
         """
-        subscription = self._readable(name)
+        subscription = self.readable(name)
         parsed = self._parse(subscription, ack_ids)
         refused = await self._settle_all(subscription, parsed, None, partial=False)
         settling.raise_refused(subscription, self._ack_ids, ack_ids, parsed, refused)
@@ -309,7 +311,7 @@ class Broker:
         Raises:
             FailedPrecondition: A terminal nack, and there is nowhere for dead letters to go.
         """
-        subscription = self._readable(name)
+        subscription = self.readable(name)
         settling.check_nack(subscription, nack)
         parsed = self._parse(subscription, ack_ids)
         refused = await self._settle_all(subscription, parsed, seconds, partial=False, nack=nack)
@@ -377,7 +379,7 @@ class Broker:
             self.router.left(share)
         self.patterns.remove(subscription)
         records += self.hard.catalog.delete_subscription(subscription)
-        records.append(Activity(subscription.id, None))
+        records += [Activity(subscription.id, None), *self.exports.removed(subscription)]
         self.close_feed(
             subscription, SubscriptionNotFound(f"subscription {subscription.name!r} was deleted")
         )
@@ -439,7 +441,8 @@ class Broker:
         if self._draining is not None:
             raise self._draining
 
-    def _readable(self, name: str) -> Subscription:
+    def readable(self, name: str) -> Subscription:
+        """Raises FailedPrecondition when the subscription is detached."""
         subscription = self.hard.catalog.subscription(name)
         if subscription.detached:
             raise FailedPrecondition(f"subscription {name!r} is detached from its topic")

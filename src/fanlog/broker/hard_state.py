@@ -15,6 +15,7 @@ from fanlog.core.bulk_records import CommittingRecord, ProgressRecord, QueryReco
 from fanlog.core.catalog import Catalog
 from fanlog.core.cursor import Cursor
 from fanlog.core.dedup import DedupWindow
+from fanlog.core.export_records import ExportProgress, ExportRecord
 from fanlog.core.records import (
     Activity,
     ArchivedRecord,
@@ -56,6 +57,7 @@ class HardState:
         #: The lake that has what is archived; None while nothing is.
         self.lake: LakeRecord | None = None
         self.archived: dict[PartitionId, ArchivedRecord] = {}
+        self.exports: dict[SubscriptionId, ExportProgress] = {}
         #: When each subscription was last used, as far as it was written down.
         self.activity: dict[SubscriptionId, float] = {}
         #: The last commit of which each partition has let go of a message.
@@ -161,6 +163,10 @@ class HardState:
                     self.archived.pop(partition, None)
                 else:
                     self.archived[partition] = record
+            case ExportRecord(owner=subscription_id, progress=progress):
+                self.exports.pop(subscription_id, None)
+                if progress is not None:
+                    self.exports[subscription_id] = progress
             case Activity(owner=owner, last_active_s=last_active_s):
                 if last_active_s is None:
                     self.activity.pop(SubscriptionId(owner), None)

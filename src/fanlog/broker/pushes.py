@@ -102,12 +102,19 @@ def _check_loops(catalog: Catalog, name: str, topic: str, target: str) -> None:
 
 
 def check_pull(catalog: Catalog, name: str) -> None:
-    """Refuse to hand out by pull what is pushed.
+    """Refuse to hand out by pull what is pushed or exported.
 
     Raises:
-        FailedPrecondition: The subscription has an endpoint.
+        FailedPrecondition: The subscription has an endpoint, a table or a bucket.
     """
-    if catalog.subscription(name).push is not None:
+    subscription = catalog.subscription(name)
+    if subscription.mode == "export":
+        what = "bigquery_config" if subscription.table is not None else "cloud_storage_config"
+        raise FailedPrecondition(
+            f"subscription {name!r} exports its messages and cannot be pulled from; an empty "
+            f"{what} makes it a subscription to pull from"
+        )
+    if subscription.push is not None:
         raise FailedPrecondition(
             f"subscription {name!r} pushes its messages and cannot be pulled from; an empty "
             "push_config makes it a subscription to pull from"
@@ -115,8 +122,13 @@ def check_pull(catalog: Catalog, name: str) -> None:
 
 
 def switched(broker: Broker, before: Subscription, after: Subscription) -> None:
-    """Send consumers away that pulled what is now pushed, or pushed what is now pulled."""
-    if (before.push is None) != (after.push is None):
-        how = "pulled" if after.push is None else "pushed"
-        error = FailedPrecondition(f"messages of subscription {after.name!r} are now {how}")
-        broker.close_feed(after, error)
+    """Send consumers away that pulled what is now pushed or exported, or the other way round."""
+    if before.mode == after.mode:
+        return
+    how = {"pull": "pulled", "push": "pushed", "export": "exported"}[after.mode]
+    error = FailedPrecondition(f"messages of subscription {after.name!r} are now {how}")
+    broker.close_feed(after, error)
+    if "export" in (before.mode, after.mode):
+        # Exports take no leases, and would not notice those that are left.
+        for share in broker.hard.shares_of(after):
+            share.start()

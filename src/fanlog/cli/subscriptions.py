@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from fanlog import limits, names
-from fanlog.cli import options
+from fanlog.cli import exports, options
 from fanlog.cli.output import Output, resource
 from fanlog.errors import InvalidArgument
 
@@ -92,6 +92,18 @@ def create(
     max_backoff: MaxBackoff = None,
     expiration: Expiration = None,
     push: Annotated[str | None, typer.Option(metavar="URL", help=PUSH_HELP)] = None,
+    table: exports.Table = None,
+    bucket: exports.Bucket = None,
+    topic_schema: exports.TopicSchema = False,
+    metadata: exports.Metadata = False,
+    drop_unknown: exports.DropUnknown = False,
+    format_: exports.Format = None,
+    prefix: exports.Prefix = None,
+    suffix: exports.Suffix = None,
+    datetime_format: exports.DatetimeFormat = None,
+    max_duration: exports.MaxDuration = None,
+    max_bytes: exports.MaxBytes = None,
+    max_messages: exports.MaxMessages = None,
     start: Annotated[
         str | None,
         typer.Option(
@@ -143,6 +155,21 @@ def create(
     _set_dead_letter(request, dead_letter, max_attempts, project)
     if push is not None:
         request.push_config.push_endpoint = _endpoint(push)
+    export = exports.Export(
+        table=table,
+        bucket=bucket,
+        topic_schema=topic_schema,
+        metadata=metadata,
+        drop_unknown=drop_unknown,
+        format=format_,
+        prefix=prefix,
+        suffix=suffix,
+        datetime_format=datetime_format,
+        max_duration=max_duration,
+        max_bytes=max_bytes,
+        max_messages=max_messages,
+    )
+    export.fill(request)
 
     with options.connect(endpoint) as client:
         created = client.create_subscription(request)
@@ -236,6 +263,21 @@ def update(
     no_push: Annotated[
         bool, typer.Option("--no-push", help="Let messages be pulled, and push none.")
     ] = False,
+    table: exports.Table = None,
+    bucket: exports.Bucket = None,
+    topic_schema: exports.TopicSchema = False,
+    metadata: exports.Metadata = False,
+    drop_unknown: exports.DropUnknown = False,
+    format_: exports.Format = None,
+    prefix: exports.Prefix = None,
+    suffix: exports.Suffix = None,
+    datetime_format: exports.DatetimeFormat = None,
+    max_duration: exports.MaxDuration = None,
+    max_bytes: exports.MaxBytes = None,
+    max_messages: exports.MaxMessages = None,
+    no_export: Annotated[
+        bool, typer.Option("--no-export", help="Let messages be pulled, and export none.")
+    ] = False,
     project: options.Project = options.PROJECT,
     endpoint: options.Endpoint = None,
     json: options.Json = False,
@@ -273,6 +315,24 @@ def update(
         _set_expiration(changed, expiration)
     if push is not None:
         changed.push_config.push_endpoint = _endpoint(push)
+    export = exports.Export(
+        table=table,
+        bucket=bucket,
+        topic_schema=topic_schema,
+        metadata=metadata,
+        drop_unknown=drop_unknown,
+        format=format_,
+        prefix=prefix,
+        suffix=suffix,
+        datetime_format=datetime_format,
+        max_duration=max_duration,
+        max_bytes=max_bytes,
+        max_messages=max_messages,
+    )
+    export.fill(changed)
+    if no_export and export.is_given:
+        raise InvalidArgument("--no-export leaves nothing for --table, --bucket")
+    is_switched = push is not None or export.is_given
     is_named = {
         "filter": filter_ is not None or no_filter,
         "ack_deadline_seconds": ack_deadline is not None,
@@ -287,7 +347,10 @@ def update(
         "retry_policy.minimum_backoff": min_backoff is not None,
         "retry_policy.maximum_backoff": max_backoff is not None,
         "expiration_policy": expiration is not None,
-        "push_config": push is not None or no_push,
+        # Whatever messages do from now on, they do not do what they did.
+        "push_config": is_switched or no_push,
+        "bigquery_config": is_switched or no_export,
+        "cloud_storage_config": is_switched or no_export,
     }
     paths = [path for path, is_path_named in is_named.items() if is_path_named]
     if not paths:

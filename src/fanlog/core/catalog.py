@@ -231,6 +231,8 @@ class Catalog:
             created_s=now,
             filter=spec.filter,
             push=spec.push,
+            table=spec.table,
+            files=spec.files,
         )
         return subscription, [self._used_ids(1), *self.put_subscription(subscription)]
 

@@ -18,13 +18,15 @@ from typing import Any, ClassVar, TypeVar
 
 from pyroaring import BitMap64
 
-from fanlog.core import bulk_records
+from fanlog.core import bulk_records, export_records
 from fanlog.core.bulk_records import BulkRecord
+from fanlog.core.export_records import ExportRecord
 from fanlog.core.iam import Binding, Policy
 from fanlog.core.shape import check_shape
 from fanlog.jobs import Job
 from fanlog.model import (
     DeadLetterPolicy,
+    FileExport,
     FilterChange,
     Offset,
     PartitionId,
@@ -38,6 +40,7 @@ from fanlog.model import (
     SnapshotId,
     Subscription,
     SubscriptionId,
+    TableExport,
     Topic,
     TopicId,
 )
@@ -128,6 +131,9 @@ class SubscriptionRecord:
         if self.subscription.push is None:
             # As before there was push: what does not need it stays readable to what does not know.
             del fields["push"], fields["push_off"]
+        for name in ("table", "files"):
+            if fields[name] is None:
+                del fields[name]
         return _to_json(fields)
 
 
@@ -372,7 +378,16 @@ CatalogRecord = (
 )
 ShareRecord = CursorHead | CursorChunk | AttemptsChunk | LeaseHeld
 LakeState = LakeRecord | ArchivedRecord
-Record = CatalogRecord | ShareRecord | Activity | DedupEntry | JobRecord | BulkRecord | LakeState
+Record = (
+    CatalogRecord
+    | ShareRecord
+    | Activity
+    | DedupEntry
+    | JobRecord
+    | ExportRecord
+    | BulkRecord
+    | LakeState
+)
 
 
 def decode(key: bytes, value: bytes) -> Record:
@@ -458,7 +473,7 @@ def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
             return ArchivedRecord(partition, *_ARCHIVED_VALUE.unpack(body))
         case Activity.KIND:
             return Activity(_ID.unpack(rest)[0], _TIME_VALUE.unpack(body)[0])
-    return bulk_records.decode(kind, rest, body)
+    return bulk_records.decode(kind, rest, body) or export_records.decode(kind, rest, body)
 
 
 def _bitmap_bytes(bits: BitMap64) -> bytes:
@@ -513,7 +528,7 @@ def _subscription(fields: dict[str, Any]) -> Subscription:
     dead_letter, retry = fields["dead_letter"], fields["retry"]
     # Records from before there were filters have none.
     changes = fields.get("filter_changes", ())
-    # Nor had those from before there was push.
+    # Nor had those from before there was push, or export.
     push = fields.get("push")
     return Subscription(
         **fields
@@ -523,6 +538,8 @@ def _subscription(fields: dict[str, Any]) -> Subscription:
             "retry": RetryPolicy(**retry) if retry else None,
             "filter_changes": tuple(FilterChange(**change) for change in changes),
             "push": _push(push) if push else None,
+            "table": TableExport(**fields["table"]) if fields.get("table") else None,
+            "files": FileExport(**fields["files"]) if fields.get("files") else None,
         }
     )
 

@@ -77,8 +77,7 @@ class Share:
     def start(self, latest_s: float = math.inf) -> None:
         """Make the soft state anew from the hard state: after recovery, before the first verb.
 
-        No lease can last longer than `latest_s`: one that says so was given before the clock was
-        set back, and nobody would see its messages again until the clock has come that far.
+        No lease ends after `latest_s`: one that would was given before the clock was set back.
         """
         self._leases = LeaseTable()
         for held in self._held.values():
@@ -261,6 +260,10 @@ class Share:
         if self._passing is None or not self._passing.offsets:
             return Decision()
         return Decision(self._cursor_records(self._acknowledged(BitMap64())))
+
+    def exported(self, offsets: BitMap64) -> Decision:
+        """Acknowledge messages that nobody was handed: they were taken elsewhere."""
+        return Decision(self._acked_records(offsets), count=len(offsets))
 
     # Settling.
 
@@ -449,9 +452,8 @@ class Share:
 
         In order, the backlog does that: only the first of a key may be forwarded.
         """
-        if self.settings.dead_letter is None or not self._attempts:
-            return runs
-        if isinstance(self._backlog, OrderedBacklog):
+        is_ordered = isinstance(self._backlog, OrderedBacklog)
+        if is_ordered or self.settings.dead_letter is None or not self._attempts:
             return runs
         kept, exhausted = split(runs, self._is_exhausted)
         self._to_forward += exhausted

@@ -16,7 +16,7 @@ from google.protobuf.empty_pb2 import Empty
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
-from fanlog.v1 import jobs_pb2, log_pb2, sink_pb2
+from fanlog.v1 import export_pb2, jobs_pb2, log_pb2, sink_pb2
 from fanlog.wire import types
 
 _PUBLISHER: dict[str, tuple[Any, Any]] = {
@@ -106,6 +106,7 @@ def service_descriptors() -> DescriptorPool:
         reflection_pb2.DESCRIPTOR,
         log_pb2.DESCRIPTOR,
         sink_pb2.DESCRIPTOR,
+        export_pb2.DESCRIPTOR,
     ):
         _add(pool, file, added)
     services = FileDescriptorProto(

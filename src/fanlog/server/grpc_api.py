@@ -21,7 +21,7 @@ from fanlog.broker.settling import NOT_APPLIED
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
 from fanlog.model import Subscription
-from fanlog.server import jobs_api, log_api, schema_api, sink_api
+from fanlog.server import exports_api, jobs_api, log_api, schema_api, sink_api
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.arrivals import Arrivals
 from fanlog.server.departures import is_departure
@@ -67,6 +67,7 @@ SERVICES = (
     jobs_api.JOBS,
     log_api.LOG,
     sink_api.SINK,
+    exports_api.EXPORTS,
 )
 
 #: Trailing metadata of an answer that is fine, with a sentence for whoever asked.
@@ -124,6 +125,7 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
         log_api.LOG: log_api.methods(broker),
         jobs_api.JOBS: jobs_api.methods(broker),
         sink_api.SINK: sink_api.methods(broker),
+        exports_api.EXPORTS: exports_api.methods(broker),
     }
 
 
@@ -297,6 +299,7 @@ class SubscriberApi:
         name = _subscription(request.subscription)
         subscription, _ = await self._broker.admin.get_subscription(name)
         trouble = self._broker.pushes.trouble(subscription)
+        trouble = trouble or self._broker.exports.trouble(subscription).reason
         if trouble:
             context.set_trailing_metadata(((HINT_METADATA, trouble),))
         return cast(bytes, self._shown(subscription).SerializeToString())
@@ -367,7 +370,10 @@ class SubscriberApi:
     def _shown(self, subscription: Subscription) -> Any:
         topic = self._broker.admin.topic_of(subscription)
         is_failing = bool(self._broker.pushes.trouble(subscription))
-        return resources.subscription_pb(subscription, topic, is_failing=is_failing)
+        state = self._broker.exports.trouble(subscription).state
+        return resources.subscription_pb(
+            subscription, topic, is_failing=is_failing, export_state=state
+        )
 
 
 def _is_java(context: Call) -> bool:

@@ -27,10 +27,10 @@ _TIMESTAMP_S_MAX = 253_402_300_799
 #: Comes with a later version of Fanlog.
 _LATER = {
     "message_transforms": "message transforms are",
-    "bigquery_config": "export to BigQuery is",
-    "cloud_storage_config": "export to Cloud Storage is",
     "bigtable_config": "export to Bigtable is",
 }
+#: Nothing inside of these is updated by itself.
+_WHOLE = frozenset({"push_config", "bigquery_config", "cloud_storage_config"})
 #: Settings of Google's cloud.
 _MEANINGLESS = frozenset(
     {
@@ -146,9 +146,9 @@ def _not_updatable(
         return InvalidArgument(
             f"update_mask: {names.shown(path)} names a single label; labels are updated as a whole"
         )
-    if name == "push_config" and inside:
+    if name in _WHOLE and inside:
         return InvalidArgument(
-            f"update_mask: {names.shown(path)} names a part; push_config is updated as a whole"
+            f"update_mask: {names.shown(path)} names a part; {name} is updated as a whole"
         )
     descriptor = resource.DESCRIPTOR
     if name in _LATER or (name in descriptor.fields_by_name and name not in updatable):

@@ -20,7 +20,8 @@ from fanlog.specs import (
     TopicSpec,
     TopicUpdate,
 )
-from fanlog.wire import schemas, types
+from fanlog.wire import exports, schemas, types
+from fanlog.wire.exports import ExportState
 from fanlog.wire.fields import (
     duration,
     mask_paths,
@@ -60,6 +61,8 @@ _SUBSCRIPTION_UPDATABLE = frozenset(
         "enable_exactly_once_delivery",
         "filter",
         "push_config",
+        "bigquery_config",
+        "cloud_storage_config",
     }
 )
 _SUBSCRIPTION_HONOURED = frozenset(
@@ -162,6 +165,8 @@ def subscription_spec(subscription: Any) -> SubscriptionSpec:
         retry=_retry(subscription),
         filter=subscription.filter,
         push=push_config(subscription.push_config),
+        table=exports.table_export(subscription),
+        files=exports.file_export(subscription),
     )
 
 
@@ -182,13 +187,18 @@ def subscription_update(request: Any) -> SubscriptionUpdate:
 
 
 def subscription_pb(
-    subscription: Subscription, topic: Topic | None, *, is_failing: bool = False
+    subscription: Subscription,
+    topic: Topic | None,
+    *,
+    is_failing: bool = False,
+    export_state: ExportState = "ACTIVE",
 ) -> Any:
     """Make the Subscription that answers show; `topic` is None once it was deleted.
 
-    `is_failing` says that its endpoint does not take messages just now.
+    `is_failing` says that its endpoint does not take messages just now; `export_state` what the
+    pipeline says of its table or files.
     """
-    is_failing = is_failing or bool(subscription.push_off)
+    is_failing = is_failing or bool(subscription.push_off) or export_state != "ACTIVE"
     states = types.Subscription.State
     message = types.Subscription(
         name=subscription.name,
@@ -205,6 +215,7 @@ def subscription_pb(
         enable_exactly_once_delivery=subscription.enable_exactly_once,
         state=states.RESOURCE_ERROR if is_failing else states.ACTIVE,
     )
+    exports.fill(message, subscription, export_state)
     if subscription.expiration_ttl_s is not None:
         message.expiration_policy.ttl.CopyFrom(duration(subscription.expiration_ttl_s))
     if subscription.dead_letter is not None:
@@ -351,6 +362,10 @@ def _subscription_change(path: str, subscription: Any) -> dict[str, Any]:
             return {"filter": subscription.filter}
         case "enable_exactly_once_delivery":
             return {"enable_exactly_once": subscription.enable_exactly_once_delivery}
+        case "bigquery_config":
+            return {"table": exports.table_export(subscription)}
+        case "cloud_storage_config":
+            return {"files": exports.file_export(subscription)}
         case _:
             assert path == "push_config"
             return push_changes(subscription.push_config)

@@ -441,7 +441,8 @@ class Short(GoogleJson):
         found["name"] = subscription_name(found["name"])
         found["topic"] = topic_name(found["topic"])
         mode, url = found.pop("mode"), found.pop("delivery_url", "")
-        assert mode == ("push" if url else "pull")
+        is_export = "bigquery_config" in found or "cloud_storage_config" in found
+        assert mode == ("push" if url else "export" if is_export else "pull")
         if url:
             found["push_config"] = {"push_endpoint": url}
         if "dead_letter" in found:

@@ -57,6 +57,57 @@ def test_create_with_everything(shell, server, orders):
     assert dict(sent.labels) == {"team": "shop", "fanlog-start": "earliest"}
 
 
+MODES = ["push_config", "bigquery_config", "cloud_storage_config"]
+
+
+def test_export_to_a_table(shell, server, orders):
+    shell.run("sub", "create", "rows", "--topic", orders, "--table", "shop.orders", "--metadata")
+    assert (
+        server.last(types.Subscription).bigquery_config
+        == types.Subscription(
+            bigquery_config={"table": "shop.orders", "write_metadata": True}
+        ).bigquery_config
+    )
+    shell.run("sub", "update", "rows", "--table", "t", "--topic-schema", "--drop-unknown")
+    update = server.last(types.UpdateSubscriptionRequest)
+    config = update.subscription.bigquery_config
+    assert (config.table, config.use_topic_schema, config.drop_unknown_fields) == ("t", True, True)
+    assert list(update.update_mask.paths) == MODES
+    shell.run("sub", "update", "rows", "--no-export")
+    update = server.last(types.UpdateSubscriptionRequest)
+    assert list(update.update_mask.paths) == MODES[1:]
+
+
+def test_export_to_files(shell, server, orders):
+    shell.run(
+        *("sub", "create", "lines", "--topic", orders, "--bucket", "box", "--prefix", "a/"),
+        *("--suffix", ".txt", "--datetime-format", "YYYYMMDDhhmmss", "--max-duration", "2m"),
+        *("--max-bytes", "5000", "--max-messages", "2000"),
+    )
+    config = server.last(types.Subscription).cloud_storage_config
+    assert config.WhichOneof("output_format") == "text_config"
+    assert (config.bucket, config.filename_prefix, config.filename_suffix) == ("box", "a/", ".txt")
+    assert config.filename_datetime_format == "YYYYMMDDhhmmss"
+    assert (config.max_duration.seconds, config.max_bytes, config.max_messages) == (120, 5000, 2000)
+    shell.run("sub", "update", "lines", "--bucket", "box", "--format", "avro", "--metadata")
+    config = server.last(types.UpdateSubscriptionRequest).subscription.cloud_storage_config
+    assert config.avro_config.write_metadata
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--table", "t", "--bucket", "box"),
+        ("--prefix", "a"),
+        ("--metadata",),
+        ("--drop-unknown",),
+        ("--bucket", "box", "--metadata"),
+    ],
+)
+def test_options_of_exports_that_mean_nothing(shell, orders, words):
+    shell.refusal("sub", "create", "x", "--topic", orders, *words)
+
+
 def test_push(shell, server, orders):
     shell.run("sub", "create", "hook", "--topic", orders, "--push", "grpc://example.com:9000")
     sent = server.last(types.Subscription)
@@ -64,7 +115,7 @@ def test_push(shell, server, orders):
     shell.run("sub", "update", "hook", "--push", "https://example.com/hook")
     update = server.last(types.UpdateSubscriptionRequest)
     assert update.subscription.push_config.push_endpoint == "https://example.com/hook"
-    assert list(update.update_mask.paths) == ["push_config"]
+    assert list(update.update_mask.paths) == MODES
     shell.run("sub", "update", "hook", "--no-push")
     update = server.last(types.UpdateSubscriptionRequest)
     assert not update.subscription.HasField("push_config")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from pyroaring import BitMap64
 
+from fanlog.core.export_records import ExportProgress, ExportRecord
 from fanlog.core.iam import Binding, Policy
 from fanlog.core.records import (
     Activity,
@@ -32,6 +33,7 @@ from fanlog.core.records import (
 )
 from fanlog.model import (
     DeadLetterPolicy,
+    FileExport,
     FilterChange,
     PartitionId,
     PushConfig,
@@ -44,6 +46,7 @@ from fanlog.model import (
     SnapshotId,
     Subscription,
     SubscriptionId,
+    TableExport,
     Topic,
     TopicId,
 )
@@ -111,6 +114,27 @@ PUSHED = Subscription(
     ),
     push_off="HTTP 410",
 )
+TABLED = Subscription(
+    id=SubscriptionId(11),
+    name="projects/p/subscriptions/t",
+    topic=TOPIC.name,
+    topic_id=TOPIC.id,
+    partitions=TOPIC.partitions,
+    table=TableExport(table="a.b", use_topic_schema=True, drop_unknown_fields=True),
+)
+FILED = replace(
+    TABLED,
+    id=SubscriptionId(12),
+    table=None,
+    files=FileExport(bucket="box", format="avro", max_duration_s=60.5),
+)
+EXPORTING = ExportProgress(
+    number=3,
+    advanced=2,
+    created_s=12.5,
+    files=FILED.files,
+    offsets={PartitionId(1): BitMap64(range(5, 70_000)), PartitionId(2): BitMap64([BIG])},
+)
 SNAPSHOT = Snapshot(
     id=SnapshotId(4),
     name="projects/p/snapshots/n",
@@ -154,6 +178,10 @@ STORED: list[Record] = [
     SubscriptionRecord(FULL.id, FULL),
     SubscriptionRecord(ROUTED.id, ROUTED),
     SubscriptionRecord(PUSHED.id, PUSHED),
+    SubscriptionRecord(TABLED.id, TABLED),
+    SubscriptionRecord(FILED.id, FILED),
+    ExportRecord(FILED.id, EXPORTING),
+    ExportRecord(TABLED.id, ExportProgress(number=0, advanced=0)),
     SnapshotRecord(SNAPSHOT.id, SNAPSHOT),
     PolicyRecord(1, POLICY),
     CursorHead(3, P, 0),

@@ -234,7 +234,12 @@ def test_a_whole_policy_goes_before_its_parts() -> None:
             "update_mask: 'retry_policy.jitter' is not a field of Subscription",
         ),
         ("labels.env", {}, InvalidArgument, "update_mask: 'labels.env' names a single label"),
-        ("bigquery_config", {}, Unimplemented, "bigquery_config: export to BigQuery is not"),
+        (
+            "bigquery_config.table",
+            {},
+            InvalidArgument,
+            "update_mask: 'bigquery_config.table' names a part; bigquery_config is updated as a",
+        ),
         ("tags", {}, Unimplemented, "tags: a setting of Google's cloud"),
         (
             "push_config",

@@ -32,7 +32,8 @@ def short_resource(message: Any, project: str) -> Body:
 def short_subscription(message: Any, project: str) -> Body:
     found = short_resource(message, project)
     push = found.pop("push_config", {})
-    found["mode"] = "push" if push.get("push_endpoint") else "pull"
+    is_export = "bigquery_config" in found or "cloud_storage_config" in found
+    found["mode"] = "push" if push.get("push_endpoint") else "export" if is_export else "pull"
     if found["mode"] == "push":
         found["delivery_url"] = push["push_endpoint"]
     policy = found.pop("dead_letter_policy", None)

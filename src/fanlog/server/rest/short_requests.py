@@ -22,6 +22,8 @@ _DEAD_LETTER = {
 }
 #: Fields of this form that are called otherwise in Google's.
 _PATHS = {"mode": "push_config", "delivery_url": "push_config", "dead_letter": "dead_letter_policy"}
+_MODE_PATHS = ("push_config", "bigquery_config", "cloud_storage_config")
+_EXPORTS = _MODE_PATHS[1:]
 _SHORT_ONLY = frozenset({"name", "mode", "delivery_url", "dead_letter"})
 
 Body = dict[str, Any]
@@ -102,7 +104,10 @@ def update(
     resource.name = _own_name(collection, asked)
     paths: list[str] = []
     for key, value in body.items():
-        if key == "dead_letter" and value is not None:
+        if key == "mode":
+            # Whatever messages do from now on, they do not do what they did.
+            paths += _MODE_PATHS
+        elif key == "dead_letter" and value is not None:
             paths += [f"dead_letter_policy.{_DEAD_LETTER[part]}" for part in value]
         else:
             paths.append(_PATHS.get(key, key))
@@ -166,6 +171,13 @@ def google_subscription(body: Body, project: str) -> Body:
         fields["dead_letter_policy"] = _google_dead_letter(body["dead_letter"], project)
     if "mode" in body or "delivery_url" in body:
         fields["push_config"] = _google_push(body.get("mode"), body.get("delivery_url"))
+    exports = [name for name in _EXPORTS if body.get(name) is not None]
+    if "mode" in body and (body["mode"] == "export") != bool(exports):
+        raise InvalidArgument(
+            f"mode: {names.shown(str(body['mode']))} with {exports[0]} given"
+            if exports
+            else f"mode: 'export' needs {' or '.join(_EXPORTS)}"
+        )
     return fields
 
 
@@ -182,8 +194,8 @@ def _google_dead_letter(policy: object, project: str) -> Body:
 
 
 def _google_push(mode: object, delivery_url: object) -> Body:
-    if mode not in (None, "pull", "push"):
-        raise InvalidArgument(f"mode: must be 'pull' or 'push', not {json_in.kind(mode)}")
+    if mode not in (None, "pull", "push", "export"):
+        raise InvalidArgument(f"mode: must be 'pull', 'push' or 'export', not {json_in.kind(mode)}")
     if mode == "push" and not delivery_url:
         raise InvalidArgument("delivery_url: needed for mode push")
     if mode != "push" and delivery_url:

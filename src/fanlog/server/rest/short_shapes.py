@@ -29,7 +29,7 @@ SUBSCRIPTION: dict[str, Schema] = {
     for name, schema in properties(types.Subscription.DESCRIPTOR, snake_case=True).items()
     if name not in _REPLACED
 } | {
-    "mode": {"type": "string", "enum": ["pull", "push"]},
+    "mode": {"type": "string", "enum": ["pull", "push", "export"]},
     "delivery_url": STRING,
     "dead_letter": record(
         {
