@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from fanlog.pipeline.backtest import backtest
 from fanlog.pipeline.context import Context
+from fanlog.pipeline.fan_out import fan_out
 from fanlog.pipeline.imports import import_files
 from fanlog.pipeline.redrive import redrive
 from fanlog.pipeline.replay import replay
@@ -28,6 +29,7 @@ _KINDS: dict[str, Doing] = {
     "replay": replay,
     "redrive": redrive,
     "backtest": backtest,
+    "fan-out": fan_out,
     "compact": compact,
     "expire": expire,
     "import": import_files,
