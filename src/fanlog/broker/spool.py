@@ -133,7 +133,13 @@ class FileSpool:
         return await asyncio.to_thread(self._load)
 
     async def draft(self, stage_id: str) -> Draft:
-        return _FileDraft(self._folder, await asyncio.to_thread(self._create, stage_id))
+        creating = asyncio.create_task(asyncio.to_thread(self._create, stage_id))
+        try:
+            return _FileDraft(self._folder, await asyncio.shield(creating))
+        except asyncio.CancelledError:
+            # Whoever asked has left; the file is made all the same, and nobody else would know it.
+            await _FileDraft(self._folder, await creating).discard()
+            raise
 
     async def read(self, stage: Stage, position: int, max_bytes: int) -> tuple[list[Batch], int]:
         return await asyncio.to_thread(self._read, stage, position, max_bytes)

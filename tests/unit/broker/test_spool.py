@@ -150,3 +150,13 @@ def test_the_file_is_as_it_ever_was(tmp_path):
         assert await FileSpool(tmp_path / "stages", MIB).load() == [stage]
 
     asyncio.run(scenario())
+
+
+async def test_a_draft_whose_asker_left_is_not_left_behind(tmp_path: Path) -> None:
+    spool = FileSpool(tmp_path / "stages", MIB)
+    asking = asyncio.create_task(spool.draft("ab"))
+    await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert list((tmp_path / "stages").iterdir()) == []
