@@ -123,7 +123,7 @@ def share_out_files(
         slices = max(1, round(file.size_bytes / bytes_max))
         for number in range(slices):
             mine.append(replace(file, slice=number, slices=slices))
-            room -= file.size_bytes // slices
+            room -= -(-file.size_bytes // slices)
             if room <= 0:
                 tasks.append(tuple(mine))
                 mine, room = [], bytes_max

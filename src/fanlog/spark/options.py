@@ -324,7 +324,7 @@ class _Reader:
         try:
             parse_filter(text)
         except FilterError as error:
-            raise InvalidArgument(f"option filter: {error}") from error
+            raise InvalidArgument(f"option {error}") from error
         return text
 
     def transaction(self) -> tuple[str, int] | None:

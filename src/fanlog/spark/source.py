@@ -6,10 +6,12 @@ from pyspark.sql import types as T
 from pyspark.sql.datasource import DataSource
 
 from fanlog.errors import InvalidArgument
-from fanlog.spark.options import read_options
+from fanlog.spark.options import WriteOptions, read_options, write_options
+from fanlog.spark.outgoing import check_columns
 from fanlog.spark.reader import Reader
 from fanlog.spark.schemas import spark_schema
 from fanlog.spark.stream import StreamReader
+from fanlog.spark.writer import StreamWriter, Writer
 
 
 class Source(DataSource):
@@ -36,6 +38,20 @@ class Source(DataSource):
         options = read_options(self.options, is_streaming=True)
         _check_schema(schema, with_sequence=options.include_sequence)
         return StreamReader(options)
+
+    def writer(self, schema: T.StructType, overwrite: bool) -> Writer:
+        if overwrite:
+            raise InvalidArgument('a topic is only added to; use mode("append")')
+        return Writer(self._write_options(schema))
+
+    def streamWriter(self, schema: T.StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
+        # In output mode complete, as with Kafka, the whole result is published each time.
+        return StreamWriter(self._write_options(schema))
+
+    def _write_options(self, schema: T.StructType) -> WriteOptions:
+        options = write_options(self.options)
+        check_columns(schema, options)
+        return options
 
 
 def _check_schema(schema: T.StructType, *, with_sequence: bool) -> None:
