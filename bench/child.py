@@ -1,4 +1,4 @@
-"""A workload that needs no server, in a process of its own."""
+"""A workload in a process of its own."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dataclasses import asdict
 from bench.session import STEP_S, Sample, Stalled
 
 
-def measured(module: str, count: int) -> Sample:
-    """Run `python -m module count`, which ends with `report`.
+def measured(module: str, count: int, *arguments: str) -> Sample:
+    """Run `python -m module count …`, which ends with `report`.
 
     In a child neither what this process holds nor its garbage is in the figures.
     """
     try:
         done = subprocess.run(
-            [sys.executable, "-m", module, str(count)],
+            [sys.executable, "-m", module, str(count), *arguments],
             capture_output=True,
             text=True,
             timeout=STEP_S,

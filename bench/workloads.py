@@ -26,6 +26,7 @@ from bench import (
     push_handing,
     pushing,
     schemas,
+    spark_source,
     staging,
 )
 from bench.servers import Emulator, Server
@@ -448,6 +449,54 @@ WORKLOADS = (
         count=100_000,
         is_warmed_up=False,
         is_serverless=True,
+    ),
+    Workload(
+        name="spark-read",
+        measure=spark_source.measure_read,
+        figures=(
+            Figure(
+                key="plain",
+                label="Spark reads the hot log, 100 B, no attributes",
+                unit="/s",
+                target=1_000_000,
+            ),
+            Figure(
+                key="attributes",
+                label="the same with 4 attributes",
+                unit="/s",
+                target=350_000,
+            ),
+        ),
+        counted="messages",
+        count=2_000_000,
+        is_warmed_up=False,
+        needs_filters=True,
+    ),
+    Workload(
+        name="spark-lake",
+        measure=spark_source.measure_lake,
+        figures=(
+            Figure(key="rate", label="Spark reads the lake, 100 B", unit="/s"),
+            Figure(
+                key="slower",
+                label="how many times slower than spark.read.parquet",
+                unit="x",
+                target=1.25,
+            ),
+        ),
+        counted="messages",
+        count=2_000_000,
+        is_warmed_up=False,
+        is_serverless=True,
+    ),
+    Workload(
+        name="spark-sink",
+        measure=spark_source.measure_sink,
+        figures=(Figure(key="rate", label="Spark publishes, 100 B", unit="/s", target=100_000),),
+        counted="rows",
+        count=1_000_000,
+        is_warmed_up=False,
+        needs_filters=True,
     ),
 )
 

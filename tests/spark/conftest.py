@@ -41,6 +41,8 @@ def spark(java: None) -> Iterator[SparkSession]:
         .config("spark.log.level", "ERROR")
         # Finds the caller of every function of a Column: a third of the time of these tests.
         .config("spark.python.sql.dataFrameDebugging.enabled", "false")
+        # On a busy machine a worker of Spark's takes its time to import what it needs.
+        .config("spark.python.authenticate.socketTimeout", "60s")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
     )

@@ -16,11 +16,6 @@ from fanlog.routing.filter_parse import parse
 from fanlog.wire.candidates import candidates
 
 
-def joined(*filters: str) -> tuple[str, ...]:
-    """Those of some filters that leave anything out; a message has to pass all of them."""
-    return tuple(text for text in filters if text.strip())
-
-
 class Matcher:
     """Says which messages pass all of some filters."""
 

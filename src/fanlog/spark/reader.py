@@ -14,12 +14,11 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from fanlog.spark.cold import ColdSpans, list_files, share_out_files
 from fanlog.spark.connection import Connection
-from fanlog.spark.matcher import joined
 from fanlog.spark.options import EARLIEST, LATEST, ReadOptions
 from fanlog.spark.plan import Span, resolve, share_out, spans_between, split_tiers
 from fanlog.spark.push_down import Bounds, push_down
 from fanlog.spark.selection import Standing, found_at, selection, standing
-from fanlog.spark.task import Share, Task, report_lost
+from fanlog.spark.task import Share, Task, joined, report_lost
 
 
 class _OfferedQuietly:

@@ -38,11 +38,10 @@ from fanlog.errors import FailedPrecondition, Unimplemented
 from fanlog.spark.cold import ColdSpans, list_files, share_out_files
 from fanlog.spark.cold_counts import sequence_within
 from fanlog.spark.connection import Connection
-from fanlog.spark.matcher import joined
 from fanlog.spark.options import EARLIEST, ReadOptions
 from fanlog.spark.plan import Lost, Part, Span, resolve, share_out
 from fanlog.spark.selection import Standing, found_at, selection, standing
-from fanlog.spark.task import Share, Task, report_lost
+from fanlog.spark.task import Share, Task, joined, report_lost
 
 #: Partitions up to which every offset of the stream names the offsets, too.
 OFFSETS_MAX: Final = 1_000

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -23,10 +23,12 @@ from fanlog.log.batch import BatchDamaged, decode, decode_header
 from fanlog.spark.cold import ColdFile, ColdSpans, list_files, read_file
 from fanlog.spark.connection import CallFailed, Connection
 from fanlog.spark.decode import Rows
-from fanlog.spark.matcher import Matcher
 from fanlog.spark.plan import TASK_SPANS, Lost, Span
 from fanlog.spark.schemas import arrow_schema
 from fanlog.v1 import log_pb2
+
+if TYPE_CHECKING:
+    from fanlog.spark.matcher import Matcher
 
 #: How long a broker may be away before the task gives up, and how long to wait between attempts.
 PATIENCE_S: Final = 60.0
@@ -70,7 +72,7 @@ class Task:
             DataLoss: Some of it is nowhere, and that was not said to be fine.
             CallFailed: The broker refused, or stayed away.
         """
-        matcher = Matcher(share.filters) if share.filters else None
+        matcher = _matcher(share.filters) if share.filters else None
         if share.files:
             assert share.location is not None, "files are in a lake"
             for batch in self._files(share.location, share.files, share.cold):
@@ -118,6 +120,18 @@ class Task:
                 if self.fail_on_data_loss:
                     raise
                 _log.warning("%s; going on, since failOnDataLoss is false", error)
+
+
+def joined(*filters: str) -> tuple[str, ...]:
+    """Those of some filters that leave anything out; a message has to pass all of them."""
+    return tuple(text for text in filters if text.strip())
+
+
+def _matcher(filters: tuple[str, ...]) -> Matcher:
+    # Only tasks that filter wait for its imports.
+    from fanlog.spark.matcher import Matcher
+
+    return Matcher(filters)
 
 
 def report_lost(lost: Lost, why: str, *, fail: bool) -> None:
