@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from acceptance.served import PATIENCE_S, Served
-from crash.world import Clients, topic_name
+from crash.world import Clients, subscription_name, topic_name
 from server.v1 import LogClient, SinkClient
 
 TOPIC = topic_name("rows")
@@ -42,8 +42,12 @@ class Lives:
 def lives(tmp_path: Path) -> Iterator[Lives]:
     lives = Lives(Served(tmp_path / "data", tmp_path / "server.log"))
     lives.start()
-    with closing(Clients(lives.served.endpoint).channel):
-        Clients(lives.served.endpoint).publisher.create_topic(name=TOPIC)
+    clients = Clients(lives.served.endpoint)
+    with closing(clients.channel):
+        clients.publisher.create_topic(name=TOPIC)
+        # Without one, the next sweep would take away what is published.
+        name = subscription_name("rows")
+        clients.subscriber.create_subscription(request={"name": name, "topic": TOPIC})
     yield lives
     lives.served.close()
 

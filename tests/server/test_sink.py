@@ -458,3 +458,21 @@ def test_what_is_damaged_or_begun_is_not_loaded(start_server, tmp_path):
 
 def files(place: Path) -> list[Path]:
     return [path for path in place.glob("data-0/stages/*") if path.suffix != ".damaged"]
+
+
+def test_the_reserve_of_the_disk_is_kept(start_server, engine, monkeypatch):
+    server = start_server(engine, ManualClock())
+    topic = server.topic()
+    with closing(SinkClient(server, "q")) as sink, closing(LogClient(server)) as log:
+        key = sink.key(0)
+        sink.stage(key, (topic, [b"a"]))
+        monkeypatch.setattr(server.broker.writer, "_disk_reserve_bytes", 1 << 60)
+        for call, args in ((sink.stage, (sink.key(1), (topic, [b"x"]))), (sink.commit, (0, key))):
+            code, text = refused_by(call, *args)
+            assert code == "RESOURCE_EXHAUSTED"
+            assert "the disk has" in text
+        assert published(log, topic) == []
+        monkeypatch.undo()
+        assert sink.commit(0, key).messages == 1
+        assert published(log, topic) == [b"a"]
+        assert server.broker.sink._staged_bytes == 0
