@@ -27,6 +27,7 @@ AcknowledgeRequest = pubsub.AcknowledgeRequest.pb()
 StreamingPullRequest = pubsub.StreamingPullRequest.pb()
 StreamingPullResponse = pubsub.StreamingPullResponse.pb()
 ListTopicsRequest = pubsub.ListTopicsRequest.pb()
+SeekRequest = pubsub.SeekRequest.pb()
 DeleteTopicRequest = pubsub.DeleteTopicRequest.pb()
 DeleteSubscriptionRequest = pubsub.DeleteSubscriptionRequest.pb()
 
@@ -109,6 +110,12 @@ class Api:
             request.push_config.push_endpoint = push
             request.push_config.no_wrapper.SetInParent()
         self._once("Subscriber/CreateSubscription", request)
+
+    def seek(self, subscription: str, seconds: int) -> None:
+        """Go back, or forward, to a time."""
+        request = SeekRequest(subscription=subscription)
+        request.time.FromSeconds(seconds)
+        self._once("Subscriber/Seek", request)
 
     def delete_topic(self, name: str) -> None:
         self._once("Publisher/DeleteTopic", DeleteTopicRequest(topic=name))

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Literal
 
 from bench import (
+    cold_reading,
     draining,
     end_to_end,
     fan_out,
@@ -197,6 +198,25 @@ WORKLOADS = (
         counted="messages",
         count=6_000,
         needs_filters=True,
+    ),
+    Workload(
+        name="cold",
+        measure=cold_reading.measure,
+        figures=(
+            Figure(
+                key="first",
+                label="archived messages: from a seek to the first of them",
+                unit="ms",
+                target=300,
+            ),
+            Figure(
+                key="rate", label="archived messages of 1 KiB, streamed", unit="/s", target=40_000
+            ),
+        ),
+        counted="messages",
+        count=200_000,
+        is_warmed_up=False,
+        is_serverless=True,
     ),
     Workload(
         name="stage",

@@ -25,6 +25,9 @@ def test_storage_takes_the_usual_variables():
         "AWS_ALLOW_HTTP": "true",
         "AWS_REGION": "us-east-1",
         "aws_conditional_put": "etag",
+        "max_retries": "4",
+        "retry_timeout": "20s",
+        "timeout": "30s",
     }
 
 

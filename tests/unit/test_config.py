@@ -248,3 +248,18 @@ class TestRefusals:
 
     def test_broken_file(self, toml):
         assert "not a TOML file" in refused({"config": toml("port =")})
+
+
+def test_a_lake_in_the_file_is_relative_to_it(tmp_path):
+    file = tmp_path / "fanlog.toml"
+    file.write_text('lake = "lake"\nhot_retention_s = 60\nhot_size_bytes = 1000\n')
+    found = resolve({"config": str(file)}, {})
+    assert found.lake == str(tmp_path / "lake")
+    assert (found.hot_retention_s, found.hot_size_bytes) == (60.0, 1000)
+    file.write_text('lake = "s3://bucket/lake"\n')
+    assert resolve({"config": str(file)}, {}).lake == "s3://bucket/lake"
+
+
+def test_a_largest_size_of_the_hot_log_needs_a_lake():
+    with pytest.raises(ConfigError, match="lake is not"):
+        resolve({}, {"FANLOG_HOT_SIZE_BYTES": "1000"})

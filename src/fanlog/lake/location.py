@@ -84,6 +84,8 @@ class Location:
         options = dict(self.settings)
         # Puts that fail when the object is there already: two committers cannot both win.
         options["aws_conditional_put"] = "etag"
+        # Who waits for the lake is told soon, and asks again.
+        options |= {"max_retries": "4", "retry_timeout": "20s", "timeout": "30s"}
         options.setdefault("AWS_REGION", self._region)
         if options.get("AWS_ENDPOINT_URL", "").startswith("http://"):
             options["AWS_ALLOW_HTTP"] = "true"
