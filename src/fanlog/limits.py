@@ -72,6 +72,24 @@ NACK_REASON_BYTES_MAX = 512
 #: How long a message whose dead letter topic is missing waits before it is tried again.
 DEAD_LETTER_RETRY_S = 10.0
 
+# Replay.
+#: How long the id of a request that was done is known, and how many of one subscription.
+REQUEST_ID_S = 7 * DAY_S
+REQUEST_IDS_MAX = 10_000
+REQUEST_ID_BYTES_MAX = 256
+#: Message ids in one request to reopen; a window or a bitmap says more with less.
+REOPEN_IDS_MAX = 100_000
+#: Dead letters redriven or discarded in one request at most, and if it does not say how many.
+LETTERS_MAX = 10_000
+LETTERS_DEFAULT = 1_000
+#: Dead letters of one commit, and about how many bytes are read for them.
+LETTERS_STEP_MAX = 1_000
+LETTERS_STEP_BYTES_MAX = 4 * 1024 * 1024
+#: Messages looked at in one request for those that it wants.
+LETTERS_SEEN_MAX = 100_000
+#: Of letters that are skipped, so many are named.
+LETTERS_SHOWN_MAX = 1_000
+
 # Pull.
 #: Most messages in one unary answer (Google).
 PULL_MESSAGES_MAX = 1_000

@@ -36,6 +36,12 @@ class Model:
     #: Leased since before the restart behind one that failed; the share finds out when it scans.
     doomed: set[int] = field(default_factory=set)
     fence: int = 0
+    #: When each reopened message was, and from which generation on its ack ids count.
+    reopened: dict[int, tuple[float, int]] = field(default_factory=dict)
+    #: Reopened while a later one of its key was somebody's, and in nobody's hands since.
+    behind: set[int] = field(default_factory=set)
+    #: Judged by the filter before something earlier was reopened.
+    judged: set[int] = field(default_factory=set)
     #: A filter has judged what comes before; there need not be one.
     routed_to: int = limits.OFFSET_MAX
 
@@ -64,13 +70,13 @@ class Model:
             return False
         return self.failures.get(offset, 0) >= policy.max_delivery_attempts
 
-    def available(self, consumer: Credit) -> set[int]:
-        """What could be the next message for `consumer`."""
+    def available(self, consumer: Credit, *, may: bool = False) -> set[int]:
+        """What could be the next message for `consumer`; with `may`, even if it need not be yet."""
         out, met = set(), set()
         for offset in sorted(self.unacked):
-            if offset >= self.routed_to:
-                break
             key = self.key(offset)
+            if offset >= self.routed_to and not (may and not key and offset in self.judged):
+                continue
             if self.is_taken(offset) or key in met:
                 continue
             if key:
@@ -83,9 +89,11 @@ class Model:
 
     def is_open(self, offset: int, consumer: Credit) -> bool:
         """Whether `consumer` may get `offset`, the first of its key that nobody has."""
-        taken = [o for o in self.of_key(offset) if self.is_taken(o)]
+        taken = [o for o in self.of_key(offset) if self.is_taken(o) and o not in self.doomed]
         if not taken:
             return True
+        if max(taken) > offset:
+            return False
         holders = {id(self.leased[o].consumer) for o in taken if o in self.leased}
         assert len(holders) <= 1
         return self.settings.ordering == "key" and holders == {id(consumer)}
@@ -103,7 +111,7 @@ class Model:
             self.close([offset])
 
     def harden(self, offset: int) -> None:
-        for first in self.of_key(offset):
+        for first in filter(self.is_taken, self.of_key(offset)):
             if first not in self.soft:
                 break
             self.close([first])
@@ -112,7 +120,21 @@ class Model:
         """Acknowledged for good, whatever they were."""
         for offset in list(offsets):
             self.unacked.discard(offset)
+            self.reopened.pop(offset, None)
+            self.behind.discard(offset)
             self.forget(offset)
+
+    def reopen(self, offsets: set[int], now: float, generation: int, unplaced: set[int]) -> None:
+        """Acknowledged messages are not any more."""
+        for offset in offsets:
+            self.failures.pop(offset, None)
+            self.reopened[offset] = (now, generation)
+        for offset in offsets:
+            if self.key(offset) and any(map(self.is_taken, self.of_key(offset))):
+                later = [o for o in self.of_key(offset) if o > offset and self.is_taken(o)]
+                self.behind |= {offset} if later else set()
+                self.doomed |= unplaced & set(later)
+        self.unacked |= offsets
 
     def forget(self, offset: int) -> None:
         for place in (self.leased, self.delayed):
@@ -154,12 +176,21 @@ class Model:
             self.leased.clear()
         if self.settings.dead_letter is None:
             self.failures.clear()
-        for gone in (self.soft, self.delayed, self.forwarding, self.spared):
+        for gone in (self.soft, self.delayed, self.forwarding, self.spared, self.judged):
             gone.clear()
+        for offset in self.leased if self.is_ordered else ():
+            if self.key(offset) and any(o not in self.leased for o in self.earlier(offset)):
+                self.doomed.add(offset)
+
+    def earlier(self, offset: int) -> list[int]:
+        return [o for o in self.of_key(offset) if o < offset]
 
     def move(self, unacked: set[int], fence: int) -> None:
         """A seek."""
         for offset in range(self.end):
             self.forget(offset)
         self.failures.clear()
+        self.reopened.clear()
+        self.behind.clear()
+        self.judged.clear()
         self.unacked, self.fence = unacked, fence

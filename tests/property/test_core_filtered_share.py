@@ -120,8 +120,16 @@ class FilteredShareMachine(ShareMachine):
         super().restore()
         self.moved()
 
-    def advance(self, share: float) -> None:
-        super().advance(share)
+    def reopen(self, picks: set[int], is_wanted: bool) -> None:
+        self.settle_passed()
+        before = min(self.model.routed_to, self.model.end)
+        judged = {o for o in self.model.unacked if o < before}
+        super().reopen(picks, is_wanted)
+        self.model.routed_to = self.world.share.routed_to
+        self.model.judged |= judged
+
+    def advance(self, share: float, kept_s: float) -> None:
+        super().advance(share, kept_s)
         self.model.routed_to = self.world.share.routed_to
 
     def moved(self) -> None:
@@ -153,15 +161,17 @@ class FilteredShareMachine(ShareMachine):
             return
         wanted = {offset for offset in range(start, end) if self.is_wanted(offset)}
         share.route(end, BitMap64(wanted))
-        assert share.routed_to == end
+        assert share.routed_to == end or share.cursor.reopened
         left_out = {o for o in range(start, end) if o in self.model.unacked} - wanted
         # What is held was wanted when it was handed out, and the answer is the same.
         assert not left_out & self.model.leased.keys()
         self.model.close(left_out)
         self.passed |= left_out
-        self.model.routed_to = end
+        self.model.routed_to = share.routed_to
 
     def is_wanted(self, offset: int) -> bool:
+        if self.world.share.cursor.reopened.wanted(offset, offset + 1):
+            return True
         chosen = self.world.settings
         for change in chosen.filter_changes:
             if offset < change.before_sequence:
@@ -176,7 +186,7 @@ class FilteredShareMachine(ShareMachine):
         cursor = self.world.share.cursor
         for bits in cursor.chunks.values():
             assert bits
-            assert bits.min() > cursor.floor
+            assert bits.min() > cursor.mark
 
     @invariant()
     def the_first_open_one_is_open(self) -> None:
@@ -200,6 +210,7 @@ class FilteredShareMachine(ShareMachine):
 @pytest.mark.parametrize("ordering", ["none", "key", "strict"])
 def test_a_share_with_a_filter_behaves_like_the_model(ordering, exactly_once, monkeypatch):
     monkeypatch.setattr("fanlog.core.cursor.CURSOR_CHUNK_OFFSETS", 8)
+    monkeypatch.setattr("fanlog.core.reopening.CURSOR_CHUNK_OFFSETS", 8)
     monkeypatch.setattr("fanlog.core.passing.CURSOR_CHUNK_OFFSETS", 8)
     monkeypatch.setattr("fanlog.core.attempts.ATTEMPTS_CHUNK_OFFSETS", 4)
     monkeypatch.setattr(limits, "KEY_WAITING_MAX", 3)

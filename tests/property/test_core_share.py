@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
@@ -81,8 +83,9 @@ class ShareMachine(RuleBasedStateMachine):
         assert granted_bytes <= budget.size_bytes or len(ids) == 1
         for generation, offset in ids:
             # In the order of the answer: each must be next when its turn comes.
-            assert offset in model.available(consumer)
+            assert offset in model.available(consumer, may=True)
             model.leased[offset] = Held(generation, deadline_s, consumer)
+            model.behind.discard(offset)
         if not ids:
             fitting = [
                 o
@@ -118,9 +121,10 @@ class ShareMachine(RuleBasedStateMachine):
     def acknowledge(self, ids: list[Id], partial: bool) -> None:
         model = self.model
         if not self.exactly_once:
+            counted = self.not_void(ids)
             expected = self.acked_at_least_once(ids)
             self.world.ack(self.now, ids, partial=partial)
-            self.take_late(ids)
+            self.take_late(counted)
         else:
             unplaced = set(self.world.share.unplaced)
             invalid = {i for i in ids if not self.is_live(i)}
@@ -194,6 +198,37 @@ class ShareMachine(RuleBasedStateMachine):
         self.world.decided(decision)
         self.take_letters()
 
+    @rule(picks=st.sets(st.integers(0, 40), min_size=1, max_size=12), is_wanted=st.booleans())
+    def reopen(self, picks: set[int], is_wanted: bool) -> None:
+        asked = {o for o in picks if self.world.log_start <= o < self.model.end}
+        expected = asked - self.model.unacked
+        generation = self.world.next_generation()
+        unplaced = set(self.world.share.unplaced)
+        decision = self.world.decided(
+            self.world.share.reopen(
+                self.now, BitMap64(asked), generation=generation, is_wanted=is_wanted
+            )
+        )
+        assert decision.count == len(expected)
+        self.model.reopen(expected, self.now, generation, unplaced)
+        self.take_letters()
+
+    @rule(picks=st.sets(st.integers(0, 40), min_size=1, max_size=3))
+    def discard(self, picks: set[int]) -> None:
+        model = self.model
+        picks = {o for o in picks if o < model.end}
+        free = {o for o in picks if o in model.unacked and not model.is_taken(o)}
+        # One without attempts left may be on its way to be a dead letter.
+        exhausted = set(filter(model.is_exhausted, free))
+        free = set(self.world.share.free(BitMap64(picks))) | free - exhausted
+        assert free <= model.unacked
+        decision = self.world.decided(self.world.share.discard(BitMap64(picks)))
+        assert decision.count == len(free)
+        model.close(free)
+        for offset in sorted(model.soft):
+            model.harden(offset)
+        self.take_letters()
+
     # One rule for all that voids leases: there would be none left to try the rest on.
     @rule(
         what=st.sampled_from(["seek", "snapshot", "restore", "advance", "abandon"]),
@@ -209,7 +244,7 @@ class ShareMachine(RuleBasedStateMachine):
             case "restore" if self.snapshot is not None:
                 self.restore()
             case "advance":
-                self.advance(first / 2)
+                self.advance(first / 2, 0.0 if second < 0.5 else 30.0)
             case "abandon":
                 self.abandon(round(first * 3))
 
@@ -225,7 +260,9 @@ class ShareMachine(RuleBasedStateMachine):
 
     def take_snapshot(self) -> None:
         cursor = self.world.share.cursor
-        self.snapshot = Cursor(cursor.floor, cursor.chunks)
+        self.snapshot = Cursor(cursor.mark, cursor.chunks)
+        for chunk, opened in cursor.reopened.chunks.items():
+            self.snapshot.apply_reopened(chunk, opened)
         self.snapshot_unacked = set(self.model.unacked) | {self.model.end}
 
     def restore(self) -> None:
@@ -237,21 +274,27 @@ class ShareMachine(RuleBasedStateMachine):
         unacked = self.snapshot_unacked - {later} | set(range(later, self.model.end))
         self.model.move({o for o in unacked if o >= start}, generation)
 
-    def advance(self, share: float) -> None:
+    def advance(self, share: float, kept_s: float) -> None:
         start = self.world.log_start
         floor = start + round(share * (self.model.end - start))
-        self.world.decided(self.world.share.advance(floor))
-        gone = [o for o in self.model.unacked if o < floor]
-        self.world.letters = [x for x in self.world.letters if x.offset >= floor]
+        since_s = self.now - kept_s if kept_s else math.inf
+        kept = {o for o, (at_s, _) in self.model.reopened.items() if at_s >= since_s}
+        decision = self.world.share.advance(floor, reopened_since_s=since_s, start=start)
+        self.world.decided(decision)
+        gone = {o for o in self.model.unacked if o < floor} - kept
+        # One that was reopened earlier stays with a neighbour that was later.
+        if kept:
+            gone -= {o for o in gone & self.model.reopened.keys() if o in self.world.unacked}
+        self.world.letters = [x for x in self.world.letters if x.offset not in gone]
         self.model.close(gone)
         for offset in sorted(self.model.soft):
             self.model.harden(offset)
         self.take_letters()
         # The log lets go of what nobody has unacknowledged.
-        kept = [self.world.share.cursor.floor]
+        floors = [self.world.share.cursor.floor]
         if self.snapshot is not None:
-            kept.append(self.snapshot.floor)
-        self.world.log_start = max(start, min(*kept, self.model.end))
+            floors.append(self.snapshot.floor)
+        self.world.log_start = max(start, min(*floors, self.model.end))
 
     def abandon(self, which: int) -> None:
         consumer = self.consumers[which]
@@ -269,12 +312,14 @@ class ShareMachine(RuleBasedStateMachine):
             self.world.place_restored()
         self.consumers = [Credit(*window) for window in WINDOWS]
         self.settle_doomed()
+        self.take_letters()
 
     @precondition(lambda self: self.world.share.unplaced)
     @rule()
     def place_restored(self) -> None:
         self.world.place_restored()
         self.settle_doomed()
+        self.take_letters()
 
     # What the model needs to be told.
 
@@ -296,7 +341,7 @@ class ShareMachine(RuleBasedStateMachine):
             assert not model.is_taken(letter.offset)
             assert letter.attempts == model.failures[letter.offset]
             if model.key(letter.offset):
-                assert model.of_key(letter.offset)[0] == letter.offset
+                assert set(model.earlier(letter.offset)) <= model.behind
             model.forwarding.add(letter.offset)
         self.settle_doomed()
 
@@ -312,12 +357,25 @@ class ShareMachine(RuleBasedStateMachine):
                         model.forget(offset)
 
     def acked_at_least_once(self, ids: list[Id]) -> list[int]:
-        return sorted({o for g, o in ids if g >= self.model.fence and o in self.model.leased})
+        return sorted({o for g, o in self.not_void(ids) if o in self.model.leased})
+
+    def not_void(self, ids: list[Id]) -> list[Id]:
+        """Leave out what names a delivery from before a seek, or before it was reopened."""
+        reopened, kept = self.world.share.cursor.reopened, []
+        for generation, offset in ids:
+            held = self.model.leased.get(offset)
+            is_void = bool(reopened.void(generation, BitMap64([offset])))
+            _, fence = self.model.reopened.get(offset, (0.0, 0))
+            assert is_void or generation >= fence
+            is_live = held is not None and held.generation == generation
+            if generation >= self.model.fence and (is_live or not is_void):
+                kept.append((generation, offset))
+        return kept
 
     def take_late(self, ids: list[Id]) -> None:
         """Nobody holds it, nobody forwards it: accepted late, unless its key's order forbids."""
         model = self.model
-        for offset in {o for g, o in ids if g >= model.fence and o in model.unacked}:
+        for offset in {o for _, o in ids if o in model.unacked}:
             if model.is_taken(offset):
                 continue
             is_acked = offset in self.world.share.cursor
@@ -335,7 +393,7 @@ class ShareMachine(RuleBasedStateMachine):
     def is_early(self, offset: int, wanted: set[int]) -> bool:
         if not self.model.key(offset):
             return False
-        earlier = [o for o in self.model.of_key(offset) if o < offset]
+        earlier = filter(self.model.is_taken, self.model.earlier(offset))
         return any(o not in wanted for o in earlier)
 
     # Invariants.
@@ -344,10 +402,10 @@ class ShareMachine(RuleBasedStateMachine):
     def the_cursor_is_the_set(self) -> None:
         cursor = self.world.share.cursor
         assert set(self.world.unacked) == self.model.unacked
-        assert cursor.floor not in BitMap64().union(*cursor.chunks.values())
+        assert cursor.mark not in BitMap64().union(*cursor.chunks.values())
         for bits in cursor.chunks.values():
             assert bits
-            assert bits.min() > cursor.floor
+            assert bits.min() > cursor.mark
 
     @invariant()
     def the_stats_agree(self) -> None:
@@ -388,6 +446,7 @@ class ShareMachine(RuleBasedStateMachine):
         for first in {model.of_key(o)[0] for o in model.unacked if model.key(o)}:
             # What was not judged again since a restart may not be wanted, and then is not there.
             of_key = [o for o in model.of_key(first) if o < model.routed_to]
+            of_key = [o for o in of_key if o not in model.behind]
             taken = [model.is_taken(o) and o not in model.doomed for o in of_key]
             if not model.doomed:
                 assert taken == sorted(taken, reverse=True)
@@ -414,8 +473,9 @@ class ShareMachine(RuleBasedStateMachine):
             ids = self.world.lease(consumer, 1_000, deadline_s=self.now + DEADLINE_S)
             self.take_letters()
             for generation, offset in ids:
-                assert offset in self.model.available(consumer)
+                assert offset in self.model.available(consumer, may=True)
                 self.model.leased[offset] = Held(generation, self.now + DEADLINE_S, consumer)
+                self.model.behind.discard(offset)
             assert not self.world.ack(self.now, ids).is_refused
             for _, offset in ids:
                 self.model.ack(offset)
@@ -428,6 +488,7 @@ class ShareMachine(RuleBasedStateMachine):
 @pytest.mark.parametrize("ordering", ["none", "key", "strict"])
 def test_a_share_behaves_like_the_model(ordering, exactly_once, monkeypatch):
     monkeypatch.setattr("fanlog.core.cursor.CURSOR_CHUNK_OFFSETS", 8)
+    monkeypatch.setattr("fanlog.core.reopening.CURSOR_CHUNK_OFFSETS", 8)
     monkeypatch.setattr("fanlog.core.attempts.ATTEMPTS_CHUNK_OFFSETS", 4)
     monkeypatch.setattr(limits, "KEY_WAITING_MAX", 3)
     monkeypatch.setattr(limits, "WAITING_MAX", 6)

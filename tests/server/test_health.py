@@ -30,6 +30,7 @@ JOBS = "fanlog.v1.Jobs"
 LOG = "fanlog.v1.Log"
 SINK = "fanlog.v1.Sink"
 EXPORTS = "fanlog.v1.Exports"
+REPLAY = "fanlog.v1.Replay"
 
 
 def get(server: RunningServer, path: str, method: str = "GET") -> tuple[int, str]:
@@ -43,7 +44,8 @@ def get(server: RunningServer, path: str, method: str = "GET") -> tuple[int, str
 
 
 @pytest.mark.parametrize(
-    "service", ["", PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY, JOBS, LOG, SINK, EXPORTS]
+    "service",
+    ["", PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY, JOBS, LOG, SINK, EXPORTS, REPLAY],
 )
 def test_grpc_health_says_serving(server, service):
     with closing(server.channel()) as channel:
@@ -98,6 +100,7 @@ def test_reflection_describes_what_is_served(server):
             LOG,
             SINK,
             EXPORTS,
+            REPLAY,
             "grpc.health.v1.Health",
             "grpc.reflection.v1alpha.ServerReflection",
         }

@@ -177,7 +177,7 @@ class Admin:
         before = self._broker.hard.catalog.subscription(update.name)
         if len(before.filter_changes) >= limits.FILTER_CHANGES_MAX and not before.detached:
             # Perhaps no sweep has come by since they were of use.
-            await self._route_all(update.name)
+            await self.route_all(update.name)
             await self.forget_filters(before.id)
             before = self._broker.hard.catalog.subscription(update.name)
         self._broker.used(before)
@@ -274,9 +274,9 @@ class Admin:
         """
         source = self._source_of(spec)
         # Judged first: what the filter leaves out is not the oldest that is unacknowledged.
-        await self._route_all(spec.subscription)
+        await self.route_all(spec.subscription)
         oldest_s = [await self._oldest_unacked_s(s) for s in self._broker.hard.shares_of(source)]
-        await self._route_all(spec.subscription)
+        await self.route_all(spec.subscription)
         hard = self._broker.hard
         source = self._source_of(spec)
         expire_s = min(oldest_s, default=self._clock.now()) + limits.SNAPSHOT_LIFE_S
@@ -326,7 +326,7 @@ class Admin:
 
     async def seek_to_time(self, name: str, time_ns: int) -> None:
         """Acknowledge all published before, and reopen what is retained of all after."""
-        await self._seek(name, lambda partition: self._offset_for_time(partition, time_ns))
+        await self._seek(name, lambda partition: self.offset_for_time(partition, time_ns))
 
     async def seek_to_position(self, name: str, position: Mapping[PartitionId, Offset]) -> None:
         """Acknowledge all before these offsets, and reopen what is retained from them on.
@@ -337,7 +337,7 @@ class Admin:
             InvalidArgument: It names a message that is none of this subscription's topics', or that
                 was not published yet.
         """
-        read = {s.partition for s in self._broker.hard.shares_of(self._attached(name))}
+        read = {s.partition for s in self._broker.hard.shares_of(self.attached(name))}
         for partition, offset in position.items():
             if partition not in read or offset > self._broker.writer.end(partition):
                 raise InvalidArgument(
@@ -357,8 +357,8 @@ class Admin:
     async def _seek(
         self, name: str, target_in: Callable[[PartitionId], Awaitable[Offset | None]]
     ) -> None:
-        subscription = self._attached(name)
-        await self._route_all(name)
+        subscription = self.attached(name)
+        await self.route_all(name)
         targets: dict[PartitionId, tuple[Offset, Offset]] = {}
         for share in self._broker.hard.shares_of(subscription):
             target = await target_in(share.partition)
@@ -366,8 +366,8 @@ class Admin:
             if target is not None:
                 targets[share.partition] = target, retained
         # What came while this waited counts as what the filter says of it.
-        await self._route_all(name)
-        subscription = self._attached(name)
+        await self.route_all(name)
+        subscription = self.attached(name)
         records: list[Record] = []
         for share in self._broker.hard.shares_of(subscription):
             if share.partition not in targets:
@@ -390,7 +390,7 @@ class Admin:
             FailedPrecondition: The snapshot is of another topic.
         """
         hard = self._broker.hard
-        subscription = self._attached(name)
+        subscription = self.attached(name)
         snapshot = hard.catalog.snapshot(snapshot_name)
         if not snapshots.is_of(snapshot, subscription):
             raise FailedPrecondition(
@@ -447,12 +447,12 @@ class Admin:
         change = FilterChange(filter=before.filter, before_sequence=sequence)
         return replace(changed, filter_changes=(*before.filter_changes, change))
 
-    async def _route_all(self, name: str) -> None:
+    async def route_all(self, name: str) -> None:
         """Have a subscription's filter judge all that is committed."""
         while True:
             behind = [
                 share
-                for share in self._broker.hard.shares_of(self._attached(name))
+                for share in self._broker.hard.shares_of(self.attached(name))
                 if share.routed_to < self._broker.writer.end(share.partition)
             ]
             if not behind:
@@ -502,7 +502,8 @@ class Admin:
                         records += self._broker.add_share(subscription, partition, floor)
         return records
 
-    def _attached(self, name: str) -> Subscription:
+    def attached(self, name: str) -> Subscription:
+        """A subscription that reads something; raises FailedPrecondition if it is detached."""
         subscription = self._broker.hard.catalog.subscription(name)
         if subscription.detached:
             raise FailedPrecondition(f"subscription {name!r} is detached from its topic")
@@ -510,7 +511,7 @@ class Admin:
         return subscription
 
     def _source_of(self, spec: SnapshotSpec) -> Subscription:
-        return self._attached(spec.subscription)
+        return self.attached(spec.subscription)
 
     async def _start_offset(self, partition: PartitionId, start: Start) -> Offset | None:
         """Where a new subscription begins; None is the end at the moment it is made."""
@@ -520,7 +521,7 @@ class Admin:
             return 0
         assert isinstance(start, float)
         # Via microseconds: the nanoseconds of a float of today's size are noise.
-        return await self._offset_for_time(partition, round(start * 1e6) * 1_000)
+        return await self.offset_for_time(partition, round(start * 1e6) * 1_000)
 
     def _clamped(self, partition: PartitionId, start: Offset | None) -> Offset:
         writer = self._broker.writer
@@ -528,7 +529,7 @@ class Admin:
             return writer.assigned_end(partition)
         return max(start, writer.start(partition))
 
-    async def _offset_for_time(self, partition: PartitionId, time_ns: int) -> Offset:
+    async def offset_for_time(self, partition: PartitionId, time_ns: int) -> Offset:
         """First offset published at or after a time; the assigned end for a time ahead of all."""
         offset = await self._store.offset_for_time(partition, max(0, time_ns))
         # What waits for the disk will be published now, or no earlier than the last that was.

@@ -29,9 +29,11 @@ from fanlog.broker.feeds import Feeds
 from fanlog.broker.hard_state import HardState
 from fanlog.broker.iam import Iam
 from fanlog.broker.jobs import Jobs
+from fanlog.broker.letters import Letters
 from fanlog.broker.log_reads import LogReads
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.patterns import Patterns
+from fanlog.broker.replays import Replays
 from fanlog.broker.retention import Retention
 from fanlog.broker.revisions import Revisions
 from fanlog.broker.router import Router
@@ -132,6 +134,8 @@ class Broker:
         self.jobs = Jobs(self, clock)
         self.exports = Exports(self, store, clock)
         self.sink = Sink(self, clock, contents)
+        self.replays = Replays(self, clock)
+        self.letters = Letters(self, store, clock, compose, candidates)
         self._sweeper = Sweeper(clock, self.sweep, lambda: store.has_garbage)
         self._draining: Unavailable | None = None
 
@@ -380,6 +384,7 @@ class Broker:
         self.patterns.remove(subscription)
         records += self.hard.catalog.delete_subscription(subscription)
         records += [Activity(subscription.id, None), *self.exports.removed(subscription)]
+        records += self.hard.requests.removed(subscription.id)
         self.close_feed(
             subscription, SubscriptionNotFound(f"subscription {subscription.name!r} was deleted")
         )

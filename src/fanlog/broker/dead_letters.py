@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -33,8 +33,23 @@ LETTERS_BYTES_MAX = 4 * 1024 * 1024
 class Compose(Protocol):
     """Builds the body of forwarded messages; the wire layer knows how messages are written."""
 
-    def __call__(self, messages: Sequence[tuple[Batch, int, Mapping[str, str]]]) -> Body:
-        """Copies of the messages at (batch, index), each with attributes added."""
+    def __call__(
+        self,
+        messages: Sequence[tuple[Batch, int, Mapping[str, str]]],
+        without: Collection[str] = (),
+    ) -> Body:
+        """Copies of the messages at (batch, index), each with attributes added and left out."""
+
+
+#: What a dead letter says about where it came from.
+ATTEMPTS = "CloudPubSubDeadLetterSourceDeliveryCount"
+SUBSCRIPTION = "CloudPubSubDeadLetterSourceSubscription"
+PROJECT = "CloudPubSubDeadLetterSourceSubscriptionProject"
+PUBLISH_TIME = "CloudPubSubDeadLetterSourceTopicPublishTime"
+REASON = "fanlog-dead-letter-reason"
+SOURCE_TOPIC = "fanlog-source-topic"
+SOURCE_ID = "fanlog-source-message-id"
+ATTRIBUTES = (ATTEMPTS, SUBSCRIPTION, PROJECT, PUBLISH_TIME, REASON, SOURCE_TOPIC, SOURCE_ID)
 
 
 def attributes_of(share: Share, topic: str, batch: Batch, letter: DeadLetter) -> dict[str, str]:
@@ -43,13 +58,13 @@ def attributes_of(share: Share, topic: str, batch: Batch, letter: DeadLetter) ->
     _, project, _, name = subscription.name.split("/", 3)
     seconds, nanoseconds = divmod(batch.publish_time_ns, 1_000_000_000)
     return {
-        "CloudPubSubDeadLetterSourceDeliveryCount": str(letter.attempts),
-        "CloudPubSubDeadLetterSourceSubscription": name,
-        "CloudPubSubDeadLetterSourceSubscriptionProject": project,
-        "CloudPubSubDeadLetterSourceTopicPublishTime": _rfc3339(seconds, nanoseconds),
-        "fanlog-dead-letter-reason": letter.reason,
-        "fanlog-source-topic": topic,
-        "fanlog-source-message-id": f"{batch.partition}{letter.offset:012d}",
+        ATTEMPTS: str(letter.attempts),
+        SUBSCRIPTION: name,
+        PROJECT: project,
+        PUBLISH_TIME: _rfc3339(seconds, nanoseconds),
+        REASON: letter.reason,
+        SOURCE_TOPIC: topic,
+        SOURCE_ID: f"{batch.partition}{letter.offset:012d}",
     }
 
 

@@ -37,6 +37,8 @@ from fanlog.core.records import (
     SubscriptionRecord,
     TopicRecord,
 )
+from fanlog.core.replay_records import ReopenedChunk, RequestRecord
+from fanlog.core.requests import Requests
 from fanlog.core.share import Share
 from fanlog.core.sinks import SinkTable
 from fanlog.errors import DataLoss
@@ -58,6 +60,7 @@ class HardState:
         self.lake: LakeRecord | None = None
         self.archived: dict[PartitionId, ArchivedRecord] = {}
         self.exports: dict[SubscriptionId, ExportProgress] = {}
+        self.requests = Requests()
         #: When each subscription was last used, as far as it was written down.
         self.activity: dict[SubscriptionId, float] = {}
         #: The last commit of which each partition has let go of a message.
@@ -96,6 +99,7 @@ class HardState:
             share.start(latest_deadline_s)
         for window in hard.dedup_windows():
             window.sort()
+        hard.requests.sort()
         return hard
 
     def dedup_on(self, partition: PartitionId) -> DedupWindow:
@@ -151,6 +155,8 @@ class HardState:
                 window.apply(record)
                 if not len(window):
                     del self._dedup[partition]
+            case RequestRecord():
+                self.requests.apply(record)
             case JobRecord(name=name, job=job):
                 if job is None:
                     self.jobs.pop(name, None)
@@ -178,7 +184,7 @@ class HardState:
                     self.trimmed[partition] = sequence
             case QueryRecord() | CommittingRecord() | ProgressRecord():
                 self.sinks.apply(record)
-            case CursorHead() | CursorChunk() | AttemptsChunk() | LeaseHeld():
+            case CursorHead() | CursorChunk() | ReopenedChunk() | AttemptsChunk() | LeaseHeld():
                 self._apply_to_owner(record)
 
     def _lost_heads(self) -> list[Record]:
@@ -243,6 +249,8 @@ class HardState:
                 cursor.apply_head(floor)
             case CursorChunk(chunk=chunk, bits=bits) if cursor is not None:
                 cursor.apply_chunk(chunk, bits)
+            case ReopenedChunk(chunk=chunk, opened=opened) if cursor is not None:
+                cursor.apply_reopened(chunk, opened)
 
     def _apply_to_share(self, record: ShareRecord, shares: dict[PartitionId, Share]) -> None:
         owner, partition = record.owner, record.partition

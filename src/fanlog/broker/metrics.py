@@ -47,6 +47,8 @@ class SubscriptionMetrics:
     untransformed: int = 0
     #: Ack ids refused under exactly-once.
     refused: int = 0
+    #: Messages that were acknowledged and then reopened, by themselves or for dead letters.
+    reopened: int = 0
 
 
 @dataclass(slots=True)

@@ -76,10 +76,11 @@ class Retention:
         self._expire_subscriptions(now)
         self._expire_snapshots(now)
         horizons = await self._horizons(now)
-        self._expire_messages(horizons)
+        self._expire_messages(now, horizons)
         self._leave_topics(horizons)
         self._forget_dedup_ids(now)
         await self._tiers().look(now)
+        self._forget_requests(now)
         self._trim(horizons)
         await self._writer.settled()
 
@@ -173,12 +174,19 @@ class Retention:
             self._cold[partition, retention_s] = (now + COLD_HORIZON_S, horizon)
         return horizon
 
-    def _expire_messages(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
+    def _expire_messages(
+        self, now: float, horizons: dict[tuple[PartitionId, float], Offset]
+    ) -> None:
+        """Close what is too old, counted from when it was published, or reopened."""
         for share in list(self._hard().shares()):
-            horizon = horizons.get((share.partition, self._retention_s(share)), 0)
-            horizon = max(horizon, self._writer.start(share.partition))
+            retention_s = self._retention_s(share)
+            start = self._writer.start(share.partition)
+            horizon = max(horizons.get((share.partition, retention_s), 0), start)
             if share.cursor.floor < horizon:
-                self._decided(share, share.advance(horizon))
+                since_s = now - retention_s
+                decision = share.advance(horizon, reopened_since_s=since_s, start=start)
+                if decision.records:
+                    self._decided(share, decision)
 
     def _leave_topics(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
         """Patterns let go of deleted topics that they are through with."""
@@ -207,6 +215,12 @@ class Retention:
             if forgotten:
                 hard.apply_all(forgotten)
                 self._writer.submit(records=forgotten)
+
+    def _forget_requests(self, now: float) -> None:
+        forgotten = self._hard().requests.expired(now, limit=limits.SWEEP_DEDUP_MAX)
+        if forgotten:
+            self._hard().apply_all(forgotten)
+            self._writer.submit(records=forgotten)
 
     def _trim(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
         """Let go of what nobody needs; a partition nobody knows is dropped."""

@@ -32,13 +32,24 @@ STEP_OFFSETS = 512
 Read = Callable[[Offset], Awaitable[Sequence[Batch | Damaged]]]
 
 
+class Needs(Protocol):
+    """What is to be read of a message."""
+
+    @property
+    def needs_message(self) -> bool: ...
+    @property
+    def needs_attributes(self) -> bool: ...
+    @property
+    def needs_payload(self) -> bool: ...
+
+
 class Candidates(Protocol):
     """Messages of a batch as filters see them; the wire layer knows how messages are written."""
 
     def __call__(
-        self, batch: Batch, first: int, end: int, topic: str, needs: FilterIndex[str]
+        self, batch: Batch, first: int, end: int, topic: str, needs: Needs
     ) -> Iterable[Candidate]:
-        """Those from index `first` to before `end`, as far as the filters of an index look."""
+        """Those from index `first` to before `end`, as far as `needs` says: the filters' index."""
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fanlog import specs
 from fanlog.broker.hard_state import HardState
 from fanlog.core.records import CursorChunk, CursorHead, Record
+from fanlog.core.replay_records import ReopenedChunk
 from fanlog.core.share import Share
 from fanlog.model import Snapshot, Subscription, Topic
 
@@ -17,10 +18,14 @@ def copied(snapshot: Snapshot, shares: Iterable[Share]) -> list[Record]:
     records: list[Record] = []
     for share in shares:
         cursor = share.cursor
-        records.append(CursorHead(snapshot.id, share.partition, cursor.floor))
+        records.append(CursorHead(snapshot.id, share.partition, cursor.mark))
         records += [
             CursorChunk(snapshot.id, share.partition, chunk, bits)
             for chunk, bits in cursor.chunks.items()
+        ]
+        records += [
+            ReopenedChunk(snapshot.id, share.partition, chunk, opened)
+            for chunk, opened in cursor.reopened.chunks.items()
         ]
     return records
 
@@ -50,4 +55,5 @@ def removed(hard: HardState, snapshot: Snapshot) -> list[Record]:
         cursor = hard.cursor_of(snapshot, partition)
         records.append(CursorHead(snapshot.id, partition, None))
         records += [CursorChunk(snapshot.id, partition, n, None) for n in cursor.chunks]
+        records += [ReopenedChunk(snapshot.id, partition, n, None) for n in cursor.reopened.chunks]
     return [*records, *hard.catalog.delete_snapshot(snapshot)]

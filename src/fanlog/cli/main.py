@@ -11,11 +11,13 @@ import typer
 from typer.core import TyperGroup
 
 from fanlog.cli import (
+    dead_letters,
     filters,
     folder,
     jobs,
     messages,
     pipeline,
+    reopening,
     schemas,
     serve,
     subscriptions,
@@ -47,7 +49,9 @@ app = typer.Typer(
 app.command()(serve.serve)
 app.command()(pipeline.pipeline)
 app.add_typer(topics.app, name="topic")
+subscriptions.app.command()(reopening.reopen)
 app.add_typer(subscriptions.app, name="sub")
+app.add_typer(dead_letters.app, name="dead-letter")
 app.add_typer(schemas.app, name="schema")
 app.add_typer(jobs.app, name="job")
 app.command()(messages.publish)

@@ -1,4 +1,4 @@
-"""`fanlog sub`: create, list, describe, update, delete, seek."""
+"""`fanlog sub`: create, list, describe, update, delete, seek; `reopen` is in its own module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from fanlog.cli.output import Output, resource
 from fanlog.errors import InvalidArgument
 
 app = typer.Typer(
-    no_args_is_help=True, help="Create, list, describe, update, delete and seek subscriptions."
+    no_args_is_help=True,
+    help="Create, list, describe, update, delete, seek and reopen subscriptions.",
 )
 
 Subscription = Annotated[

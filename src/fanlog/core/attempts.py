@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pyroaring import BitMap64
+
 from fanlog.limits import ATTEMPTS_CHUNK_OFFSETS
 from fanlog.model import Offset
 
@@ -42,6 +44,16 @@ class Attempts:
             chunk = touched[number]
             chunk[index] = min(COUNT_MAX, chunk.get(index, 0) + 1)
         return {number: tuple(sorted(chunk.items())) for number, chunk in touched.items()}
+
+    def cleared(self, offsets: BitMap64) -> dict[int, Counts | None]:
+        """The touched chunks as they are once nothing is counted of `offsets`."""
+        touched: dict[int, Counts | None] = {}
+        for number, chunk in self._chunks.items():
+            first = number * ATTEMPTS_CHUNK_OFFSETS
+            kept = tuple(sorted(one for one in chunk.items() if first + one[0] not in offsets))
+            if len(kept) < len(chunk):
+                touched[number] = kept or None
+        return touched
 
     def passed(self, floor: Offset) -> list[int]:
         """Chunks that lie wholly below `floor`: nothing in them can fail again."""

@@ -153,6 +153,16 @@ class Backlog:
             # Never handed out in this life: `next_offset` will come by.
             self._ready.remove_range(self.next_offset, self._ready.max() + 1)
 
+    def go_back(self, opened: BitMap64, busy: BitMap64, delayed: BitMap64) -> None:
+        """Meet `opened`, and all after it, once more, but for what is `busy` or `delayed`."""
+        start = opened.min()
+        self._held -= opened
+        if start < self.next_offset:
+            self._ready.remove_range(start, self.next_offset)
+            # What cannot be read will be found out again.
+            self._held = busy | delayed
+            self.next_offset = start
+
     def late(self, offsets: BitMap64, delayed: BitMap64) -> BitMap64:
         """Those of `offsets`, which nobody holds, that may be acknowledged all the same."""
         return offsets
@@ -166,6 +176,12 @@ class Backlog:
         self.next_offset = max(self.next_offset, floor)
         self._ready.remove_range(0, floor)
         self._held.remove_range(0, floor)
+        return BitMap64()
+
+    def drop(self, offsets: BitMap64) -> BitMap64:
+        """Offsets that nobody shall have any more; return as `close` does."""
+        self._ready -= offsets
+        self._held -= offsets
         return BitMap64()
 
     def skip(self, start: Offset, end: Offset) -> None:

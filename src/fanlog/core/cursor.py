@@ -2,12 +2,18 @@
 
 The set is kept in chunks of `limits.CURSOR_CHUNK_OFFSETS`, so that an acknowledgement rewrites the
 chunks it touches and nothing else. Verbs return a `CursorChange`, they change nothing; the records
-made of it come back through `apply_head` and `apply_chunk`. All of a cursor is hard state.
+made of it come back through `apply_head`, `apply_chunk` and `apply_reopened`. All of a cursor is
+hard state.
+
+What was acknowledged and then reopened (`fanlog.core.reopening`) lies over the rest: the *mark* is
+where the floor would be without it.
 
 Invariants:
 1. Every offset below the floor is acknowledged; the floor itself is not.
-2. A chunk holds only offsets above the floor, and is never empty.
-3. Bitmaps in `chunks` are shared with records and never changed in place.
+2. Every offset below the mark is acknowledged or reopened; the floor is the mark, or below it the
+   first that is reopened.
+3. A chunk holds only offsets above the mark, and is never empty.
+4. Bitmaps in `chunks` are shared with records and never changed in place.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
 
+from fanlog.core.reopening import ChunkChanges, OpenChunk, Reopened, by_chunk
 from fanlog.limits import CURSOR_CHUNK_OFFSETS
 from fanlog.model import Offset
 
@@ -26,34 +33,74 @@ Range = tuple[Offset, Offset]
 
 @dataclass(frozen=True, slots=True)
 class CursorChange:
-    """The floor after the change, and each chunk that becomes other (None: empty)."""
+    """The mark after the change, and each chunk that becomes other (None: empty)."""
 
-    floor: Offset
+    mark: Offset
     chunks: Mapping[int, BitMap64 | None] = field(default_factory=dict)
+    reopened: ChunkChanges = field(default_factory=dict)
 
 
 class Cursor:
     """A floor and what is acknowledged above it. Not safe to share between threads."""
 
-    __slots__ = ("chunks", "floor")
+    __slots__ = ("chunks", "floor", "mark", "reopened")
 
     def __init__(self, floor: Offset = 0, chunks: Mapping[int, BitMap64] | None = None) -> None:
+        #: Lowest offset that is not acknowledged.
         self.floor = floor
+        #: The same, were nothing reopened.
+        self.mark = floor
         self.chunks: dict[int, BitMap64] = dict(chunks or {})
+        self.reopened = Reopened()
 
     def __contains__(self, offset: Offset) -> bool:
         if offset < self.floor:
             return True
+        if self.reopened and offset in self.reopened:
+            return False
+        if offset < self.mark:
+            return True
         bits = self.chunks.get(offset // CURSOR_CHUNK_OFFSETS)
         return bits is not None and offset in bits
 
+    def open_before(self, end: Offset) -> int:
+        """How many offsets before `end` are not acknowledged; all of them are below it."""
+        return max(0, end - self.mark - self.acked_above_mark) + len(self.reopened)
+
     @property
-    def acked_above_floor(self) -> int:
+    def acked_above_mark(self) -> int:
         return sum(len(bits) for bits in self.chunks.values())
+
+    def acknowledged(self, offsets: BitMap64) -> BitMap64:
+        """Those of `offsets` that are acknowledged."""
+        below = offsets.copy()
+        if offsets and offsets.max() >= self.mark:
+            below.remove_range(self.mark, offsets.max() + 1)
+            for number, some in by_chunk(offsets - below):
+                bits = self.chunks.get(number)
+                if bits is not None:
+                    below |= some & bits
+        if below and self.reopened:
+            below -= self.reopened.within(below.min(), below.max() + 1)
+        return below
 
     def unacked_ranges(self, start: Offset, end: Offset) -> Iterator[Range]:
         """Runs of unacknowledged offsets in `[start, end)`, in order."""
         start = max(start, self.floor)
+        for number in self.reopened.numbers(start, end) if self.reopened else ():
+            low = max(start, number * CURSOR_CHUNK_OFFSETS)
+            high = min(end, (number + 1) * CURSOR_CHUNK_OFFSETS)
+            yield from self._never_acked(start, low)
+            found = self.reopened.chunks[number].bits & BitMap64(range(low, high))
+            for first, last in self._never_acked(low, high):
+                found.add_range(first, last)
+            yield from runs(found)
+            start = high
+        yield from self._never_acked(start, end)
+
+    def _never_acked(self, start: Offset, end: Offset) -> Iterator[Range]:
+        """The same, of what is not reopened."""
+        start = max(start, self.mark)
         while start < end:
             chunk = start // CURSOR_CHUNK_OFFSETS
             chunk_end = min(end, (chunk + 1) * CURSOR_CHUNK_OFFSETS)
@@ -67,23 +114,27 @@ class Cursor:
                 yield from runs(bits.flip(start, chunk_end) & BitMap64(range(start, chunk_end)))
             start = chunk_end
 
-    def acknowledge(self, offsets: BitMap64, *, below: Offset = 0) -> CursorChange:
+    def acknowledge(
+        self, offsets: BitMap64, *, below: Offset = 0, keeping: BitMap64 | None = None
+    ) -> CursorChange:
         """The change that acknowledges `offsets`, and everything below `below`.
 
-        Those already acknowledged change nothing.
+        Those already acknowledged change nothing. Of what is reopened, `keeping` stays so.
         """
+        reopened: ChunkChanges = {}
+        if self.reopened:
+            closed = self.reopened.within(0, below)
+            if keeping is not None:
+                closed -= keeping
+            reopened = self.reopened.without(closed | offsets)
         chunks: dict[int, BitMap64 | None] = {}
-        if offsets and offsets.max() >= self.floor:
-            if offsets.min() < self.floor:
-                offsets = offsets & BitMap64(range(self.floor, offsets.max() + 1))
-            first = offsets.min() // CURSOR_CHUNK_OFFSETS
-            last = offsets.max() // CURSOR_CHUNK_OFFSETS
-            for chunk in range(first, last + 1):
-                added = offsets if first == last else offsets & _chunk_range(chunk)
-                if added:
-                    bits = self.chunks.get(chunk)
-                    chunks[chunk] = added if bits is None else bits | added
-        return self._settled(max(below, self.floor), chunks)
+        if offsets and offsets.max() >= self.mark:
+            if offsets.min() < self.mark:
+                offsets = offsets & BitMap64(range(self.mark, offsets.max() + 1))
+            for chunk, added in by_chunk(offsets):
+                bits = self.chunks.get(chunk)
+                chunks[chunk] = added if bits is None else bits | added
+        return self._settled(max(below, self.mark), chunks, reopened)
 
     def seek(self, target: Offset, retained_from: Offset) -> CursorChange:
         """The change that acknowledges all below `target` and reopens what is retained above it.
@@ -92,23 +143,38 @@ class Cursor:
         the still unacknowledged is open afterwards.
         """
         if target >= retained_from:
-            return CursorChange(target, dict.fromkeys(self.chunks))
-        if self.floor >= retained_from:
-            return CursorChange(retained_from, dict.fromkeys(self.chunks))
+            return CursorChange(
+                target, dict.fromkeys(self.chunks), dict.fromkeys(self.reopened.chunks)
+            )
+        reopened = self.reopened.only(target, retained_from)
+        if self.mark >= retained_from:
+            return CursorChange(retained_from, dict.fromkeys(self.chunks), reopened)
         kept: dict[int, BitMap64 | None] = dict.fromkeys(self.chunks)
-        window = BitMap64(range(min(target, self.floor), retained_from))
+        window = BitMap64(range(min(target, self.mark), retained_from))
         for chunk, bits in self.chunks.items():
             kept[chunk] = (bits & window) or None
-        return self._settled(max(target, self.floor), kept)
+        return self._settled(max(target, self.mark), kept, reopened)
 
     def copied_from(self, other: Cursor, *, at_least: Offset) -> CursorChange:
         """The change that makes this cursor equal to `other`, nothing open below `at_least`."""
         chunks: dict[int, BitMap64 | None] = dict.fromkeys(self.chunks)
         chunks.update(other.chunks)
-        return self._settled(max(other.floor, at_least), chunks)
+        copied = {
+            **other.reopened.chunks,
+            **other.reopened.without(other.reopened.within(0, at_least)),
+        }
+        reopened: dict[int, OpenChunk | None] = dict.fromkeys(self.reopened.chunks)
+        reopened |= {n: opened for n, opened in copied.items() if opened is not None}
+        return self._settled(max(other.mark, at_least), chunks, reopened)
 
-    def apply_head(self, floor: Offset) -> None:
-        self.floor = floor
+    def floor_after(self, change: CursorChange) -> Offset:
+        """The floor once `change` is applied."""
+        lowest = self.reopened.lowest_after(change.reopened)
+        return change.mark if lowest is None else min(lowest, change.mark)
+
+    def apply_head(self, mark: Offset) -> None:
+        self.mark = mark
+        self._find_floor()
 
     def apply_chunk(self, chunk: int, bits: BitMap64 | None) -> None:
         if bits is None:
@@ -116,29 +182,39 @@ class Cursor:
         else:
             self.chunks[chunk] = bits
 
-    def _settled(self, floor: Offset, chunks: dict[int, BitMap64 | None]) -> CursorChange:
-        """Move the floor over what is acknowledged, and drop what it has passed."""
+    def apply_reopened(self, chunk: int, opened: OpenChunk | None) -> None:
+        self.reopened.apply(chunk, opened)
+        self._find_floor()
+
+    def _find_floor(self) -> None:
+        lowest = self.reopened.lowest
+        self.floor = self.mark if lowest is None else min(lowest, self.mark)
+
+    def _settled(
+        self, mark: Offset, chunks: dict[int, BitMap64 | None], reopened: ChunkChanges
+    ) -> CursorChange:
+        """Move the mark over what is acknowledged, and drop what it has passed."""
 
         def bits_of(chunk: int) -> BitMap64 | None:
             return chunks[chunk] if chunk in chunks else self.chunks.get(chunk)
 
         while True:
-            chunk = floor // CURSOR_CHUNK_OFFSETS
+            chunk = mark // CURSOR_CHUNK_OFFSETS
             bits = bits_of(chunk)
-            if bits is None or floor not in bits:
+            if bits is None or mark not in bits:
                 break
-            gaps = bits.flip(floor, (chunk + 1) * CURSOR_CHUNK_OFFSETS)
-            gap = gaps.next_set_bit(floor) if gaps and gaps.max() >= floor else None
-            floor = (chunk + 1) * CURSOR_CHUNK_OFFSETS if gap is None else gap
+            gaps = bits.flip(mark, (chunk + 1) * CURSOR_CHUNK_OFFSETS)
+            gap = gaps.next_set_bit(mark) if gaps and gaps.max() >= mark else None
+            mark = (chunk + 1) * CURSOR_CHUNK_OFFSETS if gap is None else gap
         for chunk in [*self.chunks, *(c for c in chunks if c not in self.chunks)]:
             bits = bits_of(chunk)
-            if bits is None or bits.min() >= floor:
+            if bits is None or bits.min() >= mark:
                 continue
-            above = bits & BitMap64(range(floor, (chunk + 1) * CURSOR_CHUNK_OFFSETS))
+            above = bits & BitMap64(range(mark, (chunk + 1) * CURSOR_CHUNK_OFFSETS))
             chunks[chunk] = above or None
         # What stays as it is stored, or stays absent, is no change.
         changed = {c: bits for c, bits in chunks.items() if bits != self.chunks.get(c)}
-        return CursorChange(floor, changed)
+        return CursorChange(mark, changed, reopened)
 
 
 def runs(bits: BitMap64) -> Iterator[Range]:
@@ -146,7 +222,3 @@ def runs(bits: BitMap64) -> Iterator[Range]:
     # Where one begins and where it ends, in turn.
     edges = iter(bits ^ bits.shift(1))
     return zip(edges, edges, strict=True)
-
-
-def _chunk_range(chunk: int) -> BitMap64:
-    return BitMap64(range(chunk * CURSOR_CHUNK_OFFSETS, (chunk + 1) * CURSOR_CHUNK_OFFSETS))

@@ -167,6 +167,19 @@ class LeaseTable:
                 stale -= held
         return found, stale
 
+    def without_void(
+        self, by_generation: ByGeneration, void: Callable[[int, BitMap64], BitMap64]
+    ) -> ByGeneration:
+        """Leave out ids that are `void`, but for those that name a lease as it is."""
+        kept: dict[int, Sequence[Offset]] = {}
+        for generation, offsets in by_generation.items():
+            named = BitMap64(offsets)
+            left_out = void(generation, named)
+            for _, held in self.matching(generation, left_out):
+                left_out -= held
+            kept[generation] = list(named - left_out)
+        return kept
+
     def add(self, lease: Lease) -> None:
         self._by_generation.setdefault(lease.generation, []).append(lease)
         self._push(lease)

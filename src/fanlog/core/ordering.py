@@ -11,6 +11,10 @@ A key that is held by somebody is *busy*: what is met of it meanwhile goes to it
 The lists are bounded; a key that overflows remembers where, and its slots are scanned again from
 there once the list is empty. Messages without a key do not wait for anybody.
 
+When messages are reopened the backlog *goes back* to the first of them and meets all after it once
+more, but for what it has met and somebody has (`_met`). An outstanding message may then have an
+earlier one of its key behind it; the key is closed until what is outstanding of it is settled.
+
 Leases that outlived a restart are *unplaced* until the scan meets them, for their keys are not
 known before. One that fails meanwhile is simply met as a fresh message; those after it of its key
 that are still leased are recalled when they are met.
@@ -73,6 +77,7 @@ class OrderedBacklog:
         "_key_of",
         "_keyless",
         "_keys",
+        "_met",
         "_queued",
         "_skipped",
         "_waiting_count",
@@ -110,6 +115,8 @@ class OrderedBacklog:
         self._waiting_count = 0
         # Leases that outlived a restart, not yet met by the scan: their keys are not known.
         self._held = held.copy()
+        # Ahead of `next_offset` since the backlog went back, and met before: not to be met again.
+        self._met = BitMap64()
         #: What cannot be read.
         self._skipped = BitMap64()
         #: Messages at the head of their key that have no attempts left; the share takes them.
@@ -121,6 +128,11 @@ class OrderedBacklog:
     def unplaced(self) -> BitMap64:
         """Restored leases whose keys are not known yet; `scan` finds them."""
         return self._held
+
+    @property
+    def outstanding(self) -> BitMap64:
+        """Messages of a key that are held by somebody, or acknowledged ahead of an earlier one."""
+        return BitMap64(self._key_of)
 
     def has_some(self, cursor: Openness, end: Offset) -> bool:
         if self._keyless or self.to_forward:
@@ -148,7 +160,8 @@ class OrderedBacklog:
                 break
             ranges.append((start, min(stop, start + limit)))
             limit -= stop - start
-        return ranges
+        # Messages without a key may be ready ahead of where the backlog went back to.
+        return sorted(ranges) if self._met else ranges
 
     def take(
         self,
@@ -223,22 +236,42 @@ class OrderedBacklog:
                 elif offset not in recalled:
                     keyless.add(offset)
                 continue
-            heads[number] = offset
             key = self._keys[number]
             key.is_restored = False
-            while key.outstanding and key.outstanding[-1] >= offset:
-                last = key.outstanding.pop()
-                key.acked.discard(last)
-                del self._key_of[last]
-                key.waiting.appendleft(last)
-                self._waiting_count += 1
-                recalled.add(last)
+            if offset < self.next_offset:
+                heads[number] = offset
+            else:
+                unplaced.add(offset)
+            recalled |= self._take_back(key, offset)
             self._queued[number] = key
+            if offset >= self.next_offset:
+                self._settle(number, key)
         return Recall(heads, recalled, keyless, unplaced)
+
+    def _take_back(self, key: Key, offset: Offset) -> BitMap64:
+        """Take what is outstanding of a key from `offset` on; return it."""
+        taken = BitMap64()
+        while key.outstanding and key.outstanding[-1] >= offset:
+            last = key.outstanding.pop()
+            key.acked.discard(last)
+            del self._key_of[last]
+            taken.add(last)
+        back = BitMap64(taken)
+        if back.max() >= self.next_offset:
+            # The backlog went back: it will meet them again.
+            back.remove_range(self.next_offset, back.max() + 1)
+            self._met -= taken
+        if key.rescan_from is not None and back and back.max() >= key.rescan_from:
+            back.remove_range(key.rescan_from, back.max() + 1)
+        self._waiting_count += len(back)
+        if key.waiting and back and key.waiting[0] < back.max():
+            key.waiting = deque(sorted([*key.waiting, *back]))
+        else:
+            key.waiting.extendleft(reversed(back.to_array()))
+        return taken
 
     def block(self, number: int, offset: Offset) -> None:
         """Hold back `offset`, and so its key, until it is released; 0 if the key is not known."""
-        assert number == 0 or self._keys[number].waiting[0] == offset
         self._blocked[offset] = number
 
     def settle(self, number: int) -> None:
@@ -251,8 +284,30 @@ class OrderedBacklog:
             number = self._blocked.pop(offset, None)
             if number:
                 self._settle(number, self._keys[number])
-            elif offset < self.next_offset:
+            elif offset < self.next_offset or offset in self._met:
                 self._keyless.add(offset)
+
+    def go_back(self, opened: BitMap64, busy: BitMap64, delayed: BitMap64) -> None:
+        """Meet `opened`, and all after it, once more, but for what somebody has or has no key."""
+        start = opened.min()
+        self._met -= opened
+        if start >= self.next_offset:
+            return
+        self._met = (busy | delayed | self._keyless) - self._held - BitMap64(self._blocked)
+        self._met.update(self._key_of, self.to_forward)
+        self._met.remove_range(0, start)
+        for number, key in list(self._queued.items()):
+            kept = deque(offset for offset in key.waiting if offset < start)
+            self._waiting_count -= len(key.waiting) - len(kept)
+            key.waiting = kept
+            if key.rescan_from is not None and key.rescan_from >= start:
+                key.rescan_from = None
+            self._settle(number, key)
+        for offset in self._blocked:
+            if offset >= start:
+                self._blocked[offset] = 0
+        self.next_offset = start
+        self.progress += 1
 
     def late(self, offsets: BitMap64, delayed: BitMap64) -> BitMap64:
         # In order, what came back is due again together with all after it: keyless ones only.
@@ -267,6 +322,23 @@ class OrderedBacklog:
         self._leave_out(0, floor)
         self.to_forward = [offset for offset in self.to_forward if offset >= floor]
         return self.acknowledge([offset for offset in self._key_of if offset < floor])
+
+    def drop(self, offsets: BitMap64) -> BitMap64:
+        """As in `Backlog`, and as `close`."""
+        if not offsets:
+            return BitMap64()
+        self._keyless -= offsets
+        self._held -= offsets
+        self._met -= offsets
+        for offset in [offset for offset in self._blocked if offset in offsets]:
+            del self._blocked[offset]
+        for number, key in list(self._queued.items()):
+            kept = deque(offset for offset in key.waiting if offset not in offsets)
+            self._waiting_count -= len(key.waiting) - len(kept)
+            key.waiting = kept
+            self._settle(number, key)
+        self.to_forward = [offset for offset in self.to_forward if offset not in offsets]
+        return self.acknowledge([offset for offset in self._key_of if offset in offsets])
 
     def skip(self, start: Offset, end: Offset) -> None:
         before = len(self._skipped)
@@ -310,10 +382,13 @@ class OrderedBacklog:
         """Whether somebody may get the next message of the key."""
         if key.waiting and key.waiting[0] in self._blocked:
             return False
+        if key.waiting and key.outstanding and key.waiting[0] < key.outstanding[-1]:
+            return False
         return not key.outstanding or (key.owner is not None and not self.strict)
 
     def _fresh(self, cursor: Openness, end: Offset) -> Iterator[Range]:
-        return without(cursor.unacked_ranges(self.next_offset, end), self._skipped)
+        fresh = without(cursor.unacked_ranges(self.next_offset, end), self._skipped)
+        return without(fresh, self._met) if self._met else fresh
 
     def _take_keyless(self, views: Sequence[Slots], packer: Packer) -> None:
         if not self._keyless:
@@ -375,6 +450,8 @@ class OrderedBacklog:
                 if self.next_offset < stop:
                     break
         self.progress += self.next_offset - before
+        if self._met and self._met.max() < self.next_offset:
+            self._met.clear()
 
     def _meet_all(
         self,
@@ -454,6 +531,8 @@ class OrderedBacklog:
     def _is_next(self, key: Key, consumer: Credit, offset: Offset) -> bool:
         if key.waiting or key.rescan_from is not None or self._exhausted(offset):
             return False
+        if key.outstanding and key.outstanding[-1] > offset:
+            return False
         return self._is_open(key, consumer)
 
     def _let_wait(self, number: int, key: Key, offset: Offset) -> None:
@@ -483,7 +562,9 @@ class OrderedBacklog:
             key.rescan_from = stop if stop < self.next_offset else None
             for offset in range(start, stop):
                 index = offset - slots.base_offset
-                if index < len(hashes) and hashes[index] == number and offset not in cursor:
+                if index >= len(hashes) or hashes[index] != number or offset in self._key_of:
+                    continue
+                if offset not in cursor:
                     if len(key.waiting) >= room:
                         key.rescan_from = offset
                         return

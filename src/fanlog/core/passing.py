@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pyroaring import BitMap64
 
 from fanlog.core.cursor import Cursor, Range, runs
-from fanlog.limits import CURSOR_CHUNK_OFFSETS
+from fanlog.limits import CURSOR_CHUNK_OFFSETS, OFFSET_MAX
 from fanlog.model import Offset
 
 
@@ -43,7 +43,14 @@ class Passing:
             for first, last in self._cursor.unacked_ranges(self.routed_to, end):
                 self.offsets.add_range(first, last)
             self.offsets -= matching
-            self.routed_to = end
+            if self._cursor.reopened:
+                self.offsets -= self._cursor.reopened.wanted(self.routed_to, end)
+            self.routed_to = self._next_open(end)
+
+    def reopen(self, offsets: BitMap64) -> None:
+        """These are to be judged again, and so is what follows; that has the same answer."""
+        self.offsets -= offsets
+        self.routed_to = min(self.routed_to, offsets.min())
 
     def taken(self) -> BitMap64:
         """What is to go into the cursor; the caller sees to it that it does."""
@@ -54,6 +61,14 @@ class Passing:
         """Everything below `floor` is acknowledged."""
         self.offsets.remove_range(0, floor)
         self.routed_to = max(self.routed_to, floor)
+
+    def _next_open(self, offset: Offset) -> Offset:
+        # What is acknowledged needs no judgement: between what is reopened and the rest there may
+        # be millions of those.
+        if not self._cursor.reopened:
+            return offset
+        first, _ = next(self._cursor.unacked_ranges(offset, OFFSET_MAX), (offset, offset))
+        return first
 
     # As in `Cursor`.
 

@@ -18,10 +18,11 @@ from typing import Any, ClassVar, TypeVar
 
 from pyroaring import BitMap64
 
-from fanlog.core import bulk_records, export_records
+from fanlog.core import bulk_records, export_records, replay_records
 from fanlog.core.bulk_records import BulkRecord
 from fanlog.core.export_records import ExportRecord
 from fanlog.core.iam import Binding, Policy
+from fanlog.core.replay_records import ReopenedChunk, RequestRecord
 from fanlog.core.shape import check_shape
 from fanlog.jobs import Job
 from fanlog.model import (
@@ -376,7 +377,7 @@ CatalogRecord = (
     | SchemaRecord
     | SchemaRevisionRecord
 )
-ShareRecord = CursorHead | CursorChunk | AttemptsChunk | LeaseHeld
+ShareRecord = CursorHead | CursorChunk | ReopenedChunk | AttemptsChunk | LeaseHeld
 LakeState = LakeRecord | ArchivedRecord
 Record = (
     CatalogRecord
@@ -387,6 +388,7 @@ Record = (
     | ExportRecord
     | BulkRecord
     | LakeState
+    | RequestRecord
 )
 
 
@@ -473,7 +475,11 @@ def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
             return ArchivedRecord(partition, *_ARCHIVED_VALUE.unpack(body))
         case Activity.KIND:
             return Activity(_ID.unpack(rest)[0], _TIME_VALUE.unpack(body)[0])
-    return bulk_records.decode(kind, rest, body) or export_records.decode(kind, rest, body)
+    return (
+        bulk_records.decode(kind, rest, body)
+        or export_records.decode(kind, rest, body)
+        or replay_records.decode(kind, rest, body)
+    )
 
 
 def _bitmap_bytes(bits: BitMap64) -> bytes:

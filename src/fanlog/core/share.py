@@ -15,25 +15,28 @@ States of a message on a share, and what moves it:
 | BACKLOG, DELAYED            | acknowledged late (at-least-once)          | ACKED         |
 | any but ACKED               | seek past it, or its retention ends        | ACKED         |
 | BACKLOG                     | the filter leaves it out                   | ACKED         |
+| BACKLOG, DELAYED            | closed by an administrator                 | ACKED         |
 | ACKED                       | seek before it, still retained             | BACKLOG       |
+| ACKED                       | reopened                                   | BACKLOG       |
 
 With ordering, a message that leaves OUTSTANDING other than by an ack takes those after it of its
-key along, and ACKED is reached only when all earlier ones of the key have.
+key along, and ACKED is reached only when all earlier ones of the key have. What is outstanding
+when an earlier one of its key is reopened is neither taken away nor held up: it is acknowledged as
+it would have been, and of the rest of the key the reopened one is the next; should it fail, it
+comes back behind the reopened one.
 
-Hard state: the cursor, the fence, the attempt counts (under a dead letter policy) and the held
-leases (under exactly-once). Soft state: leases, back-offs, the backlog's position, and what the
-filter leaves out (`fanlog.core.passing`).
+Hard state is in `fanlog.core.share_state`. Soft state: leases, back-offs, the backlog's position,
+and what the filter leaves out (`fanlog.core.passing`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from pyroaring import BitMap64
 
 from fanlog import limits
-from fanlog.core.attempts import Attempts, Counts
 from fanlog.core.backlog import Backlog, Packer, Slots
 from fanlog.core.cursor import Cursor, CursorChange, Range
 from fanlog.core.decision import Decision, Grant, ShareStats
@@ -41,31 +44,20 @@ from fanlog.core.flow import Budget, Credit
 from fanlog.core.lease import ByGeneration, Lease, LeaseTable, Matched, Run, split, take_out
 from fanlog.core.ordering import OrderedBacklog
 from fanlog.core.passing import Passing
-from fanlog.core.records import (
-    AttemptsChunk,
-    CursorChunk,
-    CursorHead,
-    LeaseHeld,
-    ShareRecord,
-)
+from fanlog.core.records import ShareRecord
 from fanlog.core.redelivery import EXPIRED, NACKED, DeadLetter, Delayed, Failures, Nack
+from fanlog.core.replay_records import ReopenedChunk
+from fanlog.core.share_state import ShareState
 from fanlog.model import Offset, PartitionId, Subscription
 
 __all__ = ["ByGeneration", "DeadLetter", "Decision", "Grant", "Share", "ShareStats"]
 
 
-class Share:
+class Share(ShareState):
     """One subscription's share in one partition. Not safe to share between threads."""
 
     def __init__(self, settings: Subscription, partition: PartitionId, floor: Offset = 0) -> None:
-        self.settings = settings
-        self.partition = partition
-        # Hard state.
-        self.cursor = Cursor(floor)
-        self._fence = 0
-        self._attempts = Attempts()
-        self._held: dict[tuple[int, int], LeaseHeld] = {}
-        # Soft state.
+        super().__init__(settings, partition, floor)
         self._leases = LeaseTable()
         self._progress = 0  # Of the backlog, at the last plan: what is skipped since then counts.
         self._backlog: Backlog | OrderedBacklog
@@ -91,30 +83,13 @@ class Share:
         self._forget_soft_state()
 
     def apply(self, record: ShareRecord) -> None:
-        """Change hard state. The only method that does."""
-        match record:
-            case CursorHead(floor=floor, fence=fence):
-                if floor is not None:
-                    self.cursor.apply_head(floor)
-                    if fence != self._fence:
-                        # A seek: what was handed out is void, the backlog begins at the floor.
-                        self._fence = fence
-                        self._forget_soft_state()
-            case CursorChunk(chunk=chunk, bits=bits):
-                self.cursor.apply_chunk(chunk, bits)
-            case AttemptsChunk(chunk=chunk, counts=counts):
-                self._attempts.apply(chunk, counts)
-            case LeaseHeld(generation=generation, part=part, offsets=offsets):
-                if offsets is None:
-                    self._held.pop((generation, part), None)
-                else:
-                    self._held[generation, part] = record
+        fence = self._fence
+        super().apply(record)
+        if self._fence != fence:
+            # A seek: what was handed out is void, the backlog begins at the floor.
+            self._forget_soft_state()
 
     # Settings.
-
-    def created(self) -> Decision:
-        """The records of a new share."""
-        return Decision([CursorHead(self.settings.id, self.partition, self.cursor.floor, 0)])
 
     def configure(self, settings: Subscription) -> Decision:
         """Take other settings; leases become hard, or stop being hard, with exactly-once."""
@@ -143,11 +118,7 @@ class Share:
 
     def removed(self) -> list[ShareRecord]:
         """The records that remove everything of this share."""
-        owner, partition = self.settings.id, self.partition
-        records: list[ShareRecord] = [CursorHead(owner, partition, None)]
-        records += [CursorChunk(owner, partition, n, None) for n in self.cursor.chunks]
-        records += self._attempts_over()
-        records += [self._lease_over(*key) for key in self._held]
+        records = self._removed_records()
         self._leases.clear()
         return records
 
@@ -193,19 +164,6 @@ class Share:
         has_moved = self._backlog.progress != self._progress or bool(decision.dead_letters)
         decision.has_progressed = not runs and has_moved
         return decision
-
-    def attempts_of(self, offset: Offset) -> int:
-        """Failed deliveries of a message so far, as far as they are counted."""
-        return self._attempts[offset]
-
-    @property
-    def follows_dead_letters(self) -> bool:
-        """Whether a message may be handed out because the one before it is a dead letter."""
-        return self.settings.enable_message_ordering and self.settings.dead_letter is not None
-
-    @property
-    def has_attempts(self) -> bool:
-        return bool(self._attempts)
 
     @property
     def unplaced(self) -> BitMap64:
@@ -383,20 +341,77 @@ class Share:
         """Take over a snapshot's cursor; what is no longer in the log stays closed."""
         return self._moved(self.cursor.copied_from(other, at_least=at_least), generation)
 
-    def advance(self, floor: Offset) -> Decision:
-        """Close everything below `floor`: its retention has ended, or it was trimmed."""
-        if floor <= self.cursor.floor:
+    def advance(
+        self, floor: Offset, *, reopened_since_s: float = math.inf, start: Offset = 0
+    ) -> Decision:
+        """Close everything below `floor`: its retention has ended, or it was trimmed.
+
+        What was reopened at `reopened_since_s` or later stays, unless it is below `start`.
+        """
+        below = self.cursor.reopened.within(0, floor)
+        kept = self.cursor.reopened.kept(floor, since_s=reopened_since_s, start=start)
+        if floor <= self.cursor.mark and len(below) == len(kept):
             return Decision()
-        gone = BitMap64(range(self.cursor.floor, floor))
-        self._leases.release(gone)
-        self._delayed.discard(gone)
-        self._forwarding -= gone
-        self._failures.forget(gone)
-        acked = self._backlog.close(floor)
+        gone = BitMap64(range(self.cursor.floor, floor)) - kept
+        lowest = kept.min() if kept else floor
+        acked = self._let_go(gone) | self._backlog.close(lowest)
         if self._passing is not None:
-            self._passing.close(floor)
-        change = self._acknowledged(acked, below=floor)
+            self._passing.close(lowest)
+        change = self._acknowledged(acked, below=floor, keeping=kept)
         return self._finish(Decision(self._cursor_records(change)))
+
+    # Administration.
+
+    def reopen(
+        self, now: float, offsets: BitMap64, *, generation: int, is_wanted: bool = False
+    ) -> Decision:
+        """Make acknowledged messages unacknowledged again, with no failure counted.
+
+        Those of `offsets` that are not acknowledged change nothing; the log must have all of them.
+        What is leased stays leased and can be acknowledged. The filter judges again, unless the
+        messages are known to be wanted. Ack ids from before `generation`, which is new, say nothing
+        about what is reopened. `count` is how many there are.
+        """
+        opened = self.cursor.acknowledged(offsets)
+        if not opened:
+            return Decision()
+        chunks = self.cursor.reopened.added(
+            opened, fence=generation, since_s=now, is_wanted=is_wanted
+        )
+        owner, partition = self.settings.id, self.partition
+        decision = Decision(count=len(opened))
+        decision.records += [ReopenedChunk(owner, partition, n, c) for n, c in chunks.items()]
+        if self._attempts:
+            decision.records += self._attempt_records(self._attempts.cleared(opened).items())
+        if self._passing is None and isinstance(self._backlog, Backlog):
+            self._backlog.release(opened)
+        else:
+            self._backlog.go_back(opened, self._taken_offsets(), self._delayed.offsets)
+        if self._passing is not None:
+            self._passing.reopen(opened)
+        return self._finish(decision)
+
+    def open_ranges(self, start: Offset, end: Offset) -> Iterator[Range]:
+        """Runs of offsets that are neither acknowledged nor left out by the filter, in order."""
+        return self._open.unacked_ranges(start, self._reach(end))
+
+    def is_open(self, offset: Offset) -> bool:
+        """Whether it is neither acknowledged nor left out by the filter."""
+        return offset not in self._open
+
+    def free(self, offsets: BitMap64) -> BitMap64:
+        """Those of `offsets` that are unacknowledged, and that nobody has."""
+        unacked = BitMap64(o for o in offsets if o not in self._open)
+        if isinstance(self._backlog, OrderedBacklog):
+            unacked -= self._backlog.outstanding
+        return unacked - self._taken_offsets()
+
+    def discard(self, offsets: BitMap64) -> Decision:
+        """Acknowledge messages that are `free`, whatever came before them of their key."""
+        offsets = self.free(offsets)
+        decision = Decision(count=len(offsets))
+        decision.records += self._acked_records(offsets | self._let_go(offsets))
+        return self._finish(decision)
 
     def next_deadline(self) -> float | None:
         """When `expire` has something to do next."""
@@ -407,7 +422,7 @@ class Share:
         passed = 0 if self._passing is None else len(self._passing.offsets)
         return ShareStats(
             floor=self.cursor.floor,
-            backlog=max(0, end - self.cursor.floor - self.cursor.acked_above_floor - passed),
+            backlog=max(0, self.cursor.open_before(end) - passed),
             outstanding=self._leases.outstanding,
             delayed=len(self._delayed.offsets),
             forwarding=len(self._forwarding),
@@ -440,6 +455,8 @@ class Share:
         self, by_generation: ByGeneration, end: Offset
     ) -> tuple[list[Matched], BitMap64]:
         """At least once: what is leased under any generation, and what was and came back."""
+        if self.cursor.reopened:
+            by_generation = self._leases.without_void(by_generation, self.cursor.reopened.void)
         live, stale = self._leases.named_at_all(by_generation, self._fence, self.unplaced)
         if stale:
             end = max(end, self._backlog.next_offset)
@@ -498,6 +515,18 @@ class Share:
             offsets = offsets - exhausted
         self._backlog.release(self._delayed.put(now, offsets, wait_of))
 
+    def _taken_offsets(self) -> BitMap64:
+        """What is leased, or on its way to be a dead letter."""
+        return self._forwarding.union(*(lease.open for lease in self._leases))
+
+    def _let_go(self, gone: BitMap64) -> BitMap64:
+        """Nobody shall have these; return what becomes acknowledged because of that."""
+        self._leases.release(gone)
+        self._delayed.discard(gone)
+        self._forwarding -= gone
+        self._failures.forget(gone)
+        return self._backlog.drop(gone)
+
     def _is_exhausted(self, offset: Offset) -> bool:
         return self._failures.is_exhausted(offset, self.settings.dead_letter)
 
@@ -518,20 +547,13 @@ class Share:
             self._forwarding.update(self._to_forward)
             self._to_forward.clear()
         if self.settings.enable_exactly_once:
-            decision.records += [self._lease_record(*key) for key in sorted(self._leases.changed)]
+            for key in sorted(self._leases.changed):
+                lease = self._leases.part(*key)
+                record = self._lease_over(*key) if lease is None else self._lease_record(lease)
+                decision.records.append(record)
         self._leases.changed.clear()
         self._failures.counted()
         return decision
-
-    def _lease_record(self, generation: int, part: int) -> LeaseHeld:
-        lease = self._leases.part(generation, part)
-        if lease is None:
-            return self._lease_over(generation, part)
-        owner = self.settings.id
-        return LeaseHeld(owner, self.partition, generation, part, lease.deadline_s, lease.open)
-
-    def _lease_over(self, generation: int, part: int) -> LeaseHeld:
-        return LeaseHeld(self.settings.id, self.partition, generation, part, 0.0, None)
 
     def _acked_records(self, offsets: BitMap64) -> list[ShareRecord]:
         if not offsets:
@@ -539,35 +561,12 @@ class Share:
         self._failures.forget(offsets)
         return self._cursor_records(self._acknowledged(offsets))
 
-    def _acknowledged(self, offsets: BitMap64, *, below: Offset = 0) -> CursorChange:
+    def _acknowledged(
+        self, offsets: BitMap64, *, below: Offset = 0, keeping: BitMap64 | None = None
+    ) -> CursorChange:
         if self._passing is not None and self._passing.offsets:
             offsets = offsets | self._passing.taken()
-        return self.cursor.acknowledge(offsets, below=below)
-
-    def _cursor_records(self, change: CursorChange, fence: int | None = None) -> list[ShareRecord]:
-        owner, partition = self.settings.id, self.partition
-        records: list[ShareRecord] = []
-        if change.floor != self.cursor.floor or fence is not None:
-            head = CursorHead(
-                owner, partition, change.floor, self._fence if fence is None else fence
-            )
-            records.append(head)
-        records += [CursorChunk(owner, partition, n, bits) for n, bits in change.chunks.items()]
-        records += self._attempt_records((n, None) for n in self._attempts.passed(change.floor))
-        return records
-
-    def _attempt_records(self, chunks: Iterable[tuple[int, Counts | None]]) -> list[ShareRecord]:
-        """Hard under a dead letter policy; soft, and so applied here, under retries alone."""
-        if self.settings.dead_letter is None:
-            for number, counts in chunks:
-                self._attempts.apply(number, counts)
-            return []
-        owner, partition = self.settings.id, self.partition
-        return [AttemptsChunk(owner, partition, number, counts) for number, counts in chunks]
-
-    def _attempts_over(self) -> list[ShareRecord]:
-        owner, partition = self.settings.id, self.partition
-        return [AttemptsChunk(owner, partition, n, None) for n in self._attempts.numbers()]
+        return self.cursor.acknowledge(offsets, below=below, keeping=keeping)
 
     def _moved(self, change: CursorChange, generation: int) -> Decision:
         """The cursor jumps: everything handed out before is void, every count starts anew."""

@@ -16,7 +16,7 @@ from google.protobuf.empty_pb2 import Empty
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
-from fanlog.v1 import export_pb2, jobs_pb2, log_pb2, sink_pb2
+from fanlog.v1 import export_pb2, jobs_pb2, log_pb2, replay_pb2, sink_pb2
 from fanlog.wire import types
 
 _PUBLISHER: dict[str, tuple[Any, Any]] = {
@@ -79,6 +79,12 @@ _JOBS: dict[str, tuple[Any, Any]] = {
     "DeleteJob": (jobs_pb2.DeleteJobRequest, jobs_pb2.DeleteJobResponse),
     "ReportJob": (jobs_pb2.ReportJobRequest, jobs_pb2.Job),
 }
+_REPLAY: dict[str, tuple[Any, Any]] = {
+    "Reopen": (replay_pb2.ReopenRequest, replay_pb2.ReopenResponse),
+    "ListDeadLetters": (replay_pb2.ListDeadLettersRequest, replay_pb2.ListDeadLettersResponse),
+    "Redrive": (replay_pb2.RedriveRequest, replay_pb2.RedriveResponse),
+    "Discard": (replay_pb2.DiscardRequest, replay_pb2.DiscardResponse),
+}
 #: Services whose descriptors are not in any package.
 _UNDESCRIBED = {
     "Publisher": _PUBLISHER,
@@ -86,7 +92,7 @@ _UNDESCRIBED = {
     "SchemaService": _SCHEMA_SERVICE,
 }
 #: Request and answer of each method, by service.
-METHODS = {**_UNDESCRIBED, "IAMPolicy": _IAM_POLICY, "Jobs": _JOBS}
+METHODS = {**_UNDESCRIBED, "IAMPolicy": _IAM_POLICY, "Jobs": _JOBS, "Replay": _REPLAY}
 _STREAMING = frozenset({"StreamingPull"})
 
 
@@ -102,6 +108,7 @@ def service_descriptors() -> DescriptorPool:
         Empty.DESCRIPTOR.file,
         iam_policy_pb2.DESCRIPTOR,
         jobs_pb2.DESCRIPTOR,
+        replay_pb2.DESCRIPTOR,
         health_pb2.DESCRIPTOR,
         reflection_pb2.DESCRIPTOR,
         log_pb2.DESCRIPTOR,

@@ -21,7 +21,7 @@ from fanlog.broker.settling import NOT_APPLIED
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
 from fanlog.model import Subscription
-from fanlog.server import exports_api, jobs_api, log_api, schema_api, sink_api
+from fanlog.server import exports_api, jobs_api, log_api, replay_api, schema_api, sink_api
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.arrivals import Arrivals
 from fanlog.server.departures import is_departure
@@ -68,6 +68,7 @@ SERVICES = (
     log_api.LOG,
     sink_api.SINK,
     exports_api.EXPORTS,
+    replay_api.REPLAY,
 )
 
 #: Trailing metadata of an answer that is fine, with a sentence for whoever asked.
@@ -126,6 +127,7 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
         jobs_api.JOBS: jobs_api.methods(broker),
         sink_api.SINK: sink_api.methods(broker),
         exports_api.EXPORTS: exports_api.methods(broker),
+        replay_api.REPLAY: replay_api.methods(broker),
     }
 
 

@@ -47,6 +47,7 @@ _COUNTERS = (
         "Messages that could not be given in the revision their subscription asks for.",
     ),
     ("refused", "fanlog_ack_ids_refused", "Ack ids refused under exactly-once."),
+    ("reopened", "fanlog_reopened", "Messages that were acknowledged and then reopened."),
 )
 
 

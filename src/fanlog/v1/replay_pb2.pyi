@@ -1,5 +1,6 @@
 import datetime
 
+from fanlog.v1 import message_pb2 as _message_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -10,18 +11,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ReopenRequest(_message.Message):
-    __slots__ = ("subscription", "offsets", "start_time", "end_time", "request_id")
+    __slots__ = ("subscription", "offsets", "start_time", "end_time", "request_id", "message_ids")
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
     subscription: str
     offsets: _containers.RepeatedCompositeFieldContainer[OffsetSet]
     start_time: _timestamp_pb2.Timestamp
     end_time: _timestamp_pb2.Timestamp
     request_id: str
-    def __init__(self, subscription: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[OffsetSet, _Mapping]]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    message_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, subscription: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[OffsetSet, _Mapping]]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., request_id: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class OffsetSet(_message.Message):
     __slots__ = ("partition", "start", "end", "bitmap")
@@ -43,22 +46,126 @@ class ReopenResponse(_message.Message):
     skipped: int
     def __init__(self, reopened: _Optional[int] = ..., skipped: _Optional[int] = ...) -> None: ...
 
+class DeadLetter(_message.Message):
+    __slots__ = ("message", "source_subscription", "source_topic", "source_message_id", "delivery_attempts", "reason", "leased")
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    LEASED_FIELD_NUMBER: _ClassVar[int]
+    message: _message_pb2.Message
+    source_subscription: str
+    source_topic: str
+    source_message_id: str
+    delivery_attempts: int
+    reason: str
+    leased: bool
+    def __init__(self, message: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., source_subscription: _Optional[str] = ..., source_topic: _Optional[str] = ..., source_message_id: _Optional[str] = ..., delivery_attempts: _Optional[int] = ..., reason: _Optional[str] = ..., leased: _Optional[bool] = ...) -> None: ...
+
+class ListDeadLettersRequest(_message.Message):
+    __slots__ = ("subscription", "source_subscription", "reason", "start_time", "end_time", "page_size", "page_token")
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    subscription: str
+    source_subscription: str
+    reason: str
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    page_size: int
+    page_token: str
+    def __init__(self, subscription: _Optional[str] = ..., source_subscription: _Optional[str] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListDeadLettersResponse(_message.Message):
+    __slots__ = ("letters", "next_page_token")
+    LETTERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    letters: _containers.RepeatedCompositeFieldContainer[DeadLetter]
+    next_page_token: str
+    def __init__(self, letters: _Optional[_Iterable[_Union[DeadLetter, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
 class RedriveRequest(_message.Message):
-    __slots__ = ("subscription", "message_ids", "request_id")
+    __slots__ = ("subscription", "message_ids", "request_id", "all", "source_subscription", "reason", "start_time", "end_time", "max_messages", "page_token")
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     subscription: str
     message_ids: _containers.RepeatedScalarFieldContainer[str]
     request_id: str
-    def __init__(self, subscription: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    all: bool
+    source_subscription: str
+    reason: str
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    max_messages: int
+    page_token: str
+    def __init__(self, subscription: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ..., request_id: _Optional[str] = ..., all: _Optional[bool] = ..., source_subscription: _Optional[str] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_messages: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class RedriveResponse(_message.Message):
-    __slots__ = ("reopened", "copied", "skipped")
+    __slots__ = ("reopened", "copied", "skipped", "skipped_letters", "next_page_token")
     REOPENED_FIELD_NUMBER: _ClassVar[int]
     COPIED_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     reopened: int
     copied: int
     skipped: int
-    def __init__(self, reopened: _Optional[int] = ..., copied: _Optional[int] = ..., skipped: _Optional[int] = ...) -> None: ...
+    skipped_letters: _containers.RepeatedCompositeFieldContainer[SkippedLetter]
+    next_page_token: str
+    def __init__(self, reopened: _Optional[int] = ..., copied: _Optional[int] = ..., skipped: _Optional[int] = ..., skipped_letters: _Optional[_Iterable[_Union[SkippedLetter, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class SkippedLetter(_message.Message):
+    __slots__ = ("message_id", "reason")
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    message_id: str
+    reason: str
+    def __init__(self, message_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class DiscardRequest(_message.Message):
+    __slots__ = ("subscription", "message_ids", "all", "source_subscription", "reason", "start_time", "end_time", "max_messages", "page_token")
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    subscription: str
+    message_ids: _containers.RepeatedScalarFieldContainer[str]
+    all: bool
+    source_subscription: str
+    reason: str
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    max_messages: int
+    page_token: str
+    def __init__(self, subscription: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ..., all: _Optional[bool] = ..., source_subscription: _Optional[str] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_messages: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class DiscardResponse(_message.Message):
+    __slots__ = ("discarded", "skipped", "skipped_letters", "next_page_token")
+    DISCARDED_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    discarded: int
+    skipped: int
+    skipped_letters: _containers.RepeatedCompositeFieldContainer[SkippedLetter]
+    next_page_token: str
+    def __init__(self, discarded: _Optional[int] = ..., skipped: _Optional[int] = ..., skipped_letters: _Optional[_Iterable[_Union[SkippedLetter, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from fanlog.log.batch import Batch, Body
 from fanlog.wire import types
 from fanlog.wire.publish import build_body
 
 
-def compose(messages: Sequence[tuple[Batch, int, Mapping[str, str]]]) -> Body:
-    """A body of copies; each message is given by its batch and index, with attributes to add."""
-    return build_body(_copied(batch, index, added) for batch, index, added in messages)
+def compose(
+    messages: Sequence[tuple[Batch, int, Mapping[str, str]]], without: Collection[str] = ()
+) -> Body:
+    """A body of copies; each message is given by its batch and index, with attributes to add.
+
+    Attributes that `without` names are left out of what the messages have.
+    """
+    return build_body(_copied(batch, index, added, without) for batch, index, added in messages)
 
 
 def _copied(
-    batch: Batch, index: int, added: Mapping[str, str]
+    batch: Batch, index: int, added: Mapping[str, str], without: Collection[str]
 ) -> tuple[bytes, Mapping[str, str], str]:
     field = batch.content[batch.starts[index] : batch.starts[index + 1]]
     # What is stored is one `messages` field of a PublishRequest, tag and length included.
     message = types.PublishRequest.FromString(field).messages[0]
-    attributes = {**message.attributes, **batch.attributes, **added}
-    return message.data, attributes, message.ordering_key
+    attributes = {**message.attributes, **batch.attributes}
+    kept = {name: value for name, value in attributes.items() if name not in without}
+    return message.data, {**kept, **added}, message.ordering_key

@@ -41,7 +41,7 @@ class Page:
         """
         page = found[: self.size]
         is_last = len(found) <= self.size
-        return page, "" if is_last else _token(self.scope, name(page[-1]))
+        return page, "" if is_last else token(self.scope, name(page[-1]))
 
 
 def parse_page(scope: str, page_size: int, page_token: str) -> Page:
@@ -59,21 +59,22 @@ def parse_page(scope: str, page_size: int, page_token: str) -> Page:
     return Page(scope=scope, size=size, after=_after(scope, page_token) if page_token else "")
 
 
-def _token(scope: str, last: str) -> str:
+def token(scope: str, last: str) -> str:
+    """The token of the page after `last`."""
     text = _SEPARATOR.join((_VERSION, scope, last))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _after(scope: str, token: str) -> str:
+def _after(scope: str, given: str) -> str:
     try:
-        padded = token.encode("ascii") + b"=" * (-len(token) % 4)
+        padded = given.encode("ascii") + b"=" * (-len(given) % 4)
         version, of, last = (
             base64.b64decode(padded, b"-_", validate=True).decode().split(_SEPARATOR)
         )
     except (ValueError, binascii.Error):
         version = of = last = ""
     if version != _VERSION or not last:
-        raise InvalidArgument(f"page_token: {names.shown(token)} is not a token of this service")
+        raise InvalidArgument(f"page_token: {names.shown(given)} is not a token of this service")
     if of != scope:
         raise InvalidArgument(
             f"page_token: the token is of another list ({names.shown(of)}); this one is of "

@@ -12,7 +12,7 @@ END = 3 * CHUNK
 
 
 def apply(cursor: Cursor, change: CursorChange) -> Cursor:
-    cursor.apply_head(change.floor)
+    cursor.apply_head(change.mark)
     for chunk, bits in change.chunks.items():
         cursor.apply_chunk(chunk, bits)
     return cursor
@@ -28,10 +28,10 @@ def open_in(cursor: Cursor, start: int, end: int) -> list[tuple[int, int]]:
 
 def test_the_floor_moves_over_what_is_acknowledged():
     cursor = acked(Cursor(), 1, 2, 4)
-    assert (cursor.floor, cursor.acked_above_floor) == (0, 3)
+    assert (cursor.floor, cursor.acked_above_mark) == (0, 3)
     assert [o in cursor for o in range(6)] == [False, True, True, False, True, False]
     acked(cursor, 0)
-    assert (cursor.floor, cursor.acked_above_floor) == (3, 1)
+    assert (cursor.floor, cursor.acked_above_mark) == (3, 1)
     acked(cursor, 3)
     assert (cursor.floor, cursor.chunks) == (5, {})
 
@@ -109,7 +109,7 @@ def test_all_below_a_bound_can_be_acknowledged_with_others():
     cursor = acked(Cursor(), 6, CHUNK + 1)
     change = cursor.acknowledge(BitMap64([5, CHUNK]), below=5)
     assert change == CursorChange(7, {0: None, 1: BitMap64([CHUNK, CHUNK + 1])})
-    assert cursor.acknowledge(BitMap64(), below=CHUNK + 1).floor == CHUNK + 2
+    assert cursor.acknowledge(BitMap64(), below=CHUNK + 1).mark == CHUNK + 2
     assert Cursor(9).acknowledge(BitMap64(), below=3) == CursorChange(9, {})
 
 

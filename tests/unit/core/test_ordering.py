@@ -96,7 +96,7 @@ class TestAcks:
         made = world(1, 1, 1, 2)
         ids = made.lease()
         assert made.ack(1, ids[1:3]).count == 2
-        assert made.share.cursor.acked_above_floor == 0
+        assert made.share.cursor.acked_above_mark == 0
         assert made.ack(1, ids[3:]).records, "another key does not wait"
         made.ack(1, ids[:1])
         assert made.unacked == []

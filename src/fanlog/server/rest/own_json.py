@@ -7,6 +7,7 @@ from fanlog.server.rest.google_json import Binding
 from fanlog.server.rest.route import Route
 
 _JOB = "projects/*/jobs/*"
+_SUBSCRIPTION = "/v1/{subscription=projects/*/subscriptions/*}"
 
 BINDINGS = (
     Binding("POST", "/v1/{parent=projects/*}/jobs", "Jobs.CreateJob", "*"),
@@ -15,6 +16,14 @@ BINDINGS = (
     Binding("POST", f"/v1/{{name={_JOB}}}:cancel", "Jobs.CancelJob"),
     Binding("POST", f"/v1/{{name={_JOB}}}:report", "Jobs.ReportJob", "*"),
     Binding("DELETE", f"/v1/{{name={_JOB}}}", "Jobs.DeleteJob"),
+    Binding("POST", f"{_SUBSCRIPTION}:reopen", "Replay.Reopen", "*"),
+    Binding("POST", f"{_SUBSCRIPTION}:redrive", "Replay.Redrive", "*"),
+    Binding("POST", f"{_SUBSCRIPTION}:discard", "Replay.Discard", "*"),
+    Binding("GET", f"{_SUBSCRIPTION}/deadLetters", "Replay.ListDeadLetters"),
+    # The path form.
+    Binding("POST", f"{_SUBSCRIPTION}/reopen", "Replay.Reopen", "*"),
+    Binding("POST", f"{_SUBSCRIPTION}/redrive", "Replay.Redrive", "*"),
+    Binding("POST", f"{_SUBSCRIPTION}/discard", "Replay.Discard", "*"),
 )
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from fanlog.server.rest import positions
+from fanlog.server.rest import positions, short_replay
 from fanlog.server.rest import short_answers as answers
 from fanlog.server.rest import short_requests as requests
 from fanlog.server.rest import short_shapes as shapes
@@ -51,7 +51,7 @@ _SHOWN: dict[str, tuple[Write, Schema]] = {
 
 def routes() -> list[Route]:
     """All routes of the short form."""
-    found = [*_topics(), *_subscriptions(), *_messages(), *_snapshots()]
+    found = [*_topics(), *_subscriptions(), *_messages(), *_snapshots(), *short_replay.routes()]
     return [replace(route, renames=RENAMES) for route in found]
 
 

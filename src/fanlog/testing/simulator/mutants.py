@@ -282,14 +282,14 @@ def _(_: Any) -> Any:
 
 @mutant("the floor is off by one", 50, (Cursor, "acknowledge"))
 def _(acknowledge: Any) -> Any:
-    def acknowledged(self: Cursor, offsets: BitMap64, *, below: int = 0) -> Any:
-        change = acknowledge(self, offsets, below=below)
-        return replace(change, floor=change.floor + (change.floor > self.floor))
+    def acknowledged(self: Cursor, offsets: BitMap64, **more: Any) -> Any:
+        change = acknowledge(self, offsets, **more)
+        return replace(change, mark=change.mark + (change.mark > self.mark))
 
     return acknowledged
 
 
-@mutant("a seek to a time is off by one", 100, (Admin, "_offset_for_time"))
+@mutant("a seek to a time is off by one", 100, (Admin, "offset_for_time"))
 def _(offset_for_time: Any) -> Any:
     async def later(self: Admin, partition: Any, time_ns: int) -> int:
         offset: int = await offset_for_time(self, partition, time_ns)
@@ -298,7 +298,7 @@ def _(offset_for_time: Any) -> Any:
     return later
 
 
-@mutant("a seek passes what waits for the disk", 300, (Admin, "_offset_for_time"))
+@mutant("a seek passes what waits for the disk", 300, (Admin, "offset_for_time"))
 def _(offset_for_time: Any) -> Any:
     async def passed(self: Admin, partition: Any, time_ns: int) -> int:
         offset: int = await offset_for_time(self, partition, time_ns)
@@ -413,7 +413,7 @@ def _(_: Any) -> Any:
 
 @mutant("what filters leave out never reaches the cursor", 50, (Share, "_acknowledged"))
 def _(_: Any) -> Any:
-    return lambda self, offsets, *, below=0: self.cursor.acknowledge(offsets, below=below)
+    return lambda self, offsets, **more: self.cursor.acknowledge(offsets, **more)
 
 
 @mutant("what filters leave out is open again after an ack", 50, (Passing, "taken"))

@@ -1,0 +1,131 @@
+"""Dead letters as values: one of them, which are meant, where to go on, what became of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fanlog import names
+from fanlog.broker import dead_letters as sources
+from fanlog.errors import InvalidArgument
+from fanlog.log.batch import Batch
+from fanlog.model import Offset, PartitionId
+from fanlog.routing.candidate import Candidate
+
+LEASED = "somebody has leased it"
+ACKED = "it is acknowledged, or not there"
+UNREADABLE = "it cannot be read"
+NO_LETTER = "it is not a dead letter"
+NO_TOPIC = "its original is gone, and so is its topic"
+
+#: Digits of an offset in a message id.
+_OFFSET_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One dead letter, and what it says about where it came from."""
+
+    partition: PartitionId
+    offset: Offset
+    message: Candidate
+    batch: Batch = field(repr=False)
+    is_leased: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.message.message_id
+
+    @property
+    def source_subscription(self) -> str:
+        """Full name; empty if this is no dead letter."""
+        said = self.message.attributes
+        if sources.SUBSCRIPTION not in said or sources.PROJECT not in said:
+            return ""
+        return names.subscription_name(said[sources.PROJECT], said[sources.SUBSCRIPTION])
+
+    @property
+    def source_topic(self) -> str:
+        return self.message.attributes.get(sources.SOURCE_TOPIC, "")
+
+    @property
+    def source_id(self) -> str:
+        return self.message.attributes.get(sources.SOURCE_ID, "")
+
+    @property
+    def source(self) -> tuple[PartitionId, Offset] | None:
+        """Partition and offset of the original; None if it does not say."""
+        text = self.source_id
+        if len(text) <= _OFFSET_DIGITS or not (text.isascii() and text.isdigit()):
+            return None
+        return PartitionId(int(text[:-_OFFSET_DIGITS])), int(text[-_OFFSET_DIGITS:])
+
+    @property
+    def attempts(self) -> int:
+        text = self.message.attributes.get(sources.ATTEMPTS, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+    @property
+    def reason(self) -> str:
+        return self.message.attributes.get(sources.REASON, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which letters are meant: all, of those that nobody has acknowledged, that fit everything."""
+
+    #: Full name; empty for any.
+    source_subscription: str = ""
+    #: Part of the reason, in any case; empty for any.
+    reason: str = ""
+    #: When they became letters: from then on, and before.
+    start_ns: int = 0
+    end_ns: int | None = None
+
+    def has(self, letter: Letter) -> bool:
+        time_ns = letter.batch.publish_time_ns
+        if time_ns < self.start_ns or (self.end_ns is not None and time_ns >= self.end_ns):
+            return False
+        if self.source_subscription not in ("", letter.source_subscription):
+            return False
+        return self.reason.casefold() in letter.reason.casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request goes on: after which letter, and of those up to which commit."""
+
+    sequence: int
+    #: Of these and the partitions before, all offsets before `offset` are done.
+    partition: PartitionId | None = None
+    offset: Offset = 0
+
+    def __str__(self) -> str:
+        return f"{self.sequence}.{self.partition or 0}.{self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """Raises InvalidArgument."""
+        parts = text.split(".")
+        if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) < 20 for p in parts):
+            raise InvalidArgument(f"page_token: {names.shown(text)} is not a place")
+        sequence, partition, offset = map(int, parts)
+        return cls(sequence, PartitionId(partition), offset)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of letters."""
+
+    reopened: int = 0
+    copied: int = 0
+    discarded: int = 0
+    #: Ids of letters that stay as they are, and why.
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    #: Of a request that was done before: how many; it is not known which.
+    skipped_before: int = 0
+    #: Where to go on; None when there is nothing more.
+    next: Place | None = None
+
+
+def message_id(partition: PartitionId, offset: Offset) -> str:
+    return f"{partition}{offset:0{_OFFSET_DIGITS}d}"

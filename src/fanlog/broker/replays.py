@@ -1,0 +1,162 @@
+"""Reopening: messages of a subscription become unacknowledged again, by offsets or by a window.
+
+What is decided is in `fanlog.core.share`; here offsets are found, and what is gone from the log is
+left out. Ten million offsets are a bitmap of two kilobytes: nothing here looks at them one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyroaring import BitMap64
+
+from fanlog import limits
+from fanlog.broker.clock import Clock
+from fanlog.core.records import Record
+from fanlog.core.requests import Answer
+from fanlog.core.share import Decision, Share
+from fanlog.errors import InvalidArgument
+from fanlog.model import PartitionId, Subscription
+
+if TYPE_CHECKING:
+    from fanlog.broker.broker import Broker
+
+#: Partitions looked up before the loop may do something else.
+STEP = 100
+
+#: Offsets by partition.
+OffsetSets = Mapping[PartitionId, BitMap64]
+
+
+@dataclass(frozen=True, slots=True)
+class Reopening:
+    """What became of a request."""
+
+    #: Messages that were acknowledged and are not any more.
+    reopened: int
+    #: Asked for, but not acknowledged, or gone from the log.
+    skipped: int
+
+
+class Replays:
+    """The verb that reopens. Lives on the loop."""
+
+    def __init__(self, broker: Broker, clock: Clock) -> None:
+        self._broker = broker
+        self._clock = clock
+
+    async def reopen(self, name: str, offsets: OffsetSets, request_id: str = "") -> Reopening:
+        """Reopen offsets of a subscription; durable when this returns.
+
+        Raises:
+            FailedPrecondition: The subscription is detached.
+            InvalidArgument: There are offsets of a topic that it does not read.
+        """
+        self._broker.check_serving()
+        return await self._reopen(self._broker.admin.attached(name), offsets, request_id)
+
+    async def reopen_window(
+        self, name: str, start_ns: int, end_ns: int | None, request_id: str = ""
+    ) -> Reopening:
+        """Reopen all that was published from one time on and, if there is another, before that.
+
+        Durable when this returns; raises as `reopen` does.
+        """
+        self._broker.check_serving()
+        subscription = self._broker.admin.attached(name)
+        done = self._done(subscription, request_id)
+        window: dict[PartitionId, BitMap64] = {}
+        for number, share in enumerate(self._broker.hard.shares_of(subscription)):
+            if done is not None:
+                break
+            if number % STEP == STEP - 1:
+                await asyncio.sleep(0)
+            window[share.partition] = await self._window(share.partition, start_ns, end_ns)
+        # A topic that joins a pattern meanwhile has nothing acknowledged yet.
+        return await self._reopen(self._broker.admin.attached(name), window, request_id)
+
+    async def _window(self, partition: PartitionId, start_ns: int, end_ns: int | None) -> BitMap64:
+        admin = self._broker.admin
+        start = max(
+            await admin.offset_for_time(partition, start_ns), self._broker.writer.start(partition)
+        )
+        end = self._broker.writer.end(partition)
+        if end_ns is not None:
+            end = min(end, await admin.offset_for_time(partition, end_ns))
+        return BitMap64(range(start, max(start, end)))
+
+    async def _reopen(
+        self, subscription: Subscription, offsets: OffsetSets, request_id: str
+    ) -> Reopening:
+        done = self._done(subscription, request_id)
+        if done is not None:
+            # Perhaps by a commit that is still under way.
+            await self._broker.writer.settled()
+            return Reopening(done[0], done[2])
+        committed, reopening = self._begin(subscription, offsets, request_id)
+        await committed
+        return reopening
+
+    def _done(self, subscription: Subscription, request_id: str) -> Answer | None:
+        return self._broker.hard.requests.find(subscription.id, request_id, self._clock.now())
+
+    def _begin(
+        self, subscription: Subscription, offsets: OffsetSets, request_id: str
+    ) -> tuple[asyncio.Future[None], Reopening]:
+        """Decide, apply and submit, in one go."""
+        broker, now = self._broker, self._clock.now()
+        shares = self._shares(subscription, offsets)
+        records: list[Record] = []
+        decisions: list[tuple[Share, Decision]] = []
+        for partition, share in shares.items():
+            passed = share.settle_passed().records
+            broker.hard.apply_all(passed)
+            decision = share.reopen(
+                now, self._there(partition, offsets[partition]), generation=broker.next_generation()
+            )
+            broker.hard.apply_all(decision.records)
+            records += [*passed, *decision.records]
+            decision.records = []
+            decisions.append((share, decision))
+        reopened = sum(decision.count for _, decision in decisions)
+        skipped = sum(map(len, offsets.values())) - reopened
+        remembered = broker.hard.requests.done(
+            subscription.id,
+            request_id,
+            (reopened, 0, skipped),
+            expires_s=now + limits.REQUEST_ID_S,
+            most=limits.REQUEST_IDS_MAX,
+        )
+        broker.hard.apply_all(remembered)
+        committed, _ = broker.writer.submit(records=[*records, *remembered])
+        broker.metrics.of(subscription.id).reopened += reopened
+        for share, decision in decisions:
+            broker.decide(share, decision)
+        return committed, Reopening(reopened, skipped)
+
+    def _shares(self, subscription: Subscription, offsets: OffsetSets) -> dict[PartitionId, Share]:
+        hard = self._broker.hard
+        found: dict[PartitionId, Share] = {}
+        for partition in offsets:
+            share = hard.share(subscription.id, partition)
+            if share is not None:
+                found[partition] = share
+            elif hard.catalog.topic_name_of(partition) or not subscription.is_pattern:
+                raise InvalidArgument(
+                    f"offsets: partition {partition} is of no topic "
+                    f"that {subscription.name!r} reads"
+                )
+            # Otherwise a topic that is gone, and that the pattern was through with.
+        return found
+
+    def _there(self, partition: PartitionId, offsets: BitMap64) -> BitMap64:
+        """Those of `offsets` that the log has."""
+        start, end = self._broker.writer.start(partition), self._broker.writer.end(partition)
+        there = offsets.copy()
+        there.remove_range(0, start)
+        if there and there.max() >= end:
+            there.remove_range(end, there.max() + 1)
+        return there

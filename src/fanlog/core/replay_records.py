@@ -1,0 +1,98 @@
+"""Hard-state records of delivering again: what is reopened, and requests that were done.
+
+As `fanlog.core.records`, which decodes them too.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pyroaring import BitMap64
+
+from fanlog.core.reopening import OpenChunk
+from fanlog.model import PartitionId
+
+_VERSION_BYTE = b"\x01"
+_CHUNK = struct.Struct(">QIQ")
+_ID = struct.Struct(">Q")
+_OPEN_VALUE = struct.Struct("<QdI")
+_REQUEST_VALUE = struct.Struct("<dQQQ")
+_DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ReopenedChunk:
+    """Offsets of one chunk that were acknowledged and are not any more."""
+
+    KIND: ClassVar[bytes] = b"O"
+    owner: int
+    partition: PartitionId
+    chunk: int
+    opened: OpenChunk | None
+
+    def key(self) -> bytes:
+        return self.KIND + _CHUNK.pack(self.owner, self.partition, self.chunk)
+
+    def value(self) -> bytes | None:
+        if self.opened is None:
+            return None
+        bits = _compact(self.opened.bits)
+        head = _OPEN_VALUE.pack(self.opened.fence, self.opened.since_s, len(bits))
+        wanted = _compact(self.opened.wanted) if self.opened.wanted else b""
+        return _VERSION_BYTE + head + bits + wanted
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """A request that was done, by the hash of its id: what was answered."""
+
+    KIND: ClassVar[bytes] = b"Q"
+    owner: int
+    digest: bytes
+    #: Messages reopened, copied and skipped; None forgets it.
+    answer: tuple[int, int, int] | None
+    expires_s: float
+
+    def key(self) -> bytes:
+        return self.KIND + _ID.pack(self.owner) + self.digest
+
+    def value(self) -> bytes | None:
+        if self.answer is None:
+            return None
+        return _VERSION_BYTE + _REQUEST_VALUE.pack(self.expires_s, *self.answer)
+
+
+def decode(kind: bytes, rest: bytes, body: bytes) -> ReopenedChunk | RequestRecord | None:
+    """The record of a key and a value without its version; None for a kind of somebody else.
+
+    Raises:
+        ValueError, struct.error: It cannot be read.
+    """
+    if kind == ReopenedChunk.KIND:
+        owner, partition, chunk = _CHUNK.unpack(rest)
+        return ReopenedChunk(owner, partition, chunk, _open_chunk(body))
+    if kind == RequestRecord.KIND:
+        if len(rest) != _ID.size + _DIGEST_BYTES:
+            raise ValueError("its key has not the length of one")
+        expires_s, reopened, copied, skipped = _REQUEST_VALUE.unpack(body)
+        owner, digest = _ID.unpack_from(rest)[0], rest[_ID.size :]
+        return RequestRecord(owner, digest, (reopened, copied, skipped), expires_s)
+    return None
+
+
+def _open_chunk(body: bytes) -> OpenChunk:
+    fence, since_s, size = _OPEN_VALUE.unpack_from(body)
+    bits = BitMap64.deserialize(body[_OPEN_VALUE.size : _OPEN_VALUE.size + size])
+    rest = body[_OPEN_VALUE.size + size :]
+    wanted = BitMap64.deserialize(rest) if rest else BitMap64()
+    if not bits or not wanted.issubset(bits):
+        raise ValueError("it has nothing that is reopened, or wants what is not")
+    return OpenChunk(bits, fence, since_s, wanted)
+
+
+def _compact(bits: BitMap64) -> bytes:
+    compact = bits.copy()
+    compact.run_optimize()
+    return compact.serialize()

@@ -1,0 +1,78 @@
+"""Requests that were done: asked for again, they are answered again and not done again. Hard state.
+
+Ids are kept as 128-bit hashes, each with the subscription it was about, for a while, and at most so
+many of a subscription: beyond that the oldest are forgotten early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from fanlog.core.dedup import digest_of
+from fanlog.core.replay_records import RequestRecord
+
+#: Messages reopened, copied and skipped.
+Answer = tuple[int, int, int]
+
+
+class Requests:
+    """What was done, by subscription. Not safe to share between threads."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self) -> None:
+        #: Answer and end, by digest; those that end first come first.
+        self._done: dict[int, dict[bytes, tuple[Answer, float]]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._done.values()))
+
+    def find(self, owner: int, request_id: str, now: float) -> Answer | None:
+        """What was answered; None if it was not done yet, or too long ago."""
+        if not request_id:
+            return None
+        found = self._done.get(owner, {}).get(digest_of(request_id))
+        return found[0] if found is not None and found[1] > now else None
+
+    def done(
+        self, owner: int, request_id: str, answer: Answer, *, expires_s: float, most: int
+    ) -> list[RequestRecord]:
+        """The records that remember a request; none when it has no id."""
+        if not request_id:
+            return []
+        known = self._done.get(owner, {})
+        excess = islice(known, max(0, len(known) + 1 - most))
+        record = RequestRecord(owner, digest_of(request_id), answer, expires_s)
+        return [*_forgotten(owner, excess), record]
+
+    def expired(self, now: float, *, limit: int) -> list[RequestRecord]:
+        """The records that forget requests whose time is over."""
+        over = (
+            (owner, digest)
+            for owner, known in self._done.items()
+            for digest, (_, expires_s) in known.items()
+            if expires_s <= now
+        )
+        return [RequestRecord(owner, digest, None, 0.0) for owner, digest in islice(over, limit)]
+
+    def removed(self, owner: int) -> list[RequestRecord]:
+        """The records that forget all about a subscription that is gone."""
+        return _forgotten(owner, self._done.get(owner, {}))
+
+    def apply(self, record: RequestRecord) -> None:
+        known = self._done.setdefault(record.owner, {})
+        known.pop(record.digest, None)
+        if record.answer is not None:
+            known[record.digest] = (record.answer, record.expires_s)
+        elif not known:
+            del self._done[record.owner]
+
+    def sort(self) -> None:
+        """Bring requests into the order of their ends, after recovery."""
+        for owner, known in self._done.items():
+            self._done[owner] = dict(sorted(known.items(), key=lambda item: item[1][1]))
+
+
+def _forgotten(owner: int, digests: Iterable[bytes]) -> list[RequestRecord]:
+    return [RequestRecord(owner, digest, None, 0.0) for digest in digests]

@@ -1,0 +1,247 @@
+"""fanlog.v1.Replay, for any surface."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from pyroaring import BitMap64
+
+from fanlog import limits, names
+from fanlog.broker.broker import Broker
+from fanlog.broker.letter import Letter, Outcome, Place, Selection
+from fanlog.errors import InvalidArgument
+from fanlog.model import PartitionId
+from fanlog.v1 import message_pb2, replay_pb2
+from fanlog.wire import fields, paging
+from fanlog.wire.bitmaps import parse_offsets
+from fanlog.wire.publish import parse_message_id
+
+if TYPE_CHECKING:
+    from fanlog.server.grpc_api import Call, Unary
+
+REPLAY = "fanlog.v1.Replay"
+
+#: A larger bitmap is read in a thread.
+_LARGE_BYTES = 64 * 1024
+
+
+def methods(broker: Broker) -> dict[str, Unary]:
+    """Every method of the service: bytes to bytes."""
+    api = ReplayApi(broker)
+    return {
+        "Reopen": _parsed(replay_pb2.ReopenRequest, api.reopen),
+        "ListDeadLetters": _parsed(replay_pb2.ListDeadLettersRequest, api.list),
+        "Redrive": _parsed(replay_pb2.RedriveRequest, api.redrive),
+        "Discard": _parsed(replay_pb2.DiscardRequest, api.discard),
+    }
+
+
+class ReplayApi:
+    def __init__(self, broker: Broker) -> None:
+        self._replays = broker.replays
+        self._letters = broker.letters
+
+    async def reopen(self, request: Any) -> Any:
+        name = _subscription(request.subscription)
+        request_id = _request_id(request.request_id)
+        start_ns, end_ns = _window(request)
+        has_window = request.HasField("start_time") or request.HasField("end_time")
+        ways = [bool(request.offsets), bool(request.message_ids), has_window]
+        if sum(ways) != 1:
+            raise InvalidArgument(
+                "reopen needs one of offsets, message_ids and a window of start_time or end_time; "
+                f"it has {sum(ways)}"
+            )
+        if has_window:
+            done = await self._replays.reopen_window(name, start_ns, end_ns, request_id)
+        elif request.offsets:
+            done = await self._replays.reopen(name, await _offsets(request.offsets), request_id)
+        else:
+            sets: defaultdict[PartitionId, BitMap64] = defaultdict(BitMap64)
+            for partition, offset in _ids(request.message_ids, limits.REOPEN_IDS_MAX):
+                sets[partition].add(offset)
+            done = await self._replays.reopen(name, sets, request_id)
+        return replay_pb2.ReopenResponse(reopened=done.reopened, skipped=done.skipped)
+
+    async def list(self, request: Any) -> Any:
+        name = _subscription(request.subscription)
+        page = paging.parse_page(_scope(name), request.page_size, request.page_token)
+        after = Place.parse(page.after) if page.after else None
+        found, place = await self._letters.listed(name, _selection(request), after, page.size)
+        return replay_pb2.ListDeadLettersResponse(
+            letters=map(_letter_pb, found), next_page_token=_token(name, place)
+        )
+
+    async def redrive(self, request: Any) -> Any:
+        name = _subscription(request.subscription)
+        request_id = _request_id(request.request_id)
+        selection = _chosen(request)
+        if selection is None:
+            ids = _ids(request.message_ids, limits.LETTERS_MAX)
+            outcome = await self._letters.redrive(name, ids, request_id)
+        elif request_id:
+            raise InvalidArgument(
+                "request_id: goes with message_ids; a selection can be sent again as it is, for "
+                "what was redriven is acknowledged"
+            )
+        else:
+            outcome = await self._letters.redrive_all(
+                name, selection, _place(name, request), _most(request)
+            )
+        return replay_pb2.RedriveResponse(
+            reopened=outcome.reopened, copied=outcome.copied, **_rest(name, outcome)
+        )
+
+    async def discard(self, request: Any) -> Any:
+        name = _subscription(request.subscription)
+        selection = _chosen(request)
+        if selection is None:
+            ids = _ids(request.message_ids, limits.LETTERS_MAX)
+            outcome = await self._letters.discard(name, ids)
+        else:
+            outcome = await self._letters.discard_all(
+                name, selection, _place(name, request), _most(request)
+            )
+        return replay_pb2.DiscardResponse(discarded=outcome.discarded, **_rest(name, outcome))
+
+
+def _subscription(name: str) -> str:
+    return str(names.parse_subscription(name))
+
+
+def _request_id(text: str) -> str:
+    if len(text.encode()) > limits.REQUEST_ID_BYTES_MAX:
+        raise InvalidArgument(
+            f"request_id: {len(text.encode())} bytes; at most {limits.REQUEST_ID_BYTES_MAX}"
+        )
+    return text
+
+
+def _window(request: Any) -> tuple[int, int | None]:
+    start_ns, end_ns = 0, None
+    if request.HasField("start_time"):
+        start_ns = fields.time_ns_of(request.start_time, "start_time")
+    if request.HasField("end_time"):
+        end_ns = fields.time_ns_of(request.end_time, "end_time")
+        if end_ns <= start_ns:
+            raise InvalidArgument("end_time: must be later than start_time")
+    return start_ns, end_ns
+
+
+async def _offsets(sets: Iterable[Any]) -> dict[PartitionId, BitMap64]:
+    found: defaultdict[PartitionId, BitMap64] = defaultdict(BitMap64)
+    for index, one in enumerate(sets):
+        field = f"offsets[{index}]"
+        if not 1 <= one.partition < 1 << 32:
+            raise InvalidArgument(f"{field}.partition: {one.partition} is no partition")
+        if one.bitmap:
+            if one.start or one.end:
+                raise InvalidArgument(f"{field}: has a bitmap and a range; it may have one of them")
+            if len(one.bitmap) > _LARGE_BYTES:
+                offsets = await asyncio.to_thread(parse_offsets, one.bitmap, f"{field}.bitmap")
+            else:
+                offsets = parse_offsets(one.bitmap, f"{field}.bitmap")
+        elif 0 <= one.start < one.end <= limits.OFFSET_MAX:
+            offsets = BitMap64(range(one.start, one.end))
+        else:
+            raise InvalidArgument(f"{field}: [{one.start}, {one.end}) is no range of offsets")
+        found[PartitionId(one.partition)] |= offsets
+    return found
+
+
+def _ids(texts: Iterable[str], most: int) -> list[tuple[PartitionId, int]]:
+    ids = list(texts)
+    if len(ids) > most:
+        raise InvalidArgument(f"message_ids: {len(ids)} of them; at most {most} are allowed")
+    found: list[tuple[PartitionId, int]] = []
+    for text in ids:
+        partition, offset = parse_message_id(text)
+        found.append((PartitionId(partition), offset))
+    return found
+
+
+def _selection(request: Any) -> Selection:
+    source = request.source_subscription
+    start_ns, end_ns = _window(request)
+    return Selection(
+        source and str(names.parse_subscription(source, field="source_subscription")),
+        request.reason,
+        start_ns,
+        end_ns,
+    )
+
+
+def _chosen(request: Any) -> Selection | None:
+    """What letters are selected by; None when they are named by their ids."""
+    selection = _selection(request)
+    has_criteria = selection != Selection()
+    is_selected = request.all or has_criteria
+    if bool(request.message_ids) == is_selected:
+        raise InvalidArgument(
+            "say which letters: message_ids, or all, or some of source_subscription, reason, "
+            "start_time and end_time"
+        )
+    if request.message_ids and (request.max_messages or request.page_token):
+        raise InvalidArgument("max_messages, page_token: go with a selection, not with message_ids")
+    return selection if is_selected else None
+
+
+def _most(request: Any) -> int:
+    if not 0 <= request.max_messages <= limits.LETTERS_MAX:
+        raise InvalidArgument(
+            f"max_messages: {request.max_messages} is out of range; 0 to {limits.LETTERS_MAX}"
+        )
+    return request.max_messages or limits.LETTERS_DEFAULT
+
+
+def _scope(name: str) -> str:
+    return f"dead letters of {name}"
+
+
+def _place(name: str, request: Any) -> Place | None:
+    page = paging.parse_page(_scope(name), 0, request.page_token)
+    return Place.parse(page.after) if page.after else None
+
+
+def _token(name: str, place: Place | None) -> str:
+    return "" if place is None else paging.token(_scope(name), str(place))
+
+
+def _rest(name: str, outcome: Outcome) -> dict[str, Any]:
+    shown = outcome.skipped[: limits.LETTERS_SHOWN_MAX]
+    return {
+        "skipped": len(outcome.skipped) + outcome.skipped_before,
+        "skipped_letters": [
+            replay_pb2.SkippedLetter(message_id=letter, reason=why) for letter, why in shown
+        ],
+        "next_page_token": _token(name, outcome.next),
+    }
+
+
+def _letter_pb(letter: Letter) -> Any:
+    message = message_pb2.Message(
+        data=letter.message.data,
+        attributes=dict(letter.message.attributes),
+        message_id=letter.id,
+        ordering_key=letter.message.ordering_key,
+    )
+    message.publish_time.FromNanoseconds(letter.batch.publish_time_ns)
+    return replay_pb2.DeadLetter(
+        message=message,
+        source_subscription=letter.source_subscription,
+        source_topic=letter.source_topic,
+        source_message_id=letter.source_id,
+        delivery_attempts=letter.attempts,
+        reason=letter.reason,
+        leased=letter.is_leased,
+    )
+
+
+def _parsed(request_type: Any, verb: Callable[[Any], Awaitable[Any]]) -> Unary:
+    async def call(raw: bytes, _: Call) -> bytes:
+        return bytes((await verb(fields.parse(request_type, raw))).SerializeToString())
+
+    return call
