@@ -20,10 +20,11 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-# Push may reach this machine's own endpoints here, which it otherwise may not.
+# A broker and a local pipeline worker. Push may reach this machine's own endpoints here, which it
+# otherwise may not.
 run: setup
 	@echo "make run: push may reach 127.0.0.0/8 (--push-allow)"
-	exec $(BIN)/fanlog serve --data-dir $(DATA) --push-allow 127.0.0.0/8
+	exec $(BIN)/fanlog up --data-dir $(DATA) --push-allow 127.0.0.0/8
 
 # The whole suite. Two workers: what the smallest machine we care about has.
 test: setup

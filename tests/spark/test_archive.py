@@ -154,13 +154,16 @@ class TestWhatIsArchived:
         archive_all(server, location)
         assert data(location) == [b"on"]
 
-    def test_commits_without_messages_are_passed(self, start_broker, location):
+    def test_commits_without_messages_are_no_batch(self, start_broker, location):
+        """A report is a commit itself: archived, it would be followed by another for ever."""
         server = start_broker()
         topic = kept_topic(server)
         start = archive_all(server, location)
         server.subscription(topic)
+        assert archive_all(server, location, start=start) == start
+        server.publish(topic, b"x")
         end = archive_all(server, location, start=start)
-        assert end["sequence"] > start["sequence"]
+        assert end["sequence"] > start["sequence"] + 1
         assert lake_archive.archived_sequence(location, start["log"]) == end["sequence"]
 
     def test_batches_are_bounded(self, start_broker, location):

@@ -333,7 +333,29 @@ def _wait(client: Any, name: str, json: bool) -> None:
         output.line(resource(job))
         return
     output.text(f"{job.kind} {state.lower()}: {job.name}")
-    output.fields(resource(job).get("result") or {})
+    result = _plain(resource(job).get("result") or {})
+    output.fields({name: value for name, value in result.items() if not _is_table(value)})
+    for name, rows in result.items():
+        if _is_table(rows):
+            output.text("")
+            output.text(name.replace("_", " "))
+            output.rows(list(rows[0]), rows)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers as they were: a result travels as JSON, whose numbers are all floats to protobuf."""
+    match value:
+        case dict():
+            return {name: _plain(one) for name, one in value.items()}
+        case list():
+            return [_plain(one) for one in value]
+        case float() if value.is_integer():
+            return int(value)
+    return value
 
 
 def _progress(job: Any) -> None:

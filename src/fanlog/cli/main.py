@@ -22,6 +22,7 @@ from fanlog.cli import (
     serve,
     subscriptions,
     topics,
+    up,
 )
 from fanlog.cli.output import note
 from fanlog.errors import FanlogError
@@ -48,6 +49,7 @@ app = typer.Typer(
 )
 app.command()(serve.serve)
 app.command()(pipeline.pipeline)
+app.command()(up.up)
 app.add_typer(topics.app, name="topic")
 subscriptions.app.command()(reopening.reopen)
 app.add_typer(subscriptions.app, name="sub")

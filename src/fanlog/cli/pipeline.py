@@ -11,7 +11,9 @@ import typer
 
 from fanlog.cli import options
 from fanlog.cli.output import note
-from fanlog.errors import FailedPrecondition
+
+#: Exit code when there is no Spark, or no Java: to start again would not help.
+NO_SPARK = 3
 
 
 def pipeline(
@@ -34,11 +36,10 @@ def pipeline(
 ) -> None:
     """Archive, export, and do jobs, until SIGTERM or Ctrl-C."""
     try:
-        from fanlog.pipeline.process import Settings, run
+        from fanlog.pipeline.process import JavaNotFound, Settings, run
     except ImportError as error:
-        raise FailedPrecondition(
-            f"the pipeline needs Spark ({error}): pip install 'fanlog[spark]'"
-        ) from error
+        note(f"fanlog pipeline: Spark is needed ({error}): pip install 'fanlog[spark]'")
+        raise typer.Exit(NO_SPARK) from error
     settings = Settings(
         endpoint=endpoint or "127.0.0.1:8085",
         master=master,
@@ -50,4 +51,9 @@ def pipeline(
     )
     # Tasks need what we need.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    raise typer.Exit(run(settings, say=note))
+    try:
+        code = run(settings, say=note)
+    except JavaNotFound as error:
+        note(f"fanlog pipeline: {error.message}")
+        raise typer.Exit(NO_SPARK) from error
+    raise typer.Exit(code)

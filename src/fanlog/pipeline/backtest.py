@@ -128,7 +128,7 @@ def _sample(row: Any) -> dict[str, Any]:
     return {
         "topic": row.topic,
         "message_id": row.message_id,
-        "publish_time": row.publish_time.isoformat(),
+        "publish_time": row.publish_time.isoformat() + "Z",
         "attributes": dict(row.attributes or {}),
         "data": data[:SHOWN_BYTES].decode("utf-8", "backslashreplace")
         + (f"… ({len(data)} bytes)" if len(data) > SHOWN_BYTES else ""),

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from fanlog.pipeline.causes import cause_of
+
 log = logging.getLogger("fanlog.pipeline")
 
 #: How long a flow rests after its first failure, and at most.
@@ -69,7 +71,7 @@ class Flow:
                     return
                 self.error = "the query ended by itself"
             except Exception as error:
-                self.error = _cause(error)
+                self.error = cause_of(error)
             if self._stopping.is_set():
                 return
             self.failures += 1
@@ -93,12 +95,3 @@ class Flow:
         if self._stopping.is_set():
             query.stop()
         query.awaitTermination()
-
-
-def _cause(error: Exception) -> str:
-    """What went wrong, without the traces of three languages."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith("fanlog.") and ": " in line]
-    if told:
-        return told[-1].partition(": ")[2][:500]
-    return (lines[0] if lines else type(error).__name__)[:500]

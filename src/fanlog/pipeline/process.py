@@ -23,10 +23,13 @@ from fanlog.pipeline.context import Context
 from fanlog.pipeline.flow import Flow
 from fanlog.pipeline.session import start_session
 from fanlog.pipeline.worker import Worker
+from fanlog.spark.java import JavaNotFound, prepare_java
 from fanlog.v1 import log_pb2
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["JavaNotFound", "Pipeline", "Settings", "run"]
 
 log = logging.getLogger("fanlog.pipeline")
 
@@ -97,9 +100,17 @@ def find_lake(settings: Settings) -> Location:
 
 
 def run(settings: Settings, *, say: Callable[[str], None]) -> int:
-    """Run until SIGTERM or Ctrl-C; gives the exit code."""
+    """Run until SIGTERM or Ctrl-C; gives the exit code.
+
+    Raises:
+        JavaNotFound: There is none that Spark runs on.
+        FailedPrecondition: The broker has no lake, or another.
+        CallFailed: No broker answers.
+    """
     began_s = time.monotonic()
     _log_to_stderr()
+    # Before the broker is waited for: without Java there is nothing to wait for.
+    prepare_java()
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())

@@ -17,6 +17,7 @@ from fanlog import jobs, limits
 from fanlog.client import CallFailed, Client
 from fanlog.client.jobs import Jobs, state_of
 from fanlog.errors import FanlogError
+from fanlog.pipeline.causes import cause_of
 from fanlog.pipeline.work import Stopped, Work
 
 log = logging.getLogger("fanlog.pipeline")
@@ -107,12 +108,10 @@ class Worker:
                 state, said = "DONE", {"result": dict(result)}
             except Stopped:
                 state, said = "CANCELLED", {}
-            except FanlogError as error:
-                state, said = "FAILED", {"error": error.message}
             except Exception as error:
-                # Whoever asked learns why; Spark's own sentences are long.
-                log.exception("action=job_failed job=%s", job.name)
-                state, said = "FAILED", {"error": f"{type(error).__name__}: {error}"[:2_000]}
+                if not isinstance(error, FanlogError):
+                    log.warning("action=job_failed job=%s error=%r", job.name, error)
+                state, said = "FAILED", {"error": cause_of(error)}
         if state == "CANCELLED" and not beat.is_cancelled:
             log.info("action=job_left job=%s", job.name)
             return False

@@ -109,8 +109,11 @@ class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             after = self._after(start, standing.log_id)
             to = standing.sequence if self._target is None else self._target
             if to <= after:
-                return _written(max(after, int(start["sequence"])), standing.log_id)
+                return _written(after, standing.log_id)
             found = connection.ranges(_archived(standing), after, to, max_bytes=self._batch_bytes)
+            if found.sequence >= to and not found.messages:
+                # Nothing to archive; and a report would be a commit, to be archived in its turn.
+                return start
             # The broker stops where a limit of its own is reached, too.
             return _written(max(after + 1, found.sequence), standing.log_id)
 

@@ -1,0 +1,125 @@
+"""`fanlog up`: a broker and one local pipeline worker, in the foreground, as two processes.
+
+The broker comes first and goes last, and does not depend on the other: where there is no Spark or
+no Java, it runs alone, and that is said. A worker that dies is started again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from fanlog.cli import options
+from fanlog.cli.output import note
+from fanlog.cli.pipeline import NO_SPARK
+from fanlog.errors import InvalidArgument
+
+#: How long a worker that died is left before it is started again, at first and at most.
+REST_S = 1.0
+REST_S_MAX = 60.0
+#: How long processes have to end when asked to.
+END_S = 30.0
+
+
+def up(
+    data_dir: options.DataDir = options.DATA_DIR,
+    lake: Annotated[
+        str | None,
+        typer.Option(envvar="FANLOG_LAKE", help="The lake; `lake` in the data folder if not."),
+    ] = None,
+    port: Annotated[int, typer.Option(envvar="FANLOG_PORT", help="gRPC port.")] = 8085,
+    http_port: Annotated[
+        int, typer.Option(envvar="FANLOG_HTTP_PORT", help="Port of REST and metrics.")
+    ] = 8086,
+    push_allow: Annotated[
+        list[str] | None,
+        typer.Option(help="Network that push may reach although it is private; may be repeated."),
+    ] = None,
+    master: Annotated[
+        str, typer.Option(envvar="FANLOG_MASTER", help="The Spark to run on.")
+    ] = "local[*]",
+    memory: Annotated[str, typer.Option(help="Memory of Spark's driver.")] = "1g",
+) -> None:
+    """Serve, archive and do jobs until SIGTERM or Ctrl-C.
+
+    Other settings of `fanlog serve` come from FANLOG_ variables.
+    """
+    if not port:
+        raise InvalidArgument("--port: the worker has to know it; 0 is for `fanlog serve` alone")
+    address = lake or str(data_dir / "lake")
+    serving = ["serve", "--data-dir", str(data_dir), "--lake", address, "--port", str(port)]
+    serving += ["--http-port", str(http_port)]
+    for network in push_allow or ():
+        serving += ["--push-allow", network]
+    host = os.environ.get("FANLOG_HOST") or "127.0.0.1"
+    working = ["pipeline", "--endpoint", f"{host}:{port}", "--master", master]
+    working += ["--state-dir", str(data_dir / "pipeline"), "--memory", memory]
+    raise typer.Exit(_Pair(serving, working).run())
+
+
+class _Pair:
+    """The two processes."""
+
+    def __init__(self, serving: Sequence[str], working: Sequence[str]) -> None:
+        self._serving = serving
+        self._working = working
+        self._stopping = threading.Event()
+        self._worker: subprocess.Popen[bytes] | None = None
+
+    def run(self) -> int:
+        """Until the broker ends, by itself or because it is told to; gives its exit code."""
+        broker = _started(self._serving)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._stopping.set())
+        keeper = threading.Thread(target=self._keep_worker, name="worker-keeper", daemon=True)
+        keeper.start()
+        while not self._stopping.wait(0.2) and broker.poll() is None:
+            pass
+        self._stopping.set()
+        # The worker first: it finishes what it has begun, for which it needs the broker.
+        _end(self._worker)
+        keeper.join(END_S)
+        _end(broker)
+        return broker.returncode
+
+    def _keep_worker(self) -> None:
+        rest_s = REST_S
+        while not self._stopping.is_set():
+            worker = self._worker = _started(self._working)
+            if self._stopping.is_set():
+                _end(worker)
+            code = worker.wait()
+            if self._stopping.is_set():
+                return
+            if code == NO_SPARK:
+                note(
+                    "fanlog up: no pipeline, see above; the broker runs alone and keeps everything "
+                    "in its own log"
+                )
+                return
+            note(f"fanlog up: the pipeline ended with {code}; starting it again in {rest_s:.0f} s")
+            self._stopping.wait(rest_s)
+            rest_s = min(2 * rest_s, REST_S_MAX)
+
+
+def _started(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    # Not in the terminal's foreground group: Ctrl-C comes to us, and we say when each of them ends.
+    return subprocess.Popen([sys.executable, "-m", "fanlog", *arguments], process_group=0)
+
+
+def _end(process: subprocess.Popen[bytes] | None) -> None:
+    if process is None or process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
