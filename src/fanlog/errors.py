@@ -202,6 +202,15 @@ class Unavailable(FanlogError):
     http_status = 503
 
 
+class LakeUnavailable(Unavailable):
+    """Archived messages are asked for and the lake cannot be read now, or is not the right one.
+
+    What is hot is served; the broker's log and `/readyz` say what is wrong with the lake.
+    """
+
+    code = "LAKE_UNAVAILABLE"
+
+
 class CommitFailed(Unavailable):
     """The log refused a commit; the request changed nothing. Try again; see the broker's log."""
 

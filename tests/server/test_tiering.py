@@ -13,6 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from fanlog.broker.clock import ManualClock
+from fanlog.errors import LakeUnavailable
 from fanlog.lake import archive, tables
 from fanlog.lake.location import Location
 from fanlog.lake.tables import MESSAGES
@@ -399,6 +400,58 @@ def test_a_lake_that_was_replaced_while_the_broker_was_down_is_noticed(tiered, t
     assert tiered.alarm == ""
     assert tiered.tiers(topic) == (0, 200, 200, 300)
     assert len(server.drain(name, 300)) == 300
+
+
+def test_a_lake_out_of_reach_keeps_nobody_from_what_is_hot(tiered, tmp_path):
+    server = tiered.server
+    _, name = cold_backlog(tiered)
+    other = server.topic()
+    hot = server.subscription(other)
+    filtered = server.subscription(other, filter="attributes:a")
+    server.restart()
+    tiered.await_looked_at()
+    tiered.lake.rename(tmp_path / "away")
+    with pytest.raises(exceptions.ServiceUnavailable, match="the lake cannot be read"):
+        server.await_pull(name)
+    server.publish(other, b"x", a="b")
+    assert data(server.drain(hot, 1)) == [b"x"]
+    assert data(server.drain(filtered, 1)) == [b"x"]
+    assert server.metric("fanlog_backlog_messages", hot) == 0
+    tiered.pass_time(60)
+    (tmp_path / "away").rename(tiered.lake)
+    tiered.pass_time(60)
+    assert tiered.alarm == ""
+    assert len(server.drain(name, 300)) == 300
+
+
+def test_dead_letters_wait_for_the_lake(tiered, monkeypatch):
+    server = tiered.server
+    dead = server.topic()
+    letters = server.subscription(dead)
+    policy = {"dead_letter_topic": dead, "max_delivery_attempts": 1}
+    topic = server.topic(**keeping())
+    name = server.subscription(topic, dead_letter_policy=policy)
+    server.publish(topic, b"x")
+    tiered.archive()
+    tiered.pass_time(DAY + 1)
+    got = server.pull(name)
+
+    async def out_of_reach(*_, **__):
+        raise LakeUnavailable("the lake is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(server.store.cold, "read", out_of_reach)
+        server.nack(name, got)
+        server.run(server.broker._dead_letters.drain())
+        assert not server.pull(letters)
+    found = []
+    while not found:
+        server.advance(60)
+        again = server.pull(name)
+        if again:
+            server.nack(name, again)
+        found = server.pull(letters)
+    assert data(found) == [b"x"]
 
 
 def test_reports_of_another_lake_are_refused(tiered):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 from fanlog import limits
@@ -53,6 +54,7 @@ from fanlog.errors import (
     FailedPrecondition,
     FanlogError,
     InvalidArgument,
+    LakeUnavailable,
     SubscriptionNotFound,
     Unavailable,
 )
@@ -590,9 +592,11 @@ class Broker:
         """Expire and trim once, now."""
         for subscription_id in self._feeds:
             self._active[subscription_id] = self._clock.now()
-        await self.router.sweep(self.decide)
-        for subscription in list(self.hard.catalog.subscriptions()):
-            if subscription.filter_changes:
-                await self.admin.forget_filters(subscription.id)
+        # What waits for the lake must not keep the rest, the look at the lake included, from it.
+        with suppress(LakeUnavailable):
+            await self.router.sweep(self.decide)
+            for subscription in list(self.hard.catalog.subscriptions()):
+                if subscription.filter_changes:
+                    await self.admin.forget_filters(subscription.id)
         await self.sink.sweep()
         await self.retention.sweep(self._clock.now(), self._active)

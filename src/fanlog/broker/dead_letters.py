@@ -18,7 +18,7 @@ from fanlog.broker.hard_state import HardState
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.writer import Publication, Writer
 from fanlog.core.share import DeadLetter, Decision, Share
-from fanlog.errors import FanlogError
+from fanlog.errors import FanlogError, LakeUnavailable
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch, Body
 from fanlog.model import Offset, Topic
@@ -111,6 +111,12 @@ class DeadLetters:
                 share, letters = self._waiting.pop(0)
                 try:
                     await self._forward(share, letters)
+                except LakeUnavailable as error:
+                    log.warning("action=dead_letters_wait error=%s; tried again later", error)
+                    offsets = BitMap64(
+                        one.offset for one in letters if share.is_forwarding(one.offset)
+                    )
+                    self._give_back(share, offsets)
                 except FanlogError as error:
                     # The commit failed; the letters come again when hard state is loaded.
                     log.error("action=dead_letter_failed error=%s", error)
@@ -188,7 +194,11 @@ class DeadLetters:
             len(offsets),
         )
         self._metrics.of(share.settings.id).dead_letter_failed += len(offsets)
-        self._decided(share, share.forward_failed(self._clock.now(), offsets))
+        self._give_back(share, offsets)
+
+    def _give_back(self, share: Share, offsets: BitMap64) -> None:
+        if self._hard().share(share.settings.id, share.partition) is share:
+            self._decided(share, share.forward_failed(self._clock.now(), offsets))
 
     async def _read(
         self, share: Share, letters: Sequence[DeadLetter]

@@ -23,7 +23,7 @@ from fanlog.broker.writer import Writer
 from fanlog.core.bulk_records import Trimmed
 from fanlog.core.records import Activity, ArchivedRecord, Record
 from fanlog.core.share import Decision, Share
-from fanlog.errors import Unavailable
+from fanlog.errors import LakeUnavailable
 from fanlog.limits import HOUR_S
 from fanlog.log.api import Log, Trim
 from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId
@@ -168,7 +168,7 @@ class Retention:
             return held
         try:
             horizon = await self._offset_at(partition, now - retention_s)
-        except Unavailable:
+        except LakeUnavailable:
             return None
         if horizon < self._tiers().hot_start(partition):
             self._cold[partition, retention_s] = (now + COLD_HORIZON_S, horizon)

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import pyarrow.compute as pc
 
-from fanlog.errors import Unavailable
+from fanlog.errors import LakeUnavailable
 from fanlog.lake.index import FileDamaged, FileIndex, Footer, Footers, LakeFile, reading
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.rebuild import COLUMNS, batches_of
@@ -86,7 +86,7 @@ class ColdReader:
         beyond `end`.
 
         Raises:
-            Unavailable: The lake cannot be reached.
+            LakeUnavailable: The lake cannot be reached.
         """
         found: list[Batch | Damaged] = []
         size_bytes = 0
@@ -112,7 +112,7 @@ class ColdReader:
         """First offset from `start` on with a publish time at or after `time_ns`; `end` if none.
 
         Raises:
-            Unavailable: The lake cannot be reached.
+            LakeUnavailable: The lake cannot be reached.
         """
         index = await self._current()
         time_us = -(-time_ns // 1_000)
@@ -144,7 +144,7 @@ class ColdReader:
         try:
             await self.refresh()
         except LakeError as error:
-            raise Unavailable(f"the lake cannot be read: {error}") from error
+            raise LakeUnavailable(f"the lake cannot be read: {error}") from error
 
     async def _group_with(
         self, partition: PartitionId, offset: Offset, end: Offset
@@ -154,7 +154,7 @@ class ColdReader:
         if kept is None:
             try:
                 kept = await self._load(partition, offset)
-            except Unavailable:
+            except LakeUnavailable:
                 # A file may have been replaced since: look at the table as it is now.
                 await self._refresh_for_read()
                 kept = await self._load(partition, offset)
@@ -220,7 +220,7 @@ class ColdReader:
 
         async def fetch() -> None:
             # Whoever wants it will be told.
-            with suppress(FileDamaged, Unavailable):
+            with suppress(FileDamaged, LakeUnavailable):
                 await self._load(partition, offset)
 
         task = asyncio.get_running_loop().create_task(fetch())

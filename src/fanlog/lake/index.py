@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from fanlog.errors import Unavailable
+from fanlog.errors import LakeUnavailable
 from fanlog.lake.files import RUNS_KEY, Run, runs_of
 from fanlog.lake.tables import MESSAGES
 
@@ -106,7 +106,7 @@ class Footers:
 
         Raises:
             FileDamaged: It cannot be read.
-            Unavailable: The lake cannot be reached, or the file is not in it any more.
+            LakeUnavailable: The lake cannot be reached, or the file is not in it any more.
         """
         with self._lock:
             found = self._kept.get(file.path)
@@ -159,11 +159,11 @@ class reading:  # noqa: N801 - used as a statement
         try:
             found = self._files.get_file_info(path)
         except (OSError, pa.ArrowException) as other:
-            raise Unavailable(f"the lake cannot be read: {other}") from error
+            raise LakeUnavailable(f"the lake cannot be read: {other}") from error
         if found.type != fs.FileType.File:
-            raise Unavailable(f"the lake cannot be read: {path} is not there") from error
+            raise LakeUnavailable(f"the lake cannot be read: {path} is not there") from error
         if isinstance(error, OSError) and error.errno is not None:
-            raise Unavailable(f"the lake cannot be read: {error}") from error
+            raise LakeUnavailable(f"the lake cannot be read: {error}") from error
         what = str(error).splitlines()[0] if str(error) else type(error).__name__
         if found.size != self._file.size_bytes:
             what = f"it has {found.size} bytes, the table says {self._file.size_bytes}"

@@ -64,7 +64,7 @@ def content_after(
     """What the commits after one up to and with another added, from the rows themselves.
 
     Raises:
-        Unavailable: The lake cannot be reached.
+        LakeUnavailable: The lake cannot be reached.
     """
     found: dict[int, list[Run]] = {}
     content = Content()
@@ -83,7 +83,7 @@ def whole_content(footers: Footers, index: FileIndex) -> Content:
     """What all files have, by their footers.
 
     Raises:
-        Unavailable: The lake cannot be reached.
+        LakeUnavailable: The lake cannot be reached.
     """
     found: dict[int, list[Run]] = {}
     content = Content()

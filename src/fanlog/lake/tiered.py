@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from fanlog.errors import Unavailable
+from fanlog.errors import LakeUnavailable
 from fanlog.lake.cold import ColdReader
 from fanlog.log.api import (
     Bounds,
@@ -141,4 +141,4 @@ class TieredLog:
     def _check_trouble(self) -> None:
         trouble = self.trouble()
         if trouble:
-            raise Unavailable(f"archived messages cannot be read now: {trouble}")
+            raise LakeUnavailable(f"archived messages cannot be read now: {trouble}")

@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from fanlog.broker.broker import Broker
 from fanlog.broker.metrics import Histogram, SubscriptionMetrics
+from fanlog.errors import LakeUnavailable
 from fanlog.log.api import Log
 from fanlog.server.push.metrics import push_families
 from fanlog.server.push.senders import Senders
@@ -152,7 +153,11 @@ async def _subscription_families(broker: Broker) -> list[Metric]:
         counts = broker.metrics.subscriptions.get(subscription.id, nothing)
         for field, family in counters.items():
             family.add_metric([subscription.name], getattr(counts, field))
-        state = await broker.admin.backlog(subscription)
+        try:
+            state = await broker.admin.backlog(subscription)
+        except LakeUnavailable:
+            # How old the oldest is stands in the lake; the metric of its alarm says the rest.
+            continue
         backlog.add_metric([subscription.name], state.messages)
         outstanding.add_metric([subscription.name], state.outstanding)
         oldest.add_metric([subscription.name], state.oldest_age_s)
