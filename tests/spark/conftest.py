@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -60,8 +61,10 @@ def loop_thread() -> Iterator[LoopThread]:
     loop.close()
 
 
-def _config(data_dir: Path) -> Config:
-    return Config(port=0, http_port=0, drain_s=2.0, disk_reserve_bytes=0, data_dir=data_dir)
+def _config(data_dir: Path, **settings: Any) -> Config:
+    return Config(
+        port=0, http_port=0, drain_s=2.0, disk_reserve_bytes=0, data_dir=data_dir, **settings
+    )
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +81,11 @@ StartBroker = Callable[..., RunningServer]
 
 @pytest.fixture
 def start_broker(loop_thread: LoopThread, tmp_path: Path) -> Iterator[StartBroker]:
-    """Start brokers of the test's own: `start_broker(clock=None)`."""
+    """Start brokers of the test's own: `start_broker(clock=None, **settings)`."""
     started: list[RunningServer] = []
 
-    def start(clock: ManualClock | None = None) -> RunningServer:
-        config = _config(tmp_path / f"data-{len(started)}")
+    def start(clock: ManualClock | None = None, **settings: Any) -> RunningServer:
+        config = _config(tmp_path / f"data-{len(started)}", **settings)
         started.append(RunningServer(loop_thread, config, clock))
         return started[-1]
 

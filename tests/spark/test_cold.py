@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from fanlog.broker.clock import ManualClock
 from fanlog.errors import DataLoss, FailedPrecondition
+from fanlog.spark import selection
 from fanlog.spark.cold import ColdFile, share_out_files
 from spark.reading import batch_reader, kept_topic, payloads, rows, stream_reader, table
 from spark.test_stream import follow, joined
@@ -21,21 +22,22 @@ HOUR_S = 3600
 
 
 @pytest.fixture
-def broker(start_broker):
-    return start_broker(ManualClock())
+def broker(start_broker, tmp_path):
+    """A broker that lets go of what is archived after an hour."""
+    return start_broker(ManualClock(), lake=str(tmp_path / "lake"), hot_retention_s=HOUR_S)
 
 
 @pytest.fixture
-def archive(broker, tmp_path):
-    return Archive(broker, tmp_path / "lake")
+def archive(broker):
+    return Archive(broker)
 
 
 def trim(broker, topic):
-    """Let the hot log go of what is older than an hour."""
+    """Let the hot log go of what is archived and older than an hour; where it begins now."""
     broker.advance(0.5 * HOUR_S)
     broker.sweep()
     partition = broker.broker.hard.catalog.topic(topic).partitions[0]
-    return broker.store.bounds(partition).start
+    return broker.broker.tiers.hot_start(partition)
 
 
 def publish(broker, topic, start, end, **attributes):
@@ -51,8 +53,8 @@ def numbers(data):
 def topics(broker, archive):
     """Two topics: 0 to 9 in the lake alone, 10 to 13 in both, 14 to 19 in the log alone."""
     # Created in this order, their partitions are not in the order of their names.
-    second = kept_topic(broker, "cold.b", hours=1)
-    first = kept_topic(broker, "cold.a", hours=1)
+    second = kept_topic(broker, "cold.b")
+    first = kept_topic(broker, "cold.a")
     for topic in (first, second):
         publish(broker, topic, 0, 10, tier="cold", key="k")
     broker.advance(0.75 * HOUR_S)
@@ -93,6 +95,17 @@ def test_parts_of_it(broker, topics):
     assert sorted(numbers(payloads(rows(reader, reader.partitions())))) == list(range(5, 16))
 
 
+def test_times_in_the_lake(broker, topics):
+    times = table(broker, topic=topics[0])["publish_time"].to_pylist()
+    first = {"startingTimestamp": times[0].isoformat(), "endingTimestamp": times[10].isoformat()}
+    assert numbers(payloads(table(broker, topic=topics[0], **first))) == list(range(10))
+    later = {"startingTimestamp": times[10].isoformat()}
+    assert numbers(payloads(table(broker, topic=topics[0], **later))) == list(range(10, 20))
+    reader = stream_reader(broker, topic=topics[0], startingTimestamp=times[0].isoformat())
+    [found], _ = follow(reader, reader.initialOffset())
+    assert sorted(numbers(found)) == list(range(20))
+
+
 def test_filters_hold_in_both(broker, topics):
     given = 'attributes.n IN ("8", "16") AND ordering_key = k'
     assert numbers(payloads(table(broker, topic=topics[0], filter=given))) == [8, 9]
@@ -101,7 +114,7 @@ def test_filters_hold_in_both(broker, topics):
 
 
 def test_the_seam_moves_between_plan_and_read(broker, archive):
-    topic = kept_topic(broker, hours=1)
+    topic = kept_topic(broker)
     publish(broker, topic, 0, 6)
     broker.advance(0.75 * HOUR_S)
     publish(broker, topic, 6, 10)
@@ -117,7 +130,7 @@ def test_the_seam_moves_between_plan_and_read(broker, archive):
 
 
 def test_what_was_trimmed_and_not_archived_is_lost(broker, archive):
-    topic = kept_topic(broker, hours=1)
+    topic = kept_topic(broker)
     publish(broker, topic, 0, 4)
     broker.advance(0.75 * HOUR_S)
     publish(broker, topic, 4, 6)
@@ -166,9 +179,9 @@ def test_a_stream_from_offsets_in_the_lake(broker, topics):
     assert sorted(numbers(joined(found))) == sorted([*range(7, 20), *range(15, 20)])
 
 
-def test_another_lake(broker, topics, archive):
-    archive._tiers.lake_id = "another"
-    with pytest.raises(FailedPrecondition, match="the broker archives to another"):
+def test_another_lake(broker, topics, monkeypatch):
+    monkeypatch.setattr(selection, "lake_id", lambda _location: "another")
+    with pytest.raises(FailedPrecondition, match="is another; the broker archives to"):
         table(broker, topic=topics[0])
 
 
