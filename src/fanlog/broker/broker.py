@@ -520,7 +520,7 @@ class Broker:
                     partial=partial,
                     nack=nack,
                 )
-            self._count(subscription, decision, seconds)
+            settling.count(self.metrics.of(subscription.id), decision, seconds)
             # A stream's acks are not confirmed, at least once: nobody waits for their commit.
             can_wait = partial and not subscription.enable_exactly_once
             committed = self.decide(share, decision, can_wait=can_wait) or committed
@@ -548,14 +548,6 @@ class Broker:
             await feed.place_restored(share)
         finally:
             self.detach(subscription, feed)
-
-    def _count(self, subscription: Subscription, decision: Decision, seconds: int | None) -> None:
-        metrics = self.metrics.of(subscription.id)
-        metrics.refused += len(decision.invalid) + len(decision.early)
-        if seconds is None:
-            metrics.acknowledged += decision.count
-        elif seconds == 0:
-            metrics.nacked += decision.count
 
     def _expire(self, share: Share) -> None:
         if self.hard.share(share.settings.id, share.partition) is not share:
