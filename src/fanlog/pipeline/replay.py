@@ -68,8 +68,8 @@ def _reopen_window(context: Context, work: Work) -> dict[str, Any]:
     request = replay_pb2.ReopenRequest(
         subscription=arguments["subscription"], request_id=f"{work.name}/window"
     )
-    if "start_time" in arguments:
-        request.start_time.CopyFrom(timestamp_pb(arguments["start_time"]))
+    # From the beginning, when no window is given: the broker wants it said.
+    request.start_time.CopyFrom(timestamp_pb(arguments.get("start_time", "1970-01-01T00:00:01Z")))
     if "end_time" in arguments:
         request.end_time.CopyFrom(timestamp_pb(arguments["end_time"]))
     with context.client() as client:
