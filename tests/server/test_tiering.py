@@ -11,6 +11,7 @@ import pytest
 from google.api_core import exceptions
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
+from pyroaring import BitMap64
 
 from fanlog.broker.clock import ManualClock
 from fanlog.errors import LakeUnavailable
@@ -248,6 +249,22 @@ def test_a_seek_into_archived_messages_is_not_undone(tiered):
     server.subscriber.seek(request={"subscription": name, "time": time})
     server.sweep()
     assert data(server.drain(name, 5)) == numbered(5, 10)
+
+
+def test_cold_messages_are_reopened_and_stay_so(tiered):
+    server = tiered.server
+    # It retains nothing for itself: the lake has it all the same.
+    topic = server.topic()
+    name = server.subscription(topic, message_retention_duration=Duration(seconds=int(DAY)))
+    server.publish(topic, *numbered(0, 10))
+    server.drain(name, 10)
+    tiered.archive()
+    tiered.pass_time(9 * DAY)
+    assert tiered.tiers(topic) == (0, 10, 10, 10)
+    offsets = {tiered.partition(topic): BitMap64([2, 3, 7])}
+    server.run(server.broker.replays.reopen(name, offsets))
+    tiered.pass_time(HOUR)
+    assert data(server.drain(name, 3)) == [b"2", b"3", b"7"]
 
 
 def test_a_snapshot_pins_what_is_cold(tiered):
