@@ -1,12 +1,15 @@
 """Reads a topic again and again and throws it away, on one core, until it is stopped.
 
-`python -m bench.log_reader HOST:PORT TOPIC CORE`; it says when it has begun.
+`python -m bench.log_reader HOST:PORT TOPIC CORE`; it says when it has begun, and, when it is told
+to end, how many bytes a second it got.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import time
 
 from bench.bulk_api import BulkApi
 
@@ -15,14 +18,25 @@ def main() -> None:
     endpoint, topic, core = sys.argv[1:]
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core)})
+    is_over = False
+
+    def end(*_: object) -> None:
+        nonlocal is_over
+        is_over = True
+
+    signal.signal(signal.SIGTERM, end)
     with BulkApi(endpoint) as api:
         request = api.read_request(topic)
-        has_begun = False
-        while True:
-            for _ in api.read(request):
-                if not has_begun:
-                    has_begun = True
+        began, size_bytes = 0.0, 0
+        while not is_over:
+            for answer in api.read(request):
+                if not began:
+                    began = time.monotonic()
                     print("reading", flush=True)
+                size_bytes += len(answer)
+                if is_over:
+                    break
+    print(size_bytes / (time.monotonic() - began), flush=True)
 
 
 if __name__ == "__main__":
