@@ -55,5 +55,5 @@ def kept_topic(server: RunningServer, name: str = "", hours: int = 24) -> str:
     retention = Duration(seconds=hours * 3600)
     fields: dict[str, Any] = {"message_retention_duration": retention}
     if name:
-        fields["name"] = f"projects/test/topics/{name}"
+        fields["name"] = name if "/" in name else f"projects/test/topics/{name}"
     return server.topic(**fields)

@@ -1,0 +1,31 @@
+"""A stream of orders, counted per region, and the counts published to another topic."""
+
+import tempfile
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+spark = SparkSession.builder.getOrCreate()
+
+orders = (
+    spark.readStream.format("fanlog")
+    .option("topic", "projects/examples/topics/sales")
+    .option("startingOffsets", "earliest")
+    .load()
+)
+counts = orders.groupBy(orders.attributes["region"].alias("region")).count()
+query = (
+    counts.select(
+        F.to_json(F.struct("region", "count")).cast("binary").alias("data"),
+        F.col("region").alias("ordering_key"),
+    )
+    .writeStream.format("fanlog")
+    .option("topic", "projects/examples/topics/sales-counts")
+    .option("checkpointLocation", tempfile.mkdtemp())
+    .outputMode("complete")
+    # With what there is; without this line it goes on for ever.
+    .trigger(availableNow=True)
+    .start()
+)
+query.awaitTermination()
+print("published the counts")

@@ -1,0 +1,14 @@
+"""What a filter would have matched, before anybody subscribes with it."""
+
+from fanlog.client import Client
+from fanlog.client.jobs import Jobs
+
+with Client() as client:
+    jobs = Jobs(client)
+    job = jobs.create(
+        "projects/examples",
+        "backtest",
+        {"topics": ["sales"], "filter": 'attributes.region = "eu" AND payload.amount < 100'},
+    )
+    found = jobs.wait(job.name).result
+    print(f"{int(found['matched'])} of {int(found['messages'])} messages")

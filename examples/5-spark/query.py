@@ -1,0 +1,15 @@
+"""A topic as a table: orders per region, with Spark. The topic is that of your own orders."""
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+spark = SparkSession.builder.getOrCreate()
+
+orders = spark.read.format("fanlog").option("topic", "projects/examples/topics/sales").load()
+(
+    orders.withColumn("order", F.from_json(orders.data.cast("string"), "item string, amount int"))
+    .groupBy(orders.attributes["region"].alias("region"))
+    .agg(F.count("*").alias("orders"), F.sum("order.amount").alias("amount"))
+    .orderBy("region")
+    .show()
+)

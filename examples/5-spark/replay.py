@@ -1,0 +1,14 @@
+"""Deliver large orders again, and nothing else: the pipeline finds them, the broker reopens them."""
+
+from fanlog.client import Client
+from fanlog.client.jobs import Jobs
+
+with Client() as client:
+    jobs = Jobs(client)
+    job = jobs.create(
+        "projects/examples",
+        "replay",
+        {"subscription": "billing", "filter": "payload.amount >= 1000"},
+    )
+    job = jobs.wait(job.name)
+    print("reopened", int(job.result["reopened"]))
