@@ -1,4 +1,4 @@
-"""Deliver large orders again, and nothing else: the pipeline finds them, the broker reopens them."""
+"""Deliver large orders again: the pipeline finds them, the broker reopens them."""
 
 from fanlog.client import Client
 from fanlog.client.jobs import Jobs
