@@ -9,9 +9,14 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from spark.reading import kept_topic, payloads, table
+from spark.streams import finished
 
-#: One worker has them all: a second session would cost as much as the tests.
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [
+    # One worker has them all: a second session would cost as much as the tests.
+    pytest.mark.xdist_group("spark"),
+    # A minute where nothing else runs, and several where much does.
+    pytest.mark.timeout(400),
+]
 
 PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -32,14 +37,6 @@ def read(spark, broker, **options):
 def stream(spark, broker, **options):
     reader = spark.readStream.format("fanlog").option("endpoint", broker.endpoint)
     return reader.options(project="test", **options).load()
-
-
-def run(query):
-    """Wait for a query that ends by itself, for as long as anything may take."""
-    try:
-        assert query.awaitTermination(100)
-    finally:
-        query.stop()
 
 
 def test_a_table(spark, broker, topic):
@@ -92,8 +89,7 @@ def test_a_stream_goes_on_where_its_checkpoint_is(spark, broker, tmp_path):
         found = stream(spark, broker, topic=topic, startingOffsets="earliest", **options)
         writer = found.select("offset", F.col("data").cast("string")).writeStream
         query = writer.format("json").option("checkpointLocation", checkpoint)
-        query = query.trigger(availableNow=True).start(out)
-        run(query)
+        query = finished(query.trigger(availableNow=True).option("path", out).start)
         return [progress["numInputRows"] for progress in query.recentProgress]
 
     for number in range(6):
@@ -121,7 +117,7 @@ def test_rows_of_a_stream_are_published_once(spark, broker, tmp_path):
         writer = rows.writeStream.format("fanlog").queryName("copy")
         writer = writer.options(endpoint=broker.endpoint, topic=target)
         writer = writer.option("checkpointLocation", str(checkpoint))
-        run(writer.trigger(availableNow=True).start())
+        finished(writer.trigger(availableNow=True).start)
         return sorted(int(data) for data in payloads(table(broker, topic=target)))
 
     assert published("1.json", *range(20)) == list(range(20))
