@@ -29,6 +29,7 @@ ENV_FILE = "FANLOG_CONFIG"
 
 PROJECT_DEFAULT = "fanlog"
 EVENT_TOPICS = ("refuse", "create")
+OUTCOMES = ("auto", "on", "off")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -75,6 +76,9 @@ class Config:
     #: Largest size of the hot log: archived messages leave it sooner near that, and publishing
     #: stops at it until the archive has come further; 0 for no limit. Needs `lake`.
     hot_size_bytes: int = 0
+    #: Whether the outcomes of deliveries are told on a topic every minute, one of OUTCOMES: auto is
+    #: on with a lake, where the pipeline makes tables of them, and off without.
+    outcomes: str = "auto"
     #: How long SIGTERM waits for open work, in seconds.
     drain_s: float = limits.DRAIN_S
     #: One of LOG_LEVELS.
@@ -96,6 +100,11 @@ class Config:
                 "event_projects names where events may make topics, but event_topics is 'refuse';"
                 " say --event-topics create, or leave the projects out"
             )
+
+    @property
+    def tells_outcomes(self) -> bool:
+        """Whether the broker writes outcomes."""
+        return self.outcomes == "on" or (self.outcomes == "auto" and bool(self.lake))
 
     def makes_event_topics(self, project: str) -> bool:
         """Whether the first event of a type makes its topic in a project."""
@@ -284,6 +293,12 @@ def _event_topics(value: object) -> str:
     return str(value)
 
 
+def _outcomes(value: object) -> str:
+    if value not in OUTCOMES:
+        raise ValueError(f"must be one of {', '.join(OUTCOMES)}")
+    return str(value)
+
+
 def _projects(value: object) -> tuple[str, ...]:
     texts = value.replace(",", " ").split() if isinstance(value, str) else value
     if not isinstance(texts, list | tuple):
@@ -320,6 +335,7 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
     "lake": _text,
     "hot_retention_s": _seconds,
     "hot_size_bytes": _size_bytes,
+    "outcomes": _outcomes,
     "drain_s": _seconds,
     "log_level": _level,
 }

@@ -32,9 +32,8 @@ State = Literal["WAITING", "RUNNING", "CANCELLING", "DONE", "FAILED", "CANCELLED
 ENDED: frozenset[State] = frozenset({"DONE", "FAILED", "CANCELLED"})
 
 #: Where jobs wait to be taken up: a topic and a subscription like any other.
-SYSTEM_PROJECT = "fanlog-system"
-TOPIC = names.topic_name(SYSTEM_PROJECT, "jobs")
-SUBSCRIPTION = names.subscription_name(SYSTEM_PROJECT, "workers")
+TOPIC = names.topic_name(names.SYSTEM_PROJECT, "jobs")
+SUBSCRIPTION = names.subscription_name(names.SYSTEM_PROJECT, "workers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -280,6 +280,10 @@ JOBS_MAX = 10_000
 #: How long a job waits for a worker, and how long one may be silent.
 JOB_RETENTION_S = 31 * DAY_S
 JOB_SILENCE_S = 60
+#: How long outcomes are kept for whoever reads them; in the tables they stay.
+OUTCOME_RETENTION_S = 7 * DAY_S
+#: Size of one message of outcomes, roughly: easy to read, and far below what a publish may have.
+OUTCOME_BYTES = 256 * 1024
 
 #: How long SIGTERM waits for open work.
 DRAIN_S = 8.0

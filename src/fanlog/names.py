@@ -20,6 +20,9 @@ from fanlog.errors import InvalidArgument
 #: The collection a resource lives in, as it is spelled in its name.
 Collection = Literal["topics", "subscriptions", "snapshots", "schemas"]
 
+#: The project of what the service uses itself: jobs, outcomes.
+SYSTEM_PROJECT = "fanlog-system"
+
 #: What a subscription's own dead letter topic is called: the subscription's id and this.
 DEAD_LETTER_SUFFIX = ".dead-letters"
 

@@ -219,6 +219,7 @@ class TestRefusals:
             ("drain_s = -0.1", "seconds"),
             ("drain_s = inf", "seconds"),
             ("drain_s = nan", "seconds"),
+            ('outcomes = "maybe"', "auto, on, off"),
             ('log_level = "loud"', "debug, info"),
         ],
     )

@@ -33,6 +33,7 @@ from fanlog.broker.jobs import Jobs
 from fanlog.broker.letters import Letters
 from fanlog.broker.log_reads import LogReads
 from fanlog.broker.metrics import Metrics
+from fanlog.broker.outcomes import Outcomes
 from fanlog.broker.patterns import Patterns
 from fanlog.broker.replays import Replays
 from fanlog.broker.retention import Retention
@@ -138,6 +139,7 @@ class Broker:
         self.sink = Sink(self, clock, contents)
         self.replays = Replays(self, clock)
         self.letters = Letters(self, store, clock, compose, candidates)
+        self.outcomes = Outcomes(self, clock)
         self._sweeper = Sweeper(clock, self.sweep, lambda: store.has_garbage)
         self._draining: Unavailable | None = None
 
@@ -153,6 +155,7 @@ class Broker:
         await self.commit(self.hard.catalog.booted())
         self._generation = self.hard.catalog.boots * GENERATIONS_PER_BOOT
         await self.sink.start()
+        await self.outcomes.start()
         self._sweeper.start()
 
     def drain(self) -> None:
@@ -167,6 +170,7 @@ class Broker:
         await self.sink.stop()
         await self.router.stop()
         await self._dead_letters.drain()
+        await self.outcomes.stop()
         self.retention.note_activity(self._active)
         await self.writer.drain()
         self._timers.clear()
@@ -282,8 +286,7 @@ class Broker:
         return self.hard.catalog.subscription_by_id(subscription.id) or subscription
 
     def delivered(self, subscription: Subscription, deliveries: Iterable[Delivery]) -> None:
-        count = sum(delivery.count for delivery in deliveries)
-        self.metrics.of(subscription.id).delivered += count
+        self.metrics.delivered(subscription.id, deliveries)
 
     def added_attributes(
         self, subscription: Subscription, delivery: Delivery
@@ -392,7 +395,7 @@ class Broker:
         )
         self.hard.apply_all(records)
         self._active.pop(subscription.id, None)
-        self.metrics.subscriptions.pop(subscription.id, None)
+        self.outcomes.removed(subscription)
         return self.writer.submit(records=records)[0]
 
     def join(self, topic: Topic) -> list[Record]:
@@ -520,7 +523,7 @@ class Broker:
                     partial=partial,
                     nack=nack,
                 )
-            settling.count(self.metrics.of(subscription.id), decision, seconds)
+            self.metrics.settled(subscription.id, decision, seconds, now)
             # A stream's acks are not confirmed, at least once: nobody waits for their commit.
             can_wait = partial and not subscription.enable_exactly_once
             committed = self.decide(share, decision, can_wait=can_wait) or committed

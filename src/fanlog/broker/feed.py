@@ -39,6 +39,8 @@ class Delivery:
     #: Delivery attempt of the others; 0 when the subscription has no dead letter policy.
     attempt: int
     size_bytes: int
+    #: How many of them were delivered before.
+    redelivered: int = 0
 
 
 class Decide(Protocol):
@@ -257,13 +259,15 @@ class Feed:
             batches = await self._read(share, ranges, budget.size_bytes)
             if self._is_closed():
                 return None
+            now = self._now()
             decision = share.lease(
                 consumer,
                 end,
                 batches,
                 budget,
                 generation=self._next_generation(),
-                deadline_s=self._now() + deadline_s,
+                deadline_s=now + deadline_s,
+                now=now,
             )
             # Who takes must not wake itself: what did not fit would be looked at for ever.
             committed = self._decide(share, decision, wakes=False)
@@ -339,5 +343,12 @@ def _delivery(share: Share, grant: Grant, batches: Sequence[Batch]) -> Delivery:
                         attempts[offset] = failures + 1
     size_bytes = sum(run.size_bytes for run in grant.runs)
     return Delivery(
-        share.partition, grant.generation, runs, grant.count, attempts, attempt, size_bytes
+        share.partition,
+        grant.generation,
+        runs,
+        grant.count,
+        attempts,
+        attempt,
+        size_bytes,
+        grant.redelivered,
     )

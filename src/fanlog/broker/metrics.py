@@ -6,9 +6,17 @@ One object for the broker, one small one for each subscription that did anything
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from fanlog.model import SubscriptionId
+from fanlog.core.decision import Decision
+from fanlog.log.batch import Body
+from fanlog.model import PartitionId, SubscriptionId
+from fanlog.outcomes import Latencies
+
+if TYPE_CHECKING:
+    from fanlog.broker.feed import Delivery
 
 COMMIT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 COMMIT_BYTES = (1e3, 1e4, 1e5, 1e6, 4e6, 16e6, 64e6)
@@ -33,6 +41,8 @@ class Histogram:
 @dataclass(slots=True)
 class SubscriptionMetrics:
     delivered: int = 0
+    #: Of them, those that were delivered before: after a nack or an expiry.
+    redelivered: int = 0
     acknowledged: int = 0
     nacked: int = 0
     expired: int = 0
@@ -64,12 +74,53 @@ class Metrics:
     commit_seconds: Histogram = field(default_factory=lambda: Histogram(COMMIT_SECONDS))
     commit_bytes: Histogram = field(default_factory=lambda: Histogram(COMMIT_BYTES))
     subscriptions: dict[SubscriptionId, SubscriptionMetrics] = field(default_factory=dict)
+    #: What was published of late, messages and bytes, and how long acknowledgements took: for
+    #: whoever tells outcomes, who takes them out again. None where nobody does.
+    published_to: dict[PartitionId, list[int]] | None = None
+    latencies: dict[SubscriptionId, Latencies] | None = None
 
     def committed(self, size_bytes: int, messages: int, seconds: float) -> None:
         self.commit_seconds.observe(seconds)
         self.commit_bytes.observe(size_bytes)
         self.published += messages
         self.published_bytes += size_bytes
+
+    def appended(self, partition: PartitionId, messages: int, bodies: Iterable[Body]) -> None:
+        """A commit has appended messages to a partition."""
+        if self.published_to is None:
+            return
+        found = self.published_to.get(partition)
+        if found is None:
+            found = self.published_to[partition] = [0, 0]
+        found[0] += messages
+        found[1] += sum(len(body.content) for body in bodies)
+
+    def delivered(self, subscription: SubscriptionId, deliveries: Iterable[Delivery]) -> None:
+        counts = self.of(subscription)
+        for delivery in deliveries:
+            counts.delivered += delivery.count
+            counts.redelivered += delivery.redelivered
+
+    def settled(
+        self, subscription: SubscriptionId, decision: Decision, seconds: int | None, now: float
+    ) -> None:
+        """A request to acknowledge (`seconds` None) or to change deadlines was decided."""
+        counts = self.of(subscription)
+        counts.refused += len(decision.invalid) + len(decision.early)
+        if seconds is None:
+            self.acknowledged(subscription, decision, now)
+        elif seconds == 0:
+            counts.nacked += decision.count
+
+    def acknowledged(self, subscription: SubscriptionId, decision: Decision, now: float) -> None:
+        self.of(subscription).acknowledged += decision.count
+        if self.latencies is None or not decision.ended:
+            return
+        found = self.latencies.get(subscription)
+        if found is None:
+            found = self.latencies[subscription] = Latencies()
+        for granted_s, count in decision.ended:
+            found.observe(now - granted_s, count)
 
     def of(self, subscription: SubscriptionId) -> SubscriptionMetrics:
         found = self.subscriptions.get(subscription)

@@ -140,10 +140,12 @@ class _Leaving:
                     self.keep(batch, index, index + 1)
 
     def delivered(self) -> Delivery:
+        count = sum(end - first for _, first, end in self.runs)
         return replace(
             self.delivery,
             runs=self.runs,
-            count=sum(end - first for _, first, end in self.runs),
+            count=count,
+            redelivered=min(count, self.delivery.redelivered),
             size_bytes=sum(_bytes_of(*run) for run in self.runs),
         )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fanlog.broker.hard_state import HardState
-from fanlog.broker.metrics import SubscriptionMetrics
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.redelivery import Nack
 from fanlog.core.share import ByGeneration, Decision, Share
@@ -102,12 +101,3 @@ def failures(
                 prefix = names.prefix(subscription.id, partition, generation)
                 found[f"{prefix}{offset:012x}"] = why
     return found
-
-
-def count(metrics: SubscriptionMetrics, decision: Decision, seconds: int | None) -> None:
-    """Count what an acknowledgement (`seconds` None) or a change of deadlines did."""
-    metrics.refused += len(decision.invalid) + len(decision.early)
-    if seconds is None:
-        metrics.acknowledged += decision.count
-    elif seconds == 0:
-        metrics.nacked += decision.count

@@ -287,8 +287,9 @@ class Writer:
         self._waiting_bytes -= gathering.size_bytes
         self._room_bytes -= gathering.size_bytes
         for partition, bodies in gathering.bodies.items():
-            base = gathering.bases[partition][1]
-            self.ends[partition] = base + sum(body.count for body in bodies)
+            base, count = gathering.bases[partition][1], sum(body.count for body in bodies)
+            self.ends[partition] = base + count
+            self._metrics.appended(partition, count, bodies)
         for trim in gathering.trims:
             if self._trimmed.get(trim.partition) == trim.before:
                 del self._trimmed[trim.partition]

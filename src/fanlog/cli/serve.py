@@ -87,6 +87,10 @@ def serve(
             help="Largest size of the hot log; 0, no limit, when not given.",
         ),
     ] = None,
+    outcomes: Annotated[
+        str | None,
+        typer.Option(help="Tell outcomes of deliveries on a topic every minute: auto, on or off."),
+    ] = None,
     drain_s: Annotated[
         float | None, typer.Option(help="Seconds that SIGTERM waits for open work.")
     ] = None,
@@ -122,6 +126,7 @@ def serve(
             "lake": lake,
             "hot_retention_s": hot_retention_s,
             "hot_size_bytes": hot_size_bytes,
+            "outcomes": outcomes,
             "drain_s": drain_s,
             "disk_reserve_bytes": disk_reserve_bytes,
             "log_level": log_level,

@@ -21,6 +21,8 @@ class Grant:
     generation: int
     runs: Sequence[Run]
     count: int
+    #: Of them, those that came back from an earlier delivery.
+    redelivered: int = 0
 
 
 @dataclass(slots=True)
@@ -32,6 +34,8 @@ class Decision:
     dead_letters: list[DeadLetter] = field(default_factory=list)
     #: Messages acknowledged, nacked, extended or expired by it.
     count: int = 0
+    #: Leases that acknowledgements ended: when they were granted, and of how many messages.
+    ended: list[tuple[float, int]] = field(default_factory=list)
     #: Exactly-once: ack ids that are not live (generation, offset).
     invalid: list[tuple[int, Offset]] = field(default_factory=list)
     #: Exactly-once with ordering: acks ahead of an earlier message of the key.

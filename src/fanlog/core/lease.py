@@ -9,6 +9,7 @@ down as a `LeaseHeld` record before it counts.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -54,7 +55,7 @@ def split(
 class Lease:
     """One lease, or a part of one. `open` holds what is neither settled nor expired."""
 
-    __slots__ = ("credit", "deadline_s", "generation", "open", "part", "runs")
+    __slots__ = ("credit", "deadline_s", "generation", "granted_s", "open", "part", "runs")
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class Lease:
         open_offsets: BitMap64,
         runs: Sequence[Run],
         credit: Credit | None,
+        granted_s: float = math.nan,
     ) -> None:
         self.generation = generation
         self.part = part
@@ -72,6 +74,8 @@ class Lease:
         self.runs = runs
         #: Whose window it counts against; None when that consumer is gone with a restart.
         self.credit = credit
+        #: When; not a number of one that outlived a restart.
+        self.granted_s = granted_s
 
     def settle(self, offsets: BitMap64) -> None:
         """Take `offsets` out and give their credit back."""
@@ -180,6 +184,13 @@ class LeaseTable:
             kept[generation] = list(named - left_out)
         return kept
 
+    @staticmethod
+    def offsets_of(runs: Sequence[Run]) -> BitMap64:
+        offsets = BitMap64()
+        for run in runs:
+            offsets.add_range(run.start, run.end)
+        return offsets
+
     def add(self, lease: Lease) -> None:
         self._by_generation.setdefault(lease.generation, []).append(lease)
         self._push(lease)
@@ -205,17 +216,20 @@ class LeaseTable:
         lease.open = lease.open - offsets
         self.changed.add((lease.generation, lease.part))
         part = 1 + max(p.part for p in self.parts(lease.generation))
-        split = Lease(lease.generation, part, deadline_s, offsets, lease.runs, lease.credit)
-        self.add(split)
+        number, runs, credit = lease.generation, lease.runs, lease.credit
+        self.add(Lease(number, part, deadline_s, offsets, runs, credit, lease.granted_s))
 
     def holding(self, offsets: BitMap64) -> list[Matched]:
         """Who holds which of `offsets` now. Linear in leases: for the rare paths only."""
         return [(lease, held) for lease in self if (held := lease.open & offsets)]
 
-    def release(self, offsets: BitMap64) -> None:
-        """Settle `offsets`, whoever holds them. Linear in leases, like `holding`."""
+    def release(self, offsets: BitMap64) -> BitMap64:
+        """Settle `offsets`, whoever holds them; those that were held. Linear, like `holding`."""
+        released = BitMap64()
         for lease, held in self.holding(offsets):
             self.settle(lease, held)
+            released |= held
+        return released
 
     def due(self, now: float) -> list[Lease]:
         """Leases whose deadline has passed. They stay in the table until settled."""

@@ -65,7 +65,7 @@ class DeadLetter:
 class Failures:
     """Who failed how often, those of the running verb included: their records come later."""
 
-    __slots__ = ("_counted", "_given_up", "_nack", "_reasons", "_spared", "attempts")
+    __slots__ = ("_counted", "_given_up", "_nack", "_reasons", "_spared", "attempts", "returned")
 
     def __init__(self, attempts: Attempts) -> None:
         self.attempts = attempts
@@ -77,9 +77,16 @@ class Failures:
         self._given_up = BitMap64()
         #: Could not be forwarded: to be delivered once more before that is tried again.
         self._spared = BitMap64()
+        #: Delivered before and not acknowledged: their next delivery is a redelivery.
+        self.returned = BitMap64()
 
     def __getitem__(self, offset: Offset) -> int:
         return self._counted.get(offset) or self.attempts[offset]
+
+    def came_back(self, offsets: BitMap64, nack: Nack) -> None:
+        """Nobody holds them any more."""
+        if nack.is_counted:
+            self.returned |= offsets
 
     def count(self, offsets: BitMap64, nack: Nack) -> dict[int, Counts]:
         """Count one failure each; return the chunks to be written."""
@@ -115,6 +122,8 @@ class Failures:
         """They are acknowledged."""
         self._spared -= offsets
         self._given_up -= offsets
+        if self.returned:
+            self.returned -= offsets
         if self._reasons:
             for offset in offsets & BitMap64(self._reasons):
                 del self._reasons[offset]

@@ -142,6 +142,7 @@ class Share(ShareState):
         *,
         generation: int,
         deadline_s: float,
+        now: float = math.nan,
     ) -> Decision:
         """Hand out what is free and fits `budget`, of what `views` show.
 
@@ -153,12 +154,11 @@ class Share(ShareState):
         self._backlog.take(self._open, self._reach(end), views, packer, budget.messages, consumer)
         runs = self._without_exhausted(packer.runs)
         if runs:
-            offsets = BitMap64()
-            for run in runs:
-                offsets.add_range(run.start, run.end)
-            self._leases.add(Lease(generation, 0, deadline_s, offsets, runs, consumer))
+            offsets = LeaseTable.offsets_of(runs)
+            self._leases.add(Lease(generation, 0, deadline_s, offsets, runs, consumer, now))
             consumer.take(len(offsets), sum(run.size_bytes for run in runs))
-            decision.grant = Grant(generation, runs, len(offsets))
+            redelivered = self._failures.returned.intersection_cardinality(offsets)
+            decision.grant = Grant(generation, runs, len(offsets), redelivered)
             self.last_leased = generation
         self._finish(decision)
         has_moved = self._backlog.progress != self._progress or bool(decision.dead_letters)
@@ -253,6 +253,7 @@ class Share(ShareState):
         acked = BitMap64()
         for lease, offsets in live:
             self._leases.settle(lease, offsets)
+            decision.ended.append((lease.granted_s, len(offsets)))
             acked |= offsets
         decision.count = len(acked) + len(late)
         if isinstance(self._backlog, OrderedBacklog):
@@ -489,6 +490,7 @@ class Share(ShareState):
         if not offsets:
             return
         retry = self.settings.retry
+        self._failures.came_back(offsets, nack)
         if nack.is_counted and (self.settings.dead_letter is not None or retry is not None):
             chunks = self._failures.count(offsets, nack)
             decision.records += self._attempt_records(chunks.items())
@@ -500,7 +502,7 @@ class Share(ShareState):
         """Nobody holds `offsets` any more: wait, deliver again or forward."""
         if isinstance(self._backlog, OrderedBacklog):
             recall = self._backlog.recall(offsets)
-            self._leases.release(recall.offsets)
+            self._failures.returned |= self._leases.release(recall.offsets)
             heads = [(0, offset) for offset in recall.unplaced]
             for number, offset in [*recall.heads.items(), *heads]:
                 head = BitMap64() if self._is_exhausted(offset) else BitMap64([offset])
@@ -537,7 +539,7 @@ class Share(ShareState):
         if isinstance(self._backlog, OrderedBacklog):
             self._to_forward += self._backlog.to_forward
             self._backlog.to_forward.clear()
-            self._leases.release(self._backlog.recalled)
+            self._failures.returned |= self._leases.release(self._backlog.recalled)
             self._backlog.recalled.clear()
         if self._to_forward:
             policy = self.settings.dead_letter
@@ -578,9 +580,7 @@ class Share(ShareState):
         return self._finish(decision)
 
     def _new_backlog(self) -> Backlog | OrderedBacklog:
-        held = BitMap64()
-        for lease in self._leases:
-            held |= lease.open
+        held = BitMap64().union(*(lease.open for lease in self._leases))
         floor, ordering = self.cursor.floor, self.settings.ordering
         if ordering == "none":
             return Backlog(floor, held)

@@ -48,6 +48,7 @@ from fanlog.server.resources import Resources, ensure_resources, read_resources
 from fanlog.wire import contents
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
+from fanlog.wire.publish import build_body
 
 if TYPE_CHECKING:
     from fanlog.lake.tiers import LakeTiers
@@ -131,6 +132,8 @@ async def _serving(
     if not config.memory:
         stages = config.data_dir / spool.FOLDER_NAME
         broker.sink.spool = spool.FileSpool(stages, limits.STAGED_BYTES_MAX)
+    if config.tells_outcomes:
+        broker.outcomes.enable(lambda data: build_body([(data, {}, "")]))
     await broker.start()
     is_ready = asyncio.Event()
     grpc_server = grpc.aio.server(options=GRPC_OPTIONS)

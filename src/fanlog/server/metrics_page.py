@@ -27,6 +27,7 @@ STEP = 200
 
 _COUNTERS = (
     ("delivered", "fanlog_deliveries", "Messages delivered, redeliveries included."),
+    ("redelivered", "fanlog_redeliveries", "Messages delivered again after a nack or an expiry."),
     ("acknowledged", "fanlog_acks", "Messages acknowledged."),
     ("nacked", "fanlog_nacks", "Messages nacked."),
     ("expired", "fanlog_expiries", "Leases that expired, in messages."),

@@ -85,8 +85,9 @@ class Forwarder(Consumer):
         body = compose(messages)
         broker.writer.check_room(len(body.content))
         offsets = [batch.base_offset + index for batch, index, _ in messages]
+        now = self._tools.clock.now()
         decision = share.acknowledge(
-            self._tools.clock.now(),
+            now,
             {delivery.generation: offsets},
             partial=True,
             end=broker.writer.end(delivery.partition),
@@ -99,7 +100,7 @@ class Forwarder(Consumer):
             records=decision.records,
             publication=Publication(topic.id, topic.partitions[0], body),
         )
-        broker.metrics.of(self._subscription.id).acknowledged += decision.count
+        broker.metrics.acknowledged(self._subscription.id, decision, now)
         decision.records = []
         broker.decide(share, decision)
         await committed
