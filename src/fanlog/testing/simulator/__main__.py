@@ -60,7 +60,7 @@ def _hunt(jobs: int) -> int:
     """Every planted bug must be found within its number of seeds."""
     missed = 0
     for mutant in mutants.MUTANTS.values():
-        verdicts = run_seeds(range(mutant.seeds_max), jobs=jobs, mutant=mutant.name)
+        verdicts = run_seeds(mutant.seeds(), jobs=jobs, mutant=mutant.name)
         found = next((verdict for verdict in verdicts if verdict.is_broken), None)
         missed += found is None
         said = "not found" if found is None else f"seed {found.seed}: {found.sentences[0]}"

@@ -9,9 +9,10 @@ from typing import Any
 
 from fanlog import limits
 from fanlog.errors import FanlogError
-from fanlog.model import DeadLetterPolicy, Offset, PartitionId, RetryPolicy
+from fanlog.model import LABEL_PUSH_BODY, DeadLetterPolicy, Offset, PartitionId, RetryPolicy
 from fanlog.names import snapshot_name
 from fanlog.specs import (
+    LABEL_DEDUP_WINDOW,
     LABEL_ORDERING,
     LABEL_START,
     SnapshotSpec,
@@ -21,8 +22,9 @@ from fanlog.specs import (
     TopicSpec,
     TopicUpdate,
 )
-from fanlog.testing.simulator import probes
-from fanlog.testing.simulator.chronicle import Op, SeekTo
+from fanlog.testing.simulator import dedups, probes, surfaces
+from fanlog.testing.simulator.calling import called, insist
+from fanlog.testing.simulator.chronicle import SeekTo
 from fanlog.testing.simulator.clients import (
     DEADLINES_S,
     letters_topic,
@@ -36,12 +38,13 @@ from fanlog.testing.simulator.life import ObservedBroker
 from fanlog.testing.simulator.meanings import (
     LETTERS,
     PROJECT,
+    TOPICS,
     is_matched,
     is_pattern,
     some_filter,
     some_pattern,
 )
-from fanlog.testing.simulator.network import call
+from fanlog.testing.simulator.receivers import some_push
 from fanlog.testing.simulator.world import Lost, World
 
 SNAPSHOTS = 3
@@ -50,27 +53,18 @@ RETENTIONS_S = (600.0, 3600.0, 86400.0, 604800.0)
 
 async def settle_in(world: World) -> None:
     """Make the first resources, before anybody else comes."""
+    await surfaces.settle_in(world)
     for number in range(world.temper.topics):
-        await _insist(world, partial(create_topic, world, topic(number)))
+        await insist(world, partial(create_topic, world, topic(number)))
     if world.temper.dead_letters:
         for number in range(2):
-            await _insist(world, partial(create_topic, world, letters_topic(number)))
+            await insist(world, partial(create_topic, world, letters_topic(number)))
             # Letters are read, too: by a subscription beyond those that others choose from.
             name = subscription(100 + number)
             spec = SubscriptionSpec(name=name, topic=letters_topic(number), expiration_ttl_s=None)
-            await _insist(world, partial(create_subscription, world, spec))
+            await insist(world, partial(create_subscription, world, spec))
     for number in range(world.temper.subscriptions):
-        await _insist(world, partial(create_some, world, subscription(number)))
-
-
-async def _insist(world: World, work: Callable[[], Awaitable[None]]) -> None:
-    for _ in range(5):
-        await world.up()
-        try:
-            await work()
-            return
-        except (FanlogError, Lost):
-            await world.sleep(0.01)
+        await insist(world, partial(create_some, world, subscription(number)))
 
 
 async def admin(world: World) -> None:
@@ -95,6 +89,10 @@ async def admin(world: World) -> None:
         (temper.deletes * 2, create_anything),
         (others, look_around),
         (others, probes.probe),
+        (temper.push_changes, surfaces.change_some_push),
+        (temper.push_changes * temper.forwards / 3, surfaces.move_some_target),
+        (temper.schema_changes, surfaces.change_some_schema),
+        (temper.policies, surfaces.change_some_policy),
     )
     weights = [weight for weight, _ in deeds]
     while await world.pause(1.5):
@@ -110,8 +108,17 @@ async def admin(world: World) -> None:
 
 async def create_topic(world: World, name: str) -> None:
     retention_s = world.rng.choice(RETENTIONS_S) if world.chance(0.3) else None
-    spec = TopicSpec(name=name, message_retention_s=retention_s)
-    await _called(world, "create topic", name, "", lambda b: b.admin.create_topic(spec))
+    labels: dict[str, str] = {}
+    if world.chance(world.temper.dedups):
+        labels[LABEL_DEDUP_WINDOW] = world.rng.choice(dedups.WINDOWS)
+    has_schema = name.rpartition("/")[2] in TOPICS and world.chance(world.temper.schemas)
+    spec = TopicSpec(
+        name=name,
+        labels=labels,
+        message_retention_s=retention_s,
+        schema_settings=surfaces.some_settings(world) if has_schema else None,
+    )
+    await called(world, "create topic", name, "", lambda b: b.admin.create_topic(spec))
 
 
 async def create_topic_again(world: World) -> None:
@@ -122,7 +129,7 @@ async def update_topic(world: World) -> None:
     name = some_topic(world)
     changes = {"message_retention_s": world.rng.choice((None, *RETENTIONS_S))}
     update = TopicUpdate(name=name, changes=changes)
-    await _called(world, "update topic", name, changes, lambda b: b.admin.update_topic(update))
+    await called(world, "update topic", name, changes, lambda b: b.admin.update_topic(update))
 
 
 async def delete_some_topic(world: World) -> None:
@@ -130,7 +137,7 @@ async def delete_some_topic(world: World) -> None:
 
 
 async def delete_topic(world: World, name: str) -> None:
-    await _called(world, "delete topic", name, "", lambda b: b.admin.delete_topic(name))
+    await called(world, "delete topic", name, "", lambda b: b.admin.delete_topic(name))
 
 
 # Subscriptions.
@@ -146,6 +153,9 @@ def some_spec(world: World, name: str) -> SubscriptionSpec:
         labels[LABEL_START] = "earliest"
     source = some_pattern(rng) if world.chance(temper.patterns) else some_topic(world)
     can_fail = world.chance(temper.dead_letters) and not _reads_letters(source)
+    push = some_push(rng, name, temper.forwards) if world.chance(temper.pushes) else None
+    if push is not None and push.endpoint.startswith("http") and not push.no_wrapper:
+        labels[LABEL_PUSH_BODY] = rng.choice(("wrapped", "plain", "cloudevents"))
     return SubscriptionSpec(
         name=name,
         topic=source,
@@ -155,10 +165,11 @@ def some_spec(world: World, name: str) -> SubscriptionSpec:
         message_retention_s=_retention_s(world),
         labels=labels,
         enable_message_ordering=is_ordered,
-        enable_exactly_once=world.chance(temper.exactly_once),
+        enable_exactly_once=world.chance(temper.exactly_once) and push is None,
         expiration_ttl_s=rng.choice((None, limits.DAY_S * 8, limits.DAY_S * 31)),
         dead_letter=_dead_letter(world) if can_fail else None,
         retry=_retry(world) if world.chance(temper.retries) else None,
+        push=push,
     )
 
 
@@ -188,7 +199,7 @@ def _retry(world: World) -> RetryPolicy:
 
 
 async def create_subscription(world: World, spec: SubscriptionSpec) -> None:
-    await _called(
+    await called(
         world,
         "create subscription",
         spec.name,
@@ -226,7 +237,7 @@ async def update_subscription(world: World) -> None:
         case _:
             changes["ack_deadline_s"] = rng.choice(DEADLINES_S)
     update = SubscriptionUpdate(name=name, changes=changes)
-    await _called(
+    await called(
         world, "update subscription", name, changes, lambda b: b.admin.update_subscription(update)
     )
 
@@ -250,7 +261,7 @@ async def change_some_filter(world: World) -> None:
 async def change_filter(world: World, name: str, text: str) -> None:
     changes = {"filter": text}
     update = SubscriptionUpdate(name=name, changes=changes)
-    await _called(
+    await called(
         world, "update subscription", name, changes, lambda b: b.admin.update_subscription(update)
     )
 
@@ -263,14 +274,14 @@ async def _publish_quietly(world: World, name: str) -> None:
 
 async def delete_subscription(world: World) -> None:
     name = some_subscription(world)
-    await _called(
+    await called(
         world, "delete subscription", name, "", lambda b: b.admin.delete_subscription(name)
     )
 
 
 async def detach_subscription(world: World) -> None:
     name = some_subscription(world)
-    await _called(world, "detach", name, "", lambda b: b.admin.detach_subscription(name))
+    await called(world, "detach", name, "", lambda b: b.admin.detach_subscription(name))
 
 
 # Snapshots and seeks.
@@ -286,14 +297,14 @@ async def create_some_snapshot(world: World) -> None:
 
 async def create_snapshot(world: World, name: str, source: str) -> None:
     spec = SnapshotSpec(name=name, subscription=source)
-    await _called(world, "create snapshot", name, source, lambda b: b.admin.create_snapshot(spec))
+    await called(world, "create snapshot", name, source, lambda b: b.admin.create_snapshot(spec))
 
 
 async def update_snapshot(world: World) -> None:
     name = some_snapshot(world)
     expire_s = world.now + world.rng.random() * limits.SNAPSHOT_LIFE_S * 1.1
     update = SnapshotUpdate(name=name, changes={"expire_s": expire_s})
-    await _called(world, "update snapshot", name, "", lambda b: b.admin.update_snapshot(update))
+    await called(world, "update snapshot", name, "", lambda b: b.admin.update_snapshot(update))
 
 
 async def delete_some_snapshot(world: World) -> None:
@@ -301,7 +312,7 @@ async def delete_some_snapshot(world: World) -> None:
 
 
 async def delete_snapshot(world: World, name: str) -> None:
-    await _called(world, "delete snapshot", name, "", lambda b: b.admin.delete_snapshot(name))
+    await called(world, "delete snapshot", name, "", lambda b: b.admin.delete_snapshot(name))
 
 
 async def go_back(world: World) -> None:
@@ -346,7 +357,7 @@ async def seek_to_time(world: World, name: str) -> None:
         shares = broker.hard.shares_of(broker.hard.catalog.subscription(name))
         return tuple((s.partition, world.store.bounds(s.partition).start) for s in shares)
 
-    await _called(world, "seek", name, SeekTo(time_ns=time_ns), verb)
+    await called(world, "seek", name, SeekTo(time_ns=time_ns), verb)
 
 
 def _some_partition(world: World) -> Any:
@@ -359,7 +370,7 @@ async def seek_to_some_snapshot(world: World) -> None:
 
 
 async def seek_to_snapshot(world: World, name: str, snapshot: str) -> None:
-    await _called(
+    await called(
         world,
         "seek",
         name,
@@ -372,22 +383,8 @@ async def look_around(world: World) -> None:
     name = some_subscription(world)
     rng = world.rng
     if rng.random() < 0.5:
-        await _called(world, "get subscription", name, "", lambda b: b.admin.get_subscription(name))
+        await called(world, "get subscription", name, "", lambda b: b.admin.get_subscription(name))
     else:
-        await _called(
+        await called(
             world, "list", PROJECT, "", lambda b: b.admin.list_subscriptions(PROJECT, "", 10)
         )
-
-
-async def _called(
-    world: World,
-    verb: str,
-    name: str,
-    detail: Any,
-    work: Callable[[ObservedBroker], Awaitable[Any]],
-) -> None:
-    async def served(broker: ObservedBroker) -> Any:
-        world.operations += 1
-        return await work(broker)
-
-    await call(world, lambda: Op(verb, name, detail), served)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fanlog.model import Offset, PartitionId, SubscriptionId
+from fanlog.specs import LABEL_ORDERING
 from fanlog.testing.simulator.chronicle import NEVER, AckRef, Delivered, Entry, Message, Op
 from fanlog.testing.simulator.faults import TIMER_LATE_S
 from fanlog.testing.simulator.ledger import Account, Card, Ledger
@@ -219,6 +220,34 @@ def one_letter(ledger: Ledger, card: Card, letter: Message, entry: Entry) -> Ite
         )
 
 
+def forwarded_once(ledger: Ledger, card: Card, copy: Message, entry: Entry) -> Iterator[Violation]:
+    """P3: a message is forwarded once, in order, and only if it is to be delivered at all."""
+    message, why = card.message, ""
+    if not card.is_wanted and ledger.seek_until < entry.at:
+        why = "and its filter leaves it out"
+    elif card.forwarded_at >= 0 and ledger.seek_until < card.forwarded_at:
+        why = f"and was before, at {card.forwarded_at}"
+    elif card.letter_at >= 0 and ledger.seek_until < card.letter_at:
+        why = f"after it became a dead letter at {card.letter_at}"
+    elif card.confirmed_from >= 0 and ledger.seek_until < card.confirmed_from:
+        why = f"after its ack was confirmed at {card.confirmed_from}"
+    elif copy.data != message.data or copy.source_topic.rpartition("/")[2] != message.topic:
+        why = f"as another message, of {copy.source_topic!r}"
+    elif ledger.settings.enable_message_ordering and message.key:
+        for earlier in ledger.open_before(card):
+            if not ledger.is_excused(earlier, entry.time_s, entry.at):
+                why = f"before {earlier.message.offset} of its key {message.key}"
+                break
+    if why:
+        yield Violation(
+            "P3",
+            f"{_name(ledger, card)} was forwarded at {entry.at}, {why}",
+            ledger.id,
+            ledger.partition,
+            message.offset,
+        )
+
+
 def attempts_are_kept(
     ledger: Ledger, card: Card, delivered: Delivered, attempt: int
 ) -> Iterator[Violation]:
@@ -247,6 +276,15 @@ def attempts_are_kept(
             ledger.partition,
             card.message.offset,
         )
+    if card.forwarded_at >= 0 and ledger.seek_until < card.forwarded_at:
+        yield Violation(
+            "P3",
+            f"{_name(ledger, card)} came at {delivered.at}, after it was forwarded at "
+            f"{card.forwarded_at}",
+            ledger.id,
+            ledger.partition,
+            card.message.offset,
+        )
 
 
 def order_is_kept(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[Violation]:
@@ -259,7 +297,10 @@ def order_is_kept(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[
     settings, message = ledger.settings, card.message
     if not settings.enable_message_ordering or not message.key:
         return
-    now, is_strict = delivered.decided_s, settings.ordering == "strict"
+    # What was pushed may be pulled from just now, and the other way round.
+    is_strict = settings.push is not None or settings.labels.get(LABEL_ORDERING) == "strict"
+    is_strict = is_strict and ledger.update_until < delivered.at
+    now = delivered.decided_s
     for earlier in ledger.open_before(card):
         if not is_strict and _is_held(ledger, earlier, delivered):
             continue

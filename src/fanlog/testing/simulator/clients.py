@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import Literal, TypeVar
 
 from fanlog.broker.broker import Broker
-from fanlog.errors import FanlogError
+from fanlog.errors import FanlogError, SchemaMismatch
+from fanlog.model import Offset
 from fanlog.names import subscription_name, topic_name
 from fanlog.testing.simulator import raw
 from fanlog.testing.simulator.chronicle import AckRef, Op, Settle
+from fanlog.testing.simulator.dedups import Draft
 from fanlog.testing.simulator.life import ObservedBroker
-from fanlog.testing.simulator.meanings import LETTERS, PROJECT, TOPICS, some_message
+from fanlog.testing.simulator.meanings import (
+    JSON_DEFINITIONS,
+    LETTERS,
+    PROJECT,
+    TOPICS,
+    some_message,
+)
 from fanlog.testing.simulator.network import (
     Confirmation,
     Received,
@@ -21,8 +29,10 @@ from fanlog.testing.simulator.network import (
     hand_out,
     parsed,
 )
-from fanlog.testing.simulator.world import Lost, World
-from fanlog.wire.publish import build_body, message_id
+from fanlog.testing.simulator.world import Lost, World, outcome_of
+from fanlog.wire.publish import DEDUP_ATTRIBUTE, build_body, message_id
+
+T = TypeVar("T")
 
 #: How many of the calls go through the gRPC surface, as bytes; the others go to the broker.
 RAW = 0.15
@@ -66,11 +76,15 @@ async def publisher(world: World) -> None:
                 continue
 
 
-async def publish(world: World, name: str, count: int) -> None:
+async def publish(world: World, name: str, count: int, *, is_new: bool = False) -> None:
+    """Publish some messages, or, unless they must be new, some that may have been before."""
     messages: list[tuple[bytes, dict[str, str], str]] = []
     for _ in range(count):
         world.published += 1
-        messages.append(some_message(world.rng, world.published, world.temper.keys))
+        messages.append(_draft(world))
+    if not is_new and world.chance(world.temper.dedups):
+        await _publish_once(world, name, world.dedups.named(messages))
+        return
     body = build_body(messages)
 
     is_raw = world.chance(RAW)
@@ -90,7 +104,87 @@ async def publish(world: World, name: str, count: int) -> None:
                 )
         return f"{partition}:{base}", f"+{count}"
 
-    await call(world, lambda: Op("publish", name, count), verb)
+    await call(world, lambda: Op("publish", name, count), _checked(world, name, messages, verb))
+
+
+def _checked(
+    world: World,
+    name: str,
+    drafts: Sequence[Draft],
+    verb: Callable[[ObservedBroker], Awaitable[T]],
+) -> Callable[[ObservedBroker], Awaitable[T]]:
+    """A publish that is not to be refused for its schema, if every definition takes it."""
+
+    async def checked(broker: ObservedBroker) -> T:
+        before = _schema_of(broker, name)
+        try:
+            return await verb(broker)
+        except SchemaMismatch as error:
+            is_json = before is not None and before.endswith("schema-0")
+            if is_json and _schema_of(broker, name) == before:
+                datas = [data for data, _, _ in drafts]
+                if all(takes(data) for takes in JSON_DEFINITIONS.values() for data in datas):
+                    world.broken.append(f"schema: a publish that conforms was refused: {error}")
+            raise
+
+    return checked
+
+
+def _schema_of(broker: ObservedBroker, name: str) -> str | None:
+    topic = broker.hard.catalog.find_topic(name)
+    return None if topic is None or topic.schema_settings is None else topic.schema_settings.schema
+
+
+def _draft(world: World) -> Draft:
+    """A message; where there are schemas, mostly one that all of them take."""
+    draft = some_message(world.rng, world.published, world.temper.keys)
+    if world.temper.schemas and world.rng.random() < 0.95:
+        while not all(takes(draft[0]) for takes in JSON_DEFINITIONS.values()):
+            draft = some_message(world.rng, world.published, world.temper.keys)
+    return draft
+
+
+async def _publish_once(world: World, name: str, drafts: list[Draft]) -> None:
+    """Publish with dedup ids; again if no answer comes, or twice at the same time."""
+    rng = world.rng
+    twin = None
+    if rng.random() < 0.2:
+        twin = world.loop.create_task(_try_once(world, name, drafts))
+    for _ in range(3):
+        if await _try_once(world, name, drafts):
+            break
+    if twin is not None:
+        await twin
+
+
+async def _try_once(world: World, name: str, drafts: list[Draft]) -> bool:
+    """Whether an answer came."""
+    body = build_body(drafts)
+    ids = [attributes.get(DEDUP_ATTRIBUTE, "") for _, attributes, _ in drafts]
+    is_raw = world.chance(RAW) or not any(ids)
+
+    async def verb(broker: ObservedBroker) -> tuple[str, ...]:
+        world.dedups.begun(name, drafts, world.now)
+        offsets: Sequence[Offset]
+        if is_raw:
+            partition, offsets = await raw.publish_once(broker, name, drafts)
+        else:
+            partition, offsets = await broker.publish_once(name, body, ids)
+        world.operations += len(drafts)
+        for draft, offset in zip(drafts, offsets, strict=True):
+            stored = world.chronicle.message(partition, offset)
+            world.broken += world.dedups.answered(draft, stored)
+        return f"{partition}:", *map(str, offsets)
+
+    try:
+        await call(
+            world, lambda: Op("publish", name, len(drafts)), _checked(world, name, drafts, verb)
+        )
+    except Lost:
+        return False
+    except FanlogError as error:
+        return outcome_of(error) == "refused"
+    return True
 
 
 # Settling.

@@ -23,6 +23,15 @@ def hard_lines(hard: HardState) -> list[str]:
     lines += [f"former {topic!r}" for topic in catalog.former_topics()]
     for share in hard.shares():
         lines += _share_lines(share)
+    for schema_name in catalog.schemas.names("", ""):
+        schema = catalog.schemas.schema(schema_name)
+        lines += [repr(schema), *map(repr, catalog.schemas.revisions(schema.id))]
+    lines += [repr(policy) for policy in catalog.policies()]
+    for window in hard.dedup_windows():
+        lines += [
+            f"dedup {window.partition} {digest.hex()} {offset} {expires_s}"
+            for digest, (offset, expires_s) in window._seen.items()
+        ]
     lines += [f"activity {owner} {last_s}" for owner, last_s in hard.activity.items()]
     return sorted(lines)
 

@@ -71,6 +71,7 @@ class Card:
         "confirmed_generation",
         "failed_at",
         "failures",
+        "forwarded_at",
         "is_drained",
         "is_passed",
         "is_rotten",
@@ -103,6 +104,8 @@ class Card:
         self.confirmed_generation = -1
         #: When its dead letter was committed.
         self.letter_at = -1
+        #: When its copy was, on the topic that it is forwarded to.
+        self.forwarded_at = -1
         #: Failed deliveries that certainly count, under the present dead letter policy.
         self.failures = 0
         self.failed_at = -1

@@ -11,9 +11,11 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Timer
 from fanlog.errors import FanlogError
 from fanlog.log.api import Log
+from fanlog.server.push.senders import Senders
 from fanlog.testing.simulator.chronicle import Chronicle, Op
 from fanlog.testing.simulator.loop import SimulatedClock, SimulatedLoop
 from fanlog.testing.simulator.store import SimulatedCommitter
+from fanlog.wire import contents
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 
@@ -34,7 +36,13 @@ class ObservedBroker(Broker):
         chronicle: Chronicle,
     ) -> None:
         super().__init__(
-            store, committer, clock, compose=compose, candidates=candidates, jitter=jitter
+            store,
+            committer,
+            clock,
+            compose=compose,
+            candidates=candidates,
+            contents=contents,
+            jitter=jitter,
         )
         self._chronicle = chronicle
         self._now = clock.now
@@ -75,6 +83,7 @@ class Life:
         self.is_dead = False
         self.is_serving = False
         self.broker: ObservedBroker
+        self.senders: Senders
         self.committer: SimulatedCommitter
         #: Verbs that run, and what to tell their callers should they never end.
         self.running: dict[Op, asyncio.Future[Any] | None] = {}
@@ -83,6 +92,17 @@ class Life:
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._context = copy_context()
         self._context.run(LIFE.set, self)
+
+    async def start(self) -> None:
+        """As the server does."""
+        await self.broker.start()
+        self.senders.start("http://simulated")
+
+    async def stop(self, patience_s: float) -> None:
+        """As the server does on SIGTERM."""
+        self.broker.drain()
+        await self.senders.stop(patience_s)
+        await self.broker.stop()
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run something inside the process."""

@@ -34,6 +34,12 @@ def limited(world: World) -> Iterator[None]:
             (routes, "STEP_OFFSETS"): rng.choice((1, 5)),
             (dead_letters, "LETTERS_MAX"): rng.choice((1, 3)),
         }
+    if temper.pushes:
+        patched |= {
+            (limits, "PUSH_CONNECTIONS_PER_HOST_MAX"): rng.choice((1, 3, 512)),
+            (limits, "PUSH_WINDOW_MAX"): rng.choice((4, 16, 256)),
+            (limits, "PUSH_BREAKER_FAILURES"): rng.choice((2, 5)),
+        }
     before = {(owner, name): getattr(owner, name) for owner, name in patched}
     try:
         for (owner, name), value in patched.items():

@@ -115,3 +115,31 @@ def is_matched(pattern: str, topic: str) -> bool:
     """Whether a pattern matches a topic; full names of one project."""
     expression = PATTERNS[pattern.rpartition("/")[2]]
     return re.fullmatch(expression, topic.rpartition("/")[2]) is not None
+
+
+def _is_json(data: bytes) -> bool:
+    return data.startswith(b"{")
+
+
+def _v(data: bytes) -> int:
+    return int(json.loads(data)["v"])
+
+
+#: Definitions of schemas, and which data conforms to each. All messages have numbers `n` and `v`,
+#: or are no JSON at all.
+JSON_DEFINITIONS: dict[str, Callable[[bytes], bool]] = {
+    '{"type": "object", "required": ["n", "v"]}': _is_json,
+    '{"type": "object", "properties": {"v": {"maximum": 6}}}': (
+        lambda data: _is_json(data) and _v(data) <= 6
+    ),
+    '{"type": "object", "properties": {"v": {"minimum": 3}}}': (
+        lambda data: _is_json(data) and _v(data) >= 3
+    ),
+}
+_AVRO = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "%s"}, %s]}'
+AVRO_DEFINITIONS: dict[str, Callable[[bytes], bool]] = {
+    _AVRO % ("long", '{"name": "v", "type": "int"}'): _is_json,
+    _AVRO % ("int", '{"name": "v", "type": "long"}'): _is_json,
+    _AVRO % ("string", '{"name": "v", "type": "int"}'): lambda data: False,
+}
+DEFINITIONS = JSON_DEFINITIONS | AVRO_DEFINITIONS

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from pyroaring import BitMap64
@@ -37,45 +36,10 @@ from fanlog.core.share import Share
 from fanlog.errors import FanlogError
 from fanlog.log.api import Trim
 from fanlog.specs import SubscriptionUpdate
+from fanlog.testing.simulator import surface_mutants
+from fanlog.testing.simulator.planting import MUTANTS, mutant, planted
 
-#: What is patched: owner, attribute, and what makes the new value of the old.
-Patch = tuple[Any, str, Callable[[Any], Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    name: str
-    #: Found within so many seeds.
-    seeds_max: int
-    patches: tuple[Patch, ...]
-
-
-MUTANTS: dict[str, Mutant] = {}
-
-
-def mutant(name: str, seeds_max: int, *patched: tuple[Any, str]) -> Callable[[Any], Any]:
-    """Register a planted bug: the decorated function makes the new attribute of the old."""
-
-    def register(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        patches = tuple((owner, attribute, make) for owner, attribute in patched)
-        MUTANTS[name] = Mutant(name, seeds_max, patches)
-        return make
-
-    return register
-
-
-@contextmanager
-def planted(name: str | None) -> Iterator[None]:
-    """Have the bug of that name while inside; none for None."""
-    patches = MUTANTS[name].patches if name is not None else ()
-    before = [(owner, attribute, owner.__dict__[attribute]) for owner, attribute, _ in patches]
-    try:
-        for owner, attribute, make in patches:
-            setattr(owner, attribute, make(owner.__dict__[attribute]))
-        yield
-    finally:
-        for owner, attribute, value in before:
-            setattr(owner, attribute, value)
+__all__ = ["MUTANTS", "mutant", "planted", "surface_mutants"]
 
 
 # Answers.

@@ -46,6 +46,8 @@ def seen_from_outside(
 def _is_plain(ledger: Ledger, end_s: float) -> bool:
     if ledger.is_vague or ledger.settings.detached or ledger.was_dead_lettered:
         return False
+    if any(card.forwarded_at >= 0 for card in ledger.cards):
+        return False
     return not any(ledger.is_expired(card, end_s) for card in ledger.cards)
 
 

@@ -102,6 +102,14 @@ def check_nothing_is_held(world: World) -> None:
     for partition, bounds in store.partitions().items():
         if partition not in held | rotten and bounds.start < bounds.end:
             world.broken.append(f"P8: {bounds} of partition {partition} is kept for nobody")
+    ids: set[int] = {topic.id for topic in hard.catalog.topics()}
+    ids |= {subscription.id for subscription in hard.catalog.subscriptions()}
+    for policy in hard.catalog.policies():
+        if policy.id not in ids:
+            world.broken.append(f"iam: policy {policy.id} is kept for nobody")
+    for owner in life.senders._senders:
+        if hard.catalog.subscription_by_id(owner) is None:
+            world.broken.append(f"push: subscription {owner} is gone, and its sender is kept")
     for topic in hard.catalog.former_topics():
         if not any(hard.shares_on(partition) for partition in topic.partitions) and not (
             held & set(topic.partitions)

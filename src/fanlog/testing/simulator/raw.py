@@ -28,6 +28,14 @@ class _Context:
 async def publish(
     broker: Broker, name: str, messages: Sequence[tuple[bytes, Mapping[str, str], str]]
 ) -> tuple[PartitionId, Offset]:
+    partition, offsets = await publish_once(broker, name, messages)
+    assert offsets == [offsets[0] + index for index in range(len(messages))]
+    return partition, offsets[0]
+
+
+async def publish_once(
+    broker: Broker, name: str, messages: Sequence[tuple[bytes, Mapping[str, str], str]]
+) -> tuple[PartitionId, list[Offset]]:
     request = types.PublishRequest(
         topic=name,
         messages=[
@@ -37,9 +45,9 @@ async def publish(
     )
     answer = await PublisherApi(broker).publish(request.SerializeToString(), _context())
     ids = [parse_message_id(text) for text in types.PublishResponse.FromString(answer).message_ids]
-    partition, base = ids[0]
-    assert ids == [(partition, base + index) for index in range(len(messages))]
-    return PartitionId(partition), base
+    partition = ids[0][0]
+    assert all(one[0] == partition for one in ids)
+    return PartitionId(partition), [offset for _, offset in ids]
 
 
 async def settle(broker: Broker, name: str, ack_ids: Sequence[str], seconds: int | None) -> None:

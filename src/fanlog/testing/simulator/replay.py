@@ -27,9 +27,12 @@ from fanlog.testing.simulator.chronicle import (
 )
 from fanlog.testing.simulator.ledger import EPSILON_S, Account, Ledger
 from fanlog.testing.simulator.meanings import is_matched, is_pattern
+from fanlog.testing.simulator.receivers import forwarder_of
 from fanlog.testing.simulator.settles import Settles
 from fanlog.wire.publish import parse_message_id
 
+#: Verbs that leave no doubt about a subscription that is made while they run.
+_HARMLESS = ("create subscription", "pull", "stream", "push", "get policy", "set policy")
 #: Sentences of one world at most: the first few say it all.
 VIOLATIONS_MAX = 20
 
@@ -139,8 +142,10 @@ class Replay:
         for message in committed.messages:
             for ledger in self._on.get(message.partition, ()):
                 self._appended(ledger, message)
-            if message.source_id:
+            if message.source:
                 self._letter(entry, message)
+            elif message.source_id:
+                self._forwarded(entry, message)
         # Last: what a snapshot copies may have been decided for the same commit.
         for change in committed.changes:
             if isinstance(change, SnapshotRecord):
@@ -183,6 +188,18 @@ class Replay:
             card.letter_at = entry.at
             card.closed_until = max(card.closed_until, entry.at)
 
+    def _forwarded(self, entry: Entry, message: Message) -> None:
+        partition, offset = parse_message_id(message.source_id)
+        for ledger in self._on.get(PartitionId(partition), ()):
+            card = ledger.card(offset)
+            if card is None or ledger.is_vague:
+                continue
+            if ledger.name.rpartition("/")[2] != forwarder_of(message.topic):
+                continue
+            self.violations += checkers.forwarded_once(ledger, card, message, entry)
+            card.forwarded_at = entry.at
+            card.closed_until = max(card.closed_until, entry.at)
+
     def _subscription_changed(
         self, entry: Entry, committed: Committed, change: SubscriptionRecord
     ) -> None:
@@ -204,8 +221,7 @@ class Replay:
             return
         account = self.accounts[change.id] = Account(settings, entry.at, entry.time_s)
         account.is_vague = any(
-            op.name == account.name and op.verb not in ("create subscription", "pull", "stream")
-            for op in self._running.values()
+            op.name == account.name and op.verb not in _HARMLESS for op in self._running.values()
         )
 
     def _head_changed(
@@ -412,7 +428,7 @@ class Replay:
                         self._update(ledger, op)
                     elif "filter" in op.detail:
                         ledger.filters_asked.discard(op.detail["filter"])
-            case "update topic" if op.detail["message_retention_s"] is not None:
+            case "update topic" if op.detail.get("message_retention_s") is not None:
                 self._retaining.add(op.name)
             case "delete subscription" if is_begin and op.may_have_shown:
                 self._missing.add(op.name)

@@ -30,6 +30,7 @@ from fanlog.testing.simulator.chronicle import (
     Turn,
 )
 from fanlog.testing.simulator.outside import seen_from_outside
+from fanlog.testing.simulator.push_witness import new_senders
 from fanlog.testing.simulator.replay import Replay
 from fanlog.testing.simulator.story import live
 from fanlog.testing.simulator.world import World
@@ -108,7 +109,7 @@ def run_seed(
         whole: Whether it tells all of it, broken or not.
     """
     logging.disable(logging.CRITICAL)
-    world = World(seed, steps=steps)
+    world = World(seed, new_senders=new_senders, steps=steps)
     steps_wanted = world.steps_left
     try:
         with mutants.planted(mutant):
@@ -240,7 +241,7 @@ def _concerns(chronicle: Chronicle, entry: Entry, violation: Violation) -> bool:
         return bool(key) and _key(chronicle, partition, offset) == key
 
     match entry.what:
-        case Op(verb="pull" | "publish" | "stream"):
+        case Op(verb="pull" | "publish" | "stream" | "push"):
             return False
         case Op(detail=Settle(refs=refs)):
             return any(

@@ -13,10 +13,11 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
+from fanlog import endpoints
 from fanlog.core.catalog import Catalog
 from fanlog.errors import FanlogError
 from fanlog.model import Subscription
-from fanlog.testing.simulator import faults, probes
+from fanlog.testing.simulator import faults, probes, surfaces
 from fanlog.testing.simulator.admins import admin, change_filter, settle_in
 from fanlog.testing.simulator.chaos import chaos
 from fanlog.testing.simulator.chronicle import Delivered, Turn
@@ -86,12 +87,14 @@ async def _end(world: World) -> None:
     probes.check_recovery(world)
     world.is_draining = True
     world.chronicle.turn(Turn("drain", life.number), world.now)
+    for receiver in world.receivers().values():
+        receiver.settle_down()
     present = [s for s in life.broker.hard.catalog.subscriptions() if not s.detached]
     stuck = world.rng.choice(present) if present and world.rng.random() < 0.3 else None
     if stuck is not None:
-        stream = _get_stuck(world, stuck)
+        get_free = _get_stuck(world, stuck)
         await _drain(world, [s for s in present if s is not stuck])
-        stream.cut()
+        get_free()
     await _drain(world, present)
     await _check_wake_up(world, present)
     await _drain(world, present)
@@ -107,9 +110,14 @@ async def _end(world: World) -> None:
             world.broken.append(f"P2: {op.verb} of {op.name} begun at {op.begun_at} never ended")
 
 
-def _get_stuck(world: World, subscription: Subscription) -> Stream:
-    """A consumer that takes all it is given and never says a word."""
-    return Stream(world, subscription.name, credit=0, credit_bytes=0, deadline_s=600)
+def _get_stuck(world: World, subscription: Subscription) -> Callable[[], None]:
+    """A consumer that takes all it is given and never says a word; gives what sets it free."""
+    if subscription.push is not None:
+        receiver = world.receiver(subscription.push.endpoint)
+        receiver.settle_down("hanging")
+        return receiver.settle_down
+    stream = Stream(world, subscription.name, credit=0, credit_bytes=0, deadline_s=600)
+    return stream.cut
 
 
 async def _drain(world: World, subscriptions: list[Subscription]) -> None:
@@ -122,17 +130,33 @@ async def _drain(world: World, subscriptions: list[Subscription]) -> None:
     while world.now < until_s and not world.mistakes:
         for subscription, drain in zip(subscriptions, ways, strict=True):
             with suppress(FanlogError, Lost):
-                await drain(world, subscription)
+                if await _is_pulled(world, subscription):
+                    await drain(world, subscription)
         if not any(_backlog(world, subscription) for subscription in subscriptions):
             return
         await asyncio.sleep(LOOK_S)
 
 
+async def _is_pulled(world: World, subscription: Subscription) -> bool:
+    """Whether somebody must come for its messages; who pushes is helped to do so."""
+    catalog = (await world.up()).broker.hard.catalog
+    present = catalog.subscription_by_id(subscription.id)
+    if present is None or present.push is None:
+        return True
+    target = endpoints.forward_topic(present.push.endpoint, present.name)
+    if present.push_off:
+        await surfaces.turn_on(world, present.name)
+    elif target is not None and catalog.find_topic(target) is None:
+        await surfaces.create_target(world, target)
+    return False
+
+
 async def _check_wake_up(world: World, subscriptions: list[Subscription]) -> None:
     """P2: who waits for a message is told when one is published, also if its filter is changed."""
     catalog, rng = (await world.up()).broker.hard.catalog, world.rng
-    alive = [catalog.subscription_by_id(s.id) for s in subscriptions]
-    waiting = [(s, t) for s in alive if s is not None and (t := _topics_of(catalog, s))]
+    found = [catalog.subscription_by_id(s.id) for s in subscriptions]
+    alive = [s for s in found if s is not None and s.push is None]
+    waiting = [(s, t) for s in alive if (t := _topics_of(catalog, s))]
     if not waiting:
         return
     chosen, topics = rng.choice(waiting)
@@ -144,7 +168,7 @@ async def _check_wake_up(world: World, subscriptions: list[Subscription]) -> Non
         before, is_told = world.chronicle.at, pulling.done()
         for _ in range(TRIES):
             topic = rng.choice(topics)
-            await publish(world, topic, 1)
+            await publish(world, topic, 1, is_new=True)
             log = world.chronicle.log.get(catalog.topic(topic).partitions[0])
             chosen = catalog.subscription(chosen.name)
             if log and is_wanted(chosen.filter, log[-1]):

@@ -5,6 +5,20 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+from fanlog.testing.simulator import faults
+from fanlog.testing.simulator.faults import Odds
+
+
+def temper_of(seed: int) -> Temper:
+    """The temper of a world that is not lived."""
+    return drawn(seed, random.Random(seed))[1]
+
+
+def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
+    """What a world is like: the first that is drawn of its seed."""
+    odds = faults.drawn(rng)
+    return odds, Temper.drawn(rng, random.Random(f"{seed}: surfaces"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Temper:
@@ -47,18 +61,39 @@ class Temper:
     patterns: float
     #: Chance, per step of an admin, that a filter is changed.
     filter_changes: float
+    #: Chance that a subscription pushes; of those, that it forwards to a topic; and, per step of an
+    #: admin, that where one pushes to is changed.
+    pushes: float
+    forwards: float
+    push_changes: float
+    #: Chance that a publish has dedup ids.
+    dedups: float
+    #: Chance that a topic has a schema; per step of an admin, that something is done to schemas.
+    schemas: float
+    schema_changes: float
+    #: Chance, per step of an admin, that a policy is read and set.
+    policies: float
     #: Bounds of ordering and of answers are made small.
     small_limits: bool
     #: Requests and answers travel for a while, and so overtake each other.
     is_laggy: bool
 
     @classmethod
-    def drawn(cls, rng: random.Random) -> Temper:
+    def drawn(cls, rng: random.Random, other: random.Random) -> Temper:
+        """Draw; `other` is for what came later, so that worlds without it stay what they were."""
+
         def maybe(most: float, often: float = 0.5) -> float:
             return rng.random() * most if rng.random() < often else 0.0
 
         patterns = rng.choice((0.0, 0.0, 0.3, 1.0))
         filters = rng.choice((0.0, 0.0, 0.5, 1.0))
+        is_plain = other.random() < 0.4
+
+        def some(*choices: float) -> float:
+            drawn = other.choice(choices)
+            return 0.0 if is_plain else drawn
+
+        pushes, schemas = some(0.0, 0.5, 1.0), some(0.0, 0.5, 1.0)
         return cls(
             steps=rng.choice((100, 200, 400)),
             pace_s=10.0 ** rng.uniform(-2.0, 2.0),
@@ -87,6 +122,13 @@ class Temper:
             filters=filters,
             patterns=patterns,
             filter_changes=maybe(0.4, 0.7) if filters else 0.0,
+            pushes=pushes,
+            forwards=some(0.0, 0.3, 1.0) if pushes else 0.0,
+            push_changes=some(0.0, 0.1, 0.3) if pushes else 0.0,
+            dedups=some(0.0, 0.0, 0.5, 1.0),
+            schemas=schemas,
+            schema_changes=some(0.1, 0.3) if schemas else 0.0,
+            policies=some(0.0, 0.0, 0.2),
             small_limits=rng.random() < 0.4,
             is_laggy=rng.random() < 0.4,
         )

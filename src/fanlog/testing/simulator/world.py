@@ -23,7 +23,8 @@ from fanlog.core.records import (
 from fanlog.errors import FanlogError, ResourceExhausted, Unavailable
 from fanlog.log.api import Commit
 from fanlog.model import PartitionId, Topic
-from fanlog.testing.simulator import faults
+from fanlog.server.push.senders import Senders
+from fanlog.testing.simulator import faults, temper
 from fanlog.testing.simulator.chronicle import (
     CatalogChange,
     Chronicle,
@@ -34,11 +35,13 @@ from fanlog.testing.simulator.chronicle import (
     Rotten,
     Turn,
 )
+from fanlog.testing.simulator.dedups import Dedups
+from fanlog.testing.simulator.disk import Disk, Policies
 from fanlog.testing.simulator.life import Life, MortalClock, ObservedBroker, task_factory
 from fanlog.testing.simulator.loop import SimulatedClock, SimulatedLoop
 from fanlog.testing.simulator.meanings import is_pattern
+from fanlog.testing.simulator.receivers import Receiver
 from fanlog.testing.simulator.store import SimulatedCommitter, SimulatedStore
-from fanlog.testing.simulator.temper import Temper
 from fanlog.wire import types
 
 T = TypeVar("T")
@@ -59,11 +62,17 @@ class Broken(AssertionError):
 class World:
     """A world of one seed. `loop` runs it; see `fanlog.testing.simulator.story` for its plot."""
 
-    def __init__(self, seed: int, *, steps: int | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        new_senders: Callable[[World, Life], Senders],
+        steps: int | None = None,
+    ) -> None:
         self.seed = seed
+        self._make_senders = new_senders
         self.rng = random.Random(seed)
-        self.odds = faults.drawn(self.rng)
-        self.temper = Temper.drawn(self.rng)
+        self.odds, self.temper = temper.drawn(seed, self.rng)
         self.steps_left = self.temper.steps if steps is None else steps
         self.loop = SimulatedLoop()
         self.loop.set_task_factory(cast(Any, task_factory))
@@ -73,6 +82,13 @@ class World:
         self.store = SimulatedStore(
             self.rng.randbytes(16), self.rng, lambda: self.odds, self._committed
         )
+        self.disk = Disk()
+        self.policies = Policies(self.disk)
+        self.dedups = Dedups(self.rng)
+        self._receivers: dict[str, Receiver] = {}
+        #: When something last began or ended that moves messages about, by subscription.
+        self._disturbed: dict[str, int] = {}
+        self._failed_at = -1
         self.life: Life | None = None
         self.lives = 0
         self.faults: dict[str, int] = {}
@@ -125,6 +141,22 @@ class World:
         self._consumers += 1
         return self._consumers
 
+    def receiver(self, url: str) -> Receiver:
+        """Who answers at an address."""
+        found = self._receivers.get(url)
+        if found is None:
+            found = self._receivers[url] = Receiver(self.rng, self.temper.pace_s)
+            if self.is_draining:
+                found.settle_down()
+        return found
+
+    def receivers(self) -> dict[str, Receiver]:
+        return self._receivers
+
+    def disturbed_at(self, name: str) -> int:
+        """When the soft state of a subscription may last have changed by another's doing."""
+        return max(self._failed_at, self._disturbed.get(name, -1))
+
     # Lives.
 
     async def start(self) -> None:
@@ -148,9 +180,11 @@ class World:
                 jitter=self.rng.random,
                 chronicle=self.chronicle,
             )
+            life.senders = self._make_senders(self, life)
+            life.broker.pushes = life.senders
             self.life = life
             self.chronicle.turn(Turn("starting", life.number), self.now)
-            started = life.begin(life.broker.start())
+            started = life.begin(life.start())
             await asyncio.wait([started])
             if started.cancelled():
                 continue
@@ -180,7 +214,7 @@ class World:
             return
         self.faulted("stop")
         life.is_serving = False
-        stopped = life.begin(life.broker.stop())
+        stopped = life.begin(life.stop(patience_s=self.temper.pace_s))
         await asyncio.wait([stopped])
         if life.is_dead:
             return
@@ -228,6 +262,7 @@ class World:
         verb: Callable[[ObservedBroker], Awaitable[T]],
         reply: asyncio.Future[T],
     ) -> None:
+        self._note_disturbance(op)
         self.chronicle.begin(op, self.now)
         op.wall_ns = self.clock.wall_ns()
         try:
@@ -255,6 +290,7 @@ class World:
         if life.is_dead or op.outcome != "running":
             return False
         life.running.pop(op, None)
+        self._note_disturbance(op)
         op.wall_ns = min(op.wall_ns, self.clock.wall_ns())
         if outcome == "cut":
             op.assigned = dict(life.broker.writer._assigned)
@@ -262,6 +298,10 @@ class World:
         return True
 
     # Private.
+
+    def _note_disturbance(self, op: Op) -> None:
+        if op.verb in _DISTURBING:
+            self._disturbed[op.name] = self.chronicle.at
 
     def _end_life(self, how: Any) -> None:
         life, self.life = self.life, None
@@ -273,6 +313,7 @@ class World:
             if reply is not None and not reply.done():
                 reply.set_exception(Lost("the connection is lost"))
         life.kill()
+        self.dedups.life_ended(self.now)
         self.chronicle.turn(Turn(how, life.number), self.now)
 
     def _restart_later(self, down_s: float | None) -> None:
@@ -295,6 +336,7 @@ class World:
 
     def _commit_failed(self) -> None:
         self.faulted("commit_fails")
+        self._failed_at = self.chronicle.at
         assert self.life is not None
         self.chronicle.turn(Turn("commit failed", self.life.number), self.now)
 
@@ -321,6 +363,11 @@ class World:
         starts = {head.partition: self.store.bounds(head.partition).start for head in heads}
         committed = Committed(commit.sequence, messages, changes, heads, starts)
         self.chronicle.commit(committed, self.now)
+        self.broken += self.disk.committed(changes, commit.state, messages)
+        for message in messages if self.temper.dedups else ():
+            self.broken += self.dedups.committed(
+                self.disk.on.get(message.partition), message, self.now
+            )
         if messages and self.chance(self.odds.batch_damaged, "batch_damaged"):
             self.rot(*self.rng.choice(self.store.batches()))
 
@@ -369,6 +416,7 @@ class World:
             self.mistaken(error)
 
 
+_DISTURBING = ("seek", "detach", "update subscription", "delete subscription")
 _CATALOG = (TopicRecord.KIND, SubscriptionRecord.KIND, SnapshotRecord.KIND)
 
 
