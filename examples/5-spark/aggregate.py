@@ -1,14 +1,17 @@
 """A stream of orders, counted per region, and the counts published to another topic."""
 
+import os
 import tempfile
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 spark = SparkSession.builder.getOrCreate()
+endpoint = os.environ.get("PUBSUB_EMULATOR_HOST", "127.0.0.1:8085")
 
 orders = (
     spark.readStream.format("fanlog")
+    .option("endpoint", endpoint)
     .option("topic", "projects/examples/topics/sales")
     .option("startingOffsets", "earliest")
     .load()
@@ -20,6 +23,7 @@ query = (
         F.col("region").alias("ordering_key"),
     )
     .writeStream.format("fanlog")
+    .option("endpoint", endpoint)
     .option("topic", "projects/examples/topics/sales-counts")
     .option("checkpointLocation", tempfile.mkdtemp())
     .outputMode("complete")
