@@ -270,7 +270,8 @@ class LogReads:
         if one.topic:
             topic = hard.catalog.find_topic(one.topic)
             known = hard.catalog.topic_name_of(one.partition)
-            if topic is None and known != one.topic:
+            # A topic that is gone is read as long as somebody has a backlog of it.
+            if topic is None and one.topic not in (known, *self._former_names(one.partition)):
                 raise TopicNotFound(f"topic {one.topic!r} does not exist")
             if topic is not None and one.partition not in topic.partitions:
                 raise NotFound(f"topic {one.topic!r} has no partition {one.partition}")
@@ -283,6 +284,9 @@ class LogReads:
         end = self._broker.writer.end(one.partition)
         if one.start < one.end and (one.start < hot or one.end > end):
             raise _out_of_range(one, one.start, hot, end)
+
+    def _former_names(self, partition: PartitionId) -> set[str]:
+        return {share.settings.topic for share in self._broker.hard.shares_on(partition)}
 
     def _check_gapless(
         self, one: LogRange, position: Offset, items: Sequence[StoredBatch | Damaged]

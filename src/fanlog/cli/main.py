@@ -17,6 +17,7 @@ from fanlog.cli import (
     jobs,
     messages,
     pipeline,
+    rejected,
     reopening,
     schemas,
     serve,
@@ -56,6 +57,7 @@ app.add_typer(subscriptions.app, name="sub")
 app.add_typer(dead_letters.app, name="dead-letter")
 app.add_typer(schemas.app, name="schema")
 app.add_typer(jobs.app, name="job")
+app.add_typer(rejected.app, name="export")
 app.command()(messages.publish)
 app.command()(messages.pull)
 app.command("filter")(filters.check)

@@ -38,6 +38,7 @@ RUNS_KEY = b"fanlog.runs"
 _STATS_TEXT_MAX = 256
 #: Columns whose values differ from row to row: a dictionary would be given up again.
 _PLAIN = frozenset({"offset", "message_id", "publish_time", "data", "sequence"})
+_OFFSETS = {("partition", pa.int64()), ("offset", pa.int64())}
 _RISING = frozenset({"offset", "publish_time", "sequence"})
 
 
@@ -127,6 +128,10 @@ class FileWriter:
     ) -> None:
         self._table = table
         self._schema = table.file_schema
+        # Columns of exports are called as users like, and may be null.
+        self._has_offsets = {
+            (one.name, one.type) for one in self._schema if not one.nullable
+        } >= _OFFSETS
         self._values = dict(partition_values or {})
         assert self._values.keys() == set(table.partition_by)
         folders = [f"{column}={value}" for column, value in self._values.items()]
@@ -150,7 +155,7 @@ class FileWriter:
         if not rows.num_rows:
             return
         self._count += rows.num_rows
-        if {"partition", "offset"} <= set(self._schema.names):
+        if self._has_offsets:
             for run in runs_of(rows["partition"], rows["offset"]):
                 _add_run(self._runs, run)
         self._waiting.append(rows)
@@ -323,7 +328,10 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
             name: "DELTA_BINARY_PACKED"
             for name in schema.names
             if name in _RISING
-            and (pa.types.is_integer(schema.field(name).type) or name == "publish_time")
+            and (
+                pa.types.is_integer(schema.field(name).type)
+                or pa.types.is_timestamp(schema.field(name).type)
+            )
         },
         "write_statistics": True,
         "write_page_checksum": True,

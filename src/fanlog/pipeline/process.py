@@ -20,6 +20,7 @@ from fanlog.lake.location import Location
 from fanlog.pipeline import kinds
 from fanlog.pipeline.archive import Archive
 from fanlog.pipeline.context import Context
+from fanlog.pipeline.export import Exports
 from fanlog.pipeline.flow import Flow
 from fanlog.pipeline.session import start_session
 from fanlog.pipeline.worker import Worker
@@ -58,7 +59,11 @@ class Pipeline:
     def __init__(self, spark: SparkSession, context: Context, state_dir: Path) -> None:
         checkpoints = state_dir / "checkpoints"
         archive = Archive(spark, context.endpoint, context.location, checkpoints)
-        self.flows = [Flow("archive", archive.start, monotonic=time.monotonic)]
+        exports = Exports(spark, context.endpoint, context.location, checkpoints)
+        self.flows = [
+            Flow("archive", archive.start, monotonic=time.monotonic),
+            Flow("export", exports.start, monotonic=time.monotonic),
+        ]
         name = f"{socket.gethostname()}-{os.getpid()}"
         self._worker = Worker(lambda: Client(context.endpoint), kinds.runs(context), name=name)
         self._thread = threading.Thread(target=self._worker.run, name="worker", daemon=True)

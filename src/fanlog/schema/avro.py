@@ -41,6 +41,12 @@ class AvroSchema:
         if end != len(data):
             raise Mismatch(f"the message is complete after {end} of {len(data)} bytes")
 
+    def binary(self, data: bytes, encoding: Encoding) -> bytes:
+        """The data of a message, which is valid, in Avro's binary encoding."""
+        if encoding == "BINARY":
+            return data
+        return avro_codec.encode(self._root, orjson.loads(data))
+
     def breaks(self, writer: AvroSchema) -> list[str]:
         return avro_resolve.breaks(self._root, writer._root)
 

@@ -27,6 +27,14 @@ class ProtobufSchema:
         self._check = proto_json.compile_check(self._descriptor)
         self._class: Any = message_factory.GetMessageClass(self._descriptor)
 
+    @property
+    def descriptor(self) -> Any:
+        return self._descriptor
+
+    def message(self, data: bytes, encoding: Encoding) -> Any:
+        """Parse the data of a message; raises Mismatch or Impossible."""
+        return self._parsed(data, encoding)
+
     def check_encoding(self, encoding: Encoding) -> None:
         """Both are protobuf's."""
 

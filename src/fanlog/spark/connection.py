@@ -129,6 +129,10 @@ class Connection:
         request = sink_pb2.AbortEpochRequest(query=query, epoch=epoch)
         self._call(_SINK, "AbortEpoch", request, sink_pb2.AbortEpochResponse)
 
+    def call(self, service: str, method: str, request: Any, reply_type: Any) -> Any:
+        """Make any other call that has one answer."""
+        return self._call(service, method, request, reply_type)
+
     # Private.
 
     def _call(self, service: str, method: str, request: Any, reply_type: Any) -> Any:

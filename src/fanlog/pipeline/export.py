@@ -1,0 +1,104 @@
+"""Exports: one flow for all export subscriptions; those that are made or deleted come and go.
+
+The plan, the reading and the writing are `fanlog.spark.export`; what is done with what was written
+is here: the commit of the tables, under the number of the batch, and only then the word to the
+broker, which acknowledges. Where a pipeline dies between the two, the next one gets the same batch,
+and the table has that number already.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fanlog.client import CallFailed, Client
+from fanlog.lake.export.batch import BatchPlan, Piece, commit_batch
+from fanlog.lake.location import Location
+from fanlog.spark.export import EXPORTS, FAILED, FORMAT, ExportSource, reporting
+from fanlog.v1 import export_pb2
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("fanlog.pipeline")
+
+#: How often exports are asked for batches.
+EVERY_S = 2.0
+
+
+class Exports:
+    """The exports of one broker to one lake."""
+
+    def __init__(
+        self, spark: SparkSession, endpoint: str, location: Location, checkpoints: Path
+    ) -> None:
+        self._spark = spark
+        self._endpoint = endpoint
+        self._location = location
+        self._checkpoints = checkpoints
+
+    def start(self, *, every_s: float = EVERY_S, only_now: bool = False, only: str = "") -> Any:
+        """Begin; gives the query. `only_now` ends when there is no batch, `only` is for one."""
+        with Client(self._endpoint) as client:
+            request, answer = export_pb2.ListExportsRequest(), export_pb2.ListExportsResponse
+            log_id = client.call(f"{EXPORTS}/ListExports", request, answer).log_id
+        self._spark.dataSource.register(ExportSource)
+        pieces = (
+            self._spark.readStream.format(FORMAT)
+            .option("endpoint", self._endpoint)
+            .option("lake", self._location.uri)
+            .option("tasks", str(self._spark.sparkContext.defaultParallelism))
+            .option("only", only)
+            .load()
+        )
+        # A folder for each log: another one counts its batches anew.
+        folder = self._checkpoints / "export" / log_id
+        writer = (
+            pieces.writeStream.queryName("export")
+            .option("checkpointLocation", str(folder))
+            .foreachBatch(self._written)
+        )
+        if only_now:
+            writer = writer.trigger(availableNow=True)
+        else:
+            writer = writer.trigger(processingTime=f"{every_s} seconds")
+        return writer.start()
+
+    def _written(self, batch: DataFrame, _: int) -> None:
+        rows = sorted(batch.collect(), key=lambda row: str(row.subscription))
+        for name, some in groupby(rows, key=lambda row: str(row.subscription)):
+            found = list(some)
+            texts = [row.piece for row in found if row.piece is not None]
+            # Some task failed and has said so: the whole batch comes again.
+            if FAILED not in texts:
+                plan: BatchPlan = pickle.loads(bytes(found[0].plan))
+                with reporting(self._endpoint, name):
+                    self._commit(plan, [Piece.from_json(text) for text in texts])
+
+    def _commit(self, plan: BatchPlan, pieces: list[Piece]) -> None:
+        commit_batch(plan, pieces, self._location)
+        try:
+            with Client(self._endpoint) as client:
+                advance(client, plan.subscription, plan.number)
+        except CallFailed as error:
+            # Deleted meanwhile, or no export any more.
+            if error.status not in ("NOT_FOUND", "FAILED_PRECONDITION"):
+                raise
+        rejected = sum(piece.count for piece in pieces if piece.kind == "rejected")
+        log.info(
+            "action=exported subscription=%s batch=%d messages=%d rejected=%d",
+            plan.subscription,
+            plan.number,
+            sum(piece.count for piece in pieces),
+            rejected,
+        )
+
+
+def advance(client: Client, subscription: str, number: int) -> int:
+    """Tell the broker that a batch is where it belongs; how many messages it acknowledged."""
+    request = export_pb2.AdvanceRequest(subscription=subscription, number=number)
+    answer = client.call(f"{EXPORTS}/Advance", request, export_pb2.AdvanceResponse)
+    return int(answer.acknowledged)
