@@ -14,6 +14,7 @@ import json
 import math
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from pyarrow import fs
 
-from fanlog.lake.location import Location
+from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import Table
 
 ROW_GROUP_ROWS = 8_192
@@ -138,17 +139,23 @@ class FileWriter:
         self._path = "/".join([*folders, attempt, f"{name}.parquet"])
         self._files = location.filesystem() if files is None else files
         self._whole = f"{table.name}/{self._path}"
-        if not location.is_s3:
-            self._files.create_dir(self._whole.rpartition("/")[0], recursive=True)
-        self._stream = self._files.open_output_stream(self._whole)
-        self._writer = pq.ParquetWriter(self._stream, self._schema, **_encodings(self._schema))
+        self._location = location
+        with self._writing():
+            if not location.is_s3:
+                self._files.create_dir(self._whole.rpartition("/")[0], recursive=True)
+            self._stream = self._files.open_output_stream(self._whole)
+            self._writer = pq.ParquetWriter(self._stream, self._schema, **_encodings(self._schema))
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
         self._count = 0
         self._runs: list[Run] = []
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Add rows behind those written before."""
+        """Add rows behind those written before.
+
+        Raises:
+            LakeError: The lake cannot be written; `discard` the file.
+        """
         if isinstance(rows, pa.RecordBatch):
             rows = pa.Table.from_batches([rows])
         rows = rows.select(self._schema.names).cast(self._schema)
@@ -164,12 +171,17 @@ class FileWriter:
             self._flush(is_last=False)
 
     def close(self) -> DataFile:
-        """Finish the file. It is no part of the table before a commit adds it."""
+        """Finish the file. It is no part of the table before a commit adds it.
+
+        Raises:
+            LakeError: The lake cannot be written; `discard` the file.
+        """
         self._flush(is_last=True)
-        if self._runs:
-            self._writer.add_key_value_metadata({RUNS_KEY: json.dumps(self._runs).encode()})
-        self._writer.close()
-        self._stream.close()
+        with self._writing():
+            if self._runs:
+                self._writer.add_key_value_metadata({RUNS_KEY: json.dumps(self._runs).encode()})
+            self._writer.close()
+            self._stream.close()
         stats = footer_stats(self._writer.writer.metadata)
         low = stats["minValues"].get("sequence", 0)
         high = stats["maxValues"].get("sequence", 0)
@@ -186,10 +198,24 @@ class FileWriter:
         )
 
     def discard(self) -> None:
-        """Give the file up, after an error: nothing of it is left."""
-        self._writer.close()
-        self._stream.close()
-        self._files.delete_file(self._whole)
+        """Give the file up, after an error: nothing of it is left, as far as that can be had."""
+        # Each of them may fail as the writing did, and what went wrong first is what matters.
+        for give_up in (
+            self._writer.close,
+            self._stream.close,
+            lambda: self._files.delete_file(self._whole),
+        ):
+            with suppress(OSError):
+                give_up()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise LakeError(
+                f"the lake at {self._location.uri} cannot be written: {self._whole}: {error}"
+            ) from error
 
     def _flush(self, *, is_last: bool) -> None:
         if not self._waiting:
@@ -197,7 +223,8 @@ class FileWriter:
         rows = pa.concat_tables(self._waiting)
         whole = rows.num_rows if is_last else rows.num_rows - rows.num_rows % ROW_GROUP_ROWS
         for group in _groups(rows.slice(0, whole)):
-            self._writer.write_table(group, row_group_size=group.num_rows)
+            with self._writing():
+                self._writer.write_table(group, row_group_size=group.num_rows)
         rest = rows.slice(whole)
         self._waiting = [rest] if rest.num_rows else []
         self._waiting_rows = rest.num_rows

@@ -222,6 +222,9 @@ class LakeTiers:
         if self._alarm or self._trouble:
             # Whoever reports may have put it right.
             await self.check()
+        elif sequence < self.archived_sequence:
+            # Late, or of a lake that was replaced by an older copy.
+            await self.check(again_after_s=CHECK_S)
         async with self._lock:
             hard = self._broker.hard
             if lake_id != self._lake_id or (hard.lake is not None and lake_id != hard.lake.id):

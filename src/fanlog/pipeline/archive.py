@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fanlog.client import CallFailed, Client
+from fanlog.lake import inspection
 from fanlog.lake.archive import commit_archive
 from fanlog.lake.files import DataFile
 from fanlog.lake.location import Location
@@ -43,13 +44,7 @@ class Archive:
 
     def start(self, *, every_s: float = EVERY_S, only_now: bool = False) -> Any:
         """Begin; gives the query. `only_now` ends with what there is."""
-        self._lake_id = ensure_lake(self._location)
-        with Client(self._endpoint) as client:
-            request = log_pb2.GetOffsetsRequest(
-                selection=log_pb2.TopicSelection(pattern="projects/fanlog-system/topics/jobs")
-            )
-            answer = client.call("fanlog.v1.Log/GetOffsets", request, log_pb2.GetOffsetsResponse)
-            self._log_id = answer.log_id
+        self.attach()
         self._spark.dataSource.register(ArchiveSource)
         files = (
             self._spark.readStream.format(FORMAT)
@@ -70,6 +65,23 @@ class Archive:
         else:
             writer = writer.trigger(processingTime=f"{every_s} seconds")
         return writer.start()
+
+    def attach(self) -> None:
+        """Find out which log goes to which lake, and tell the broker how far that is.
+
+        A report that was lost would otherwise wait for the next batch; and of a lake that was
+        replaced by an older copy the broker hears at once.
+        """
+        self._lake_id = ensure_lake(self._location)
+        with Client(self._endpoint) as client:
+            request = log_pb2.GetOffsetsRequest(
+                selection=log_pb2.TopicSelection(pattern="projects/fanlog-system/topics/jobs")
+            )
+            answer = client.call("fanlog.v1.Log/GetOffsets", request, log_pb2.GetOffsetsResponse)
+        self._log_id = answer.log_id
+        found = inspection.standing(self._location, self._log_id)
+        if found.sequence != answer.archived_sequence:
+            self._report(found.table_version, found.sequence)
 
     def _commit(self, batch: DataFrame, _: int) -> None:
         rows = batch.collect()

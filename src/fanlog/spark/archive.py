@@ -106,7 +106,7 @@ class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with Connection(self._endpoint) as connection:
             standing = _standing(connection)
             _check_log(start, standing.log_id)
-            after = self._after(start, standing.log_id)
+            after = self._after(start, standing)
             to = standing.sequence if self._target is None else self._target
             if to <= after:
                 return _written(after, standing.log_id)
@@ -122,7 +122,7 @@ class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with Connection(self._endpoint) as connection:
             standing = _standing(connection)
             _check_log(end, standing.log_id)
-            after = self._after(start, standing.log_id)
+            after = self._after(start, standing)
             if to <= after:
                 return []
             spans = _spans(connection, _archived(standing), after, to)
@@ -152,14 +152,19 @@ class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Private.
 
-    def _after(self, start: Mapping[str, Any], log_id: str) -> int:
+    def _after(self, start: Mapping[str, Any], standing: Any) -> int:
         """Where the table ends; what the checkpoint says may be long past."""
-        archived = archived_sequence(self._location, log_id)
-        if archived < int(start["sequence"]):
+        archived = archived_sequence(self._location, standing.log_id)
+        known = int(start["sequence"])
+        # A checkpoint may be as old as the lake, or lost. What the log still has can be archived
+        # again; what it let go of would be left out, and nobody would notice.
+        if any(part.hot_start > part.start for part in standing.partitions):
+            known = max(known, standing.archived_sequence)
+        if archived < known:
             raise FailedPrecondition(
-                f"the lake at {self._location.uri} has commits up to {archived}, and "
-                f"{start['sequence']} were archived: it was replaced by an older copy, or an "
-                "empty one. Bring the lake back; nothing is archived, or trimmed, meanwhile"
+                f"the lake at {self._location.uri} has commits up to {archived}, and {known} were "
+                "archived: it was replaced by an older copy, or an empty one. Bring the lake back; "
+                "nothing is archived, or trimmed, meanwhile"
             )
         return archived
 
@@ -194,7 +199,8 @@ def _write(location: Location, batches: Iterator[pa.RecordBatch]) -> list[DataFi
     try:
         for batch in batches:
             dates = batch.column("publish_time").cast(pa.date32())
-            for day in pc.unique(dates).to_pylist():
+            days = pc.unique(dates).to_pylist()
+            for day in days:
                 if day not in writers:
                     writers[day] = FileWriter(
                         location,
@@ -202,8 +208,9 @@ def _write(location: Location, batches: Iterator[pa.RecordBatch]) -> list[DataFi
                         attempt=attempt,
                         partition_values={"date": day.isoformat()},
                     )
-                is_day = pc.equal(dates, pa.scalar(day))
-                writers[day].write(batch.filter(is_day) if len(writers) > 1 else batch)
+                # Around midnight a batch has rows of two days.
+                mine = batch if len(days) == 1 else batch.filter(pc.equal(dates, pa.scalar(day)))
+                writers[day].write(mine)
         return [writer.close() for writer in writers.values()]
     except BaseException:
         for writer in writers.values():
