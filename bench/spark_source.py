@@ -57,23 +57,23 @@ def measure_lake(_server: Server, count: int) -> Sample:
 
 def sample_read(count: int, endpoint: str) -> Sample:
     """All columns of a topic, to nowhere."""
-    topics = {"plain": _filled(endpoint, "plain", count, {})}
-    topics["attributes"] = _filled(endpoint, "attributes", count, ATTRIBUTES)
+    topics = {"plain": filled(endpoint, "plain", count, {})}
+    topics["attributes"] = filled(endpoint, "attributes", count, ATTRIBUTES)
     figures: dict[str, float | None] = {}
     problems: list[str] = []
-    with _session() as spark:
+    with session() as spark:
         for name, topic in topics.items():
-            frame = _frame(spark, endpoint, topic=topic)
+            frame = frame_of(spark, endpoint, topic=topic)
             if (found := frame.count()) != count:
                 problems.append(f"{found:,} rows of {name}, {count:,} were published")
-            figures[name] = count / _seconds(lambda frame=frame: _nowhere(frame))
+            figures[name] = count / seconds_of(lambda frame=frame: nowhere(frame))
     return Sample(figures=figures, problems=tuple(problems))
 
 
 def sample_sink(count: int, endpoint: str) -> Sample:
     """Rows of a range, in two tasks, to a topic."""
-    topic = _topic(endpoint, "sink")
-    with _session() as spark:
+    topic = kept_topic(endpoint, "sink")
+    with session() as spark:
 
         def written(rows: int) -> None:
             frame = spark.range(rows, numPartitions=2).selectExpr(
@@ -83,8 +83,8 @@ def sample_sink(count: int, endpoint: str) -> Sample:
             writer.option("topic", topic).mode("append").save()
 
         written(1_000)
-        seconds = _seconds(lambda: written(count), rounds=1)
-        found = _frame(spark, endpoint, topic=topic).count()
+        seconds = seconds_of(lambda: written(count), rounds=1)
+        found = frame_of(spark, endpoint, topic=topic).count()
     wanted = count + 1_000
     problems = () if found == wanted else (f"{found:,} of {wanted:,} rows were published",)
     return Sample(figures={"rate": count / seconds}, problems=problems)
@@ -95,17 +95,17 @@ def sample_lake(count: int, _endpoint: str) -> Sample:
     with tempfile.TemporaryDirectory(prefix="bench-lake-") as folder:
         location = Location.parse(str(Path(folder) / "lake"))
         _archived(location, count)
-        paths = [f"{location.uri}/messages/{each}" for each in _paths(location)]
-        with _lake_only(location, count) as endpoint, _session() as spark:
-            columns = _frame(spark, endpoint, topic=_name("lake")).columns
+        paths = [f"{location.uri}/messages/{each}" for each in paths_of(location)]
+        with lake_only(location, count) as endpoint, session() as spark:
+            columns = frame_of(spark, endpoint, topic=name_of("lake")).columns
             plain = spark.read.parquet(*paths).select(*columns)
-            ours = _frame(spark, endpoint, topic=_name("lake"))
+            ours = frame_of(spark, endpoint, topic=name_of("lake"))
             problems = () if ours.count() == count else ("not all rows came",)
             # Turn and turn about, so that a machine that slows down does so for both.
             taken = [
                 (
-                    _seconds(lambda: _nowhere(plain), rounds=1),
-                    _seconds(lambda: _nowhere(ours), rounds=1),
+                    seconds_of(lambda: nowhere(plain), rounds=1),
+                    seconds_of(lambda: nowhere(ours), rounds=1),
                 )
                 for _ in range(ROUNDS + 1)
             ][1:]
@@ -118,7 +118,7 @@ def sample_lake(count: int, _endpoint: str) -> Sample:
 
 
 @contextmanager
-def _session() -> Iterator[Any]:
+def session() -> Iterator[Any]:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
@@ -141,15 +141,15 @@ def _session() -> Iterator[Any]:
         spark.stop()
 
 
-def _frame(spark: Any, endpoint: str, **options: str) -> Any:
+def frame_of(spark: Any, endpoint: str, **options: str) -> Any:
     return spark.read.format("fanlog").options(endpoint=endpoint, **options).load()
 
 
-def _nowhere(frame: Any) -> None:
+def nowhere(frame: Any) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def _seconds(work: Callable[[], None], rounds: int = ROUNDS) -> float:
+def seconds_of(work: Callable[[], None], rounds: int = ROUNDS) -> float:
     """The middle one of some rounds."""
     taken = []
     for _ in range(rounds):
@@ -159,21 +159,21 @@ def _seconds(work: Callable[[], None], rounds: int = ROUNDS) -> float:
     return statistics.median(taken)
 
 
-def _name(topic: str) -> str:
+def name_of(topic: str) -> str:
     return f"{PROJECT}/topics/spark-{topic}-{_RUN}"
 
 
-def _topic(endpoint: str, name: str) -> str:
+def kept_topic(endpoint: str, name: str) -> str:
     """A topic that keeps its messages without a subscription."""
-    topic = types.Topic(name=_name(name), message_retention_duration=Duration(seconds=86_400))
+    topic = types.Topic(name=name_of(name), message_retention_duration=Duration(seconds=86_400))
     with grpc.insecure_channel(endpoint) as channel:
         create: Any = channel.unary_unary("/google.pubsub.v1.Publisher/CreateTopic")
         create(topic.SerializeToString())
-    return _name(name)
+    return name_of(name)
 
 
-def _filled(endpoint: str, name: str, count: int, attributes: dict[str, str]) -> str:
-    topic = _topic(endpoint, name)
+def filled(endpoint: str, name: str, count: int, attributes: dict[str, str]) -> str:
+    topic = kept_topic(endpoint, name)
     body = build_body((os.urandom(SIZE_BYTES), attributes, "") for _ in range(min(BATCH, count)))
     request = types.PublishRequest(topic=topic).SerializeToString() + body.content
     api = Api(endpoint)
@@ -191,7 +191,7 @@ def _archived(location: Location, count: int) -> None:
         end = min(count, start + FILE_ROWS)
         rows = pa.table(
             {
-                "topic": [_name("lake")] * (end - start),
+                "topic": [name_of("lake")] * (end - start),
                 "partition": [1] * (end - start),
                 "offset": range(start, end),
                 "message_id": [message_id(1, offset) for offset in range(start, end)],
@@ -209,16 +209,16 @@ def _archived(location: Location, count: int) -> None:
     archive.commit_archive(location, "bench", written, after_sequence=0, to_sequence=count)
 
 
-def _paths(location: Location) -> list[str]:
+def paths_of(location: Location) -> list[str]:
     actions = pa.table(tables.open_table(location, tables.MESSAGES).get_add_actions(flatten=True))
     return list(actions["path"].to_pylist())
 
 
 @contextmanager
-def _lake_only(location: Location, count: int) -> Iterator[str]:
+def lake_only(location: Location, count: int) -> Iterator[str]:
     """What a broker would say whose log is in the lake, all of it."""
     part = log_pb2.PartitionOffsets(
-        topic=_name("lake"), partition=1, hot_start=count, archived=count, end=count
+        topic=name_of("lake"), partition=1, hot_start=count, archived=count, end=count
     )
     answer = log_pb2.GetOffsetsResponse(
         log_id="bench",

@@ -45,7 +45,7 @@ def _filter(context: Context, work: Work, messages: DataFrame, text: str) -> dic
     tree = filter_parse.parse(text)
     matches = F.lit(True) if tree is None else column(tree)
     with Progress(context, work, phase="matching"):
-        counts = _counts(messages, matches)
+        counts = counts_of(messages, matches)
     with Progress(context, work, phase="taking samples"):
         samples = [_sample(row) for row in messages.where(matches).limit(_samples(work)).collect()]
     total, matched = _totals(counts)
@@ -72,7 +72,7 @@ def _schema(context: Context, work: Work, messages: DataFrame) -> dict[str, Any]
     with Progress(context, work, phase="checking"):
         # Looked at three times, and checked once.
         checked = checked.persist()
-        counts = _counts(checked, refused)
+        counts = counts_of(checked, refused)
         reasons = {
             row.reason: row["count"]
             for row in checked.where(refused)
@@ -103,7 +103,7 @@ def _samples(work: Work) -> int:
     return min(int(work.arguments.get("samples", SAMPLES_DEFAULT)), SAMPLES_MAX)
 
 
-def _counts(messages: DataFrame, is_hit: Column) -> list[dict[str, Any]]:
+def counts_of(messages: DataFrame, is_hit: Column) -> list[dict[str, Any]]:
     """Messages and hits per topic and day, in order."""
     day = F.to_date("publish_time").alias("day")
     found = (
