@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fanlog.lake import commits, files, rewriting, tables
-from fanlog.lake.commits import CommitLost
 from fanlog.lake.rewriting import OldFile, Rewrite
 from fanlog.lake.tables import MESSAGES
+from fanlog.lake.turns import CommitLost
 from lake.rows import rows
 
 

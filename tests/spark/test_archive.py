@@ -11,10 +11,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from fanlog.errors import FailedPrecondition
 from fanlog.lake import archive as lake_archive
-from fanlog.lake.commits import CommitLost
 from fanlog.lake.files import DataFile
 from fanlog.lake.location import Location
 from fanlog.lake.tables import MESSAGES, open_table
+from fanlog.lake.turns import CommitLost
 from fanlog.pipeline.archive import Archive
 from fanlog.spark.archive import ArchiveSource
 from spark.reading import kept_topic

@@ -18,10 +18,12 @@ from typing import TypeVar
 import pyarrow.compute as pc
 
 from fanlog.errors import LakeUnavailable
+from fanlog.lake import inspection
+from fanlog.lake.api import Content, Standing
 from fanlog.lake.index import FileDamaged, FileIndex, Footer, Footers, LakeFile, reading
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.rebuild import COLUMNS, batches_of
-from fanlog.lake.tables import MESSAGES, open_table
+from fanlog.lake.tables import MESSAGES, ensure_lake, open_table
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId, TopicId
@@ -38,7 +40,7 @@ _Batches = Mapping[PartitionId, Sequence[Batch]]
 
 
 class ColdReader:
-    """Reads one lake. Lives on one loop; `close` when done."""
+    """A `Lake` of Delta tables. Lives on one loop; `close` when done."""
 
     def __init__(self, location: Location) -> None:
         self.location = location
@@ -59,6 +61,35 @@ class ColdReader:
         """
         self._index = await self.in_thread(lambda: self.index_at(version))
 
+    async def ensure(self) -> str:
+        return await self.in_thread(lambda: ensure_lake(self.location))
+
+    async def standing(self, log_id: str) -> Standing:
+        return await self.in_thread(lambda: inspection.standing(self.location, log_id))
+
+    async def whole_content(self) -> Content:
+        return await self.in_thread(
+            lambda: inspection.whole_content(self._footers, self.index_at())
+        )
+
+    async def content_after(
+        self,
+        table_version: int,
+        *,
+        after_sequence: int,
+        to_sequence: int,
+        synced_version: int,
+    ) -> Content:
+        def look() -> Content:
+            index = self.index_at(table_version)
+            content = inspection.content_after(
+                self._footers, index, after_sequence=after_sequence, to_sequence=to_sequence
+            )
+            inspection.sync(self.location, index.after(after_sequence), from_version=synced_version)
+            return content
+
+        return await self.in_thread(look)
+
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do what blocks."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -68,8 +99,8 @@ class ColdReader:
         return FileIndex(open_table(self.location, MESSAGES, version=version))
 
     @property
-    def footers(self) -> Footers:
-        return self._footers
+    def uri(self) -> str:
+        return self.location.uri
 
     async def close(self) -> None:
         for task in self._ahead:

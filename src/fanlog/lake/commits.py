@@ -15,16 +15,11 @@ from typing import Any
 from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from fanlog.errors import Aborted
+from fanlog.lake import turns
 from fanlog.lake.files import DataFile
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import Table, ensure_table, open_table
-
-
-class CommitLost(Aborted):
-    """Another committer came first: look at what is in the table now, and begin from there."""
-
-    code = "COMMIT_LOST"
+from fanlog.lake.turns import CommitLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +64,8 @@ def add_files(
     """
     opened = ensure_table(location, table)
     last = _last(opened, app_id)
-    if last is not None and last >= app_version:
-        if after is not None and last > app_version:
-            raise CommitLost(
-                f"{table.name}: {app_id} is at {last} already, past {app_version}: another "
-                "committer came first"
-            )
+    if turns.has_happened(f"{table.name}: {app_id}", last, app_version, after=after):
         return Committed(opened.version(), is_new=False)
-    if after is not None and (last or 0) != after:
-        raise CommitLost(
-            f"{table.name}: {app_id} is at {last or 0}, and this commit follows {after}"
-        )
     _commit(opened, table, [one.add_action() for one in files], app_id, app_version, note)
     return Committed(_version_with(location, table, app_id, app_version), is_new=True)
 

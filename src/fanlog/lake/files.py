@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from pyarrow import fs
 
+from fanlog.lake.api import Run
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import Table
 
@@ -55,19 +56,6 @@ class OffsetRange:
     @property
     def is_dense(self) -> bool:
         return self.count == self.last - self.first + 1
-
-
-class Run(NamedTuple):
-    """Rows that follow each other in a file and in their partition."""
-
-    partition: int
-    #: Offset of the first.
-    first: int
-    rows: int
-
-    @property
-    def end(self) -> int:
-        return self.first + self.rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,8 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from fanlog.errors import LakeUnavailable
-from fanlog.lake.files import RUNS_KEY, Run, runs_of
+from fanlog.lake.api import Run
+from fanlog.lake.files import RUNS_KEY, runs_of
 from fanlog.lake.tables import MESSAGES
 
 #: Runs and row groups of footers that are kept in memory, all together.

@@ -9,41 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow.compute as pc
 
-from fanlog.lake.files import Run, runs_of
+from fanlog.lake.api import Content, Run, Standing
+from fanlog.lake.files import runs_of
 from fanlog.lake.index import FileDamaged, FileIndex, Footers, LakeFile, reading
 from fanlog.lake.location import IDENTITY_FILE, Location
 from fanlog.lake.tables import MESSAGES, lake_id, open_table
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A lake as it is now."""
-
-    lake_id: str
-    table_version: int
-    #: Commits of the log up to and with this one are in it, as the table says.
-    sequence: int
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """The offsets of each partition in some files: runs in order, joined where they meet."""
-
-    runs: dict[int, list[Run]] = field(default_factory=dict)
-    #: Sentences about files that cannot be read.
-    damaged: list[str] = field(default_factory=list)
-    #: Sentences about offsets that are there twice.
-    doubled: list[str] = field(default_factory=list)
-
-    def covers(self, partition: int, start: int, end: int) -> bool:
-        return start >= end or any(
-            run.first <= start and end <= run.end for run in self.runs.get(partition, ())
-        )
 
 
 def standing(location: Location, log_id: str) -> Standing:
@@ -76,7 +50,8 @@ def content_after(
             continue
         for run in runs:
             found.setdefault(run.partition, []).append(run)
-    return _gathered(found, content)
+    content.gather(found)
+    return content
 
 
 def whole_content(footers: Footers, index: FileIndex) -> Content:
@@ -95,7 +70,8 @@ def whole_content(footers: Footers, index: FileIndex) -> Content:
             continue
         for run in runs:
             found.setdefault(run.partition, []).append(run)
-    return _gathered(found, content)
+    content.gather(found)
+    return content
 
 
 def sync(location: Location, files: Iterable[LakeFile], *, from_version: int) -> None:
@@ -129,23 +105,6 @@ def _rows_between(footers: Footers, file: LakeFile, after: int, to: int) -> Sequ
         )
         rows = rows.filter(is_wanted)
     return runs_of(rows["partition"], rows["offset"])
-
-
-def _gathered(found: dict[int, list[Run]], content: Content) -> Content:
-    for partition, runs in found.items():
-        joined: list[Run] = []
-        for run in sorted(runs):
-            last = joined[-1] if joined else None
-            if last is not None and run.first < last.end:
-                content.doubled.append(
-                    f"offset {run.first} of partition {partition} is in the lake twice"
-                )
-            if last is not None and run.first <= last.end:
-                joined[-1] = Run(partition, last.first, max(last.end, run.end) - last.first)
-            else:
-                joined.append(run)
-        content.runs[partition] = joined
-    return content
 
 
 def _sync(path: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from fanlog.errors import LakeUnavailable
-from fanlog.lake.cold import ColdReader
+from fanlog.lake.api import Lake
 from fanlog.log.api import (
     Bounds,
     Commit,
@@ -37,7 +37,7 @@ class TieredLog:
 
     features: Features
 
-    def __init__(self, hot: Log, cold: ColdReader) -> None:
+    def __init__(self, hot: Log, cold: Lake) -> None:
         self.hot = hot
         self.cold = cold
         self.features = hot.features

@@ -24,8 +24,7 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
 from fanlog.core.records import ArchivedRecord, LakeRecord, Record
 from fanlog.errors import FailedPrecondition, FanlogError
-from fanlog.lake import inspection, tables
-from fanlog.lake.inspection import Content, Standing
+from fanlog.lake.api import Content, Standing
 from fanlog.lake.location import LakeError
 from fanlog.lake.tiered import TieredLog
 from fanlog.log.api import Bounds, Trim
@@ -63,7 +62,7 @@ class LakeTiers:
         self._clock = clock
         self._hot_retention_s = hot_retention_s
         self._hot_size_bytes = hot_size_bytes
-        self._location = store.cold.location
+        self._uri = store.cold.uri
         self._lock = asyncio.Lock()
         self._checking: asyncio.Task[None] | None = None
         self._checked_s = float("-inf")
@@ -85,7 +84,7 @@ class LakeTiers:
 
     @property
     def lake_uri(self) -> str:
-        return self._location.uri
+        return self._uri
 
     @property
     def lake_id(self) -> str:
@@ -147,24 +146,21 @@ class LakeTiers:
             try:
                 await self._check()
             except FanlogError as error:
-                self._alarmed(f"the lake at {self._location.uri} cannot be used: {error}")
+                self._alarmed(f"the lake at {self._uri} cannot be used: {error}")
             except OSError as error:
-                self._alarmed(f"the lake at {self._location.uri} cannot be reached: {error}")
+                self._alarmed(f"the lake at {self._uri} cannot be reached: {error}")
 
     async def _check(self) -> None:
         cold, hard = self._store.cold, self._broker.hard
         if hard.lake is None:
-            self._lake_id = await cold.in_thread(lambda: tables.ensure_lake(self._location))
+            self._lake_id = await cold.ensure()
             await cold.refresh()
             self._fine()
             return
         found = await self._standing(hard.lake)
         self._lake_id = found.lake_id
         await cold.refresh()
-        content = await cold.in_thread(
-            lambda: inspection.whole_content(cold.footers, cold.index_at())
-        )
-        self._judge(content)
+        self._judge(await cold.whole_content())
 
     async def _standing(self, believed: LakeRecord | None) -> Standing:
         """The lake as it is, when it is the lake that it should be.
@@ -172,10 +168,7 @@ class LakeTiers:
         Raises:
             FailedPrecondition: It is not.
         """
-        log_id = self._store.identity.hex()
-        found = await self._store.cold.in_thread(
-            lambda: inspection.standing(self._location, log_id)
-        )
+        found = await self._store.cold.standing(self._store.identity.hex())
         if believed is None:
             return found
         if found.lake_id != believed.id:
@@ -213,7 +206,7 @@ class LakeTiers:
 
     def _fine(self) -> None:
         if self._alarm:
-            log.info("action=lake_alarm_over lake=%s", self._location.uri)
+            log.info("action=lake_alarm_over lake=%s", self._uri)
         self._alarm = self._trouble = ""
 
     # What the archive reports.
@@ -230,7 +223,7 @@ class LakeTiers:
             if lake_id != self._lake_id or (hard.lake is not None and lake_id != hard.lake.id):
                 sentence = (
                     f"the archive writes to lake {lake_id!r}; this broker's is {self._lake_id!r}, "
-                    f"at {self._location.uri}"
+                    f"at {self._uri}"
                 )
                 raise self._refusal(sentence)
             if self._trouble:
@@ -267,20 +260,12 @@ class LakeTiers:
             )
         after = self.archived_sequence
         cold = self._store.cold
-
-        def look() -> Content:
-            index = cold.index_at(table_version)
-            content = inspection.content_after(
-                cold.footers, index, after_sequence=after, to_sequence=sequence
-            )
-            inspection.sync(
-                self._location,
-                index.after(after),
-                from_version=0 if believed is None else believed.table_version,
-            )
-            return content
-
-        content = await cold.in_thread(look)
+        content = await cold.content_after(
+            table_version,
+            after_sequence=after,
+            to_sequence=sequence,
+            synced_version=0 if believed is None else believed.table_version,
+        )
         for sentence in (*content.damaged, *content.doubled):
             raise _Mismatch(sentence)
         expected = await self._appended(after, sequence)
@@ -385,7 +370,7 @@ class LakeTiers:
             try:
                 await self._standing(self._broker.hard.lake)
             except (FanlogError, OSError) as error:
-                self._alarmed(f"the lake at {self._location.uri} cannot be used: {error}")
+                self._alarmed(f"the lake at {self._uri} cannot be used: {error}")
 
     def let_go(
         self, partition: PartitionId, keep: Offset, start: Offset

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from fanlog.errors import InvalidArgument
 from fanlog.lake import rewriting
-from fanlog.lake.commits import CommitLost
 from fanlog.lake.files import DataFile
 from fanlog.lake.location import Location
 from fanlog.lake.rewriting import Rewrite
 from fanlog.lake.tables import MESSAGES
+from fanlog.lake.turns import CommitLost
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.work import Work
 from fanlog.v1 import log_pb2

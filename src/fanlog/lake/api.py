@@ -1,0 +1,125 @@
+"""What the tiers need of a lake: its standing, the offsets in it, and cold reads.
+
+`LakeTiers` and `TieredLog` are rules, and know the lake by this port alone. `ColdReader` is the one
+over Delta tables; a simulator has another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from fanlog.log.api import Damaged
+from fanlog.log.batch import Batch
+from fanlog.model import Offset, PartitionId, TopicId
+
+
+class Run(NamedTuple):
+    """Rows that follow each other in a file and in their partition."""
+
+    partition: int
+    #: Offset of the first.
+    first: int
+    rows: int
+
+    @property
+    def end(self) -> int:
+        return self.first + self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A lake as it is now."""
+
+    lake_id: str
+    table_version: int
+    #: Commits of the log up to and with this one are in it, as the table says.
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The offsets of each partition in some files: runs in order, joined where they meet."""
+
+    runs: dict[int, list[Run]] = field(default_factory=dict)
+    #: Sentences about files that cannot be read.
+    damaged: list[str] = field(default_factory=list)
+    #: Sentences about offsets that are there twice.
+    doubled: list[str] = field(default_factory=list)
+
+    def covers(self, partition: int, start: int, end: int) -> bool:
+        return start >= end or any(
+            run.first <= start and end <= run.end for run in self.runs.get(partition, ())
+        )
+
+    def gather(self, found: dict[int, list[Run]]) -> None:
+        """Take in runs of each partition, in any order."""
+        for partition, runs in found.items():
+            joined: list[Run] = []
+            for run in sorted(runs):
+                last = joined[-1] if joined else None
+                if last is not None and run.first < last.end:
+                    self.doubled.append(
+                        f"offset {run.first} of partition {partition} is in the lake twice"
+                    )
+                if last is not None and run.first <= last.end:
+                    joined[-1] = Run(partition, last.first, max(last.end, run.end) - last.first)
+                else:
+                    joined.append(run)
+            self.runs[partition] = joined
+
+
+class Lake(Protocol):
+    """One lake, as the broker sees it. Lives on the broker's loop; nothing here blocks it.
+
+    What cannot be looked at raises `LakeError`, `LakeUnavailable` or `OSError`.
+    """
+
+    #: What a batch says its topic is. Set by the tiers; may be called in threads.
+    topic_of: Callable[[PartitionId], TopicId]
+
+    @property
+    def uri(self) -> str:
+        """Where it is."""
+
+    async def ensure(self) -> str:
+        """Make the lake if there is none; its id."""
+
+    async def standing(self, log_id: str) -> Standing:
+        """How it stands, for the log of that id."""
+
+    async def whole_content(self) -> Content:
+        """What all its files have, as they say themselves."""
+
+    async def content_after(
+        self,
+        table_version: int,
+        *,
+        after_sequence: int,
+        to_sequence: int,
+        synced_version: int,
+    ) -> Content:
+        """What the commits after one up to and with another added, from the rows themselves.
+
+        Before this returns, those rows and the table's log from `synced_version` on are durable.
+        """
+
+    async def refresh(self) -> None:
+        """See the table as it is now."""
+
+    async def read(
+        self, partition: PartitionId, offset: Offset, *, end: Offset, max_bytes: int
+    ) -> list[Batch | Damaged]:
+        """Batches from the one that holds `offset` on, up to about `max_bytes`; at least one.
+
+        Offsets before `end` are in the lake: what is not is reported as damaged. A batch may reach
+        beyond `end`.
+        """
+
+    async def offset_for_time(
+        self, partition: PartitionId, time_ns: int, *, start: Offset, end: Offset
+    ) -> Offset:
+        """First offset from `start` on with a publish time at or after `time_ns`; `end` if none."""
+
+    async def close(self) -> None: ...
