@@ -19,6 +19,7 @@ from fanlog.errors import FailedPrecondition
 from fanlog.lake.location import Location
 from fanlog.pipeline import kinds
 from fanlog.pipeline.archive import Archive
+from fanlog.pipeline.caretaker import Caretaker
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.export import Exports
 from fanlog.pipeline.flow import Flow
@@ -66,18 +67,25 @@ class Pipeline:
         ]
         name = f"{socket.gethostname()}-{os.getpid()}"
         self._worker = Worker(lambda: Client(context.endpoint), kinds.runs(context), name=name)
-        self._thread = threading.Thread(target=self._worker.run, name="worker", daemon=True)
+        self._caretaker = Caretaker(lambda: Client(context.endpoint), now=time.time)
+        self._threads = [
+            threading.Thread(target=one.run, name=type(one).__name__.lower(), daemon=True)
+            for one in (self._worker, self._caretaker)
+        ]
 
     def start(self) -> None:
         for flow in self.flows:
             flow.start()
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
+        self._caretaker.stop()
         self._worker.stop()
         for flow in self.flows:
             flow.stop()
-        self._thread.join(30.0)
+        for thread in self._threads:
+            thread.join(30.0)
 
 
 def find_lake(settings: Settings) -> Location:
