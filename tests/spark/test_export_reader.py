@@ -17,11 +17,13 @@ from fanlog.config import Config
 from fanlog.lake.export.batch import Piece, commit_batch
 from fanlog.lake.export.redrive import RejectedRows
 from fanlog.lake.location import Location
+from fanlog.pipeline.dead_letters import DeadLetters
 from fanlog.pipeline.export import Exports
 from fanlog.spark import export as source
 from fanlog.spark.export import ExportReader
 from server.conftest import RunningServer
 from server.registry import JSON, Registry, record
+from spark.tiers import Archive
 
 ORDER = record(("id", "string"), ("count", "int"))
 WIDER = record(("id", "string"), ("count", "int"), ("note", "string"), note="")
@@ -267,3 +269,38 @@ def test_a_bucket_that_cannot_be_written_is_said(world):
     world.server.await_drained(name)
     found = world.server.subscriber.get_subscription(subscription=name)
     assert found.cloud_storage_config.state.name == "ACTIVE"
+
+
+def test_dead_letters_are_collected_from_the_archive(lake_world):
+    server = lake_world.server
+    topic = server.topic()
+    name = server.subscription(
+        topic,
+        labels={"fanlog-dead-letter": "auto"},
+        dead_letter_policy={"max_delivery_attempts": 1},
+    )
+    server.publish(topic, b"bad", b"good")
+    for one in server.pull(name):
+        if one.message.data == b"good":
+            server.ack(name, [one])
+        else:
+            server.subscriber.modify_ack_deadline(
+                request={
+                    "subscription": name,
+                    "ack_ids": [one.ack_id],
+                    "ack_deadline_seconds": 0,
+                }
+            )
+    server.await_drained(name)
+    archive = Archive(server)
+    archive.run()
+    flow = DeadLetters(server.endpoint, archive.location, monotonic=lambda: 0.0)
+    assert flow.step().letters == 1
+    assert flow.step().letters == 0
+    [letter] = DeltaTable(f"{archive.location.uri}/dead_letters").to_pyarrow_table().to_pylist()
+    assert (letter["data"], letter["subscription"], letter["delivery_attempts"]) == (
+        b"bad",
+        name,
+        1,
+    )
+    assert letter["original_topic"] == topic

@@ -21,6 +21,7 @@ from fanlog.pipeline import kinds
 from fanlog.pipeline.archive import Archive
 from fanlog.pipeline.caretaker import Caretaker
 from fanlog.pipeline.context import Context
+from fanlog.pipeline.dead_letters import DeadLetters
 from fanlog.pipeline.export import Exports
 from fanlog.pipeline.flow import Flow
 from fanlog.pipeline.session import start_session
@@ -60,10 +61,12 @@ class Pipeline:
     def __init__(self, spark: SparkSession, context: Context, state_dir: Path) -> None:
         checkpoints = state_dir / "checkpoints"
         archive = Archive(spark, context.endpoint, context.location, checkpoints)
+        letters = DeadLetters(context.endpoint, context.location, monotonic=time.monotonic)
         exports = Exports(spark, context.endpoint, context.location, checkpoints)
         self.flows = [
             Flow("archive", archive.start, monotonic=time.monotonic),
             Flow("export", exports.start, monotonic=time.monotonic),
+            Flow("dead letters", letters.start, monotonic=time.monotonic),
         ]
         name = f"{socket.gethostname()}-{os.getpid()}"
         self._worker = Worker(lambda: Client(context.endpoint), kinds.runs(context), name=name)

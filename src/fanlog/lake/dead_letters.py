@@ -1,0 +1,145 @@
+"""Dead letters, flattened: from the table `messages` to the table `dead_letters`, each once.
+
+A dead letter says in its attributes where it comes from and why it is one; here those are columns.
+The application of the second table is the log, as that of the first; the number of a commit is the
+commit sequence of the log up to which the first was looked through.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fanlog.lake import commits
+from fanlog.lake.archive import archived_sequence
+from fanlog.lake.files import DataFile, write_rows
+from fanlog.lake.location import Location
+from fanlog.lake.tables import DEAD_LETTERS, MESSAGES, TIME, ensure_table, open_table
+
+#: Attributes of a dead letter; Google's, then ours. See `fanlog.broker.dead_letters`.
+_ATTEMPTS = "CloudPubSubDeadLetterSourceDeliveryCount"
+_SUBSCRIPTION = "CloudPubSubDeadLetterSourceSubscription"
+_PROJECT = "CloudPubSubDeadLetterSourceSubscriptionProject"
+_PUBLISH_TIME = "CloudPubSubDeadLetterSourceTopicPublishTime"
+_REASON = "fanlog-dead-letter-reason"
+_TOPIC = "fanlog-source-topic"
+_MESSAGE_ID = "fanlog-source-message-id"
+
+#: Bytes of letters that are held before they are written.
+_HELD_BYTES = 64 * 1024 * 1024
+_RFC3339 = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$"
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """How far dead letters were looked for."""
+
+    #: Found and added by this call.
+    letters: int
+    #: Commits of the log up to and with this one were looked through.
+    sequence: int
+
+
+def collect_letters(
+    location: Location, log_id: str, *, after: int = 0, is_noted: bool = False
+) -> Looked:
+    """Add the dead letters that were archived since the last time.
+
+    Args:
+        after: Commits up to and with this one are known to have none that the table has not.
+        is_noted: Write down how far it went, also when nothing was found.
+
+    Raises:
+        CommitLost: Another pipeline came first; nothing changed.
+        LakeError: The lake cannot be read or written.
+    """
+    ensure_table(location, DEAD_LETTERS)
+    last = commits.last_version(location, DEAD_LETTERS, log_id) or 0
+    to = archived_sequence(location, log_id)
+    after = max(after, last)
+    if to <= after:
+        return Looked(0, after)
+    files = _written(location, after, to)
+    count = sum(file.count for file in files)
+    if files or is_noted:
+        commits.add_files(location, DEAD_LETTERS, files, app_id=log_id, app_version=to, after=last)
+    return Looked(count, to)
+
+
+def letters_of(messages: pa.Table) -> pa.Table:
+    """The dead letters among messages, flattened; without the column of dates."""
+    attributes = messages["attributes"].combine_chunks()
+    subscriptions = _attribute(attributes, _SUBSCRIPTION)
+    projects = _attribute(attributes, _PROJECT)
+    is_letter = pc.and_(pc.is_valid(subscriptions), pc.is_valid(projects))
+    found = messages.filter(is_letter)
+    said = found["attributes"].combine_chunks()
+    names = pc.binary_join_element_wise(
+        pa.scalar("projects/"),
+        _attribute(said, _PROJECT),
+        pa.scalar("/subscriptions/"),
+        _attribute(said, _SUBSCRIPTION),
+        "",
+    )
+    made = {name: found[name] for name in found.column_names} | {
+        "subscription": names,
+        "original_topic": _text(said, _TOPIC),
+        "original_message_id": _text(said, _MESSAGE_ID),
+        "original_publish_time": _times(_attribute(said, _PUBLISH_TIME)),
+        "delivery_attempts": _numbers(_attribute(said, _ATTEMPTS)),
+        "reason": _text(said, _REASON),
+    }
+    schema = DEAD_LETTERS.file_schema
+    return pa.table([made[name] for name in schema.names], names=schema.names).cast(schema)
+
+
+def _written(location: Location, after: int, to: int) -> list[DataFile]:
+    attempt = secrets.token_hex(8)
+    files: list[DataFile] = []
+    held: list[pa.Table] = []
+    sequence = pc.field("sequence")
+    dataset = open_table(location, MESSAGES).to_pyarrow_dataset()
+    columns = [name for name in MESSAGES.schema.names if name != "date"]
+    scan = dataset.scanner(columns=columns, filter=(sequence > after) & (sequence <= to))
+    for batch in scan.to_batches():
+        held.append(letters_of(pa.Table.from_batches([batch])))
+        if sum(one.nbytes for one in held) > _HELD_BYTES:
+            files += _flushed(location, held, attempt, len(files))
+            held = []
+    return files + _flushed(location, held, attempt, len(files))
+
+
+def _flushed(location: Location, held: list[pa.Table], attempt: str, number: int) -> list[DataFile]:
+    rows = pa.concat_tables(held) if held else None
+    if rows is None or not rows.num_rows:
+        return []
+    return write_rows(location, DEAD_LETTERS, rows, attempt=attempt, name=str(number))
+
+
+def _attribute(attributes: pa.Array, name: str) -> pa.Array:
+    return pc.map_lookup(attributes, pa.scalar(name), "first")
+
+
+def _text(attributes: pa.Array, name: str) -> pa.Array:
+    return pc.fill_null(_attribute(attributes, name), "")
+
+
+def _numbers(texts: pa.Array) -> pa.Array:
+    """Numbers of texts; what is none is 0: anybody may publish such an attribute."""
+    is_number = pc.match_substring_regex(texts, r"^\d{1,9}$")
+    return pc.cast(pc.if_else(pc.fill_null(is_number, False), texts, "0"), pa.int64())
+
+
+def _times(texts: pa.Array) -> pa.Array:
+    """Times of texts, to the microsecond; what is none is null."""
+    is_time = pc.fill_null(pc.match_substring_regex(texts, _RFC3339), False)
+    cut = pc.replace_substring_regex(texts, r"(\.\d{1,6})\d*Z$", r"\1Z")
+    known = pc.if_else(is_time, cut, pa.scalar(None, pa.string()))
+    try:
+        return pc.cast(known, TIME)
+    except pa.ArrowInvalid:
+        # A thirteenth month somewhere: nobody made of it what we write.
+        return pa.nulls(len(texts), TIME)
