@@ -11,9 +11,10 @@ import threading
 from collections.abc import Callable
 
 from fanlog.client import Client
-from fanlog.lake.commits import CommitLost
 from fanlog.lake.dead_letters import Looked, collect_letters
 from fanlog.lake.location import Location
+from fanlog.lake.tables import ensure_lake
+from fanlog.lake.turns import CommitLost
 from fanlog.v1 import export_pb2
 
 log = logging.getLogger("fanlog.pipeline")
@@ -43,6 +44,8 @@ class DeadLetters:
         self._stopping = threading.Event()
 
     def start(self) -> DeadLetters:
+        # The archive, which makes it too, may not be there yet.
+        ensure_lake(self._location)
         return self
 
     def stop(self) -> None:
