@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from fanlog.broker.clock import ManualClock
 from fanlog.errors import FailedPrecondition
 from fanlog.lake import archive as lake_archive
 from fanlog.lake.files import DataFile
@@ -178,6 +179,18 @@ class TestWhatIsArchived:
         archive_all(server, location, batchBytes=2_500)
         assert len(data(location)) == 6
         assert open_table(location, MESSAGES).version() == 2
+
+    def test_a_batch_over_midnight_is_two_files(self, start_broker, location):
+        server = start_broker(clock=ManualClock())
+        topic = kept_topic(server, hours=24 * 7)
+        server.publish(topic, b"1", b"2")
+        server.advance(24 * 3600)
+        server.publish(topic, b"3")
+        archive_all(server, location)
+        table = messages(location)
+        assert table["data"].to_pylist() == [b"1", b"2", b"3"]
+        first, second = sorted(set(table["date"].to_pylist()))
+        assert table["date"].to_pylist() == [first, first, second]
 
     def test_a_topic_that_is_deleted_meanwhile_is_left_out(self, start_broker, location):
         server = start_broker()

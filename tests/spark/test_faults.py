@@ -10,7 +10,7 @@ What may happen, and the tests of it (here, unless another file is named):
 | ... at any moment, under load, the real process | acceptance/test_up.py |
 | ... during a job | TestKilled job; server/test_worker.py; test_jobs.py (import, twice) |
 | SIGKILL of the broker while Spark reads | test_a_broker_that_is_killed_*; test_reader.py |
-| lake folder read-only, full, or no folder at all | TestRoom |
+| lake folder read-only, full, or no folder at all | TestRoom; test_a_lake_in_trouble_with_spark |
 | a corrupt Parquet file, named, skipped by choice only | test_cold.py, lake/test_cold.py |
 | ... before the broker has looked at it | test_a_file_that_is_corrupt_before_* |
 | clock steps | test_clock_steps; chaos/test_clock_steps.py for the log |
@@ -52,6 +52,7 @@ from fanlog.errors import FailedPrecondition, FanlogError
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import MESSAGES, open_table
 from fanlog.pipeline import flow
+from fanlog.pipeline.archive import Archive
 from fanlog.pipeline.flow import Flow
 from fanlog.spark import archive as spark_archive
 from server.conftest import LoopThread, RunningServer
@@ -374,6 +375,44 @@ class TestRoom:
             away.rename(world.lake)
 
         self.flow_through(world, monkeypatch, "", repair)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+def test_a_lake_in_trouble_with_spark(spark, world, tmp_path, monkeypatch):
+    """What a task ran into is said in our words, not in Spark's; and the flow recovers."""
+    monkeypatch.setattr(flow, "REST_S", 0.1)
+    world.publish()
+    world.steps().run()
+    world.publish()
+    [folder] = (world.lake / "messages").glob("date=*")
+    folder.rename(tmp_path / "away")
+    folder.write_text("a file")
+    failures: list[str] = []
+
+    def failed(_: str, error: str) -> None:
+        failures.append(error)
+        if len(failures) == 1:
+            folder.unlink()
+            (tmp_path / "away").rename(folder)
+
+    archive = Archive(spark, world.server.endpoint, world.location, tmp_path / "checkpoints")
+    archiving = Flow(
+        "archive",
+        lambda: archive.start(every_s=0.1),
+        on_failure=failed,
+        monotonic=time.monotonic,
+    )
+    archiving.start()
+    try:
+        late_s = time.monotonic() + 2 * PATIENCE_S
+        while world.tiers()[1] < 20:
+            assert time.monotonic() < late_s, (failures, archiving.error)
+            time.sleep(0.05)
+    finally:
+        archiving.stop()
+    assert failures[0].startswith(f"the lake at {world.lake} cannot be written: ")
+    world.check()
 
 
 def test_a_file_that_is_corrupt_before_the_broker_has_looked(world):
