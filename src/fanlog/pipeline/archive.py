@@ -93,7 +93,7 @@ class Archive:
             self._location, self._log_id, files, after_sequence=after, to_sequence=sequence
         )
         count = sum(file.count for file in files)
-        log.info("action=archived messages=%d sequence=%d", count, sequence)
+        log.debug("action=archived messages=%d sequence=%d", count, sequence)
         self._report(committed.table_version, sequence)
 
     def _report(self, table_version: int, sequence: int) -> None:
