@@ -155,6 +155,8 @@ class PushWitness:
 
     def attach(self, name: str) -> tuple[Subscription, Any]:
         subscription, feed = self._broker.attach(name)
+        # Whoever had this one begun may have been a sender, too.
+        ORIGIN.set(None)
         task = asyncio.current_task()
         for sender in self.senders._senders.values():
             if sender._loop is task and isinstance(sender, Sender):

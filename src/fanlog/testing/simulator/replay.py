@@ -247,6 +247,9 @@ class Replay:
             ledger = self._join(entry, committed, account, head)
             if ledger.is_vague:
                 return
+            if account.settings.push is not None and not is_new:
+                # What is pushed at once may be acknowledged by the very commit that made it.
+                return
             if account.created_at == entry.at:
                 starts = [
                     op.detail

@@ -29,6 +29,7 @@ from fanlog.testing.simulator.clients import (
     settle,
     streamer,
 )
+from fanlog.testing.simulator.life import Life
 from fanlog.testing.simulator.limits import limited
 from fanlog.testing.simulator.meanings import is_matched, is_pattern, is_wanted, some_filter
 from fanlog.testing.simulator.network import Received, Stream
@@ -89,7 +90,7 @@ async def _end(world: World) -> None:
     world.chronicle.turn(Turn("drain", life.number), world.now)
     for receiver in world.receivers().values():
         receiver.settle_down()
-    present = [s for s in life.broker.hard.catalog.subscriptions() if not s.detached]
+    present = _present(life)
     stuck = world.rng.choice(present) if present and world.rng.random() < 0.3 else None
     if stuck is not None:
         get_free = _get_stuck(world, stuck)
@@ -97,7 +98,8 @@ async def _end(world: World) -> None:
         get_free()
     await _drain(world, present)
     await _check_wake_up(world, present)
-    await _drain(world, present)
+    # A request that was sent twice may have made another one meanwhile.
+    await _drain(world, _present(life))
     # The first one lets go of topics and passes over what filters leave out, the next one trims.
     for _ in range(2):
         await asyncio.wait([life.begin(life.broker.sweep())])
@@ -108,6 +110,10 @@ async def _end(world: World) -> None:
         # The longest wait of a pull is 20 s; drains take longer than that.
         if reply is not None and not reply.done() and world.now - op.begun_s > ANSWER_S:
             world.broken.append(f"P2: {op.verb} of {op.name} begun at {op.begun_at} never ended")
+
+
+def _present(life: Life) -> list[Subscription]:
+    return [s for s in life.broker.hard.catalog.subscriptions() if not s.detached]
 
 
 def _get_stuck(world: World, subscription: Subscription) -> Callable[[], None]:
