@@ -25,6 +25,7 @@ from fanlog.pipeline.dead_letters import DeadLetters
 from fanlog.pipeline.export import Exports
 from fanlog.pipeline.flow import Flow
 from fanlog.pipeline.session import start_session
+from fanlog.pipeline.stats import Stats
 from fanlog.pipeline.worker import Worker
 from fanlog.spark.java import JavaNotFound, prepare_java
 from fanlog.v1 import log_pb2
@@ -62,11 +63,13 @@ class Pipeline:
         checkpoints = state_dir / "checkpoints"
         archive = Archive(spark, context.endpoint, context.location, checkpoints)
         letters = DeadLetters(context.endpoint, context.location, monotonic=time.monotonic)
+        stats = Stats(spark, context.endpoint, context.location, checkpoints)
         exports = Exports(spark, context.endpoint, context.location, checkpoints)
         self.flows = [
             Flow("archive", archive.start, monotonic=time.monotonic),
             Flow("export", exports.start, monotonic=time.monotonic),
             Flow("dead letters", letters.start, monotonic=time.monotonic),
+            Flow("stats", stats.start, monotonic=time.monotonic),
         ]
         name = f"{socket.gethostname()}-{os.getpid()}"
         self._worker = Worker(lambda: Client(context.endpoint), kinds.runs(context), name=name)
