@@ -100,7 +100,8 @@ def write_files(
         for some in messages:
             table = pa.Table.from_batches([some])
             reasons: list[str | None] = []
-            for message in table.to_pylist():
+            # Values of Python are what costs: no more of them than are needed.
+            for message in table.select(list(form.columns)).to_pylist():
                 try:
                     record, size_bytes = form.record(message)
                 except Misfit as error:
@@ -183,6 +184,8 @@ class _Files:
 class _Text:
     """One message a line: its data. JSON of several lines becomes one."""
 
+    columns = ("data",)
+
     def record(self, message: dict[str, Any]) -> tuple[bytes, int]:
         line = message["data"]
         if b"\n" in line:
@@ -206,6 +209,11 @@ class _Avro:
 
     def __init__(self, batch: FileBatch, revisions: Revisions | None) -> None:
         export = batch.export
+        self.columns = ["data"]
+        if export.use_topic_schema or export.write_metadata:
+            self.columns += ["attributes"]
+        if export.write_metadata:
+            self.columns += ["message_id", "publish_time", "ordering_key"]
         self._subscription = batch.subscription
         self._with_metadata = export.write_metadata
         self._revisions: Revisions | None = None
@@ -230,7 +238,7 @@ class _Avro:
     def record(self, message: dict[str, Any]) -> tuple[Any, int]:
         if self._is_lost:
             raise Misfit(NO_SCHEMA)
-        attributes = dict(message["attributes"])
+        attributes = dict(message.get("attributes", ()))
         content: Any = message["data"]
         size_bytes = len(content)
         if self._revisions is not None:
