@@ -13,6 +13,7 @@ What may happen, and the tests of it (here, unless another file is named):
 | lake folder read-only, full, or no folder at all | TestRoom; test_a_lake_in_trouble_with_spark |
 | a corrupt Parquet file, named, skipped by choice only | test_cold.py, lake/test_cold.py |
 | ... before the broker has looked at it | test_a_file_that_is_corrupt_before_* |
+| ... in the way of a job | test_a_job_names_a_corrupt_file |
 | clock steps | test_clock_steps; chaos/test_clock_steps.py for the log |
 | checkpoint deleted | test_archive.py TestOnce, test_with_spark |
 | an older lake, an empty one, none | server/test_tiering.py, test_archive.py TestAlarms |
@@ -51,9 +52,11 @@ from fanlog.client.jobs import Jobs, state_of
 from fanlog.errors import FailedPrecondition, FanlogError
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import MESSAGES, open_table
-from fanlog.pipeline import flow
+from fanlog.pipeline import flow, kinds
 from fanlog.pipeline.archive import Archive
+from fanlog.pipeline.context import Context
 from fanlog.pipeline.flow import Flow
+from fanlog.pipeline.worker import Worker
 from fanlog.spark import archive as spark_archive
 from server.conftest import LoopThread, RunningServer
 from spark.conftest import _config
@@ -188,8 +191,7 @@ class TestKilled:
         world.publish()
         server.ack(name, server.drain(name, 10))
         with Client(server.endpoint) as client:
-            whole = {"subscription": name, "start_time": "1970-01-01T00:00:00Z"}
-            job = Jobs(client).create("projects/test", "replay", whole).name
+            job = Jobs(client).create("projects/test", "replay", {"subscription": name}).name
             killed("job", world)
             assert state_of(Jobs(client).get(job)) == "RUNNING"
             # Its effect is there, and somebody lives with it.
@@ -434,6 +436,22 @@ def test_a_file_that_is_corrupt_before_the_broker_has_looked(world):
     world.pass_time(2 * DAY_S)
     assert world.tiers() == (20, 20, 20)
     world.check()
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+def test_a_job_names_a_corrupt_file(spark, world):
+    world.publish()
+    world.steps().run()
+    [path] = world.lake.rglob("*.parquet")
+    path.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+    context = Context(spark=spark, endpoint=world.server.endpoint, location=world.location)
+    with Client(world.server.endpoint) as client:
+        job = Jobs(client).create("projects/test", "verify", {}).name
+        Worker(lambda: client, kinds.runs(context), name="w").run_one(client, wait_s=PATIENCE_S)
+        ended = Jobs(client).get(job)
+    assert state_of(ended) == "FAILED"
+    assert str(path.relative_to(world.lake)) in ended.error
 
 
 def test_clock_steps(world):

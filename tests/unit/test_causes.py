@@ -1,0 +1,53 @@
+"""What went wrong in Spark, in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from fanlog.errors import InvalidArgument
+from fanlog.pipeline.causes import cause_of
+
+READ_FAILED = """\
+An error occurred while calling o125.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 \
+times, most recent failure: Lost task 0.0 in stage 1.0 (TID 2) (127.0.0.1 executor driver): \
+org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file \
+file:///lake/0.parquet.  SQLSTATE: KD001
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.cannotReadFilesError(Q.scala:920)
+Caused by: java.lang.RuntimeException: the footer index is not within the file: 100
+\tat org.apache.parquet.hadoop.ParquetFileReader.readFooter(ParquetFileReader.java:628)
+"""
+TASK_FAILED = """\
+[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted SQLSTATE: XXKST
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "worker.py", line 1, in main
+fanlog.lake.location.LakeError: the lake at /lake cannot be written: No space left on device
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(P.scala:1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (InvalidArgument("the table is not there"), "the table is not there"),
+        (
+            RuntimeError(READ_FAILED),
+            (
+                "Encountered error while reading file file:///lake/0.parquet. "
+                "the footer index is not within the file: 100"
+            ),
+        ),
+        (
+            RuntimeError(TASK_FAILED),
+            "the lake at /lake cannot be written: No space left on device",
+        ),
+        (
+            RuntimeError("An error occurred while calling o1.\n: java.lang.Error"),
+            "RuntimeError: An error occurred while calling o1.",
+        ),
+        (KeyError("column"), "KeyError: 'column'"),
+        (RuntimeError(), "RuntimeError: no reason given"),
+    ],
+)
+def test_causes(error, said):
+    assert cause_of(error) == said
