@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,14 @@ class Up:
         for one in psutil.Process(self._process.pid).children(recursive=True):
             self._known[one.pid] = one
         return list(self._known.values())
+
+    def runs(self, program: str) -> bool:
+        """Whether a process below it runs a program."""
+        for one in self.children():
+            with suppress(psutil.NoSuchProcess):
+                if one.name() == program:
+                    return True
+        return False
 
     def pipeline(self) -> psutil.Process:
         """The worker, as it is now."""

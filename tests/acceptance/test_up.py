@@ -121,6 +121,14 @@ def test_a_pipeline_that_is_killed_under_load_loses_and_doubles_nothing(start_up
     assert up.stop() == 0
 
 
+def test_stopped_while_spark_starts(start_up):
+    up = start_up()
+    up.await_said(BROKER_READY)
+    up.await_that(lambda: up.runs("java"), "Spark begins")
+    assert up.stop() == 0
+    assert "Traceback" not in up.said()
+
+
 def test_without_java_the_broker_runs_alone_and_says_so(start_up, tmp_path):
     stub = tmp_path / "stub"
     stub.mkdir()

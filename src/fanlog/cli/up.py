@@ -75,9 +75,10 @@ class _Pair:
 
     def run(self) -> int:
         """Until the broker ends, by itself or because it is told to; gives its exit code."""
-        broker = _started(self._serving)
+        # Before anything is started that would be left behind.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._stopping.set())
+        broker = _started(self._serving)
         keeper = threading.Thread(target=self._keep_worker, name="worker-keeper", daemon=True)
         keeper.start()
         while not self._stopping.wait(0.2) and broker.poll() is None:
