@@ -136,3 +136,15 @@ def test_clearing_gives_all_credit_back():
     assert (credit.messages, credit.size_bytes, len(made)) == (0, 0, 0)
     assert made.changed == {(1, 0), (2, 0)}
     assert made.next_deadline() is None
+
+
+def test_a_part_was_granted_when_the_lease_was():
+    one = Lease(1, 0, 5.0, BitMap64([10, 11]), (), None, 3.0)
+    made = table(one)
+    made.extend(one, BitMap64([11]), 20.0)
+    assert [part.granted_s for part in made] == [3.0, 3.0]
+
+
+def test_releasing_tells_what_was_held():
+    made = table(lease())
+    assert list(made.release(BitMap64([9, 10, 12, 14]))) == [10, 14]
