@@ -93,7 +93,6 @@ class _Origin:
     """Where what is sent comes from."""
 
     sender: Sender
-    subscription: SubscriptionId
     consumer: int
 
 
@@ -123,11 +122,11 @@ class PushWitness:
         self._life = life
         self._broker = life.broker
         self._paces: dict[Sender, Pace] = {}
-        #: The last lease of each message: its generation, for how long it was asked for, and when.
-        self._taken: dict[tuple[int, int, int], tuple[int, float, int]] = {}
+        #: For how long each lease was asked for, and when.
+        self._taken: dict[int, tuple[float, int]] = {}
         self._consumers: dict[SubscriptionId, int] = {}
-        #: Messages that receivers said they took, in whichever lease.
-        self._received: set[tuple[int, int, Offset]] = set()
+        #: Leases, and offsets in them, that receivers said they took.
+        self._received: set[tuple[int, Offset]] = set()
         #: Before when a message must not come again, as its receiver asked, and when it did.
         self._not_before: dict[tuple[int, int, int], tuple[float, int]] = {}
         clock: Any = life.clock
@@ -161,7 +160,7 @@ class PushWitness:
         for sender in self.senders._senders.values():
             if sender._loop is task and isinstance(sender, Sender):
                 consumer = self._consumers.setdefault(subscription.id, self._world.new_consumer())
-                ORIGIN.set(_Origin(sender, subscription.id, consumer))
+                ORIGIN.set(_Origin(sender, consumer))
         return subscription, ObservedFeed(self, feed)
 
     def detach(self, subscription: Subscription, feed: ObservedFeed) -> None:
@@ -176,7 +175,7 @@ class PushWitness:
     ) -> dict[str, str]:
         refs = [parsed_ack_id(ack_id) for ack_id in ack_ids]
         for ref in refs if seconds is None else ():
-            if (ref.subscription, ref.partition, ref.offset) not in self._received:
+            if (ref.generation, ref.offset) not in self._received:
                 self._world.broken.append(
                     f"push: {ref.partition}:{ref.offset} of {subscription.name} is acknowledged, "
                     "and its receiver has not taken it"
@@ -213,21 +212,26 @@ class PushWitness:
             )
 
     def taken(self, deliveries: Sequence[Any], deadline_s: float, at: int) -> None:
-        origin = ORIGIN.get()
-        if origin is None:
-            return
         for delivery in deliveries:
-            for batch, first, end in delivery.runs:
-                for index in range(first, end):
-                    key = origin.subscription, delivery.partition, batch.base_offset + index
-                    self._taken[key] = delivery.generation, deadline_s, at
+            self._taken[delivery.generation] = deadline_s, at
 
     def lease_of(self, partition: int, offset: Offset) -> _Lease:
         """The lease of a message that is sent by this task."""
-        origin = ORIGIN.get()
+        origin, task = ORIGIN.get(), asyncio.current_task()
         assert origin is not None, "only senders send"
-        taken = self._taken[origin.subscription, partition, offset]
-        return _Lease(origin.sender, origin.sender._subscription, origin.consumer, *taken)
+        assert task is not None
+        # A request does not say which lease it is of; there may be two of one message.
+        sending: Any = task.get_coro()
+        [ack_id] = [
+            leased.ack_id
+            for leased in sending.cr_frame.f_locals["messages"]
+            if leased.key == (partition, offset)
+        ]
+        generation = parsed_ack_id(ack_id).generation
+        sender = origin.sender
+        return _Lease(
+            sender, sender._subscription, origin.consumer, generation, *self._taken[generation]
+        )
 
     # What receivers answer.
 
@@ -253,7 +257,7 @@ class PushWitness:
         sender, now, world = lease.sender, self._world.now, self._world
         live_s = world.chronicle.decided_s[lease.generation] + lease.deadline_s
         if outcome.is_ack:
-            self._received.add((lease.subscription.id, partition, offset))
+            self._received.add((lease.generation, offset))
         elif (
             outcome.delay_s is not None
             and now < live_s
