@@ -356,8 +356,8 @@ class Broker:
         if decision.records:
             self.hard.apply_all(decision.records)
             committed, _ = self.writer.submit(records=decision.records, can_wait=can_wait)
-        elif decision.grant is not None and share.follows_dead_letters:
-            # The one before it may be a dead letter whose commit is still under way.
+        elif decision.grant is not None and share.follows_commits:
+            # A dead letter before it, or its own reopening, may still be under way to the disk.
             committed = self.writer.settling()
         if decision.dead_letters:
             self._dead_letters.add(share, decision.dead_letters)

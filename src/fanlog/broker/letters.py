@@ -54,6 +54,8 @@ Id = tuple[PartitionId, Offset]
 
 #: Says of a copy which dead letter it was made of.
 REDRIVEN_FROM = "fanlog-redriven-from"
+#: What copies do not say: that they are dead letters, and that they were published before.
+_LEFT_OUT = (*sources.ATTRIBUTES, "fanlog-dedup-id")
 
 
 class Letters:
@@ -326,7 +328,7 @@ class Letters:
     ) -> asyncio.Future[None]:
         body = self._compose(
             [(one.batch, one.offset - one.batch.base_offset, _origin(one)) for one in letters],
-            sources.ATTRIBUTES,
+            _LEFT_OUT,
         )
         self._broker.writer.check_room(len(body.content))
         records = self._acknowledge(subscription, letters)

@@ -58,9 +58,13 @@ class ShareState:
         return Decision([CursorHead(self.settings.id, self.partition, self.cursor.mark, 0)])
 
     @property
-    def follows_dead_letters(self) -> bool:
-        """Whether a message may be handed out because the one before it is a dead letter."""
-        return self.settings.enable_message_ordering and self.settings.dead_letter is not None
+    def follows_commits(self) -> bool:
+        """Whether a message may be handed out because of what is still on its way to the disk.
+
+        The one before it of its key may be a dead letter, or it may be reopened itself.
+        """
+        is_ordered = self.settings.enable_message_ordering
+        return (is_ordered and self.settings.dead_letter is not None) or bool(self.cursor.reopened)
 
     def attempts_of(self, offset: Offset) -> int:
         """Failed deliveries of a message so far, as far as they are counted."""

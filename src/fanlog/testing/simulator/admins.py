@@ -22,7 +22,7 @@ from fanlog.specs import (
     TopicSpec,
     TopicUpdate,
 )
-from fanlog.testing.simulator import dedups, probes, surfaces
+from fanlog.testing.simulator import dedups, probes, reopening, surfaces
 from fanlog.testing.simulator.calling import called, insist
 from fanlog.testing.simulator.chronicle import SeekTo
 from fanlog.testing.simulator.clients import (
@@ -93,6 +93,8 @@ async def admin(world: World) -> None:
         (temper.push_changes * temper.forwards / 3, surfaces.move_some_target),
         (temper.schema_changes, surfaces.change_some_schema),
         (temper.policies, surfaces.change_some_policy),
+        (temper.reopens, reopening.reopen_some),
+        (temper.reopens * bool(temper.dead_letters), reopening.redrive_some),
     )
     weights = [weight for weight, _ in deeds]
     while await world.pause(1.5):

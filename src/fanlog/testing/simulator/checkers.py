@@ -151,6 +151,8 @@ def is_for_it(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[Viol
     stays acknowledged, whatever the filter is now.
     """
     message = card.message
+    if card.is_unjudged:
+        return
     is_moving = ledger.is_moving(delivered.generation)
     if not card.is_wanted and not (
         is_moving
@@ -182,7 +184,7 @@ def one_letter(ledger: Ledger, card: Card, letter: Message, entry: Entry) -> Ite
     Nor if its filter leaves it out; and it says which topic it was published to.
     """
     message = card.message
-    if not card.is_wanted and ledger.seek_until < entry.at:
+    if not (card.is_wanted or card.is_unjudged) and ledger.moved_until(card) < entry.at:
         yield Violation(
             "P3",
             f"{_name(ledger, card)} became a dead letter at {entry.at}, and its filter leaves it "
@@ -200,7 +202,7 @@ def one_letter(ledger: Ledger, card: Card, letter: Message, entry: Entry) -> Ite
             ledger.partition,
             message.offset,
         )
-    if card.letter_at >= 0 and ledger.seek_until < card.letter_at:
+    if card.letter_at >= 0 and ledger.moved_until(card) < card.letter_at:
         yield Violation(
             "P3",
             f"{_name(ledger, card)} became a dead letter at {card.letter_at} and again at "
@@ -209,7 +211,7 @@ def one_letter(ledger: Ledger, card: Card, letter: Message, entry: Entry) -> Ite
             ledger.partition,
             card.message.offset,
         )
-    if card.confirmed_from >= 0 and ledger.seek_until < card.confirmed_from:
+    if card.confirmed_from >= 0 and ledger.moved_until(card) < card.confirmed_from:
         yield Violation(
             "P3",
             f"{_name(ledger, card)} became a dead letter at {entry.at}, after its ack was "
@@ -223,13 +225,13 @@ def one_letter(ledger: Ledger, card: Card, letter: Message, entry: Entry) -> Ite
 def forwarded_once(ledger: Ledger, card: Card, copy: Message, entry: Entry) -> Iterator[Violation]:
     """P3: a message is forwarded once, in order, and only if it is to be delivered at all."""
     message, why = card.message, ""
-    if not card.is_wanted and ledger.seek_until < entry.at:
+    if not (card.is_wanted or card.is_unjudged) and ledger.moved_until(card) < entry.at:
         why = "and its filter leaves it out"
-    elif card.forwarded_at >= 0 and ledger.seek_until < card.forwarded_at:
+    elif card.forwarded_at >= 0 and ledger.moved_until(card) < card.forwarded_at:
         why = f"and was before, at {card.forwarded_at}"
-    elif card.letter_at >= 0 and ledger.seek_until < card.letter_at:
+    elif card.letter_at >= 0 and ledger.moved_until(card) < card.letter_at:
         why = f"after it became a dead letter at {card.letter_at}"
-    elif card.confirmed_from >= 0 and ledger.seek_until < card.confirmed_from:
+    elif card.confirmed_from >= 0 and ledger.moved_until(card) < card.confirmed_from:
         why = f"after its ack was confirmed at {card.confirmed_from}"
     elif copy.data != message.data or copy.source_topic.rpartition("/")[2] != message.topic:
         why = f"as another message, of {copy.source_topic!r}"
@@ -267,7 +269,7 @@ def attempts_are_kept(
             ledger.partition,
             card.message.offset,
         )
-    if card.letter_at >= 0 and ledger.seek_until < card.letter_at:
+    if card.letter_at >= 0 and ledger.moved_until(card) < card.letter_at:
         yield Violation(
             "P3",
             f"{_name(ledger, card)} came at {delivered.at}, after it became a dead letter at "
@@ -276,7 +278,7 @@ def attempts_are_kept(
             ledger.partition,
             card.message.offset,
         )
-    if card.forwarded_at >= 0 and ledger.seek_until < card.forwarded_at:
+    if card.forwarded_at >= 0 and ledger.moved_until(card) < card.forwarded_at:
         yield Violation(
             "P3",
             f"{_name(ledger, card)} came at {delivered.at}, after it was forwarded at "
@@ -337,7 +339,7 @@ def exactly_once(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[V
     if (
         card.confirmed_from >= 0
         and delivered.generation > card.confirmed_generation
-        and ledger.seek_until < card.confirmed_from
+        and ledger.moved_until(card) < card.confirmed_from
     ):
         yield Violation(
             "P5" if ledger.settings.enable_exactly_once else "P2",
@@ -382,6 +384,9 @@ def acks_are_of_live_leases(
         for earlier in ledger.open_before(card):
             if earlier.message.offset in together or ledger.seek_until > op.begun_at:
                 continue
+            # What was outstanding when an earlier one was reopened is done with first.
+            if ref.generation <= earlier.reopened_generation:
+                continue
             if ledger.is_excused(earlier, op.ended_s, op.ended_at):
                 continue
             yield Violation(
@@ -405,7 +410,7 @@ def _why_dead(ledger: Ledger, op: Op, ref: AckRef, card: Card) -> str:
             return "its lease had run out"
         if lease.over_from < op.begun_at:
             return "its lease was over"
-    if 0 <= card.confirmed_from < op.begun_at and ledger.seek_until < card.confirmed_from:
+    if 0 <= card.confirmed_from < op.begun_at and ledger.moved_until(card) < card.confirmed_from:
         return "it was confirmed before"
     return ""
 

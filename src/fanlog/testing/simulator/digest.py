@@ -50,7 +50,8 @@ def _share_lines(share: Share) -> Iterator[str]:
 
 def _cursor(cursor: Cursor) -> str:
     chunks = {number: list(bits) for number, bits in sorted(cursor.chunks.items())}
-    return f"{cursor.floor} {chunks}"
+    reopened = {n: list(chunk.bits) for n, chunk in sorted(cursor.reopened.chunks.items())}
+    return f"{cursor.mark} {chunks} {reopened}"
 
 
 def difference(left: list[str], right: list[str]) -> str:

@@ -75,12 +75,16 @@ class Card:
         "is_drained",
         "is_passed",
         "is_rotten",
+        "is_unjudged",
         "is_wanted",
         "lease",
         "letter_at",
         "message",
+        "moved_until",
         "opened_from",
         "recalled_from",
+        "reopened_generation",
+        "reopened_s",
         "shaky_until",
     )
 
@@ -117,6 +121,13 @@ class Card:
         self.is_wanted = True
         #: A filter left it out, and whichever judges it now: it is acknowledged for good.
         self.is_passed = False
+        #: Until when it may have been reopened by itself, since when it certainly is, and the
+        #: generation of the moment that was answered.
+        self.moved_until = -1
+        self.reopened_s = 0.0
+        self.reopened_generation = -1
+        #: It may come whatever its filter was: nobody knows which one judges it.
+        self.is_unjudged = False
 
     @property
     def is_maybe_closed(self) -> bool:
@@ -172,6 +183,7 @@ class Ledger:
         self.fence = head.fence
         #: Filters, and from which commit on each of them judges.
         self._filters: list[tuple[int, str]] = [(0, settings.filter)]
+        self._has_changed_filters = False
         self.created_at = at
         #: As last committed.
         self.settings = settings
@@ -226,7 +238,7 @@ class Ledger:
 
     def is_expired(self, card: Card, now: float) -> bool:
         horizon_s = max(self._expired_s, now - self.settings.message_retention_s)
-        return card.message.publish_ns / 1e9 < horizon_s + EPSILON_S
+        return max(card.message.publish_ns / 1e9, card.reopened_s) < horizon_s + EPSILON_S
 
     def is_live(self, card: Card, now: float) -> bool:
         """Whether the message is certainly leased."""
@@ -245,6 +257,15 @@ class Ledger:
         """Whether its dead letter was committed by then, and no seek has reopened it."""
         committed = self.letters.get(card.message.offset, ())
         return any(card.opened_from < letter < at for letter in committed)
+
+    def moved_until(self, card: Card) -> int:
+        """Until when a seek, or a reopening of the message itself, may have been decided."""
+        return max(self.seek_until, card.moved_until)
+
+    @property
+    def has_changed_filters(self) -> bool:
+        """Whether it ever had, or may have, another filter than its first."""
+        return self._has_changed_filters or bool(self.filters_asked)
 
     def is_moving(self, generation: int) -> bool:
         """Whether a seek may have been under way when a lease was decided, or be so still."""
@@ -362,6 +383,7 @@ class Ledger:
     def change_filter(self, text: str, sequence: int) -> None:
         if text != self._filters[-1][1]:
             self._filters.append((sequence, text))
+            self._has_changed_filters = True
 
     def configure(self, settings: Subscription, now: float, at: int = -1) -> None:
         how_long = settings.retain_acked, settings.message_retention_s
@@ -432,6 +454,7 @@ class Ledger:
             for card in cards:
                 if is_behind:
                     card.recalled_from = max(card.recalled_from, since)
-                elif not self.is_excused(card, now, since):
+                elif not self.is_excused(card, now, since) and card.moved_until < 0:
+                    # Behind one that was reopened an ack may be hard all the same.
                     is_behind = True
         self.reopened()

@@ -23,7 +23,7 @@ from fanlog.testing.simulator.ledger import Ledger
 from fanlog.wire.publish import message_id
 
 #: Verbs after which a subscription is not plain any more, if they may have done anything.
-_MOVES = ("seek", "detach", "delete subscription")
+_MOVES = ("seek", "detach", "delete subscription", "reopen", "redrive")
 
 
 def seen_from_outside(

@@ -28,6 +28,7 @@ from fanlog.testing.simulator.chronicle import (
 from fanlog.testing.simulator.ledger import EPSILON_S, Account, Ledger
 from fanlog.testing.simulator.meanings import is_matched, is_pattern
 from fanlog.testing.simulator.receivers import forwarder_of
+from fanlog.testing.simulator.reopening import Reopenings, disturbed
 from fanlog.testing.simulator.settles import Settles
 from fanlog.wire.publish import parse_message_id
 
@@ -66,7 +67,7 @@ class Replay:
         self._chronicle = chronicle
         self.violations: list[Violation] = []
         self._letters = _letters(chronicle)
-        self._disturbed = _disturbed(chronicle)
+        self._disturbed = disturbed(chronicle)
         self.accounts: dict[SubscriptionId, Account] = {}
         self._topics: dict[TopicId, Topic] = {}
         #: Names of topics that may ever have retained what is acknowledged.
@@ -88,6 +89,7 @@ class Replay:
         self._early: dict[tuple[SubscriptionId, PartitionId], list[Delivered]] = {}
         self._rotten: set[tuple[int, Offset]] = set()
         self._settles = Settles(self.accounts, self.violations)
+        self._reopenings = Reopenings(chronicle, self._named)
         self.end_s = 0.0
 
     def run(self) -> list[Violation]:
@@ -112,6 +114,7 @@ class Replay:
         for ledger in self.ledgers():
             if not ledger.is_vague:
                 self.violations += checkers.nothing_is_lost(ledger, self.end_s)
+        self.violations += self._reopenings.nothing_is_lost_between(self.end_s)
         return self.violations
 
     def ledgers(self) -> Iterator[Ledger]:
@@ -346,7 +349,7 @@ class Replay:
             view.left_out[ledger.partition] = {
                 card.message.offset
                 for card in cards
-                if not card.is_wanted and card.message.at < begun_at
+                if not card.is_wanted and card.message.at < begun_at and card.moved_until < 0
             }
 
     # Deliveries.
@@ -439,6 +442,10 @@ class Replay:
                     self._deleting.add(op.name)
             case "create snapshot" | "delete snapshot":
                 self._snapshot_touched[op.name] = entry.at
+            case "reopen":
+                self._reopenings.reopen(op, op.detail, is_begin=is_begin)
+            case "redrive":
+                self._reopenings.redrive(op, op.detail, is_begin=is_begin)
         if is_begin:
             self._running[op.begun_at] = op
         else:
@@ -505,6 +512,7 @@ class Replay:
         ledger.doubt_filters(op)
         for card in ledger.cards:
             card.failures = 0
+            card.reopened_s = 0.0
 
     def _end_time_seek(self, ledger: Ledger, op: Op, time_ns: int) -> None:
         """Acknowledged messages that are retained are certainly open again."""
@@ -584,13 +592,4 @@ def _letters(chronicle: Chronicle) -> dict[tuple[int, str], dict[Offset, list[in
                 partition, offset = parse_message_id(message.source_id)
                 of_source = found.setdefault((partition, message.source), {})
                 of_source.setdefault(offset, []).append(message.at)
-    return found
-
-
-def _disturbed(chronicle: Chronicle) -> dict[str, list[int]]:
-    """When verbs begin that may change what a delivery says of itself, by subscription."""
-    found: dict[str, list[int]] = {}
-    for entry in chronicle.entries:
-        if entry.kind == "begun" and entry.what.verb in ("seek", "detach", "update subscription"):
-            found.setdefault(entry.what.name, []).append(entry.at)
     return found

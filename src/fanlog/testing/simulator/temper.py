@@ -17,7 +17,8 @@ def temper_of(seed: int) -> Temper:
 def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     """What a world is like: the first that is drawn of its seed."""
     odds = faults.drawn(rng)
-    return odds, Temper.drawn(rng, random.Random(f"{seed}: surfaces"))
+    others = random.Random(f"{seed}: surfaces"), random.Random(f"{seed}: replays")
+    return odds, Temper.drawn(rng, *others)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +74,16 @@ class Temper:
     schema_changes: float
     #: Chance, per step of an admin, that a policy is read and set.
     policies: float
+    #: Chance, per step of an admin, that messages are reopened, or dead letters redriven.
+    reopens: float
     #: Bounds of ordering and of answers are made small.
     small_limits: bool
     #: Requests and answers travel for a while, and so overtake each other.
     is_laggy: bool
 
     @classmethod
-    def drawn(cls, rng: random.Random, other: random.Random) -> Temper:
-        """Draw; `other` is for what came later, so that worlds without it stay what they were."""
+    def drawn(cls, rng: random.Random, other: random.Random, third: random.Random) -> Temper:
+        """Draw; `other` and `third` are for what came later: worlds without stay what they were."""
 
         def maybe(most: float, often: float = 0.5) -> float:
             return rng.random() * most if rng.random() < often else 0.0
@@ -129,6 +132,7 @@ class Temper:
             schemas=schemas,
             schema_changes=some(0.1, 0.3) if schemas else 0.0,
             policies=some(0.0, 0.0, 0.2),
+            reopens=third.choice((0.0, 0.0, 0.3, 1.0)),
             small_limits=rng.random() < 0.4,
             is_laggy=rng.random() < 0.4,
         )

@@ -12,6 +12,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
+from fanlog.broker.letters import REDRIVEN_FROM
 from fanlog.core import records as codec
 from fanlog.core.records import (
     CursorHead,
@@ -43,6 +44,7 @@ from fanlog.testing.simulator.meanings import is_pattern
 from fanlog.testing.simulator.receivers import Receiver
 from fanlog.testing.simulator.store import SimulatedCommitter, SimulatedStore
 from fanlog.wire import types
+from fanlog.wire.publish import parse_message_id
 
 T = TypeVar("T")
 
@@ -302,6 +304,11 @@ class World:
     def _note_disturbance(self, op: Op) -> None:
         if op.verb in _DISTURBING:
             self._disturbed[op.name] = self.chronicle.at
+        if op.verb == "redrive":
+            letters = [self.chronicle.message(*one) for one in op.detail.ids]
+            for source in {letter.source for letter in letters if letter is not None}:
+                name = f"{op.name.rpartition('/')[0]}/{source}"
+                self._disturbed[name] = self.chronicle.at
 
     def _end_life(self, how: Any) -> None:
         life, self.life = self.life, None
@@ -400,11 +407,21 @@ class World:
                         attributes=attributes,
                         field=content[starts[i] : starts[i + 1]],
                         base=append.base_offset,
-                        source_id=attributes.get(SOURCE_ID, ""),
+                        source_id=self._source_id(attributes),
                         source=attributes.get(SOURCE_SUBSCRIPTION, ""),
                         source_topic=attributes.get(SOURCE_TOPIC, ""),
                     )
                     offset += 1
+
+    def _source_id(self, attributes: dict[str, str]) -> str:
+        """Of a dead letter or a forward; a redriven copy is a message like any other."""
+        source_id, letter_id = attributes.get(SOURCE_ID, ""), attributes.get(REDRIVEN_FROM)
+        if letter_id is not None:
+            partition, offset = parse_message_id(letter_id)
+            letter = self.chronicle.message(PartitionId(partition), offset)
+            if letter is not None and letter.source_id == source_id:
+                return ""
+        return source_id
 
     def _on_exception(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -416,7 +433,7 @@ class World:
             self.mistaken(error)
 
 
-_DISTURBING = ("seek", "detach", "update subscription", "delete subscription")
+_DISTURBING = ("seek", "detach", "update subscription", "delete subscription", "reopen")
 _CATALOG = (TopicRecord.KIND, SubscriptionRecord.KIND, SnapshotRecord.KIND)
 
 
