@@ -147,15 +147,21 @@ class Failures:
 class Delayed:
     """Offsets that wait for their back-off, by the time they are due."""
 
-    __slots__ = ("_count", "_heap", "offsets")
+    __slots__ = ("_count", "_heap", "_left", "offsets")
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, BitMap64]] = []
         self._count = 0
+        #: Those that no longer wait, and may still be in the heap.
+        self._left = BitMap64()
         #: All that wait.
         self.offsets = BitMap64()
 
     def add(self, due_s: float, offsets: BitMap64) -> None:
+        if back := offsets & self._left:
+            # Acknowledged while it waited, reopened since: the time that it waited for is past.
+            self._heap = [(when_s, count, some - back) for when_s, count, some in self._heap]
+            self._left -= back
         self._count += 1
         heapq.heappush(self._heap, (due_s, self._count, offsets))
         self.offsets |= offsets
@@ -179,6 +185,7 @@ class Delayed:
 
     def discard(self, offsets: BitMap64) -> None:
         """They no longer wait: acknowledged late, or expired."""
+        self._left |= self.offsets & offsets
         self.offsets -= offsets
 
     def due(self, now: float) -> BitMap64:
@@ -193,4 +200,5 @@ class Delayed:
     def next_deadline(self) -> float | None:
         if not self.offsets:
             self._heap.clear()
+            self._left.clear()
         return self._heap[0][0] if self._heap else None

@@ -45,6 +45,23 @@ def test_without_a_policy_there_is_no_wait():
 
 
 class TestDelayed:
+    def test_what_waits_anew_waits_its_own_time(self):
+        """Acknowledged late, reopened, and failed again: the first back-off is no longer due."""
+        delayed = Delayed()
+        delayed.add(10.0, BitMap64([4, 5]))
+        delayed.discard(BitMap64([4]))
+        delayed.add(50.0, BitMap64([4]))
+        assert delayed.due(10.0) == BitMap64([5])
+        assert delayed.next_deadline() == 50.0
+        assert delayed.due(50.0) == BitMap64([4])
+
+    def test_what_no_longer_waits_is_never_due(self):
+        delayed = Delayed()
+        delayed.add(10.0, BitMap64([4]))
+        delayed.discard(BitMap64([4]))
+        assert delayed.next_deadline() is None
+        assert delayed.due(10.0) == BitMap64()
+
     def test_what_is_due_is_taken_out_once(self):
         delayed = Delayed()
         delayed.add(5.0, BitMap64([1, 2]))
