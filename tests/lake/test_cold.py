@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 
 import pyarrow.parquet as pq
 import pytest
 
-from fanlog.errors import Unavailable
+from fanlog.errors import LakeUnavailable, Unavailable
 from fanlog.lake import cold, files, tables
 from fanlog.lake.cold import ColdReader
 from fanlog.lake.location import Location
@@ -242,3 +243,32 @@ async def test_a_lake_out_of_reach_is_not_a_damaged_one(folder, reader, tmp_path
         await reader.read(1, 0, end=10, max_bytes=1)
     (tmp_path / "away").rename(tmp_path / "lake")
     assert len((await read_all(reader, 0, 10))[0]) == 10
+
+
+@pytest.mark.parametrize("by", ["empty", "older"])
+async def test_what_lies_in_place_of_the_lake_is_not_read(tmp_path, by):
+    """Else what is in the right one would be taken for damaged, or for older than it is."""
+    location, log = Location.parse(str(tmp_path / "lake")), MemoryLog()
+    publish(log, 3)
+    await archived(location, log)
+    shutil.copytree(tmp_path / "lake", tmp_path / "older")
+    tables.ensure_lake(Location.parse(str(tmp_path / "empty")))
+    publish(log, 3, time_ns=DAY_NS + 10 * SECOND_NS)
+    await archived(location, log)
+    seen = tables.lake_id(location), tables.open_table(location, MESSAGES).version()
+    reader = ColdReader(location)
+    reader.is_right = lambda lake_id, version: lake_id == seen[0] and version >= seen[1]
+    await reader.refresh()
+
+    (tmp_path / "lake").rename(tmp_path / "right")
+    (tmp_path / by).rename(tmp_path / "lake")
+    with pytest.raises(LakeUnavailable, match="another lake, or an older copy"):
+        await reader.read(1, 3, end=6, max_bytes=1 << 20)
+    with pytest.raises(LakeUnavailable):
+        await reader.offset_for_time(1, DAY_NS + 10 * SECOND_NS, start=0, end=6)
+
+    (tmp_path / "lake").rename(tmp_path / "gone")
+    (tmp_path / "right").rename(tmp_path / "lake")
+    assert (await read_all(reader, 0, 6))[0].keys() == set(range(6))
+    assert await reader.offset_for_time(1, DAY_NS + 10 * SECOND_NS, start=0, end=6) == 3
+    await reader.close()

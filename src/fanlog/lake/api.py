@@ -78,6 +78,9 @@ class Lake(Protocol):
 
     #: What a batch says its topic is. Set by the tiers; may be called in threads.
     topic_of: Callable[[PartitionId], TopicId]
+    #: Whether a lake of that id, whose table is at that version, is the one with what is archived.
+    #: Set by the tiers. No other is read from: what it does not have would be taken for damaged.
+    is_right: Callable[[str, int], bool]
 
     @property
     def uri(self) -> str:
@@ -106,7 +109,7 @@ class Lake(Protocol):
         """
 
     async def refresh(self) -> None:
-        """See the table as it is now."""
+        """See the table as it is now, for reads; one that is not right is not looked at."""
 
     async def read(
         self, partition: PartitionId, offset: Offset, *, end: Offset, max_bytes: int

@@ -46,6 +46,7 @@ class ColdReader:
         self.location = location
         #: What a batch says its topic is. Called in threads.
         self.topic_of: Callable[[PartitionId], TopicId] = lambda _: TopicId(0)
+        self.is_right: Callable[[str, int], bool] = lambda _, __: True
         self._footers = Footers(location.filesystem())
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fanlog-lake")
         self._index: FileIndex | None = None
@@ -58,8 +59,15 @@ class ColdReader:
 
         Raises:
             LakeError: It cannot be opened.
+            LakeUnavailable: It is not the right one.
         """
-        self._index = await self.in_thread(lambda: self.index_at(version))
+        index = await self.in_thread(lambda: self.index_at(version))
+        if not self.is_right(index.lake_id, index.version):
+            raise LakeUnavailable(
+                f"another lake, or an older copy, is at {self.uri}: {index.lake_id}, version "
+                f"{index.version}"
+            )
+        self._index = index
 
     async def ensure(self) -> str:
         return await self.in_thread(lambda: ensure_lake(self.location))

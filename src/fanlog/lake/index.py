@@ -175,6 +175,7 @@ class FileIndex:
     """The files of one version of the table. Never changed: a later version has another."""
 
     def __init__(self, opened: Any) -> None:
+        self.lake_id = str(opened.metadata().id)
         self.version = int(opened.version())
         actions = pa.table(opened.get_add_actions(flatten=True))
         columns = {name: actions[name] for name in actions.column_names}

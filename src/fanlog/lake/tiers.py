@@ -77,6 +77,7 @@ class LakeTiers:
         self._horizons: dict[PartitionId, Offset] = {}
         self._moved_s: dict[PartitionId, float] = {}
         store.cold.topic_of = self._topic_of
+        store.cold.is_right = self._is_right
         store.cold_bounds = self._cold_bounds
         store.trouble = lambda: self._trouble
 
@@ -121,6 +122,12 @@ class LakeTiers:
     def _topic_of(self, partition: PartitionId) -> TopicId:
         topic = self._broker.hard.catalog.topic_of(partition)
         return TopicId(0) if topic is None else topic.id
+
+    def _is_right(self, lake_id: str, table_version: int) -> bool:
+        believed = self._broker.hard.lake
+        return believed is None or (
+            lake_id == believed.id and table_version >= believed.table_version
+        )
 
     # Looking at the lake.
 
