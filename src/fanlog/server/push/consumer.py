@@ -113,6 +113,13 @@ class Consumer(ABC):
     async def _run(self) -> None:
         while not self._is_over:
             try:
+                # What another kind of consumer had before may be on its way to the disk, and so may
+                # the settings that made this one: what comes next must not overtake them.
+                await self._broker.writer.settled()
+            except FanlogError:
+                await asyncio.sleep(_AGAIN_S)
+                continue
+            try:
                 subscription, feed = self._broker.attach(self.name)
             except FanlogError:
                 # Draining, deleted or detached.
