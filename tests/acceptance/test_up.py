@@ -100,6 +100,7 @@ class Load:
                 self.count += 20
 
 
+@pytest.mark.nightly
 def test_a_pipeline_that_is_killed_under_load_loses_and_doubles_nothing(start_up):
     seed = random.randrange(2**32)
     moments = random.Random(seed)
@@ -121,6 +122,7 @@ def test_a_pipeline_that_is_killed_under_load_loses_and_doubles_nothing(start_up
     assert up.stop() == 0
 
 
+@pytest.mark.nightly
 def test_stopped_while_spark_starts(start_up):
     up = start_up()
     up.await_said(BROKER_READY)

@@ -20,6 +20,14 @@ from fanlog.spark import SETTINGS, prepare_java
 from server.conftest import LoopThread, RunningServer
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker has Spark: a second session beside it would cost both more than half."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(autouse=True, scope="session")
 def java() -> None:
     prepare_java()

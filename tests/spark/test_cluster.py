@@ -19,7 +19,7 @@ from fanlog.lake.location import Location
 from fanlog.lake.tables import MESSAGES, open_table
 from spark.reading import kept_topic
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
 
 TESTS = Path(__file__).resolve().parent.parent
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"

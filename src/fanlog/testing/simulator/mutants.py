@@ -33,6 +33,7 @@ from fanlog.core.ordering import Key, OrderedBacklog, Recall
 from fanlog.core.passing import Passing
 from fanlog.core.records import CursorHead
 from fanlog.core.share import Share
+from fanlog.core.share_state import ShareState
 from fanlog.errors import FanlogError
 from fanlog.log.api import Trim
 from fanlog.specs import SubscriptionUpdate
@@ -262,7 +263,7 @@ def _(offset_for_time: Any) -> Any:
     return later
 
 
-@mutant("a seek passes what waits for the disk", 300, (Admin, "offset_for_time"))
+@mutant("a seek passes what waits for the disk", 1500, (Admin, "offset_for_time"))
 def _(offset_for_time: Any) -> Any:
     async def passed(self: Admin, partition: Any, time_ns: int) -> int:
         offset: int = await offset_for_time(self, partition, time_ns)
@@ -348,7 +349,7 @@ def _shifted(by: int) -> Callable[[Any], Any]:
     return make
 
 
-mutant("a filter change is off by one", 100, (Admin, "_with_filter_change"))(_shifted(1))
+mutant("a filter change is off by one", 1000, (Admin, "_with_filter_change"))(_shifted(1))
 mutant("a filter change comes one commit early", 100, (Admin, "_with_filter_change"))(_shifted(-1))
 
 
@@ -430,7 +431,7 @@ def _(_: Any) -> Any:
     return lambda self, topic: []
 
 
-@mutant("a new topic is in no snapshot of a pattern", 100, (snapshots, "joined"))
+@mutant("a new topic is in no snapshot of a pattern", 1000, (snapshots, "joined"))
 def _(_: Any) -> Any:
     return lambda hard, topic: []
 
@@ -510,9 +511,9 @@ def _(commit: Any) -> Any:
     return twice
 
 
-@mutant("attempts are lost with the process", 200, (Share, "_attempt_records"))
+@mutant("attempts are lost with the process", 200, (ShareState, "_attempt_records"))
 def _(_: Any) -> Any:
-    def soft(self: Share, chunks: Any) -> list[Any]:
+    def soft(self: ShareState, chunks: Any) -> list[Any]:
         for number, counts in chunks:
             self._attempts.apply(number, counts)
         return []

@@ -53,7 +53,7 @@ def _(_: Any) -> Any:
     return lambda self, now: False
 
 
-@mutant("a breaker that is half open lets a window through", 40, (Sender, "_room"), needs="pushes")
+@mutant("a breaker that is half open lets a window through", 400, (Sender, "_room"), needs="pushes")
 def _(_: Any) -> Any:
     def room(self: Sender) -> int:
         is_open = self.breaker.state(self._tools.clock.now()) == "open"
