@@ -199,5 +199,6 @@ TARGETS = (
     Target(name="config_file", run=config_file),
     Target(name="environment", run=environment),
     Target(name="option_values", run=option_values, size_max=512),
-    Target(name="command_line", run=command_line, size_max=512, memory_max=8 * 1024 * 1024),
+    # What a command imports when it is first used is part of it.
+    Target(name="command_line", run=command_line, size_max=512, memory_max=16 * 1024 * 1024),
 )
