@@ -102,3 +102,9 @@ async def test_a_lake_in_trouble_is_not_read(log):
     with pytest.raises(Unavailable, match="another lake"):
         await log.offset_for_time(PartitionId(1), DAY_NS)
     assert await offsets(log, 12, 30) == list(range(12, 30))
+
+
+async def test_a_lake_that_has_nothing_of_a_partition_does_not_make_it_longer(log):
+    log.cold_bounds = lambda _: Bounds(0, 0)
+    assert log.bounds(PartitionId(1)) == Bounds(12, 30)
+    assert await log.offset_for_time(PartitionId(1), DAY_NS) == 12

@@ -126,7 +126,8 @@ class TieredLog:
     def _below(self, partition: PartitionId, hot: Bounds) -> Bounds | None:
         """What is in the lake alone."""
         cold = self.cold_bounds(partition)
-        if cold is None or cold.start >= hot.start:
+        if cold is None or cold.start >= min(cold.end, hot.start):
+            # Of a topic that is kept out of the archive the lake has nothing, and says so.
             return None
         return Bounds(cold.start, min(cold.end, hot.start))
 
