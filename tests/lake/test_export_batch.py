@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from fanlog.lake import commits, syncing
 from fanlog.lake.export.batch import BatchPlan, Piece, commit_batch, export_batch, table_columns
 from fanlog.lake.export.files import bucket_location
 from fanlog.lake.export.redrive import RejectedRows
@@ -108,3 +113,81 @@ def test_rejected_rows_are_found_and_forgotten(location):
     again = plan(location, 3)
     pieces = export_batch(again, messages(b"bad").to_batches(), location)
     assert not commit_batch(again, pieces, location)
+
+
+class Disk:
+    """Which files and folders were synced, and what was committed by then."""
+
+    def __init__(self, monkeypatch: Any, location: Any) -> None:
+        self.root = Path(location.uri)
+        self.synced: list[str] = []
+        monkeypatch.setattr(syncing, "_sync", self._sync)
+
+    def _sync(self, path: Path) -> None:
+        assert path.exists()
+        inside = path.is_relative_to(self.root)
+        self.synced.append(str(path.relative_to(self.root)) if inside else "above")
+
+
+class TestOnTheDisk:
+    """Before the broker is told, and acknowledges, all of a batch is on the disk."""
+
+    def test_a_table(self, folder, monkeypatch):
+        first = plan(folder)
+        some = messages(b'{"id": "a", "partition": 1}', b"bad")
+        pieces = export_batch(first, some.to_batches(), folder)
+        disk = Disk(monkeypatch, folder)
+        committed: list[bool] = []
+        commit = commits.add_files
+
+        def add_files(location, table, files, **rest):
+            names = [f"{table.name}/{file.path}" for file in files]
+            committed.append(set(names) <= set(disk.synced))
+            return commit(location, table, files, **rest)
+
+        monkeypatch.setattr(commits, "add_files", add_files)
+        assert commit_batch(first, pieces, folder)
+        assert committed == [True, True]
+        for table in ("exports/shop.orders", "exports/shop.orders_rejected"):
+            log = f"{table}/_delta_log"
+            assert {f"{log}/{0:020}.json", f"{log}/{1:020}.json", log, table} <= set(disk.synced)
+        assert {"exports", ".", "above"} <= set(disk.synced)
+        # One that died between the commit and the sync: the next one does it.
+        disk.synced.clear()
+        assert not commit_batch(first, export_batch(first, some.to_batches(), folder), folder)
+        assert f"exports/shop.orders/_delta_log/{1:020}.json" in disk.synced
+
+    def test_a_log_is_synced_from_its_last_checkpoint_on(self, folder, monkeypatch):
+        for number in range(1, 4):
+            some = messages(b'{"id": "a", "partition": 1}')
+            mine = plan(folder, number)
+            commit_batch(mine, export_batch(mine, some.to_batches(), folder), folder)
+        open_table(folder, mine.table).create_checkpoint()
+        disk = Disk(monkeypatch, folder)
+        mine = plan(folder, 4)
+        commit_batch(mine, export_batch(mine, some.to_batches(), folder), folder)
+        names = {Path(path).name.partition(".")[0] for path in disk.synced if ".json" in path}
+        assert names == {f"{3:020}", f"{4:020}"}
+        assert any(path.endswith("_last_checkpoint") for path in disk.synced)
+
+    def test_files(self, folder, monkeypatch):
+        first = plan(folder, export=FileExport(bucket="box", format="text", filename_prefix="a/"))
+        disk = Disk(monkeypatch, folder)
+        [piece] = export_batch(first, messages(b"one").to_batches(), folder)
+        # Its bytes under the name it had first, then what it is called.
+        name = piece.text.rpartition("/")[2]
+        assert any(name in path and path.endswith(".tmp") for path in disk.synced)
+        whole = Path("files/box") / piece.text
+        wanted = {str(whole), *map(str, whole.parents), "above"}
+        assert wanted <= set(disk.synced)
+
+    def test_what_cannot_be_synced_is_not_told(self, folder, monkeypatch):
+        first = plan(folder)
+        pieces = export_batch(first, messages(b'{"id": "a", "partition": 1}').to_batches(), folder)
+
+        def failing(_: Path) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(syncing, "_sync", failing)
+        with pytest.raises(OSError, match="Input/output error"):
+            commit_batch(first, pieces, folder)

@@ -7,12 +7,11 @@ going to rely on is synced to the disk first, where the lake is a folder.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import pyarrow.compute as pc
 
+from fanlog.lake import syncing
 from fanlog.lake.api import Content, Run, Standing
 from fanlog.lake.files import runs_of
 from fanlog.lake.index import FileDamaged, FileIndex, Footers, LakeFile, reading
@@ -75,25 +74,10 @@ def whole_content(footers: Footers, index: FileIndex) -> Content:
 
 
 def sync(location: Location, files: Iterable[LakeFile], *, from_version: int) -> None:
-    """See to it that files, and the table's log from a version on, survive a loss of power.
-
-    Storage does so by itself; a folder when it is told to.
-    """
-    if location.is_s3:
-        return
-    root = Path(location.uri)
-    table = root / MESSAGES.name
-    paths = {table / file.path for file in files}
-    for path in (table / "_delta_log").iterdir():
-        version = path.name.partition(".")[0]
-        if path.is_file() and (not version.isdigit() or int(version) >= from_version):
-            paths.add(path)
-    paths.add(root / IDENTITY_FILE)
-    for path in paths:
-        _sync(path)
-    folders = {folder for path in paths for folder in path.parents if folder.is_relative_to(root)}
-    for folder in folders | {root.parent}:
-        _sync(folder)
+    """See to it that files, and the table's log from a version on, survive a loss of power."""
+    paths = [f"{MESSAGES.name}/{file.path}" for file in files]
+    syncing.sync_files(location, [*paths, IDENTITY_FILE])
+    syncing.sync_log(location, MESSAGES.name, from_version=from_version)
 
 
 def _rows_between(footers: Footers, file: LakeFile, after: int, to: int) -> Sequence[Run]:
@@ -105,11 +89,3 @@ def _rows_between(footers: Footers, file: LakeFile, after: int, to: int) -> Sequ
         )
         rows = rows.filter(is_wanted)
     return runs_of(rows["partition"], rows["offset"])
-
-
-def _sync(path: Path) -> None:
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

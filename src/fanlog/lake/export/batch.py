@@ -16,11 +16,12 @@ from typing import Literal
 import pyarrow as pa
 
 from fanlog.lake import commits
-from fanlog.lake.export.files import FileBatch, bucket_location, write_files
+from fanlog.lake.export.files import FOLDER, FileBatch, bucket_location, write_files
 from fanlog.lake.export.revisions import Revisions
 from fanlog.lake.export.rows import export_rows, export_table, rejected_table
 from fanlog.lake.files import DataFile, FileWriter, write_rows
 from fanlog.lake.location import Location
+from fanlog.lake.syncing import sync_files, sync_log
 from fanlog.lake.tables import Table, ensure_table
 from fanlog.model import FileExport, TableExport
 
@@ -96,8 +97,8 @@ def export_batch(
 ) -> list[Piece]:
     """Write the messages of a batch, or of a task's part of it; nothing is committed yet.
 
-    Files of a bucket are complete, and there, when this returns; the whole batch must come in one
-    go then, in its order.
+    Files of a bucket are complete, and on the disk, when this returns; the whole batch must come in
+    one go then, in its order.
 
     Raises:
         TableMismatch: The table cannot take any row.
@@ -111,18 +112,25 @@ def export_batch(
 def commit_batch(plan: BatchPlan, pieces: Sequence[Piece], location: Location) -> bool:
     """Make what tasks wrote part of the tables; whether this call did, or it was so already.
 
+    It is on the disk when this returns: the messages may be acknowledged.
+
     Raises:
         CommitLost: Another pipeline is doing the same; nothing is wrong, come again.
         LakeError: A table cannot be written.
+        OSError: What was written cannot be synced.
     """
     is_new = any(piece.kind == "file" for piece in pieces)
     for kind in ("rows", "rejected"):
         files = [DataFile.from_json(piece.text) for piece in pieces if piece.kind == kind]
         if files:
             table = plan.table if kind == "rows" else plan.rejected
+            # First the files, then the log that names them: what a commit adds is there, also
+            # when it was made by one that died before it could say so.
+            sync_files(location, [f"{table.name}/{file.path}" for file in files])
             done = commits.add_files(
                 location, table, files, app_id=plan.app_id, app_version=plan.number
             )
+            sync_log(location, table.name)
             is_new = is_new or done.is_new
     return is_new
 
@@ -170,6 +178,8 @@ def _write_files(
     )
     bucket = bucket_location(location, export.bucket)
     written = write_files(batch, messages, bucket, revisions=plan.revisions)
+    if not bucket.is_s3:
+        sync_files(location, [f"{FOLDER}/{export.bucket}/{path}" for path in written.files])
     pieces = [Piece("file", count, path) for path, count in written.files.items()]
     rejected = [written.rejected] if written.rejected.num_rows else []
     return pieces + _write_rejected(plan, rejected, secrets.token_hex(8), location)

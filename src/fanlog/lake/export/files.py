@@ -2,7 +2,8 @@
 
 Which message is in which file, what the file is called and what stands in it are functions of the
 batch alone, so that one that is written again after a crash is the same files. A file comes to be
-whole: under another name first, in a folder; in storage an object is there when it is complete.
+whole: under another name first, in a folder, and synced; in storage an object is there when it is
+complete.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from fanlog.lake.export.revisions import Revisions
 from fanlog.lake.export.rows import NO_SCHEMA, REJECTED, rejected_rows
 from fanlog.lake.export.shapes import Misfit
 from fanlog.lake.location import Location
+from fanlog.lake.syncing import sync_files
 from fanlog.model import FileExport
 
 #: Where the files of buckets are, below the lake's address.
@@ -89,6 +91,8 @@ def write_files(
 ) -> Written:
     """Write the messages of a batch, in their order; files are complete when this returns.
 
+    Their bytes are on the disk; that their names are is the caller's to see to.
+
     Raises:
         OSError: The bucket cannot be written.
     """
@@ -128,6 +132,7 @@ class _Files:
     def __init__(self, batch: FileBatch, location: Location, form: _Text | _Avro) -> None:
         self._batch = batch
         self._form = form
+        self._location = location
         self._is_s3 = location.is_s3
         if not location.is_s3:
             Path(location.uri).mkdir(parents=True, exist_ok=True)
@@ -157,6 +162,7 @@ class _Files:
         self._stream.close()
         path = self._batch.path(len(self.done))
         if self._temporary != path:
+            sync_files(self._location, [self._temporary])
             self._files.move(self._temporary, path)
         self.done[path] = self._count
         self._stream = self._writer = None

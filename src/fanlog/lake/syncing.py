@@ -1,0 +1,68 @@
+"""What is written to a lake, on the disk: files, tables' logs, and the folders that name them.
+
+Storage does so by itself; a folder when it is told to. Whoever lets go of something because it is
+in the lake now has it synced first. All of it blocks: not for the loop.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from fanlog.lake.location import Location
+
+_LOG = "_delta_log"
+_LAST_CHECKPOINT = "_last_checkpoint"
+
+
+def sync_files(location: Location, paths: Iterable[str]) -> None:
+    """See to it that files survive a loss of power; their paths are relative to the lake."""
+    if not location.is_s3:
+        _sync_all(location, {Path(location.uri) / path for path in paths})
+
+
+def sync_log(location: Location, table: str, *, from_version: int | None = None) -> None:
+    """The same for the log of a table, from a version on.
+
+    Without one it is from the last checkpoint on: nobody needs what is before that.
+    """
+    if location.is_s3:
+        return
+    folder = Path(location.uri) / table / _LOG
+    if from_version is None:
+        from_version = _checkpointed(folder)
+    paths = set()
+    for path in folder.iterdir():
+        version = path.name.partition(".")[0]
+        if path.is_file() and (not version.isdigit() or int(version) >= from_version):
+            paths.add(path)
+    _sync_all(location, paths)
+
+
+def _checkpointed(folder: Path) -> int:
+    """The version of a log's last checkpoint; 0 for none."""
+    try:
+        return int(json.loads((folder / _LAST_CHECKPOINT).read_bytes())["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        # None yet, or one that nobody can use: then all of the log is needed.
+        return 0
+
+
+def _sync_all(location: Location, paths: Iterable[Path]) -> None:
+    root = Path(location.uri)
+    found = set(paths)
+    for path in found:
+        _sync(path)
+    folders = {folder for path in found for folder in path.parents if folder.is_relative_to(root)}
+    for folder in folders | {root.parent}:
+        _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
