@@ -6,6 +6,7 @@ import base64
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from google.api_core.exceptions import FailedPrecondition
 from pyroaring import BitMap64
 
 from fanlog import limits
@@ -463,6 +464,27 @@ class TestDurability:
         own.subscriber.seek(request={"subscription": name, "snapshot": snapshot})
         assert taken(own, name) == [b"1", b"2"]
         own.subscriber.delete_snapshot(snapshot=snapshot)
+        face.close()
+
+    def test_no_snapshot_is_made_of_what_is_old_and_reopened(self, own):
+        on = topic(own, message_retention_duration=timedelta(days=30))
+        name = subscription(own, on)
+        ids = own.publish(on, *numbered(5))
+        taken(own, name)
+        request = {"name": "projects/fanlog/snapshots/old", "subscription": name}
+        own.advance(8 * DAY_S)
+        own.subscriber.create_snapshot(request=request)
+        face = face_of(own, "grpc")
+        face.reopen(name, message_ids=ids[1:3])
+        # Its retention counts anew, its age does not: the snapshot would be over already.
+        other = {"name": "projects/fanlog/snapshots/refused", "subscription": name}
+        with pytest.raises(FailedPrecondition, match="too old: the snapshot would expire within"):
+            own.subscriber.create_snapshot(request=other)
+        # The one that was made before is as it was; and once they are acknowledged another is made.
+        assert taken(own, name) == [b"1", b"2"]
+        own.subscriber.create_snapshot(request=other)
+        own.subscriber.seek(request={"subscription": name, "snapshot": request["name"]})
+        assert own.pull(name) == []
         face.close()
 
 
