@@ -73,7 +73,7 @@ class TopicSpec:
                 f"label {LABEL_ARCHIVE}: {names.shown(archive)} is not 'on' or 'off'"
             )
         if self.message_retention_s is not None:
-            _check_retention(self.message_retention_s)
+            _check_topic_retention(self.message_retention_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,6 +384,33 @@ def check_labels(labels: Mapping[str, str], known: frozenset[str], what: str) ->
             )
 
 
+def check_tier(topic: TopicSpec | Topic, before: Topic | None, *, has_lake: bool) -> None:
+    """See that what a topic is to keep for long has a lake to be kept in.
+
+    One that came to be when there was a lake may stay as it was before.
+
+    Raises:
+        InvalidArgument: It has none.
+    """
+    retention_s, is_archived = topic.message_retention_s, _is_archived(topic)
+    if retention_s is None or retention_s <= limits.RETENTION_S_MAX:
+        return
+    if before is not None and before.message_retention_s == retention_s:
+        if is_archived or not before.is_archived:
+            return
+    elif not has_lake:
+        _check_topic_retention(retention_s, limits.RETENTION_S_MAX)
+    if not is_archived:
+        raise InvalidArgument(
+            f"message_retention_duration: more than {limits.RETENTION_S_MAX:.0f} s (31 days) is "
+            f"kept by a lake alone, and the label {LABEL_ARCHIVE} keeps this topic out of it"
+        )
+
+
+def _is_archived(topic: TopicSpec | Topic) -> bool:
+    return topic.labels.get(LABEL_ARCHIVE) != "off"
+
+
 def parse_start(text: str) -> Start:
     """Read the value of the label `fanlog-start`.
 
@@ -421,6 +448,16 @@ def _is_label(text: str) -> bool:
         character in "-_" or unicodedata.category(character) in ("Ll", "Lo", "Nd", "Nl", "No")
         for character in text
     )
+
+
+def _check_topic_retention(seconds: float, most_s: float = limits.LAKE_RETENTION_S_MAX) -> None:
+    if not limits.RETENTION_S_MIN <= seconds <= most_s:
+        raise InvalidArgument(
+            f"message_retention_duration: {seconds:.15g} s is out of range; "
+            f"{limits.RETENTION_S_MIN:.0f} s (10 minutes) to "
+            f"{limits.RETENTION_S_MAX:.0f} s (31 days) are allowed, and up to "
+            f"{limits.LAKE_RETENTION_S_MAX:.0f} s (100 years) where the broker has a lake (--lake)"
+        )
 
 
 def _check_retention(seconds: float) -> None:

@@ -509,3 +509,12 @@ def start_server(
     yield start
     for running in started:
         running.stop()
+
+
+@pytest.fixture
+def tiered(start_server: StartServer, tmp_path: Path) -> Any:
+    """A server with a lake, and an archive of its log, on a clock that the test moves."""
+    from server.tiered import Tiered
+
+    lake = tmp_path / "lake"
+    return Tiered(start_server(clock=ManualClock(), lake=str(lake)), lake)

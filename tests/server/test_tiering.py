@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import urllib.request
-from pathlib import Path
-
-import grpc
 import pytest
 from google.api_core import exceptions
 from google.protobuf.duration_pb2 import Duration
@@ -18,97 +13,19 @@ from fanlog.errors import LakeUnavailable
 from fanlog.lake import archive, tables
 from fanlog.lake.location import Location
 from fanlog.lake.tables import MESSAGES
-from fanlog.testing.archiver import Archiver, Report
-from fanlog.v1 import log_pb2 as pb
-from server.conftest import PATIENCE_S, RunningServer, StartServer
+from fanlog.testing.archiver import Report
 from server.receiver import receiving
-
-HOUR = 3600.0
-DAY = 24 * HOUR
-WEEK = 7 * DAY
-
-
-class Tiered:
-    """A server with a lake, and an archive of its log."""
-
-    def __init__(self, server: RunningServer, lake: Path) -> None:
-        self.server = server
-        self.lake = lake
-        self.await_looked_at()
-        self.archiver = self._archiver()
-
-    def _archiver(self) -> Archiver:
-        catalog = self.server.broker.hard.catalog
-
-        def topic_of(partition):
-            topic = catalog.topic_of(partition)
-            return topic.name if topic is not None and topic.is_archived else None
-
-        return Archiver(Location.parse(str(self.lake)), self.server.store.hot, topic_of)
-
-    def await_looked_at(self) -> None:
-        async def looked_at() -> None:
-            await self.server.broker.tiers._checking
-
-        self.server.run(looked_at())
-
-    def archive(self, *, reports: bool = True, **options) -> Report:
-        report = self.server.run(self.archiver.run(**options))
-        if reports:
-            self.report(report)
-        return report
-
-    def report(self, report: Report) -> int:
-        request = pb.ReportArchivedRequest(
-            lake_id=report.lake_id, table_version=report.table_version, sequence=report.sequence
-        )
-        with self.server.channel() as channel:
-            call = channel.unary_unary("/fanlog.v1.Log/ReportArchived")
-            raw = call(request.SerializeToString(), timeout=PATIENCE_S)
-        return pb.ReportArchivedResponse.FromString(raw).sequence
-
-    def refused(self, report: Report) -> str:
-        with pytest.raises(grpc.RpcError) as caught:
-            self.report(report)
-        assert caught.value.code() == grpc.StatusCode.FAILED_PRECONDITION
-        return str(caught.value.details())
-
-    def partition(self, topic: str) -> int:
-        [partition] = self.server.broker.hard.catalog.topic(topic).partitions
-        return partition
-
-    def tiers(self, topic: str) -> tuple[int, int, int, int]:
-        """Start, hot start, archived, end."""
-        tiers, partition = self.server.broker.tiers, self.partition(topic)
-        end = self.server.broker.writer.end(partition)
-        start = tiers.start(partition)
-        return start, tiers.hot_start(partition), tiers.archived(partition), end
-
-    def pass_time(self, seconds: float) -> None:
-        self.server.advance(seconds)
-        self.server.sweep()
-
-    @property
-    def alarm(self) -> str:
-        return self.server.broker.tiers.alarm
-
-
-@pytest.fixture
-def tiered(start_server: StartServer, tmp_path: Path) -> Tiered:
-    lake = tmp_path / "lake"
-    return Tiered(start_server(clock=ManualClock(), lake=str(lake)), lake)
-
-
-def numbered(first: int, end: int) -> list[bytes]:
-    return [b"%d" % number for number in range(first, end)]
-
-
-def data(received) -> list[bytes]:
-    return [one.message.data for one in received]
-
-
-def keeping(**fields):
-    return {"message_retention_duration": Duration(seconds=int(WEEK))} | fields
+from server.tiered import (
+    DAY,
+    HOUR,
+    Tiered,
+    copied,
+    data,
+    keeping,
+    numbered,
+    readiness,
+    replaced,
+)
 
 
 def test_what_is_archived_leaves_the_hot_log_when_it_is_old(tiered):
@@ -350,21 +267,6 @@ def test_a_topic_kept_out_for_a_while_has_a_gap_in_the_lake_and_loses_nothing(ti
 
 def lake_metric(tiered: Tiered) -> float:
     return tiered.server.metric("fanlog_lake_alarm")
-
-
-def readiness(tiered: Tiered) -> str:
-    with urllib.request.urlopen(tiered.server.http("/readyz"), timeout=PATIENCE_S) as response:
-        return str(response.read().decode())
-
-
-def copied(tiered: Tiered, to: Path) -> None:
-    shutil.copytree(tiered.lake, to)
-
-
-def replaced(tiered: Tiered, by: Path | None) -> None:
-    shutil.rmtree(tiered.lake, ignore_errors=True)
-    if by is not None:
-        shutil.copytree(by, tiered.lake)
 
 
 @pytest.mark.parametrize("by", ["older", "empty", "nothing"])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
-from fanlog import limits, names
+from fanlog import limits, names, specs
 from fanlog.broker import exports, pushes, revision_labels, snapshots
 from fanlog.broker.clock import Clock
 from fanlog.core.records import Activity, Record
@@ -70,6 +70,7 @@ class Admin:
 
     async def create_topic(self, spec: TopicSpec) -> Topic:
         """Raises AlreadyExists."""
+        specs.check_tier(spec, None, has_lake=bool(self._broker.tiers.lake_uri))
         topic, records = self._make_topic(spec)
         await self._broker.writer.submit(records=records)[0]
         return topic
@@ -83,6 +84,7 @@ class Admin:
         catalog = self._broker.hard.catalog
         before = catalog.topic(update.name)
         topic = update.applied_to(before)
+        specs.check_tier(topic, before, has_lake=bool(self._broker.tiers.lake_uri))
         settings = topic.schema_settings
         if settings is not None and settings != before.schema_settings:
             topic = replace(topic, schema_settings=catalog.schemas.bound(settings))

@@ -1,4 +1,4 @@
-"""`fanlog topic`: create, list, describe, delete."""
+"""`fanlog topic`: create, update, list, describe, delete."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ import typer
 from fanlog import names
 from fanlog.cli import options
 from fanlog.cli.output import Output, resource
+from fanlog.errors import InvalidArgument
 
-app = typer.Typer(no_args_is_help=True, help="Create, list, describe and delete topics.")
+app = typer.Typer(no_args_is_help=True, help="Create, change, list, describe and delete topics.")
 
 ENCODINGS = {"json": 1, "binary": 2}
+
+RETENTION_HELP = (
+    "Keep messages this long, acknowledged or not: 10m to 31d; to 36500d where the broker has a "
+    "lake."
+)
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A topic: short or full name.")]
 
@@ -22,7 +28,7 @@ def create(
     topic: Topic,
     retention: Annotated[
         str | None,
-        typer.Option(help="Keep messages this long, acknowledged or not: 10m to 31d."),
+        typer.Option(help=RETENTION_HELP),
     ] = None,
     schema: Annotated[
         str | None, typer.Option(help="Messages must conform to this schema.")
@@ -48,6 +54,50 @@ def create(
     with options.connect(endpoint) as client:
         created = client.create_topic(request)
     Output(is_json=json).done(f"created topic {created.name}", resource(created))
+
+
+@app.command()
+def update(
+    topic: Topic,
+    retention: Annotated[str | None, typer.Option(help=RETENTION_HELP)] = None,
+    no_retention: Annotated[
+        bool,
+        typer.Option(
+            "--no-retention", help="Keep messages for as long as subscriptions need them."
+        ),
+    ] = False,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="KEY=VALUE", help="All labels it is to have; repeatable."),
+    ] = None,
+    no_labels: Annotated[bool, typer.Option("--no-labels", help="Take all labels away.")] = False,
+    project: options.Project = options.PROJECT,
+    endpoint: options.Endpoint = None,
+    json: options.Json = False,
+) -> None:
+    """Change a topic; what is not named stays as it is."""
+    from fanlog.client import types
+
+    if retention is not None and no_retention:
+        raise InvalidArgument("give --retention or --no-retention, not both")
+    if label and no_labels:
+        raise InvalidArgument("give --label or --no-labels, not both")
+    changed = types.Topic(
+        name=options.topic(topic, project), labels=options.pairs(label, "--label")
+    )
+    if retention is not None:
+        seconds = options.duration_s(retention, "--retention")
+        changed.message_retention_duration.FromMicroseconds(round(seconds * 1e6))
+    is_named = {
+        "message_retention_duration": retention is not None or no_retention,
+        "labels": bool(label) or no_labels,
+    }
+    paths = [path for path, is_path_named in is_named.items() if is_path_named]
+    if not paths:
+        raise InvalidArgument("say what to change, such as --retention; see --help")
+    with options.connect(endpoint) as client:
+        updated = client.update_topic(changed, paths)
+    Output(is_json=json).done(f"updated topic {updated.name}", resource(updated))
 
 
 @app.command("list")

@@ -89,6 +89,13 @@ class Client:
     def get_topic(self, name: str) -> Any:
         return self._call("Publisher/GetTopic", types.GetTopicRequest(topic=name), types.Topic)
 
+    def update_topic(self, topic: Any, paths: Sequence[str]) -> Any:
+        """Change the fields that `paths` name, as the API spells them, and give it as it is now."""
+        request = types.UpdateTopicRequest(
+            topic=topic, update_mask=field_mask_pb2.FieldMask(paths=paths)
+        )
+        return self._call("Publisher/UpdateTopic", request, types.Topic)
+
     def delete_topic(self, name: str) -> None:
         request = types.DeleteTopicRequest(topic=name)
         self._call("Publisher/DeleteTopic", request, empty_pb2.Empty)

@@ -154,6 +154,7 @@ async def _serving(
     try:
         if lake is None:
             _check_nothing_cold(broker, store)
+            _tell_kept_long(broker)
         else:
             lake.begin()
         if wanted is not None:
@@ -230,6 +231,21 @@ def _check_nothing_cold(broker: Broker, store: Log) -> None:
                 f"messages of this log are in lake {lake.id if lake else ''!r} alone, and no lake "
                 "is given; say where it is (--lake)"
             )
+
+
+def _tell_kept_long(broker: Broker) -> None:
+    """Say which topics were to be kept in a lake for long: now all of it is hot."""
+    found = [
+        topic.name
+        for topic in broker.hard.catalog.topics()
+        if (topic.message_retention_s or 0.0) > limits.RETENTION_S_MAX
+    ]
+    if found:
+        log.warning(
+            "action=kept_long topics=%d first=%s; they keep messages for more than 31 days, and "
+            "without a lake (--lake) all of them stay in the hot log",
+            *(len(found), found[0]),
+        )
 
 
 def _add_services(

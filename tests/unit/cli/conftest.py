@@ -42,6 +42,10 @@ class FakeServer:
                 types.GetTopicRequest,
                 lambda request, context: self._find(self.topics, request.topic, context),
             ),
+            "Publisher/UpdateTopic": (
+                types.UpdateTopicRequest,
+                lambda request, context: request.topic,
+            ),
             "Publisher/DeleteTopic": (types.DeleteTopicRequest, self._delete_topic),
             "Publisher/ListTopics": (types.ListTopicsRequest, self._list_topics),
             "Publisher/ListTopicSubscriptions": (

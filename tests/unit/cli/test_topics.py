@@ -99,3 +99,27 @@ class TestRefusals:
         message = shell.refusal("topic", "list", "--endpoint", "127.0.0.1:1")
         assert "no server answers at 127.0.0.1:1" in message
         assert "fanlog serve" in message
+
+
+def test_update_changes_what_is_named(shell, server):
+    output = shell.run("topic", "update", "orders", "--retention", "3650d")
+    assert output.startswith("updated topic projects/fanlog/topics/orders")
+    sent = server.last(types.UpdateTopicRequest)
+    assert sent.topic.message_retention_duration.seconds == 3650 * 86_400
+    assert list(sent.update_mask.paths) == ["message_retention_duration"]
+    shell.run("topic", "update", "orders", "--no-retention", "--label", "team=shop")
+    sent = server.last(types.UpdateTopicRequest)
+    assert not sent.topic.HasField("message_retention_duration")
+    assert dict(sent.topic.labels) == {"team": "shop"}
+    assert list(sent.update_mask.paths) == ["message_retention_duration", "labels"]
+    shell.run("topic", "update", "orders", "--no-labels")
+    sent = server.last(types.UpdateTopicRequest)
+    assert (dict(sent.topic.labels), list(sent.update_mask.paths)) == ({}, ["labels"])
+
+
+def test_update_refuses_what_makes_no_sense(shell):
+    assert "say what to change" in shell.refusal("topic", "update", "orders")
+    both = ("--retention", "1d", "--no-retention")
+    assert "not both" in shell.refusal("topic", "update", "orders", *both)
+    both = ("--label", "a=b", "--no-labels")
+    assert "not both" in shell.refusal("topic", "update", "orders", *both)

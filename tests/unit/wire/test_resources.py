@@ -93,9 +93,9 @@ def test_topic_shown_and_read_again() -> None:
             "message_retention_duration: 599 s is out of range; 600 s (10 minutes) to 2678400 s",
         ),
         (
-            {"message_retention_duration": {"seconds": 2_678_401}},
+            {"message_retention_duration": {"seconds": 3_153_600_001}},
             InvalidArgument,
-            "message_retention_duration: 2678401 s is out of range",
+            "message_retention_duration: 3153600001 s is out of range",
         ),
         (
             {"message_retention_duration": {"seconds": 600, "nanos": -5}},
