@@ -26,6 +26,8 @@ from acceptance.served import FANLOG, clean_environ
 PATIENCE_S = 240.0
 BROKER_READY = "fanlog ready:"
 PIPELINE_READY = "fanlog pipeline ready in"
+#: What lives for seconds is not worth compiling well: that would take half of the time.
+QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 class Up:
@@ -35,7 +37,7 @@ class Up:
         self.data_dir = folder / "data"
         self.log_path = folder / "up.log"
         self.port, self.http_port = free_ports(2)
-        self._environ = clean_environ() | dict(environ or {})
+        self._environ = clean_environ() | QUICK_JAVA | dict(environ or {})
         self._process: subprocess.Popen[bytes] | None = None
         #: Where this start's own lines begin in the log.
         self._from = 0

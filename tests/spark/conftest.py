@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from acceptance.paired import QUICK_JAVA
 from fanlog.broker.clock import ManualClock
 from fanlog.config import Config
 from fanlog.spark import SETTINGS, prepare_java
@@ -31,6 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def java() -> None:
     prepare_java()
+    os.environ.update(QUICK_JAVA)
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,8 @@ appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n%ex
 """
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
 
 def start_session(
     master: str,
@@ -45,7 +47,22 @@ def start_session(
     from pyspark.sql import SparkSession
 
     log_file.parent.mkdir(parents=True, exist_ok=True)
+    log4j = log_file.with_suffix(".log4j2.properties")
+    log4j.write_text(_LOG4J.format(level=log_level, path=log_file.resolve()), encoding="utf-8")
+    if is_on_loopback(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    configured = configuration(master, memory=memory, log4j=log4j.resolve(), given=settings or {})
     builder = SparkSession.Builder().master(master).appName("fanlog pipeline")
+    for name, value in configured.items():
+        builder = builder.config(name, value)
+    with _stderr_to(log_file.with_suffix(".err")):
+        return builder.getOrCreate()
+
+
+def configuration(
+    master: str, *, memory: str, log4j: Path, given: Mapping[str, str]
+) -> Mapping[str, str]:
+    """What Spark is told: what is given comes before what we think."""
     configured = {
         "spark.driver.memory": memory,
         "spark.ui.enabled": "false",
@@ -56,25 +73,36 @@ def start_session(
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Flows write a batch every few seconds: old ones are of no use.
         "spark.sql.streaming.minBatchesToRetain": "10",
+        # On a busy machine a worker of Spark's takes its time to import what it needs.
+        "spark.python.authenticate.socketTimeout": "60s",
         # Flows run side by side with jobs.
         "spark.scheduler.mode": "FAIR",
         **SETTINGS,
     }
-    if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        cores = os.cpu_count() or 2
+    if is_on_loopback(master):
+        # It is nobody else's business.
         configured |= {
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
-            "spark.sql.shuffle.partitions": str(cores),
         }
-    log4j = log_file.with_suffix(".log4j2.properties")
-    log4j.write_text(_LOG4J.format(level=log_level, path=log_file.resolve()), encoding="utf-8")
-    configured["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log4j.resolve()}"
-    for name, value in (configured | dict(settings or {})).items():
-        builder = builder.config(name, value)
-    with _stderr_to(log_file.with_suffix(".err")):
-        return builder.getOrCreate()
+    if master.startswith("local"):
+        configured["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 2)
+    configured |= given
+    # Beside what was given: without it Spark's noise would go to the terminal.
+    options = [f"-Dlog4j2.configurationFile={log4j}", given.get(_JAVA_OPTIONS, "")]
+    configured[_JAVA_OPTIONS] = " ".join(filter(None, options))
+    return configured
+
+
+def is_on_loopback(master: str) -> bool:
+    """Whether all of that Spark is on this machine, as far as its address says."""
+    if master.startswith("local"):
+        return True
+    if not master.startswith("spark://"):
+        return False
+    # Masters that stand by for each other: spark://one:7077,two:7077
+    hosts = [one.rpartition(":")[0] for one in master.removeprefix("spark://").split(",")]
+    return all(host == "localhost" or host.startswith("127.") for host in hosts)
 
 
 @contextmanager
