@@ -18,56 +18,20 @@ from fanlog.lake.export.batch import Piece, commit_batch
 from fanlog.lake.export.redrive import RejectedRows
 from fanlog.lake.location import Location
 from fanlog.pipeline.dead_letters import DeadLetters
-from fanlog.pipeline.export import Exports
 from fanlog.spark import export as source
-from fanlog.spark.export import ExportReader
 from server.conftest import RunningServer
 from server.registry import JSON, Registry, record
+from spark.export_steps import ExportSteps
 from spark.tiers import Archive
 
 ORDER = record(("id", "string"), ("count", "int"))
 WIDER = record(("id", "string"), ("count", "int"), ("note", "string"), note="")
 
 
-class Row:
-    def __init__(self, **fields: Any) -> None:
-        self.__dict__ |= fields
-
-
-class Frame:
-    def __init__(self, rows: list[Row]) -> None:
-        self._rows = rows
-
-    def collect(self) -> list[Row]:
-        return self._rows
-
-
-class World:
+class World(ExportSteps):
     def __init__(self, server: Any, folder: Path) -> None:
+        super().__init__(server.endpoint, Location(str(folder / "lake")))
         self.server = server
-        self.location = Location(str(folder / "lake"))
-        self.offset: dict[str, Any] = {"batches": {}}
-        self.driver = Exports(None, server.endpoint, self.location, folder)  # type: ignore[arg-type]
-
-    def reader(self, only: str, tasks: int = 2) -> ExportReader:
-        return ExportReader(
-            endpoint=self.server.endpoint, location=self.location, tasks=tasks, only=only
-        )
-
-    def rows(self, only: str, tasks: int = 2) -> Frame:
-        """Read, which is write, one batch."""
-        reader = self.reader(only, tasks)
-        self.end = reader.latestOffset(self.offset, reader.getDefaultReadLimit())
-        shares = reader.partitions(self.offset, self.end)
-        found = [row for share in shares for one in reader.read(share) for row in one.to_pylist()]
-        return Frame([Row(**row) for row in found])
-
-    def run(self, only: str) -> bool:
-        """One batch, whole; whether there was one."""
-        frame = self.rows(only)
-        self.driver._written(frame, 0)  # type: ignore[arg-type]
-        self.offset, before = self.end, self.offset
-        return before != self.end
 
     def table(self, name: str) -> Any:
         return DeltaTable(f"{self.location.uri}/exports/{name}").to_pyarrow_table()
@@ -122,8 +86,8 @@ def test_two_pipelines_write_one_batch(world):
     topic, name, _, _ = typed(world)
     world.server.publish(topic, *[order(number) for number in range(10)])
     first, second = world.rows(name), world.rows(name, tasks=3)
-    world.driver._written(second, 0)
-    world.driver._written(first, 0)
+    world.commit(second)
+    world.commit(first)
     assert sorted(world.table("orders")["count"].to_pylist()) == list(range(10))
     world.server.await_drained(name)
 
@@ -218,7 +182,7 @@ def test_a_deleted_subscription_is_left_alone(world):
     world.server.publish(topic, order(1))
     frame = world.rows(name)
     world.server.subscriber.delete_subscription(subscription=name)
-    world.driver._written(frame, 0)
+    world.commit(frame)
     assert not world.run(name)
     with Client(world.server.endpoint) as client:
         assert client.get_topic(topic).name == topic
@@ -245,7 +209,7 @@ def test_files_do_not_depend_on_how_many_tasks_there_are(world):
     frame = world.rows(name, tasks=5)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     assert sorted(len(one.split()) for one in before.values()) == [1_000, 1_000]
-    world.driver._written(frame, 0)
+    world.commit(frame)
     assert not world.run(name)
 
 
@@ -259,7 +223,7 @@ def test_a_bucket_that_cannot_be_written_is_said(world):
     blocked.write_text("no folder")
     frame = world.rows(name)
     assert [row.piece for row in frame.collect()] == [source.FAILED]
-    world.driver._written(frame, 0)
+    world.commit(frame)
     found = world.server.subscriber.get_subscription(subscription=name)
     assert found.cloud_storage_config.state.name == "NOT_FOUND"
     blocked.unlink()

@@ -8,6 +8,7 @@ What may happen, and the tests of it (here, unless another file is named):
 | SIGKILL of the pipeline between file write and commit | TestKilled; test_archive.py TestOnce |
 | ... between commit and report | TestKilled; server/test_tiering.py, reports |
 | ... at any moment, under load, the real process | acceptance/test_up.py |
+| ... of exports, at each of their steps | test_export_faults.py |
 | ... during a job | TestKilled job; server/test_worker.py; test_jobs.py (import, twice) |
 | SIGKILL of the broker while Spark reads | test_a_broker_that_is_killed_*; test_reader.py |
 | lake folder read-only, full, or no folder at all | TestRoom; test_a_lake_in_trouble_with_spark |
