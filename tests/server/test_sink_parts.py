@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -175,6 +177,66 @@ def test_stages_that_are_gone_in_the_middle(start_server, tmp_path):
         assert some == WHOLE[: len(some)] != []
         sink.abort(0)
         assert sink.commit(1).messages == 0
+
+
+class TestRestoredFromABackup:
+    """What was begun when the backup was made is finished; what was not is staged again."""
+
+    def restored(self, start_server, tmp_path, data_dir):
+        """A server on what was restored; another process makes the backup, as always."""
+        for words in (
+            ("backup", str(tmp_path / "backup"), "--data-dir", str(data_dir)),
+            ("restore", str(tmp_path / "backup"), "--data-dir", str(tmp_path / "restored")),
+        ):
+            done = subprocess.run(
+                [sys.executable, "-m", "fanlog", *words],
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE_S,
+            )
+            assert done.returncode == 0, done.stderr
+            assert "warning" not in done.stdout
+        return start_server("embedded", data_dir=tmp_path / "restored")
+
+    def test_an_epoch_that_was_being_published(self, start_server, tmp_path):
+        server = start_server("embedded")
+        topic = server.topic(message_retention_duration=KEPT)
+        with closing(SinkClient(server, "q")) as sink:
+            keys = staged(sink, topic)
+            other = sink.key(7, 0)
+            sink.stage(other, (topic, [b"not begun"]))
+            trouble = Trouble(server, CommitFailed("no"), at=4, until=float("inf"))
+            with ThreadPoolExecutor(1) as pool:
+                answer = pool.submit(sink.commit, 0, *keys)
+                assert trouble.met.wait(PATIENCE_S)
+                second = self.restored(start_server, tmp_path, tmp_path / "data-0")
+                trouble._until = 0
+                assert answer.result().messages == 120
+        assert len(list((tmp_path / "backup" / "stages").iterdir())) == 3
+        with closing(SinkClient(second, "q")) as sink, closing(LogClient(second)) as log:
+            assert sink.commit(0, *keys).messages == 120
+            assert published(log, topic) == WHOLE
+            # The other one is not there, and nobody says that it was published.
+            with pytest.raises(grpc.RpcError) as refused:
+                sink.commit(7, other)
+            assert code_of(refused) == "FAILED_PRECONDITION"
+            assert "nothing is staged as" in refused.value.details()
+            assert sink.last_epoch() == 0
+            sink.stage(other, (topic, [b"not begun"]))
+            assert sink.commit(7, other).messages == 1
+            assert published(log, topic) == [*WHOLE, b"not begun"]
+
+    def test_an_epoch_that_was_committed(self, start_server, tmp_path):
+        server = start_server("embedded")
+        topic = server.topic(message_retention_duration=KEPT)
+        with closing(SinkClient(server, "q")) as sink:
+            keys = staged(sink, topic)
+            sink.commit(0, *keys)
+        second = self.restored(start_server, tmp_path, tmp_path / "data-0")
+        assert not (tmp_path / "backup" / "stages").exists()
+        with closing(SinkClient(second, "q")) as sink, closing(LogClient(second)) as log:
+            assert sink.commit(0, *keys).repeated_epoch
+            assert published(log, topic) == WHOLE
 
 
 def test_an_epoch_that_is_being_published_is_not_aborted(start_server, engine):

@@ -20,10 +20,13 @@ from typing import BinaryIO, Protocol
 
 from crc32c import crc32c
 
+from fanlog.core import records
+from fanlog.core.bulk_records import CommittingRecord
 from fanlog.core.shape import check_shape
 from fanlog.core.sinks import StageKey
 from fanlog.errors import DataLoss, ResourceExhausted
 from fanlog.log import batch as codec
+from fanlog.log.backup import Beside
 from fanlog.log.batch import Batch, BatchDamaged
 
 log = logging.getLogger("fanlog.spool")
@@ -34,6 +37,20 @@ _FORMAT_VERSION = 1
 #: At the end of a file: length of the JSON before it, its checksum, version, flags, magic.
 _FOOTER = struct.Struct("<IIHH4s")
 _SUFFIX, _DRAFT_SUFFIX, _DAMAGED_SUFFIX = ".stage", ".draft", ".damaged"
+
+
+def _named(key: bytes, value: bytes) -> list[str]:
+    try:
+        record = records.decode(key, value)
+    except (ValueError, TypeError, KeyError):
+        return []
+    committing = record.committing if isinstance(record, CommittingRecord) else None
+    return [] if committing is None else [f"{stage}{_SUFFIX}" for stage in committing.stages]
+
+
+#: What a backup takes along: stages of epochs that are published in part. One that is not begun is
+#: staged again.
+BESIDE = Beside(FOLDER_NAME, CommittingRecord.KIND, _named)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

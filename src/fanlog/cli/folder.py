@@ -54,9 +54,10 @@ def backup(
     json: options.Json = False,
 ) -> None:
     """Copy a data folder at one moment and read the copy back; the broker may be running."""
+    from fanlog.broker.spool import BESIDE
     from fanlog.log import backup
 
-    report = backup.backup(data_dir, directory)
+    report = backup.backup(data_dir, directory, beside=BESIDE)
     output = Output(is_json=json)
     if json:
         output.line(_plain(report))
@@ -73,9 +74,10 @@ def restore(
     json: options.Json = False,
 ) -> None:
     """Make a data folder from a backup; one that has messages already is refused."""
+    from fanlog.broker.spool import BESIDE
     from fanlog.log import backup
 
-    backup.restore(directory, data_dir)
+    backup.restore(directory, data_dir, beside=BESIDE)
     Output(is_json=json).done(
         f"restored {directory} to {data_dir}",
         {"data_dir": str(data_dir), "backup_dir": str(directory)},

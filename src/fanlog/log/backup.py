@@ -8,20 +8,33 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import lmdb
 
 from fanlog.errors import ConfigError
 from fanlog.log import folder
 from fanlog.log.doctor import examine
-from fanlog.log.envelope import EnvelopeDamaged
+from fanlog.log.envelope import EnvelopeDamaged, Kind
 from fanlog.log.report import Report
 
 _PARTIAL_NAME = "partial"
+#: How often the files that state names are looked for: a broker may remove them between the two.
+_TRIES = 10
+
+
+class Beside(NamedTuple):
+    """Files beside the data file that records of state rely on; which, is nothing to the log."""
+
+    #: The folder that they are in, in the data folder.
+    folder: str
+    #: The keys of those records begin with it.
+    prefix: bytes
+    #: The names of the files that one of them relies on, from its key and value.
+    named: Callable[[bytes, bytes], Iterable[str]]
 
 
 class Sizes(NamedTuple):
@@ -31,11 +44,12 @@ class Sizes(NamedTuple):
     after_bytes: int
 
 
-def backup(data_dir: Path, out_dir: Path) -> Report:
+def backup(data_dir: Path, out_dir: Path, *, beside: Beside | None = None) -> Report:
     """Copy the log as it is at one commit, free pages left out; the broker may run meanwhile.
 
-    The copy is durable on return, and has been read back: the report says what is in it. As long as
-    it takes, pages that the broker frees are not used again.
+    With it go the files that its state relies on at that commit. The copy is durable on return, and
+    has been read back: the report says what is in it. As long as it takes, pages that the broker
+    frees are not used again.
 
     Raises:
         ConfigError: There is no data folder, or `out_dir` is not empty.
@@ -47,17 +61,22 @@ def backup(data_dir: Path, out_dir: Path) -> Report:
     partial = out_dir / _PARTIAL_NAME
     partial.mkdir()
     try:
-        _copy_compact(data_dir, partial / folder.DATA_NAME)
+        missing = _copy_compact(data_dir, partial / folder.DATA_NAME, beside)
         report = examine(partial)
+        if beside is not None and (partial / beside.folder).exists():
+            (partial / beside.folder).rename(out_dir / beside.folder)
+        # Last: a folder that has it is a backup.
         (partial / folder.DATA_NAME).rename(out_dir / folder.DATA_NAME)
     finally:
         shutil.rmtree(partial)
     folder.sync_folder(out_dir)
     report.data_dir = out_dir
+    for path in missing:
+        report.add("warning", f"{path} is named by the state, and is not there to be copied")
     return report
 
 
-def restore(backup_dir: Path, data_dir: Path) -> None:
+def restore(backup_dir: Path, data_dir: Path, *, beside: Beside | None = None) -> None:
     """Put a backup where a broker will find it. The backup is not changed. Durable on return.
 
     Raises:
@@ -76,6 +95,8 @@ def restore(backup_dir: Path, data_dir: Path) -> None:
             with _writing(data_dir):
                 shutil.copyfile(backup_dir / folder.DATA_NAME, partial / folder.DATA_NAME)
                 _sync_file(partial / folder.DATA_NAME)
+                if beside is not None:
+                    _restore_beside(backup_dir / beside.folder, data_dir / beside.folder)
             _check_opens(partial, backup_dir)
             (partial / folder.DATA_NAME).rename(data_dir / folder.DATA_NAME)
         finally:
@@ -103,7 +124,7 @@ def compact(data_dir: Path) -> Sizes:
         partial.mkdir()
         try:
             copy = partial / folder.DATA_NAME
-            _copy_compact(data_dir, copy)
+            _copy_compact(data_dir, copy, None)
             _check_opens(partial, data_dir)
             after_bytes = copy.stat().st_size
             # The table of readers speaks of the old file's transactions; LMDB makes a new one.
@@ -115,14 +136,73 @@ def compact(data_dir: Path) -> Sizes:
     return Sizes(before_bytes, after_bytes)
 
 
-def _copy_compact(data_dir: Path, path: Path) -> None:
+def _copy_compact(data_dir: Path, path: Path, beside: Beside | None) -> list[str]:
+    """Copy the data file, and what is beside it; gives what could not be had of the latter."""
     store = folder.open_store(data_dir, readonly=True)
     try:
-        with _writing(path.parent), path.open("xb") as file:
-            store.env.copyfd(file.fileno(), compact=True)
-            os.fsync(file.fileno())
+        for left in reversed(range(_TRIES)):
+            with store.env.begin(buffers=True) as txn, ExitStack() as stack:
+                names = [] if beside is None else _named(store, txn, beside)
+                found: dict[str, BinaryIO] = {}
+                missing: list[str] = []
+                for name in names:
+                    assert beside is not None
+                    # Open, they stay when the broker is through with them and removes them.
+                    try:
+                        opened = (data_dir / beside.folder / name).open("rb")
+                    except FileNotFoundError:
+                        missing.append(f"{beside.folder}/{name}")
+                    else:
+                        found[name] = stack.enter_context(opened)
+                if missing and left:
+                    # The broker is further by now.
+                    continue
+                with _writing(path.parent), path.open("xb") as file:
+                    store.env.copyfd(file.fileno(), compact=True, txn=txn)
+                    os.fsync(file.fileno())
+                    if beside is not None:
+                        _copy_files(found, path.parent / beside.folder)
+                return missing
+        raise AssertionError("the last try returns")
     finally:
         store.close()
+
+
+def _named(store: folder.Store, txn: lmdb.Transaction[memoryview], beside: Beside) -> list[str]:
+    names: list[str] = []
+    with txn.cursor(store.state) as at:
+        if not at.set_range(beside.prefix):
+            return names
+        for key, value in at:
+            if not bytes(key).startswith(beside.prefix):
+                break
+            try:
+                opened = folder.open_envelope(Kind.STATE, key, value)
+            except EnvelopeDamaged:
+                # The report will say so.
+                continue
+            names += beside.named(bytes(key), opened)
+    return names
+
+
+def _copy_files(files: dict[str, BinaryIO], place: Path) -> None:
+    if not files:
+        return
+    place.mkdir(exist_ok=True)
+    for name, file in files.items():
+        with (place / name).open("xb") as copy:
+            shutil.copyfileobj(file, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
+    folder.sync_folder(place)
+
+
+def _restore_beside(source: Path, place: Path) -> None:
+    if not source.is_dir():
+        return
+    with ExitStack() as stack:
+        paths = [path for path in sorted(source.iterdir()) if path.is_file()]
+        _copy_files({path.name: stack.enter_context(path.open("rb")) for path in paths}, place)
 
 
 def _check_opens(copy_dir: Path, source_dir: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from fanlog.errors import ConfigError, DataFolderInUse, DataLoss, DiskFull
 from fanlog.log import folder
 from fanlog.log.api import Trim
-from fanlog.log.backup import backup, compact, restore
+from fanlog.log.backup import Beside, backup, compact, restore
 from fanlog.log.doctor import examine
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.testing.conformance import ALL_BYTES, ONE, TWO, Author, make_body, messages_of
@@ -42,6 +44,69 @@ def test_backup_and_restore(filled: Path, tmp_path: Path):
     restore(tmp_path / "backup", tmp_path / "restored")
     assert contents(tmp_path / "restored") == contents(filled)
     assert [path.name for path in (tmp_path / "backup").iterdir()] == [folder.DATA_NAME]
+
+
+#: Records of this test's own that name a file each.
+BESIDE = Beside("extras", b"file/", lambda key, value: [value.decode()])
+
+
+@pytest.fixture
+def accompanied(data_dir: Path) -> Path:
+    """A log whose state names two files beside it, of three that are there."""
+    log = EmbeddedLog(data_dir)
+    state = {b"file/1": b"one", b"file/2": b"two", b"other": b"three", b"zzz": b"z"}
+    Author(log).commit({ONE: [make_body(b"x")]}, state=state)
+    log.close()
+    (data_dir / "extras").mkdir()
+    for name in ("one", "two", "three"):
+        (data_dir / "extras" / name).write_text(name)
+    return data_dir
+
+
+class TestFilesBeside:
+    def test_what_state_names_goes_along(self, accompanied: Path, tmp_path: Path):
+        report = backup(accompanied, tmp_path / "backup", beside=BESIDE)
+        assert report.findings == []
+        restore(tmp_path / "backup", tmp_path / "restored", beside=BESIDE)
+        for place in (tmp_path / "backup", tmp_path / "restored"):
+            found = {path.name: path.read_text() for path in (place / "extras").iterdir()}
+            assert found == {"one": "one", "two": "two"}
+        assert contents(tmp_path / "restored") == contents(accompanied)
+
+    def test_what_is_not_there_is_said(self, accompanied: Path, tmp_path: Path):
+        (accompanied / "extras" / "two").unlink()
+        report = backup(accompanied, tmp_path / "backup", beside=BESIDE)
+        assert [finding.severity for finding in report.findings] == ["warning"]
+        assert "extras/two is named by the state" in report.findings[0].text
+        assert [path.name for path in (tmp_path / "backup" / "extras").iterdir()] == ["one"]
+
+    def test_a_broker_that_goes_on_meanwhile(self, accompanied: Path, tmp_path: Path):
+        """The file is removed before it could be opened: a later state is copied, without it."""
+        looked: list[str] = []
+        named = BESIDE.named
+
+        def removing(key: bytes, value: bytes) -> list[str]:
+            names = list(named(key, value))
+            if value == b"two" and "two" not in looked:
+                (accompanied / "extras" / "two").unlink()
+                # In another process, as a broker would.
+                script = (
+                    "import sys, pathlib\n"
+                    "from fanlog.log.embedded import EmbeddedLog\n"
+                    "from fanlog.testing.conformance import *\n"
+                    "log = EmbeddedLog(pathlib.Path(sys.argv[1]))\n"
+                    "Author(log).commit({ONE: [make_body(b'y')]}, state={b'file/2': None})\n"
+                    "log.close()\n"
+                )
+                subprocess.run([sys.executable, "-c", script, str(accompanied)], check=True)
+            looked.extend(names)
+            return names
+
+        report = backup(accompanied, tmp_path / "backup", beside=BESIDE._replace(named=removing))
+        assert report.findings == []
+        assert report.message_count == 2
+        assert looked == ["one", "two", "one"]
+        assert [path.name for path in (tmp_path / "backup" / "extras").iterdir()] == ["one"]
 
 
 WRITE_ON = """
