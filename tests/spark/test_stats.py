@@ -1,18 +1,24 @@
-"""Outcomes of a running broker become tables; the topic is read as Spark does, without Spark."""
+"""Outcomes of a running broker become tables: as Spark does it, without Spark; and once with it."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
+import time
+from datetime import timedelta
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from fanlog.broker.clock import ManualClock
 from fanlog.lake.location import Location
 from fanlog.lake.tables import DELIVERY_STATS, TOPIC_STATS, open_table
 from fanlog.outcomes import TOPIC
-from fanlog.pipeline.stats import SOURCE, Told, commit_stats
+from fanlog.pipeline.flow import Flow
+from fanlog.pipeline.stats import SOURCE, Stats, Told, commit_stats
 from spark.reading import kept_topic, rows, stream_reader
+from spark.streams import PATIENCE_S, finished
 
 ALL = ReadAllAvailable()
 
@@ -81,3 +87,66 @@ def test_the_topic_need_not_be_there_yet(start_broker, location):
     )
     run(server, location, end)
     assert [row["topic"] for row in table(location, TOPIC_STATS)] == ["t"]
+
+
+def plain(location, which, *columns):
+    """Rows of a table by minute, as anybody would read it, without Fanlog."""
+    found = DeltaTable(f"{location.uri}/{which.name}").to_pyarrow_table(
+        columns=["minute", *columns]
+    )
+    return [tuple(row.values()) for row in found.sort_by("minute").to_pylist()]
+
+
+def is_told(location):
+    """Whether a minute is in both tables, the second of which is written last."""
+    return DeltaTable.is_deltatable(f"{location.uri}/{DELIVERY_STATS.name}") and plain(
+        location, DELIVERY_STATS
+    )
+
+
+@pytest.mark.slow
+def test_with_spark(spark, start_broker, location, tmp_path):
+    """From deliveries to tables by the flow, in three starts, the last without a checkpoint."""
+    server = start_broker(ManualClock(), lake=str(tmp_path / "lake"))
+    topic = kept_topic(server)
+    subscription = server.subscription(topic, ack_deadline_seconds=10)
+    checkpoints = tmp_path / "checkpoints"
+    stats = Stats(spark, server.endpoint, location, checkpoints)
+    # Three are published, and one of them is delivered twice.
+    server.publish(topic, b"1", b"22", b"333")
+    _, *others = server.await_pull(subscription)
+    server.ack(subscription, others)
+    server.advance(11)
+    server.drain(subscription, 1)
+    end_minute(server)
+    # It runs on until it is stopped.
+    flow = Flow("stats", lambda: stats.start(every_s=0.1), monotonic=time.monotonic)
+    flow.start()
+    try:
+        late_s = time.monotonic() + PATIENCE_S
+        while not is_told(location):
+            assert time.monotonic() < late_s, flow.error
+            time.sleep(0.05)
+    finally:
+        flow.stop()
+    server.publish(topic, b"4444", b"55555")
+    end_minute(server)
+    finished(lambda: stats.start(only_now=True))
+    # Nothing happens in the third minute, and then something does again.
+    end_minute(server)
+    server.drain(subscription, 2)
+    end_minute(server)
+    shutil.rmtree(checkpoints)
+    finished(lambda: stats.start(only_now=True))
+    topics = plain(location, TOPIC_STATS, "topic", "messages")
+    assert [row[1:] for row in topics] == [(topic, 3), (topic, 2)]
+    columns = ["delivered", "redelivered", "acknowledged", "backlog"]
+    deliveries = plain(location, DELIVERY_STATS, "subscription", *columns)
+    assert [row[1:] for row in deliveries] == [
+        (subscription, 4, 1, 3, 0),
+        (subscription, 0, 0, 0, 2),
+        (subscription, 2, 0, 2, 0),
+    ]
+    first = topics[0][0]
+    minutes = [(row[0] - first) // timedelta(minutes=1) for row in [*topics, *deliveries]]
+    assert minutes == [0, 1, 0, 1, 3]
