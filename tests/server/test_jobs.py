@@ -8,7 +8,10 @@ import urllib.request
 
 import pytest
 
+from typer.testing import CliRunner
+
 from fanlog import jobs, limits
+from fanlog.cli.main import app
 from fanlog.client import CallFailed, Client
 from fanlog.client.jobs import Jobs, state_of
 from fanlog.errors import CommitFailed
@@ -117,6 +120,23 @@ class TestLife:
         asking.create(PARENT, "expire", {}, job_id="job4")
         names = {job.name.rpartition("/")[2] for job in asking.listed(PARENT)}
         assert names == {"job0", "job2", "job3", "job4"}
+
+
+@pytest.mark.parametrize(("is_fine", "exit_code"), [(True, 0), (False, 1)])
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_the_command_line_says_whether_problems_were_found(
+    server, asking, is_fine, exit_code, form
+):
+    job = asking.create(PARENT, "verify", {})
+    asking.claim(job.name, "w")
+    damaged = [{"file": "messages/a.parquet", "reason": "no"}]
+    result = {"is_fine": is_fine, "damaged_files": [] if is_fine else damaged}
+    asking.report(job.name, "w", 1, "DONE", result=result)
+    words = ["job", "wait", job.name, *form]
+    done = CliRunner().invoke(app, words, env={"PUBSUB_EMULATOR_HOST": server.endpoint})
+    assert done.exit_code == exit_code
+    assert ("messages/a.parquet" in done.stdout) == (not is_fine)
+    assert ("verify found problems" in done.output) == (not is_fine)
 
 
 class TestDurability:

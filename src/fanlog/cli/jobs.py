@@ -204,7 +204,10 @@ def verify(
     endpoint: options.Endpoint = None,
     json: options.Json = False,
 ) -> None:
-    """Compare lake and log: counts, gaps, duplicates, checksums."""
+    """Compare lake and log: counts, gaps, duplicates, checksums.
+
+    Exits with 1 when something is wrong; every damaged file is named.
+    """
     arguments = {"topics": topic, "pattern": pattern} | _window(start, end)
     _ask("verify", arguments, job_id, wait, project, endpoint, json)
 
@@ -329,11 +332,18 @@ def _wait(client: Any, name: str, json: bool) -> None:
     if state == "FAILED":
         raise JobFailed(f"job {name} failed: {job.error}")
     output = Output(is_json=json)
+    result = _plain(resource(job).get("result") or {})
     if json:
         output.line(resource(job))
-        return
+    else:
+        _show(output, job, state, result)
+    if result.get("is_fine") is False:
+        # It has done its work; and yet all is not well.
+        raise JobFailed(f"{job.kind} found problems: {job.name}")
+
+
+def _show(output: Output, job: Any, state: str, result: Any) -> None:
     output.text(f"{job.kind} {state.lower()}: {job.name}")
-    result = _plain(resource(job).get("result") or {})
     output.fields({name: value for name, value in result.items() if not _is_table(value)})
     for name, rows in result.items():
         if _is_table(rows):

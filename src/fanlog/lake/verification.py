@@ -1,0 +1,101 @@
+"""Files of `messages` read to their last byte, to see whether they are what they should be.
+
+What cannot be read is named, and what can be is counted: a file that is damaged keeps nobody from
+looking at the others, nor a row group its neighbours. All of it blocks: not for the loop.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+
+from pyarrow import fs
+
+from fanlog.lake.api import Run
+from fanlog.lake.files import RUNS_KEY, runs_of
+from fanlog.lake.index import FileDamaged, Footers, LakeFile, reading
+from fanlog.lake.tables import MESSAGES
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What became of looking at a file. Travels as JSON."""
+
+    #: Relative to the table.
+    path: str
+    #: Of the rows that could be read, in their order.
+    runs: list[Run] = field(default_factory=list)
+    #: What is wrong with it, in a sentence that names it; empty when nothing is.
+    damage: str = ""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Checked:
+        said = json.loads(text)
+        return cls(said["path"], [Run(*one) for one in said["runs"]], said["damage"])
+
+
+def check_file(files: fs.FileSystem, file: LakeFile) -> Checked:
+    """Read all of a file, with the checksums of its pages.
+
+    Raises:
+        LakeUnavailable: The lake cannot be reached.
+        OSError: The same.
+    """
+    path = f"{MESSAGES.name}/{file.path}"
+    if files.get_file_info(path).type != fs.FileType.File:
+        return Checked(file.path, damage=f"file {path} is not there")
+    footers = Footers(files)
+    found: list[Run] = []
+    damages: list[str] = []
+    try:
+        with reading(files, file), footers.open(file) as opened:
+            said = (opened.metadata.metadata or {}).get(RUNS_KEY)
+            for group in range(opened.metadata.num_row_groups):
+                try:
+                    with reading(files, file):
+                        rows = opened.read_row_group(group, use_threads=False)
+                except FileDamaged as error:
+                    damages.append(str(error))
+                    continue
+                found += runs_of(rows["partition"], rows["offset"])
+    except FileDamaged as error:
+        return Checked(file.path, damage=str(error))
+    if damages:
+        return Checked(file.path, found, damages[0])
+    count = sum(run.rows for run in found)
+    if count != file.count:
+        damage = f"file {path} has {count} rows, the table says {file.count}"
+        return Checked(file.path, found, damage)
+    if said is not None and _set(Run(*one) for one in json.loads(said)) != _set(found):
+        return Checked(file.path, found, f"file {path}: its rows are not what its footer says")
+    return Checked(file.path, found)
+
+
+def spread(runs: Iterable[Run], start: int, end: int) -> tuple[int, int]:
+    """How many rows runs of one partition have within offsets, and how many offsets those are."""
+    rows = offsets = 0
+    last = start
+    for run in sorted(runs):
+        low, high = max(run.first, start), min(run.end, end)
+        if low >= high:
+            continue
+        rows += high - low
+        offsets += max(0, high - max(low, last))
+        last = max(last, high)
+    return rows, offsets
+
+
+def _set(runs: Iterable[Run]) -> list[Run]:
+    """Runs joined where they follow each other: row groups cut them elsewhere."""
+    joined: list[Run] = []
+    for run in sorted(runs):
+        last = joined[-1] if joined else None
+        if last is not None and (last.partition, last.end) == (run.partition, run.first):
+            joined[-1] = Run(last.partition, last.first, last.rows + run.rows)
+        else:
+            joined.append(run)
+    return joined
