@@ -7,7 +7,6 @@ import urllib.error
 import urllib.request
 
 import pytest
-
 from typer.testing import CliRunner
 
 from fanlog import jobs, limits
