@@ -22,7 +22,7 @@ from fanlog.specs import (
     TopicSpec,
     TopicUpdate,
 )
-from fanlog.testing.simulator import dedups, probes, reopening, surfaces
+from fanlog.testing.simulator import archivers, dedups, probes, reopening, surfaces
 from fanlog.testing.simulator.calling import called, insist
 from fanlog.testing.simulator.chronicle import SeekTo
 from fanlog.testing.simulator.clients import (
@@ -95,6 +95,7 @@ async def admin(world: World) -> None:
         (temper.policies, surfaces.change_some_policy),
         (temper.reopens, reopening.reopen_some),
         (temper.reopens * bool(temper.dead_letters), reopening.redrive_some),
+        (temper.kept_out, archivers.keep_some_out),
     )
     weights = [weight for weight, _ in deeds]
     while await world.pause(1.5):
@@ -357,7 +358,7 @@ async def seek_to_time(world: World, name: str) -> None:
         """Seek; answers with the start of each log: what is below is gone for good."""
         await broker.admin.seek_to_time(name, time_ns)
         shares = broker.hard.shares_of(broker.hard.catalog.subscription(name))
-        return tuple((s.partition, world.store.bounds(s.partition).start) for s in shares)
+        return tuple((s.partition, world.log_start(s.partition)) for s in shares)
 
     await called(world, "seek", name, SeekTo(time_ns=time_ns), verb)
 

@@ -10,6 +10,7 @@ from typing import Any
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Timer
 from fanlog.errors import FanlogError
+from fanlog.lake.tiers import LakeTiers
 from fanlog.log.api import Log
 from fanlog.server.push.senders import Senders
 from fanlog.testing.simulator.chronicle import Chronicle, Op
@@ -84,6 +85,8 @@ class Life:
         self.is_serving = False
         self.broker: ObservedBroker
         self.senders: Senders
+        #: None without a lake.
+        self.tiers: LakeTiers | None = None
         self.committer: SimulatedCommitter
         #: Verbs that run, and what to tell their callers should they never end.
         self.running: dict[Op, asyncio.Future[Any] | None] = {}
@@ -96,6 +99,8 @@ class Life:
     async def start(self) -> None:
         """As the server does."""
         await self.broker.start()
+        if self.tiers is not None:
+            self.tiers.begin()
         self.senders.start("http://simulated")
 
     async def stop(self, patience_s: float) -> None:
@@ -103,6 +108,8 @@ class Life:
         self.broker.drain()
         await self.senders.stop(patience_s)
         await self.broker.stop()
+        if self.tiers is not None:
+            await self.tiers.stop()
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run something inside the process."""

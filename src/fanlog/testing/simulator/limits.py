@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fanlog import limits
-from fanlog.broker import dead_letters, routes, sweeper
+from fanlog.broker import dead_letters, retention, routes, sweeper
+from fanlog.lake import tiers
 from fanlog.testing.simulator.world import World
 
 
@@ -18,6 +19,14 @@ def limited(world: World) -> Iterator[None]:
     # A sweep every five seconds would be most of what happens in a slow world.
     sweep_s = max(5.0, temper.pace_s * rng.choice((1.0, 5.0)))
     patched[sweeper, "SWEEP_S"] = sweep_s
+    if temper.lake:
+        # Whatever the pace: here it is the sweep that is looked at.
+        patched |= {
+            (sweeper, "SWEEP_S"): temper.pace_s * rng.choice((1.0, 3.0)),
+            (tiers, "CHECK_S"): temper.pace_s * rng.choice((1.0, 10.0)),
+            (tiers, "START_S"): temper.pace_s * rng.choice((1.0, 10.0)),
+            (retention, "COLD_HORIZON_S"): temper.pace_s * rng.choice((0.0, 5.0)),
+        }
     if temper.small_limits:
         patched |= {
             (limits, "KEY_WAITING_MAX"): rng.choice((1, 2, 5)),

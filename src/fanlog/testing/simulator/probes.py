@@ -81,7 +81,9 @@ def check_nothing_is_held(world: World) -> None:
     rotten = {partition for partition, _ in store.damaged}
     held = {partition for s in hard.catalog.snapshots() for partition in s.partitions}
     for topic in hard.catalog.topics():
-        if topic.message_retention_s is not None:
+        # What is archived is there for whoever seeks; `tiering` looks at what is hot of it.
+        is_kept = world.tiering is not None and topic.is_archived
+        if topic.message_retention_s is not None or is_kept:
             held.update(topic.partitions)
     for share in hard.shares():
         who, partition = share.settings, share.partition

@@ -19,6 +19,7 @@ from fanlog.errors import FanlogError
 from fanlog.model import Subscription
 from fanlog.testing.simulator import faults, probes, surfaces
 from fanlog.testing.simulator.admins import admin, change_filter, settle_in
+from fanlog.testing.simulator.archivers import archiver, finish, lake_chaos
 from fanlog.testing.simulator.chaos import chaos
 from fanlog.testing.simulator.chronicle import Delivered, Turn
 from fanlog.testing.simulator.clients import (
@@ -69,6 +70,8 @@ async def _plot(world: World) -> None:
         *[streamer] * temper.streams,
         *[admin] * temper.admins,
         chaos,
+        *[archiver] * temper.archivers,
+        *[lake_chaos] * temper.lake,
     ]
     tasks = [world.loop.create_task(actor(world)) for actor in actors]
     for task in tasks:
@@ -79,6 +82,8 @@ async def _plot(world: World) -> None:
 async def _end(world: World) -> None:
     world.odds = faults.KIND
     world.store.is_full = False
+    if world.tiering is not None:
+        world.tiering.lake.show("the lake")
     how = world.rng.randrange(3)
     if how == 0:
         world.crash()
@@ -98,12 +103,15 @@ async def _end(world: World) -> None:
         get_free()
     await _drain(world, present)
     await _check_wake_up(world, present)
+    await finish(world)
     # A request that was sent twice may have made another one meanwhile.
     await _drain(world, _present(life))
     # The first one lets go of topics and passes over what filters leave out, the next one trims.
     for _ in range(2):
         await asyncio.wait([life.begin(life.broker.sweep())])
     probes.check_nothing_is_held(world)
+    if world.tiering is not None:
+        world.broken += [*world.tiering.check_lake(), *world.tiering.check_hot()]
     probes.check_recovery(world)
     probes.check_bounds(world)
     for op, reply in life.running.items():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fanlog.testing.simulator import faults
 from fanlog.testing.simulator.faults import Odds
+
+#: Part of the worlds that have a lake.
+LAKES = 0.2
 
 
 def temper_of(seed: int) -> Temper:
@@ -18,7 +21,11 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     """What a world is like: the first that is drawn of its seed."""
     odds = faults.drawn(rng)
     others = random.Random(f"{seed}: surfaces"), random.Random(f"{seed}: replays")
-    return odds, Temper.drawn(rng, *others)
+    temper = Temper.drawn(rng, *others).with_lake(random.Random(f"{seed}: lake"))
+    if temper.lake:
+        # An archive stops at a batch that it cannot read, and says so.
+        odds = replace(odds, batch_damaged=0.0)
+    return odds, temper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +87,16 @@ class Temper:
     small_limits: bool
     #: Requests and answers travel for a while, and so overtake each other.
     is_laggy: bool
+    #: There is a lake, and so many archive.
+    lake: bool = False
+    archivers: int = 0
+    hot_retention_s: float = 0.0
+    #: Chance that an archiver ends in the middle, waits, or says what is not so.
+    archiver_slips: float = 0.0
+    #: Chance that the lake is away or another one for a while.
+    lake_troubles: float = 0.0
+    #: Chance, per step of an admin, that a topic is kept out of the archive, or no longer.
+    kept_out: float = 0.0
 
     @classmethod
     def drawn(cls, rng: random.Random, other: random.Random, third: random.Random) -> Temper:
@@ -135,4 +152,18 @@ class Temper:
             reopens=third.choice((0.0, 0.0, 0.3, 1.0)),
             small_limits=rng.random() < 0.4,
             is_laggy=rng.random() < 0.4,
+        )
+
+    def with_lake(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds a lake."""
+        if rng.random() >= LAKES:
+            return self
+        return replace(
+            self,
+            lake=True,
+            archivers=rng.choice((1, 1, 2)),
+            hot_retention_s=self.pace_s * rng.choice((0.0, 2.0, 10.0, 40.0)),
+            archiver_slips=rng.choice((0.0, 0.1, 0.3)),
+            lake_troubles=rng.choice((0.0, 0.1, 0.4)),
+            kept_out=rng.choice((0.0, 0.0, 0.1)),
         )

@@ -43,6 +43,7 @@ from fanlog.testing.simulator.loop import SimulatedClock, SimulatedLoop
 from fanlog.testing.simulator.meanings import is_pattern
 from fanlog.testing.simulator.receivers import Receiver
 from fanlog.testing.simulator.store import SimulatedCommitter, SimulatedStore
+from fanlog.testing.simulator.tiering import Tiering
 from fanlog.wire import types
 from fanlog.wire.publish import parse_message_id
 
@@ -75,6 +76,10 @@ class World:
         self._make_senders = new_senders
         self.rng = random.Random(seed)
         self.odds, self.temper = temper.drawn(seed, self.rng)
+        #: What the broker did that nothing excuses: exceptions that are not errors of the API.
+        self.mistakes: list[str] = []
+        #: Sentences of promises found broken while the world ran.
+        self.broken: list[str] = []
         self.steps_left = self.temper.steps if steps is None else steps
         self.loop = SimulatedLoop()
         self.loop.set_task_factory(cast(Any, task_factory))
@@ -87,6 +92,8 @@ class World:
         self.disk = Disk()
         self.policies = Policies(self.disk)
         self.dedups = Dedups(self.rng)
+        #: None without a lake.
+        self.tiering = Tiering(self) if self.temper.lake else None
         self._receivers: dict[str, Receiver] = {}
         #: When something last began or ended that moves messages about, by subscription.
         self._disturbed: dict[str, int] = {}
@@ -94,10 +101,6 @@ class World:
         self.life: Life | None = None
         self.lives = 0
         self.faults: dict[str, int] = {}
-        #: What the broker did that nothing excuses: exceptions that are not errors of the API.
-        self.mistakes: list[str] = []
-        #: Sentences of promises found broken while the world ran.
-        self.broken: list[str] = []
         self.operations = 0
         #: Offsets that ever left the server, by subscription and partition.
         self.handed_out: dict[tuple[int, int], set[int]] = {}
@@ -155,6 +158,11 @@ class World:
     def receivers(self) -> dict[str, Receiver]:
         return self._receivers
 
+    def log_start(self, partition: PartitionId) -> int:
+        """First offset that can be read, hot or cold."""
+        hot = self.store.bounds(partition).start
+        return hot if self.tiering is None else min(hot, self.tiering.start(partition))
+
     def disturbed_at(self, name: str) -> int:
         """When the soft state of a subscription may last have changed by another's doing."""
         return max(self._failed_at, self._disturbed.get(name, -1))
@@ -175,13 +183,16 @@ class World:
                 crash=lambda: self.crash("commit_crashes"),
                 on_failure=self._commit_failed,
             )
+            store = self.store if self.tiering is None else self.tiering.log()
             life.broker = ObservedBroker(
-                self.store,
+                store,
                 life.committer,
                 life.clock,
                 jitter=self.rng.random,
                 chronicle=self.chronicle,
             )
+            if self.tiering is not None:
+                life.tiers = life.broker.tiers = self.tiering.tiers(life, store)
             life.senders = self._make_senders(self, life)
             life.broker.pushes = life.senders
             self.life = life
@@ -367,10 +378,12 @@ class World:
             if subscription is not None and is_pattern(subscription.topic):
                 self.chronicle.patterns.add(subscription.id)
         messages = list(self._messages(commit))
-        starts = {head.partition: self.store.bounds(head.partition).start for head in heads}
+        starts = {head.partition: self.log_start(head.partition) for head in heads}
         committed = Committed(commit.sequence, messages, changes, heads, starts)
         self.chronicle.commit(committed, self.now)
         self.broken += self.disk.committed(changes, commit.state, messages)
+        if self.tiering is not None:
+            self.broken += self.tiering.committed(commit)
         for message in messages if self.temper.dedups else ():
             self.broken += self.dedups.committed(
                 self.disk.on.get(message.partition), message, self.now
