@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from fanlog.broker.replays import Replays
 from fanlog.core.records import ArchivedRecord, LakeRecord
 from fanlog.lake import turns
 from fanlog.lake.api import Standing
@@ -113,6 +114,33 @@ def _(_: Any) -> Any:
     return lambda self, lake_id, table_version: True
 
 
-@mutant("a second archiver adds what is there", 50, (turns, "has_happened"), needs="lake")
+@mutant(
+    "a second archiver adds what is there",
+    50,
+    (turns, "has_happened"),
+    needs="archivers_race",
+)
 def _(_: Any) -> Any:
     return lambda who, last, app_version, after: False
+
+
+@mutant("what is cold is not reopened", 50, (Replays, "_there"), needs="lake")
+def _(there: Any) -> Any:
+    def hot_only(self: Replays, partition: PartitionId, offsets: Any) -> Any:
+        found = there(self, partition, offsets)
+        found.remove_range(0, self._broker.tiers.hot_start(partition))
+        return found
+
+    return hot_only
+
+
+@mutant("the lake lets go of what is reopened", 50, (LakeTiers, "let_go"), needs="lake")
+def _(let_go: Any) -> Any:
+    def forgetful(self: LakeTiers, partition: PartitionId, keep: Offset, start: Offset) -> Any:
+        cursors = [share.cursor for share in self._broker.hard.shares_on(partition)]
+        marks = [cursor.mark for cursor in cursors if cursor.floor < cursor.mark]
+        if marks:
+            keep = max(keep, min(*marks, self.hot_start(partition)))
+        return let_go(self, partition, keep, start)
+
+    return forgetful

@@ -438,6 +438,10 @@ class Ledger:
         Leases from before the nack of those after it of its key are over, and acks of them void.
         """
         self.doubts += 1
+        if card.moved_until >= 0:
+            # Behind one that was reopened they may be hard all the same.
+            self.doubt_after(card)
+            return
         for other in self.keys.get(card.message.key, ()):
             if other.message.offset > card.message.offset:
                 other.recalled_from = max(other.recalled_from, op.begun_at)

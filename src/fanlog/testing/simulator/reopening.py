@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyroaring import BitMap64
 
@@ -35,8 +36,7 @@ class Again:
     ids: tuple[Id, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """Where logs began when it was answered, and which letters were skipped, or copied."""
 
     starts: tuple[tuple[PartitionId, Offset], ...]
@@ -92,8 +92,10 @@ def _some_ids(world: World, name: str) -> tuple[Id, ...]:
     if not logs:
         return ()
     rng, log = world.rng, world.rng.choice(logs)
-    # Most of what is old is gone from the log.
+    # Most of what is old is gone from the log, or in the lake.
     recent = log[-rng.choice((5, 20, 200)) :]
+    if world.tiering is not None and rng.random() < 0.5:
+        recent = _cold(world, log) or recent
     count = min(len(recent), rng.randint(1, MESSAGES_MAX))
     if rng.random() < 0.5:
         first = rng.randrange(len(recent) - count + 1)
@@ -103,9 +105,15 @@ def _some_ids(world: World, name: str) -> tuple[Id, ...]:
     return tuple(sorted((message.partition, message.offset) for message in chosen))
 
 
+def _cold(world: World, log: list[Message]) -> list[Message]:
+    """What of a log is in the lake alone."""
+    partition = log[0].partition
+    return log[world.log_start(partition) : world.store.bounds(partition).start]
+
+
 def _starts(world: World, ids: Iterable[Id]) -> tuple[tuple[PartitionId, Offset], ...]:
     partitions = {partition for partition, _ in ids} & world.store.partitions().keys()
-    return tuple((p, world.store.bounds(p).start) for p in sorted(partitions))
+    return tuple((p, world.log_start(p)) for p in sorted(partitions))
 
 
 def _source(letter: Message | None) -> Id | None:

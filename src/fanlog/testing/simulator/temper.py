@@ -98,6 +98,10 @@ class Temper:
     #: Chance, per step of an admin, that a topic is kept out of the archive, or no longer.
     kept_out: float = 0.0
 
+    @property
+    def archivers_race(self) -> bool:
+        return self.archivers > 1
+
     @classmethod
     def drawn(cls, rng: random.Random, other: random.Random, third: random.Random) -> Temper:
         """Draw; `other` and `third` are for what came later: worlds without stay what they were."""
@@ -166,4 +170,7 @@ class Temper:
             archiver_slips=rng.choice((0.0, 0.1, 0.3)),
             lake_troubles=rng.choice((0.0, 0.1, 0.4)),
             kept_out=rng.choice((0.0, 0.0, 0.1)),
+            # What is cold is fetched again by whoever asks for it.
+            admins=max(1, self.admins),
+            reopens=self.reopens or rng.choice((0.0, 0.3)),
         )

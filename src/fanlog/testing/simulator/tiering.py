@@ -52,7 +52,9 @@ class Tiering:
         """First offset that is hot or cold, as the disk has it."""
         hot = self._hot_starts.get(partition, 0)
         record = self._archived.get(partition)
-        return hot if record is None or record.start is None else min(hot, record.start)
+        if record is None or record.start is None or record.start == record.end:
+            return hot
+        return min(hot, record.start)
 
     def committed(self, commit: Commit) -> Iterator[str]:
         """Learn of a commit; gives the sentences of what it breaks."""
