@@ -23,7 +23,6 @@ from bench.servers import Server
 from bench.session import Sample
 from bench.spark_source import (
     filled,
-    frame_of,
     lake_only,
     name_of,
     paths_of,
@@ -93,7 +92,7 @@ def sample_backtest(count: int, _endpoint: str) -> Sample:
 
     from fanlog.pipeline.backtest import counts_of
     from fanlog.routing.filter_parse import parse
-    from fanlog.spark import column
+    from fanlog.spark import column, native
 
     with tempfile.TemporaryDirectory(prefix="bench-lake-") as folder:
         location = Location.parse(str(Path(folder) / "lake"))
@@ -102,11 +101,16 @@ def sample_backtest(count: int, _endpoint: str) -> Sample:
         with lake_only(location, count) as endpoint, session() as spark:
             tree = parse('attributes.k1 = "v7"')
             assert tree is not None
-            ours = frame_of(spark, endpoint, topic=name_of("lake"))
+            ours = native.messages(spark, {"endpoint": endpoint, "topic": name_of("lake")})
             plain = spark.read.parquet(*paths)
             by_hand = col("attributes")["k1"] == "v7"
-            job = lambda: counts_of(ours, column(tree))  # noqa: E731
-            hand = lambda: counts_of(plain, by_hand)  # noqa: E731
+
+            def job() -> list[dict[str, Any]]:
+                return counts_of(ours, column(tree))
+
+            def hand() -> list[dict[str, Any]]:
+                return counts_of(plain, by_hand)
+
             problems = () if job() == hand() else ("the two differ",)
             ours_s, hand_s = seconds_of(job), seconds_of(hand)
     return Sample(
@@ -119,6 +123,7 @@ def sample_backtest(count: int, _endpoint: str) -> Sample:
 def sample_fan_out(count: int, _endpoint: str) -> Sample:
     """Messages of eight attributes against 10,000 filters, warm."""
     from fanlog.pipeline.fan_out import offset_sets
+    from fanlog.spark import native
 
     random.seed(7)
     figures: dict[str, float | None] = {}
@@ -127,8 +132,8 @@ def sample_fan_out(count: int, _endpoint: str) -> Sample:
         location = Location.parse(str(Path(folder) / "lake"))
         _archived(location, count)
         with lake_only(location, count) as endpoint, session() as spark:
-            # Two tasks, as there are cores.
-            frame = frame_of(spark, endpoint, topic=name_of("lake"), minPartitions="2")
+            options = {"endpoint": endpoint, "topic": name_of("lake"), "minPartitions": "2"}
+            frame = native.messages(spark, options)
             for kind, filters in (("single", _single()), ("conjunctions", _conjunctions())):
                 found: dict[int, Any] = {}
 

@@ -71,7 +71,7 @@ def loop_thread() -> Iterator[LoopThread]:
     loop.close()
 
 
-def _config(data_dir: Path, **settings: Any) -> Config:
+def config_in(data_dir: Path, **settings: Any) -> Config:
     return Config(
         port=0, http_port=0, drain_s=2.0, disk_reserve_bytes=0, data_dir=data_dir, **settings
     )
@@ -81,7 +81,7 @@ def _config(data_dir: Path, **settings: Any) -> Config:
 def broker(
     loop_thread: LoopThread, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningServer]:
-    running = RunningServer(loop_thread, _config(tmp_path_factory.mktemp("data")), None)
+    running = RunningServer(loop_thread, config_in(tmp_path_factory.mktemp("data")), None)
     yield running
     running.stop()
 
@@ -95,7 +95,7 @@ def start_broker(loop_thread: LoopThread, tmp_path: Path) -> Iterator[StartBroke
     started: list[RunningServer] = []
 
     def start(clock: ManualClock | None = None, **settings: Any) -> RunningServer:
-        config = _config(tmp_path / f"data-{len(started)}", **settings)
+        config = config_in(tmp_path / f"data-{len(started)}", **settings)
         started.append(RunningServer(loop_thread, config, clock))
         return started[-1]
 

@@ -202,3 +202,8 @@ def test_files_are_shared_out():
     shares = share_out_files(files[:1], tasks_min=3, task_bytes=10_000)
     assert [(each[0].slice, each[0].slices) for each in shares] == [(0, 3), (1, 3), (2, 3)]
     assert share_out_files([]) == []
+
+
+def test_files_a_little_smaller_than_a_task_are_not_put_together():
+    files = [ColdFile(f"{n}.parquet", 1, 99 + n % 2, 1, 1, 1, 1) for n in range(4)]
+    assert [len(each) for each in share_out_files(files, task_bytes=100)] == [1, 1, 1, 1]

@@ -10,7 +10,7 @@ from pyroaring import BitMap64
 
 from fanlog.pipeline.context import Context
 from fanlog.routing import filter_parse
-from fanlog.spark import column
+from fanlog.spark import column, native
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,23 +20,25 @@ _SETS = "partition long, offsets binary"
 
 def window(context: Context, arguments: Mapping[str, Any]) -> DataFrame:
     """The messages that the arguments of a job are about: which topics, from when to when."""
-    reader = context.spark.read.format("fanlog").option("endpoint", context.endpoint)
-    reader = reader.option("minPartitions", str(context.spark.sparkContext.defaultParallelism))
+    options = {
+        "endpoint": context.endpoint,
+        "minPartitions": str(context.spark.sparkContext.defaultParallelism),
+    }
     if "topics" in arguments:
-        reader = reader.option("topics", ",".join(arguments["topics"]))
+        options["topics"] = ",".join(arguments["topics"])
     elif "topic" in arguments:
-        reader = reader.option("topic", arguments["topic"])
+        options["topic"] = arguments["topic"]
     elif "subscription" in arguments:
-        reader = reader.option("subscription", arguments["subscription"])
+        options["subscription"] = arguments["subscription"]
     else:
-        reader = reader.option("topicPattern", arguments["pattern"])
+        options["topicPattern"] = arguments["pattern"]
     for argument, option in (
         ("start_time", "startingTimestamp"),
         ("end_time", "endingTimestamp"),
     ):
         if argument in arguments:
-            reader = reader.option(option, arguments[argument])
-    return reader.load()
+            options[option] = arguments[argument]
+    return native.messages(context.spark, options)
 
 
 def matching(messages: DataFrame, text: str) -> DataFrame:

@@ -115,21 +115,17 @@ def share_out_files(
     if not total:
         return []
     count = max(tasks_min, -(-total // task_bytes))
-    bytes_max = max(1, -(-total // count))
-    tasks: list[tuple[ColdFile, ...]] = []
-    mine: list[ColdFile] = []
-    room = bytes_max
+    tasks: list[list[ColdFile]] = [[] for _ in range(count)]
+    before = 0.0
     for file in files:
-        slices = max(1, round(file.size_bytes / bytes_max))
+        slices = max(1, round(file.size_bytes * count / total))
         for number in range(slices):
+            # Where the middle of it lies, so that none has much more than another.
+            middle = before + file.size_bytes * (number + 0.5) / slices
+            mine = tasks[min(count - 1, int(middle * count / total))]
             mine.append(replace(file, slice=number, slices=slices))
-            room -= -(-file.size_bytes // slices)
-            if room <= 0:
-                tasks.append(tuple(mine))
-                mine, room = [], bytes_max
-    if mine:
-        tasks.append(tuple(mine))
-    return tasks
+        before += file.size_bytes
+    return [tuple(mine) for mine in tasks if mine]
 
 
 def read_file(

@@ -64,7 +64,8 @@ class Reader(DataSourceReader):
         options = self._options
         with Connection(options.endpoint) as connection:
             at = standing(connection, options)
-            hot, cold = split_tiers(self._spans(connection, at), at.parts)
+            spans = wanted_spans(connection, options, at, self._bounds)
+        hot, cold = split_tiers(spans, at.parts)
         filters = joined(options.filter, at.filter)
         tasks_min = options.min_partitions or 1
         shares: list[InputPartition] = []
@@ -84,22 +85,29 @@ class Reader(DataSourceReader):
         if isinstance(partition, Share):
             yield from self._task.read(partition)
 
-    def _spans(self, connection: Connection, at: Standing) -> list[Span]:
-        """What is wanted and there, after what is lost was reported."""
-        options, bounds = self._options, self._bounds
-        starts = resolve(options.starting, at.parts, default=EARLIEST, option="startingOffsets")
-        ends = resolve(options.ending, at.parts, default=LATEST, option="endingOffsets")
-        if options.starting_us is not None:
-            starts = found_at(connection, options, at, options.starting_us)
-        if options.ending_us is not None:
-            # The time itself is not in it, as in Kafka's connector.
-            ends = found_at(connection, options, at, options.ending_us)
-        spans, lost = spans_between(at.parts, starts, ends)
-        if lost is not None:
-            report_lost(lost, "it is not there, or not any more", fail=options.fail_on_data_loss)
-        wanted = {part.partition for part in at.parts if bounds.wants(part)}
-        spans = [bounds.clip(span) for span in spans if span.partition in wanted]
-        return _timed(connection, options, bounds, [span for span in spans if span.count])
+
+def wanted_spans(
+    connection: Connection, options: ReadOptions, at: Standing, bounds: Bounds | None = None
+) -> list[Span]:
+    """What is wanted and there, after what is lost was reported.
+
+    Raises:
+        DataLoss: Some of it is nowhere, and that was not said to be fine.
+    """
+    bounds = bounds or Bounds()
+    starts = resolve(options.starting, at.parts, default=EARLIEST, option="startingOffsets")
+    ends = resolve(options.ending, at.parts, default=LATEST, option="endingOffsets")
+    if options.starting_us is not None:
+        starts = found_at(connection, options, at, options.starting_us)
+    if options.ending_us is not None:
+        # The time itself is not in it, as in Kafka's connector.
+        ends = found_at(connection, options, at, options.ending_us)
+    spans, lost = spans_between(at.parts, starts, ends)
+    if lost is not None:
+        report_lost(lost, "it is not there, or not any more", fail=options.fail_on_data_loss)
+    wanted = {part.partition for part in at.parts if bounds.wants(part)}
+    spans = [bounds.clip(span) for span in spans if span.partition in wanted]
+    return _timed(connection, options, bounds, [span for span in spans if span.count])
 
 
 def _timed(
