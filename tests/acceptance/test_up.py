@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,15 +12,13 @@ from pathlib import Path
 import google.pubsub_v1 as gapic
 import pytest
 
-from acceptance.paired import BROKER_READY, PIPELINE_READY, Up
+from acceptance.paired import BROKER_READY, PATIENCE_S, PIPELINE_READY, Up
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
 
 TOPIC = "projects/fanlog/topics/orders"
-#: How often the pipeline is killed under load.
-ROUNDS = 3
-#: A batch of the archive begins that often: a kill at any moment of it.
-BATCH_S = 3.0
+#: What is published in the time of about a batch of the archive: a kill at any moment of it.
+BATCH_MESSAGES = 3_000
 
 Start = Callable[..., Up]
 
@@ -83,6 +80,7 @@ class Load:
         self._up = up
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="load")
+        self._grown = threading.Condition()
         self.count = 0
 
     def __enter__(self) -> Load:
@@ -97,11 +95,19 @@ class Load:
         with self._up.publisher() as publisher:
             while not self._stopping.wait(0.02):
                 publish(publisher, self.count, self.count + 20)
-                self.count += 20
+                with self._grown:
+                    self.count += 20
+                    self._grown.notify()
+
+    def await_more(self, count: int) -> None:
+        """Wait until so many more are published."""
+        with self._grown:
+            target = self.count + count
+            assert self._grown.wait_for(lambda: self.count >= target, PATIENCE_S)
 
 
-@pytest.mark.nightly
-def test_a_pipeline_that_is_killed_under_load_loses_and_doubles_nothing(start_up):
+@pytest.mark.parametrize("rounds", [1, pytest.param(3, marks=pytest.mark.nightly)])
+def test_a_pipeline_that_is_killed_under_load_loses_and_doubles_nothing(start_up, rounds):
     seed = random.randrange(2**32)
     moments = random.Random(seed)
     up = start_up()
@@ -109,26 +115,27 @@ def test_a_pipeline_that_is_killed_under_load_loses_and_doubles_nothing(start_up
     with up.publisher() as publisher:
         publisher.create_topic(name=TOPIC)
     with Load(up) as load:
-        for round_number in range(1, ROUNDS + 1):
+        for round_number in range(1, rounds + 1):
             up.await_said(PIPELINE_READY, times=round_number)
             up.await_archived(TOPIC, 1)
-            time.sleep(moments.uniform(0.0, BATCH_S))
+            load.await_more(moments.randrange(BATCH_MESSAGES))
             up.children()
             up.pipeline().kill()
-    up.await_said(PIPELINE_READY, times=ROUNDS + 1)
+    up.await_said(PIPELINE_READY, times=rounds + 1)
     assert load.count, f"seed {seed}"
     assert up.await_archived(TOPIC, load.count) == once(load.count), f"seed {seed}"
     # Those that were killed left nothing that runs, Spark's own processes included.
     assert up.stop() == 0
 
 
-@pytest.mark.nightly
 def test_stopped_while_spark_starts(start_up):
     up = start_up()
     up.await_said(BROKER_READY)
     up.await_that(lambda: up.runs("java"), "Spark begins")
     assert up.stop() == 0
     assert "Traceback" not in up.said()
+    assert "stopped before it was ready" in up.said()
+    assert PIPELINE_READY not in up.said()
 
 
 def test_without_java_the_broker_runs_alone_and_says_so(start_up, tmp_path):

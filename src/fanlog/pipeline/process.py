@@ -130,9 +130,42 @@ def run(settings: Settings, *, say: Callable[[str], None]) -> int:
     _log_to_stderr()
     # Before the broker is waited for: without Java there is nothing to wait for.
     prepare_java()
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+    stopping = _Stopping()
+    try:
+        return _run(settings, stopping, say=say, began_s=began_s)
+    except _Stopped:
+        say("fanlog pipeline stopped before it was ready")
+        return 0
+
+
+class _Stopped(BaseException):
+    """Asked to stop while nothing runs yet. No Exception: nobody between is to deal with it."""
+
+
+class _Stopping:
+    """SIGTERM and Ctrl-C.
+
+    Spark takes many seconds to start, and a broker may: neither is waited for. Nothing was begun
+    until then, and Spark's Java ends with us.
+    """
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        #: Nothing has to be ended in order.
+        self.is_starting = True
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._ask)
+
+    def _ask(self, *_: object) -> None:
+        self.asked.set()
+        if self.is_starting:
+            self.is_starting = False
+            raise _Stopped
+
+
+def _run(
+    settings: Settings, stopping: _Stopping, *, say: Callable[[str], None], began_s: float
+) -> int:
     location = find_lake(settings)
     spark_log = settings.state_dir / "spark.log"
     spark = start_session(
@@ -142,6 +175,7 @@ def run(settings: Settings, *, say: Callable[[str], None]) -> int:
         memory=settings.memory,
         settings=settings.spark,
     )
+    stopping.is_starting = False
     context = Context(spark=spark, endpoint=settings.endpoint, location=location)
     pipeline = Pipeline(spark, context, settings.state_dir)
     pipeline.start()
@@ -150,7 +184,7 @@ def run(settings: Settings, *, say: Callable[[str], None]) -> int:
         f"{settings.master}, lake {location.uri}, broker {settings.endpoint}, Spark's log "
         f"{spark_log}"
     )
-    stopping.wait()
+    stopping.asked.wait()
     say("fanlog pipeline stopping")
     pipeline.stop()
     spark.stop()
