@@ -5,11 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 from fuzz.bounds import Target
-from fuzz.targets import events, filters, formats, patterns, rest, schemas, server, texts, wire
+from fuzz.targets import (
+    events,
+    filters,
+    formats,
+    patterns,
+    replays,
+    rest,
+    schemas,
+    server,
+    texts,
+    wire,
+)
 
 TARGETS: dict[str, Target] = {
     target.name: target
-    for module in (formats, wire, patterns, server, rest, events, schemas, texts, filters)
+    for module in (formats, replays, wire, patterns, server, rest, events, schemas, texts, filters)
     for target in module.TARGETS
 }
 

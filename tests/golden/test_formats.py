@@ -9,7 +9,11 @@ from array import array
 from pathlib import Path
 
 import pytest
+from pyroaring import BitMap64
 
+from fanlog.core import records
+from fanlog.core.reopening import OpenChunk
+from fanlog.core.replay_records import ReopenedChunk, RequestRecord
 from fanlog.log import batch as codec
 from fanlog.log import envelope
 from fanlog.log.batch import Batch, Body
@@ -53,6 +57,32 @@ ENVELOPES = {
     ),
 }
 
+#: Hard state by its key; the file has the value. Bitmaps of a few, of a run, and of many apart.
+RECORDS = {
+    "record-v1-reopened-few.bin": (
+        "4f" + "0000000000000003" + "00000002" + "0000000000000000",
+        ReopenedChunk(3, PartitionId(2), 0, OpenChunk(BitMap64([5, 6, 9]), 7, 1.5)),
+    ),
+    "record-v1-reopened-wanted.bin": (
+        "4f" + "ffffffffffffffff" + "ffffffff" + "0000000000e8d4a5",
+        ReopenedChunk(
+            2**64 - 1,
+            PartitionId(2**32 - 1),
+            0xE8D4A5,
+            OpenChunk(
+                BitMap64(range(0xE8D4A5_0000, 0xE8D4A5_FFFF)) - BitMap64([0xE8D4A5_0100]),
+                2**63,
+                1_700_000_000.25,
+                BitMap64(range(0xE8D4A5_0000, 0xE8D4A5_0040, 2)),
+            ),
+        ),
+    ),
+    "record-v1-request.bin": (
+        "51" + "0000000000000003" + "000102030405060708090a0b0c0d0e0f",
+        RequestRecord(3, bytes(range(16)), (2**40, 17, 0), 1_700_000_000.25),
+    ),
+}
+
 
 @pytest.mark.parametrize("name", BATCHES)
 def test_batches(name: str):
@@ -88,7 +118,14 @@ def test_envelopes(name: str):
     assert encoded == value
 
 
+@pytest.mark.parametrize("name", RECORDS)
+def test_records(name: str):
+    (key, record), value = RECORDS[name], (HERE / name).read_bytes()
+    assert records.decode(bytes.fromhex(key), value) == record
+    assert (record.key().hex(), record.value()) == (key, value)
+
+
 def test_every_golden_file_is_tested():
     # The tests of the spool have the one of a stage.
-    tested = BATCHES.keys() | ENVELOPES.keys() | {"stage-v1.bin"}
+    tested = BATCHES.keys() | ENVELOPES.keys() | RECORDS.keys() | {"stage-v1.bin"}
     assert {path.name for path in HERE.glob("*.bin")} == tested

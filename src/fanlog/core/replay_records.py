@@ -12,6 +12,7 @@ from typing import ClassVar
 from pyroaring import BitMap64
 
 from fanlog.core.reopening import OpenChunk
+from fanlog.limits import CURSOR_CHUNK_OFFSETS
 from fanlog.model import PartitionId
 
 _VERSION_BYTE = b"\x01"
@@ -72,7 +73,12 @@ def decode(kind: bytes, rest: bytes, body: bytes) -> ReopenedChunk | RequestReco
     """
     if kind == ReopenedChunk.KIND:
         owner, partition, chunk = _CHUNK.unpack(rest)
-        return ReopenedChunk(owner, partition, chunk, _open_chunk(body))
+        opened = _open_chunk(body)
+        if any(
+            one // CURSOR_CHUNK_OFFSETS != chunk for one in (opened.bits.min(), opened.bits.max())
+        ):
+            raise ValueError("it has offsets of another chunk")
+        return ReopenedChunk(owner, partition, chunk, opened)
     if kind == RequestRecord.KIND:
         if len(rest) != _ID.size + _DIGEST_BYTES:
             raise ValueError("its key has not the length of one")

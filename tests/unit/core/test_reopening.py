@@ -7,11 +7,12 @@ from pyroaring import BitMap64
 
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
-from fanlog.core.reopening import by_chunk
+from fanlog.core.records import DamagedRecord, decode
+from fanlog.core.reopening import OpenChunk, by_chunk
 from fanlog.core.replay_records import ReopenedChunk
 from fanlog.core.share import Decision
 from fanlog.limits import CURSOR_CHUNK_OFFSETS as CHUNK
-from fanlog.model import RetryPolicy
+from fanlog.model import PartitionId, RetryPolicy
 from unit.core.world import World, subscription
 
 
@@ -293,3 +294,9 @@ class TestSets:
         assert next(cursor.unacked_ranges(0, 10_000_000)) == (0, CHUNK)
         change = cursor.acknowledge(BitMap64(range(100)))
         assert list(change.reopened) == [0]
+
+    def test_a_record_with_offsets_of_another_chunk_is_refused(self):
+        for bits in ([CHUNK], [5, CHUNK], [3 * CHUNK]):
+            record = ReopenedChunk(1, PartitionId(2), 0, OpenChunk(BitMap64(bits), 1, 0.0))
+            with pytest.raises(DamagedRecord, match="another chunk"):
+                decode(record.key(), record.value() or b"")
