@@ -158,6 +158,9 @@ READ_CACHE_BYTES_MAX = 16 * 1024 * 1024
 # Reading the log itself.
 #: Stored bytes in one answer: what others wait for meanwhile, a fraction of a millisecond.
 LOG_READ_BYTES_MAX = 256 * 1024
+#: Between two answers of one read, for so long after a commit: a reader has 100 MiB a second left.
+LOG_READ_PAUSE_S = 0.002
+LOG_READ_LIVE_S = 0.05
 #: Ranges in one request to read, and names in one selection of topics.
 LOG_READ_RANGES_MAX = 10_000
 LOG_TOPICS_MAX = 10_000

@@ -208,6 +208,7 @@ class LogReads:
         """
         async for one in paced(ranges):
             self._check(one)
+        pace = _Pace(self._broker)
         for index, one in enumerate(ranges):
             position = one.start
             while position < one.end:
@@ -218,7 +219,7 @@ class LogReads:
                 self._check_gapless(one, position, items)
                 position = items[-1].end_offset
                 yield Chunk(items, index)
-                await asyncio.sleep(0)
+                await pace.wait()
 
     # Private.
 
@@ -295,6 +296,24 @@ class LogReads:
         if not items or items[0].base_offset > position:
             hot = self._broker.tiers.hot_start(one.partition)
             raise _out_of_range(one, position, hot, self._store.bounds(one.partition).end)
+
+
+class _Pace:
+    """Lets whoever publishes or acknowledges go first: a reader in bulk pauses beside them."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._loop = asyncio.get_running_loop()
+        self._committed = broker.writer.committed_sequence
+        self._quiet_at_s = self._loop.time()
+
+    async def wait(self) -> None:
+        """Called between two chunks."""
+        now_s, committed = self._loop.time(), self._broker.writer.committed_sequence
+        if committed != self._committed:
+            self._committed = committed
+            self._quiet_at_s = now_s + limits.LOG_READ_LIVE_S
+        await asyncio.sleep(limits.LOG_READ_PAUSE_S if now_s < self._quiet_at_s else 0)
 
 
 class _Gathered:
