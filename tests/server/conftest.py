@@ -402,6 +402,15 @@ class RunningServer:
 
         self._loop.run(submitted())
 
+    def await_that(self, is_so: Callable[[], bool]) -> None:
+        """Wait until something is so, as the loop sees it."""
+
+        async def waited() -> None:
+            while not is_so():
+                await asyncio.sleep(0.001)
+
+        self._loop.run(waited())
+
     def await_drained(self, subscription: str) -> None:
         """Wait until everything published to the subscription is acknowledged."""
 

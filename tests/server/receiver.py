@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from server.conftest import PATIENCE_S
+from server.conftest import PATIENCE_S, RunningServer
 
 
 @dataclass
@@ -123,3 +123,12 @@ def receiving(answer: Callable[[Received], Answer] = lambda _: 204) -> Iterator[
         yield receiver
     finally:
         receiver.close()
+
+
+def push_elsewhere(server: RunningServer) -> None:
+    """Have something pushed to somebody else: what was due before it has been sent by then."""
+    with receiving() as other:
+        topic, name = server.topic_and_subscription(push_config={"push_endpoint": other.url()})
+        server.publish(topic, b"elsewhere")
+        other.wait(1)
+        server.await_drained(name)

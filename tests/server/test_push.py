@@ -8,7 +8,7 @@ import json
 import time
 import urllib.request
 from collections import defaultdict
-from threading import Event, Lock, Semaphore
+from threading import Condition, Event, Semaphore
 
 import pytest
 from google.api_core.exceptions import FailedPrecondition, InvalidArgument
@@ -18,7 +18,7 @@ from standardwebhooks.webhooks import Webhook
 from fanlog import limits
 from fanlog.broker.clock import ManualClock
 from server.conftest import PATIENCE_S
-from server.receiver import receiving
+from server.receiver import push_elsewhere, receiving
 
 SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
 OTHER = "whsec_" + base64.b64encode(b"t" * 32).decode()
@@ -164,7 +164,7 @@ def test_an_endpoint_is_left_alone_as_long_as_it_asks(start_server, status):
         server.await_metric("fanlog_push_breaker", name, 2)
         server.publish(topic, *(b"%d" % n for n in range(10)))
         server.advance(99)
-        time.sleep(0.1)
+        push_elsewhere(server)
         assert len(receiver.received) == 1
         shown = server.subscriber.get_subscription(subscription=name)
         assert shown.state == Subscription.State.RESOURCE_ERROR
@@ -294,16 +294,16 @@ def test_one_message_that_is_refused_holds_up_nobody(server):
 
 
 def test_keys_stay_in_order(server):
-    lock, running, order = Lock(), defaultdict(int), defaultdict(list)
+    came, running, order = Condition(), defaultdict(int), defaultdict(list)
     fails = itertools.cycle([False, False, True])
 
     def answer(got):
         key = got.json["message"]["orderingKey"]
-        with lock:
+        with came:
             running[key] += 1
-            assert running[key] == 1
-        time.sleep(0.002)
-        with lock:
+            came.notify_all()
+            # A second one of the key would come now.
+            assert not came.wait_for(lambda: running[key] > 1, 0.002)
             running[key] -= 1
             if next(fails):
                 return 409

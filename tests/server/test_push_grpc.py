@@ -32,6 +32,7 @@ from fanlog.server.push import addresses
 from fanlog.server.push.channels import Channels
 from fanlog.v1.receiver_pb2 import Refusal
 from server.grpc_receiver import receiving
+from server.receiver import push_elsewhere
 
 
 def push_to(receiver, **fields):
@@ -154,7 +155,7 @@ def test_a_refusal_for_good_and_one_for_later(start_server):
         server.publish(topic, b"later")
         server.await_metric("fanlog_nacks_total", name, 2)
         server.advance(99)
-        time.sleep(0.1)
+        push_elsewhere(server)
         assert receiver.data == [b"never", b"later"]
         server.advance(2)
         receiver.wait(3)
@@ -282,7 +283,7 @@ def test_an_endpoint_is_left_alone_as_long_as_it_asks(start_server, abort):
         server.await_metric("fanlog_push_breaker", name, 2)
         server.publish(topic, b"y")
         server.advance(99)
-        time.sleep(0.1)
+        push_elsewhere(server)
         assert receiver.data == [b"x"]
         server.advance(2)
         receiver.wait(3)
@@ -342,19 +343,19 @@ def test_nobody_there_and_then_somebody(server):
 
 
 def test_keys_stay_in_order(server):
-    lock, running, order = threading.Lock(), defaultdict(int), defaultdict(list)
+    came, running, order = threading.Condition(), defaultdict(int), defaultdict(list)
     turns = itertools.count()
 
     def answer(request, context):
         keys = [one.message.ordering_key for one in request.messages]
         assert len(set(keys)) == len(keys)
-        with lock:
+        with came:
             for key in keys:
                 running[key] += 1
-                assert running[key] == 1
+            came.notify_all()
             turn = next(turns)
-        time.sleep(0.002)
-        with lock:
+            # A second one of a key would come now.
+            assert not came.wait_for(lambda: any(running[key] > 1 for key in keys), 0.002)
             for key in keys:
                 running[key] -= 1
             refused = [one for one in request.messages if turn % 3 == 0 and turn < 60]

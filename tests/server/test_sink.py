@@ -346,22 +346,20 @@ def test_unknown_fields(sink):
 def test_a_client_that_goes_away_leaves_nothing(start_server, tmp_path):
     server = start_server("embedded", ManualClock())
     topic = server.topic()
+    folder = tmp_path / "data-0" / "stages"
     with closing(SinkClient(server, "q")) as sink:
 
         def requests() -> Iterator[bytes]:
             yield pb.StageRequest(key=sink.key(0)).SerializeToString()
             rows = pb.StagedRows(topic=topic, messages=[Message(data=bytes(2_000_000))])
             yield pb.StageRequest(rows=[rows]).SerializeToString()
-            time.sleep(0.2)
+            # It has them, and they are on its disk.
+            server.await_that(lambda: any(path.stat().st_size for path in folder.iterdir()))
             raise RuntimeError("gone")
 
         with pytest.raises(grpc.RpcError):
             sink.stage_raw(requests())
-        folder = tmp_path / "data-0" / "stages"
-        late_s = time.monotonic() + 10
-        while list(folder.iterdir()) or server.broker.sink._staged_bytes:
-            assert time.monotonic() < late_s
-            time.sleep(0.01)
+        server.await_that(lambda: not server.broker.sink._staged_bytes and not [*folder.iterdir()])
 
 
 # Time, failures, and starting again.
