@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from fanlog.broker.letters import REDRIVEN_FROM
 from fanlog.broker.schemas import REVISION_ATTRIBUTE
 from fanlog.core import records as codec
 from fanlog.core.iam import Policy
@@ -62,7 +63,10 @@ class Disk:
         touched |= {self._state_changed(key, value) for key, value in state.items()}
         for message in messages:
             topic = self.on.get(message.partition)
-            if topic is None or topic.schema_settings is None or message.source_id:
+            if topic is None or topic.schema_settings is None:
+                continue
+            if message.source_id or REDRIVEN_FROM in message.attributes:
+                # Copies are what they were, and need not conform to anything.
                 continue
             settings = topic.schema_settings
             if topic.id not in touched and settings.schema_id not in touched:

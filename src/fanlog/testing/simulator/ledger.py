@@ -208,6 +208,8 @@ class Ledger:
         #: Generations at which seeks began whose callers left: they may be decided and not durable.
         self.seeks_left: list[int] = []
         self.update_until = -1
+        #: Until when some of its messages may have been reopened.
+        self.reopened_until = -1
         #: Filters that were asked for and are not committed yet.
         self.filters_asked: set[str] = set()
         self.once_until = -1

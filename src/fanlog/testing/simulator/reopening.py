@@ -217,7 +217,10 @@ class Reopenings:
         for one in asked:
             ledger, card = one.ledger, one.card
             card.moved_until = max(card.moved_until, op.ended_at)
+            ledger.reopened_until = max(ledger.reopened_until, op.ended_at)
             card.failures = 0
+            # What a filter of another time had left out counts as acknowledged, too.
+            card.is_passed = False
             card.is_unjudged |= op.verb == "redrive" or ledger.has_changed_filters
             # A restart may end leases of later ones of its key.
             ledger.doubt_after(card)

@@ -271,6 +271,9 @@ class Replay:
                 self.violations += checkers.joins_from_its_first(ledger, entry)
         elif head.fence != ledger.fence:
             ledger.fence = head.fence
+            if any(begun < head.fence for begun in ledger.seeks_left):
+                # What was decided after its caller had left shows only now.
+                ledger.seek_until = max(ledger.seek_until, entry.at)
             ledger.seeks_left = [begun for begun in ledger.seeks_left if begun >= head.fence]
             # The fence is the generation of the moment the seek was decided.
             seeks = [

@@ -68,7 +68,9 @@ class Settles:
             is_unary = op.consumer == 0 and not ledger.settings.enable_message_ordering
             for ref, card in pairs:
                 delivered_at = ledger.delivered_at.get(ref.generation, -1)
-                if is_unary and ledger.moved_until(card) < delivered_at:
+                # One that is late counts no more once a neighbour was reopened.
+                moved_until = max(ledger.moved_until(card), ledger.reopened_until)
+                if is_unary and moved_until < delivered_at:
                     ledger.confirm(card, op)
 
     def _nack(
