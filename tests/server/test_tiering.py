@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from google.api_core import exceptions
 from google.protobuf.duration_pb2 import Duration
@@ -324,6 +326,24 @@ def test_a_lake_that_was_replaced_while_the_broker_was_down_is_noticed(tiered, t
     assert tiered.alarm == ""
     assert tiered.tiers(topic) == (0, 200, 200, 300)
     assert len(server.drain(name, 300)) == 300
+
+
+def test_a_lake_that_was_replaced_before_anything_was_archived_is_believed_by_its_own_name(
+    tiered, tmp_path
+):
+    server = tiered.server
+    topic = server.topic(**keeping())
+    server.publish(topic, *numbered(0, 10))
+    other = tables.ensure_lake(Location.parse(str(tmp_path / "other")))
+    replaced(tiered, tmp_path / "other")
+    # This archive has looked whose lake it is before; the table it writes to is the other's.
+    late = tiered.archive(reports=False)
+    assert late.lake_id != other
+    assert other in tiered.refused(late)
+    assert server.broker.hard.lake is None
+    tiered.report(replace(late, lake_id=other))
+    assert server.broker.hard.lake.id == other
+    assert tiered.alarm == ""
 
 
 def test_a_lake_out_of_reach_keeps_nobody_from_what_is_hot(tiered, tmp_path):

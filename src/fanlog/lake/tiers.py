@@ -219,7 +219,8 @@ class LakeTiers:
     # What the archive reports.
 
     async def report_archived(self, lake_id: str, table_version: int, sequence: int) -> int:
-        if self._alarm or self._trouble:
+        is_new = self._broker.hard.lake is None and lake_id != self._lake_id
+        if self._alarm or self._trouble or is_new:
             # Whoever reports may have put it right.
             await self.check()
         elif sequence < self.archived_sequence:
@@ -260,6 +261,8 @@ class LakeTiers:
         """Compare the commits not seen yet with the log, and believe what is equal."""
         believed = self._broker.hard.lake
         found = await self._standing(believed)
+        if found.lake_id != self._lake_id:
+            raise _Mismatch(f"the table is of lake {found.lake_id}")
         if table_version > found.table_version or sequence > found.sequence:
             raise _Mismatch(
                 f"the table is at version {found.table_version}, with commits up to "
