@@ -102,3 +102,23 @@ def start_broker(loop_thread: LoopThread, tmp_path: Path) -> Iterator[StartBroke
     yield start
     for running in started:
         running.stop()
+
+
+@pytest.fixture
+def make_world(loop_thread: LoopThread, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    from spark.worlds import World
+
+    made: list[World] = []
+
+    def make(lake: Path = tmp_path / "lake") -> Any:
+        made.append(World(loop_thread, tmp_path, lake))
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.server.stop()
+
+
+@pytest.fixture
+def world(make_world: Callable[..., Any]) -> Any:
+    return make_world()

@@ -14,11 +14,12 @@ What may happen, and the tests of it (here, unless another file is named):
 | lake folder read-only, full, or no folder at all | TestRoom; test_a_lake_in_trouble_with_spark |
 | a corrupt Parquet file, named, skipped by choice only | test_cold.py, lake/test_cold.py |
 | ... before the broker has looked at it | test_a_file_that_is_corrupt_before_* |
-| ... found by verify, with all the others | TestVerify |
+| ... found by verify, with all the others | test_verify.py |
 | clock steps | test_clock_steps; chaos/test_clock_steps.py for the log |
 | checkpoint deleted | test_archive.py TestOnce, test_with_spark |
 | an older lake, an empty one, none | server/test_tiering.py, test_archive.py TestAlarms |
 | ... and the checkpoint is as old, or gone | TestOlderLake |
+| ... and its loss is accepted | TestOlderLake; server/test_lake_loss.py |
 """
 
 from __future__ import annotations
@@ -30,125 +31,34 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import google.pubsub_v1 as gapic
 import grpc
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
-from google.protobuf import json_format
 from google.protobuf.duration_pb2 import Duration
 from google.pubsub_v1.services.publisher.transports import PublisherGrpcTransport
 
 from acceptance.served import PATIENCE_S, Served
 from chaos.conftest import missing
 from fanlog import limits
-from fanlog.broker.clock import ManualClock
 from fanlog.client import Client
 from fanlog.client.jobs import Jobs, state_of
 from fanlog.errors import FailedPrecondition, FanlogError
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import MESSAGES, open_table
-from fanlog.pipeline import flow, kinds
+from fanlog.pipeline import flow
 from fanlog.pipeline.archive import Archive
-from fanlog.pipeline.context import Context
 from fanlog.pipeline.flow import Flow
-from fanlog.pipeline.worker import Worker
 from fanlog.spark import archive as spark_archive
-from server.conftest import LoopThread, RunningServer
-from spark.conftest import _config
-from spark.reading import kept_topic, payloads, table
+from spark.reading import payloads, table
 from spark.stepwise import Steps, job_worker
+from spark.worlds import DAY_S, World
 
-DAY_S = 24 * 3600.0
 TESTS = Path(__file__).resolve().parent.parent
-
-
-class SteppingClock(ManualClock):
-    """A clock whose wall can be stepped; what is steady stays so."""
-
-    step_s = 0.0
-
-    def wall_ns(self) -> int:
-        return super().wall_ns() + int(self.step_s * 1e9)
-
-
-class World:
-    """A broker with a lake."""
-
-    def __init__(self, loop: LoopThread, folder: Path, lake: Path) -> None:
-        self.clock = SteppingClock()
-        self.lake = lake
-        self.location = Location.parse(str(lake))
-        config = replace(_config(folder / "data"), lake=str(lake))
-        self.server = RunningServer(loop, config, self.clock)
-        self.server.run(self._looked_at())
-        self.topic = kept_topic(self.server, hours=24 * 7)
-        self.published: list[bytes] = []
-
-    async def _looked_at(self) -> None:
-        await self.server.broker.tiers._checking  # type: ignore[attr-defined]
-
-    def publish(self, count: int = 10, size_bytes: int = 0) -> None:
-        first = len(self.published)
-        data = [b"%d " % number + os.urandom(size_bytes) for number in range(first, first + count)]
-        self.server.publish(self.topic, *data)
-        self.published += data
-
-    def steps(self, offset: dict[str, Any] | None = None) -> Steps:
-        return Steps(self.server.endpoint, self.location, offset)
-
-    def tiers(self) -> tuple[int, int, int]:
-        """Hot start, archived, end."""
-        [partition] = self.server.broker.hard.catalog.topic(self.topic).partitions
-        tiers = self.server.broker.tiers
-        end = self.server.broker.writer.end(partition)
-        return tiers.hot_start(partition), tiers.archived(partition), end
-
-    def pass_time(self, seconds: float) -> None:
-        self.server.advance(seconds)
-        self.server.sweep()
-
-    def in_lake(self) -> Counter[bytes]:
-        rows = open_table(self.location, MESSAGES).to_pyarrow_table(columns=["topic", "data"])
-        pairs = zip(rows["topic"].to_pylist(), rows["data"].to_pylist(), strict=True)
-        return Counter(data for topic, data in pairs if topic == self.topic)
-
-    def check(self, *, archived: int | None = None) -> None:
-        """Everything is in the log or the lake, in order; so many of it are in the lake, once."""
-        count = len(self.published) if archived is None else archived
-        assert self.in_lake() == Counter(self.published[:count])
-        assert payloads(table(self.server, topic=self.topic)) == self.published
-
-    def readiness(self) -> str:
-        with urllib.request.urlopen(self.server.http("/readyz"), timeout=PATIENCE_S) as response:
-            return str(response.read().decode())
-
-
-@pytest.fixture
-def make_world(loop_thread: LoopThread, tmp_path: Path) -> Iterator[Callable[..., World]]:
-    made: list[World] = []
-
-    def make(lake: Path = tmp_path / "lake") -> World:
-        made.append(World(loop_thread, tmp_path, lake))
-        return made[-1]
-
-    yield make
-    for world in made:
-        world.server.stop()
-
-
-@pytest.fixture
-def world(make_world: Callable[..., World]) -> World:
-    return make_world()
 
 
 def killed(point: str, world: World) -> None:
@@ -443,85 +353,6 @@ def test_a_file_that_is_corrupt_before_the_broker_has_looked(world):
     world.check()
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("spark")
-class TestVerify:
-    """It names every file that is corrupt, and counts what is not."""
-
-    @pytest.fixture
-    def verify(self, spark, world):
-        context = Context(spark=spark, endpoint=world.server.endpoint, location=world.location)
-
-        def run(**arguments: Any) -> Any:
-            with Client(world.server.endpoint) as client:
-                job = Jobs(client).create("projects/test", "verify", arguments).name
-                worker = Worker(lambda: client, kinds.runs(context), name="w")
-                worker.run_one(client, wait_s=PATIENCE_S)
-                ended = Jobs(client).get(job)
-            assert state_of(ended) == "DONE", ended.error
-            return json_format.MessageToDict(ended.result)
-
-        return run
-
-    @pytest.fixture
-    def paths(self, world) -> list[Path]:
-        """Four files, of ten messages each; all but the last are in the lake alone."""
-        found: list[Path] = []
-        for number in range(4):
-            world.publish(size_bytes=5_000)
-            world.steps().run()
-            found += sorted(set(world.lake.rglob("*.parquet")) - set(found))
-            if number == 2:
-                world.pass_time(2 * DAY_S)
-        assert world.tiers() == (30, 40, 40)
-        return found
-
-    def test_all_is_fine(self, verify, paths):
-        found = verify()
-        assert found["is_fine"]
-        assert (found["messages"], found["files"], found["compared"]) == (40, 4, 10)
-        assert (found["missing"], found["wrong"], found["damaged_files"]) == (0, [], [])
-
-    def test_every_corrupt_file_is_named(self, verify, world, paths):
-        one, two, _, four = paths
-        one.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
-        two.unlink()
-        # A flipped bit in a page, of which a footer knows nothing.
-        content = bytearray(four.read_bytes())
-        content[len(content) // 2] ^= 1
-        four.write_bytes(content)
-        found = verify()
-        assert not found["is_fine"]
-        named = {entry["file"]: entry["reason"] for entry in found["damaged_files"]}
-        assert named.keys() == {str(path.relative_to(world.lake)) for path in (one, two, four)}
-        assert all(name in reason for name, reason in named.items())
-        assert (found["files"], found["damaged"]) == (4, 3)
-        # What could be read was counted, and what could not is missing.
-        assert (found["messages"], found["missing"]) == (10, 30)
-        assert [(entry["topic"], entry["missing"]) for entry in found["wrong"]] == [
-            (world.topic, 30)
-        ]
-
-    def test_a_window(self, verify, world, paths):
-        """Only what lies in it is counted; what is damaged beside it is named all the same."""
-        paths[0].write_bytes(b"PAR1" + bytes(100) + b"PAR1")
-        young = datetime.fromtimestamp(1_000_000 + DAY_S, UTC).isoformat()
-        found = verify(topics=[world.topic], start_time=young)
-        assert found["damaged"] == 1
-        assert (found["messages"], found["missing"], found["compared"]) == (10, 0, 10)
-        found = verify(topics=[world.topic], end_time=young)
-        assert (found["messages"], found["missing"], found["compared"]) == (20, 10, 0)
-
-    def test_another_byte_in_the_log_is_different(self, verify, world, paths):
-        """Both can be read, and say different things."""
-        rows = pq.read_table(paths[3])
-        at = rows.column_names.index("data")
-        rows = rows.set_column(at, rows.schema.field(at), pa.array([b"x"] * rows.num_rows))
-        pq.write_table(rows, paths[3])
-        found = verify()
-        assert (found["is_fine"], found["different"], found["missing"]) == (False, 1, 0)
-
-
 def test_clock_steps(world):
     for step_s in (0, 3_600, -3_600, 40 * DAY_S, -DAY_S, 0):
         world.clock.step_s = step_s
@@ -587,3 +418,29 @@ class TestOlderLake:
         assert world.readiness() == "ready\n"
         world.check()
         assert world.tiers() == (0, 30, 30)
+
+    @pytest.mark.parametrize("is_older", [True, False])
+    @pytest.mark.parametrize("has_checkpoint", [True, False])
+    def test_a_loss_that_is_accepted(self, put_back, tmp_path, is_older, has_checkpoint):
+        """The archive goes on with the lake that is there, whatever Spark remembers."""
+        world = put_back
+        world.pass_time(2 * DAY_S)
+        offset = world.steps().run() if has_checkpoint else None
+        world.publish()
+        self.replace(world, self.older) if is_older else shutil.rmtree(world.lake)
+        with pytest.raises(FailedPrecondition, match="accept the loss"):
+            world.steps(offset).run()
+        assert world.readiness() != "ready\n"
+        found = world.server.run(world.server.broker.tiers.accept_loss(confirm=True))
+        [loss] = [one for one in found.losses if one.topic == world.topic]
+        kept = 10 if is_older else 0
+        assert (found.is_accepted, loss.messages) == (True, 20 - kept)
+        assert world.readiness() == "ready\n"
+        world.steps(offset).run()
+        left = world.published[:kept] + world.published[20:]
+        assert world.in_lake() == Counter(left)
+        assert payloads(table(world.server, topic=world.topic)) == left
+        world.pass_time(2 * DAY_S)
+        assert world.tiers() == (30, 30, 30)
+        assert payloads(table(world.server, topic=world.topic)) == left
+        assert world.readiness() == "ready\n"

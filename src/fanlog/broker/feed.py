@@ -16,7 +16,7 @@ from fanlog import limits
 from fanlog.core.cursor import Range
 from fanlog.core.flow import Budget, Credit
 from fanlog.core.share import Decision, Grant, Share
-from fanlog.errors import FanlogError
+from fanlog.errors import FanlogError, LakeUnavailable
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId
@@ -298,7 +298,13 @@ class Feed:
                 is_short = stop - position < SHORT_RANGE
                 most = min(max_bytes - wanted_bytes, most_bytes - size_bytes)
                 most = 1 if is_short else max(1, most)
-                found = await self._log.read(share.partition, position, max_bytes=most)
+                try:
+                    found = await self._log.read(share.partition, position, max_bytes=most)
+                except LakeUnavailable:
+                    if batches:
+                        # What comes before it is delivered; who comes again is told.
+                        return batches
+                    raise
                 if not found:
                     break
                 for item in found:

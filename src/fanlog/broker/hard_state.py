@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
+from pyroaring import BitMap64
+
 from fanlog.broker.patterns import Patterns
 from fanlog.core import records as codec
 from fanlog.core.bulk_records import CommittingRecord, ProgressRecord, QueryRecord, Trimmed
@@ -16,6 +18,7 @@ from fanlog.core.catalog import Catalog
 from fanlog.core.cursor import Cursor
 from fanlog.core.dedup import DedupWindow
 from fanlog.core.export_records import ExportProgress, ExportRecord
+from fanlog.core.lake_records import LostRecord
 from fanlog.core.records import (
     Activity,
     ArchivedRecord,
@@ -59,6 +62,8 @@ class HardState:
         #: The lake that has what is archived; None while nothing is.
         self.lake: LakeRecord | None = None
         self.archived: dict[PartitionId, ArchivedRecord] = {}
+        #: Offsets that the lake does not have any more, with everybody's knowledge.
+        self.lost: dict[PartitionId, BitMap64] = {}
         self.exports: dict[SubscriptionId, ExportProgress] = {}
         self.requests = Requests()
         #: When each subscription was last used, as far as it was written down.
@@ -169,6 +174,10 @@ class HardState:
                     self.archived.pop(partition, None)
                 else:
                     self.archived[partition] = record
+            case LostRecord(partition=partition, offsets=offsets):
+                self.lost.pop(partition, None)
+                if offsets is not None:
+                    self.lost[partition] = offsets
             case ExportRecord(owner=subscription_id, progress=progress):
                 self.exports.pop(subscription_id, None)
                 if progress is not None:

@@ -21,6 +21,7 @@ from fanlog.broker.hard_state import HardState
 from fanlog.broker.tiers import Tiers
 from fanlog.broker.writer import Writer
 from fanlog.core.bulk_records import Trimmed
+from fanlog.core.lake_records import LostRecord
 from fanlog.core.records import Activity, ArchivedRecord, Record
 from fanlog.core.share import Decision, Share
 from fanlog.errors import LakeUnavailable
@@ -252,6 +253,8 @@ class Retention:
                 trims.append(Trim(partition=partition, before=bounds.end, dropped=True))
                 if partition in hard.archived:
                     records.append(ArchivedRecord(partition, None))
+                if partition in hard.lost:
+                    records.append(LostRecord(partition, None))
                 continue
             start = self._writer.start(partition)
             decided, trim = tiers.let_go(partition, min(needed[partition]), start)

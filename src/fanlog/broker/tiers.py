@@ -6,12 +6,44 @@ A broker without a lake has one tier, the hot log.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from fanlog.core.records import Record
 from fanlog.errors import FailedPrecondition
 from fanlog.log.api import Log, Trim
 from fanlog.model import Offset, PartitionId, Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What is given up of one partition."""
+
+    topic: str
+    partition: PartitionId
+    #: Messages that are nowhere any more.
+    messages: int
+    #: Messages that the lake does not have, and that leave the hot log in their time.
+    leaving: int
+    #: Which offsets, those that are leaving included.
+    ranges: Sequence[tuple[Offset, Offset]]
+    #: First offset there is from then on.
+    start: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What is lost with a lake that is not what it was."""
+
+    #: The lake that was relied on; empty for none.
+    known_lake_id: str
+    #: The one that is there; empty for none.
+    lake_id: str
+    #: The commit that the archive goes on behind.
+    sequence: int
+    losses: Sequence[Loss]
+    #: Whether it is so from now on, or would be.
+    is_accepted: bool
 
 
 class Tiers(Protocol):
@@ -63,6 +95,15 @@ class Tiers(Protocol):
             FailedPrecondition: There is no lake, or it is another one.
         """
 
+    async def accept_loss(self, *, confirm: bool) -> Acceptance:
+        """Go on with what there is of the lake, and give up the rest; durable when this returns.
+
+        Without `confirm` it only says what that would be.
+
+        Raises:
+            FailedPrecondition: There is no lake, or it cannot be looked at.
+        """
+
 
 class NoTiers:
     """There is no lake: all there is, is hot."""
@@ -97,4 +138,7 @@ class NoTiers:
         return (), Trim(partition=partition, before=keep) if keep > start else None
 
     async def report_archived(self, lake_id: str, table_version: int, sequence: int) -> int:
+        raise FailedPrecondition("this broker has no lake")
+
+    async def accept_loss(self, *, confirm: bool) -> Acceptance:
         raise FailedPrecondition("this broker has no lake")

@@ -15,6 +15,7 @@ from fanlog.cli import (
     filters,
     folder,
     jobs,
+    lake,
     messages,
     pipeline,
     rejected,
@@ -58,6 +59,7 @@ app.add_typer(dead_letters.app, name="dead-letter")
 app.add_typer(schemas.app, name="schema")
 app.add_typer(jobs.app, name="job")
 app.add_typer(rejected.app, name="export")
+app.add_typer(lake.app, name="lake")
 app.command()(messages.publish)
 app.command()(messages.pull)
 app.command("filter")(filters.check)

@@ -220,13 +220,15 @@ class Client:
         )
         self._call("Subscriber/ModifyAckDeadline", request, empty_pb2.Empty)
 
-    def call(self, method: str, request: Any, reply_type: Any) -> Any:
+    def call(
+        self, method: str, request: Any, reply_type: Any, *, timeout_s: float | None = None
+    ) -> Any:
         """Call any method, such as `fanlog.v1.Jobs/GetJob`.
 
         Raises:
             CallFailed: It was refused, or did not arrive.
         """
-        return self._call(method, request, reply_type)
+        return self._call(method, request, reply_type, timeout_s=timeout_s)
 
     def _pages(self, method: str, request: Any, reply_type: Any) -> Iterator[Any]:
         while True:

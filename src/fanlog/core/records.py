@@ -18,10 +18,11 @@ from typing import Any, ClassVar, TypeVar
 
 from pyroaring import BitMap64
 
-from fanlog.core import bulk_records, export_records, replay_records
+from fanlog.core import bulk_records, export_records, lake_records, replay_records
 from fanlog.core.bulk_records import BulkRecord
 from fanlog.core.export_records import ExportRecord
 from fanlog.core.iam import Binding, Policy
+from fanlog.core.lake_records import LostRecord
 from fanlog.core.replay_records import ReopenedChunk, RequestRecord
 from fanlog.core.shape import check_shape
 from fanlog.jobs import Job
@@ -378,7 +379,7 @@ CatalogRecord = (
     | SchemaRevisionRecord
 )
 ShareRecord = CursorHead | CursorChunk | ReopenedChunk | AttemptsChunk | LeaseHeld
-LakeState = LakeRecord | ArchivedRecord
+LakeState = LakeRecord | ArchivedRecord | LostRecord
 Record = (
     CatalogRecord
     | ShareRecord
@@ -479,6 +480,7 @@ def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
         bulk_records.decode(kind, rest, body)
         or export_records.decode(kind, rest, body)
         or replay_records.decode(kind, rest, body)
+        or lake_records.decode(kind, rest, body)
     )
 
 

@@ -6,10 +6,13 @@ over Delta tables; a simulator has another.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from pyroaring import BitMap64
+
+from fanlog.core.cursor import runs as edges
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId, TopicId
@@ -48,10 +51,31 @@ class Content:
     #: Sentences about offsets that are there twice.
     doubled: list[str] = field(default_factory=list)
 
-    def covers(self, partition: int, start: int, end: int) -> bool:
-        return start >= end or any(
-            run.first <= start and end <= run.end for run in self.runs.get(partition, ())
-        )
+    def covers(self, partition: int, start: int, end: int, *, but: BitMap64 | None = None) -> bool:
+        """Whether some offsets are all there, but for those that need not be."""
+        at = start
+        for run in self.runs.get(partition, ()):
+            if at >= end:
+                break
+            if run.first > at and not _all_in(but, at, min(run.first, end)):
+                return False
+            at = max(at, run.end)
+        return at >= end or _all_in(but, at, end)
+
+    def without(self, damaged: Iterable[Damaged]) -> Content:
+        """The same, less what turned out not to be readable."""
+        bad: dict[int, list[tuple[int, int]]] = {}
+        for one in damaged:
+            bad.setdefault(one.partition, []).append((one.base_offset, one.base_offset + one.count))
+        runs = dict(self.runs)
+        for partition, ranges in bad.items():
+            left = BitMap64()
+            for run in runs.get(partition, ()):
+                left.add_range(run.first, run.end)
+            for first, end in ranges:
+                left.remove_range(first, end)
+            runs[partition] = [Run(partition, low, high - low) for low, high in edges(left)]
+        return Content(runs, list(self.damaged), list(self.doubled))
 
     def gather(self, found: dict[int, list[Run]]) -> None:
         """Take in runs of each partition, in any order."""
@@ -68,6 +92,10 @@ class Content:
                 else:
                     joined.append(run)
             self.runs[partition] = joined
+
+
+def _all_in(offsets: BitMap64 | None, start: int, end: int) -> bool:
+    return offsets is not None and BitMap64(range(start, end)).issubset(offsets)
 
 
 class Lake(Protocol):

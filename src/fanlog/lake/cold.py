@@ -217,6 +217,9 @@ class ColdReader:
     ) -> tuple[LakeFile, Footer, int] | None:
         file = index.find(partition, offset, self._footers.get)
         if file is None:
+            for candidate in index.candidates(partition, offset):
+                # Perhaps it is in one that cannot be read: that one is to be named.
+                self._footers.get(candidate)
             return None
         footer = self._footers.get(file)
         row = footer.row_of(partition, offset)

@@ -205,13 +205,17 @@ class FileIndex:
             mask &= self._high["publish_time"] >= from_us
         return self._files(mask)
 
+    def candidates(self, partition: int, offset: int) -> list[LakeFile]:
+        """Files that may have an offset, by commit."""
+        mask = self._of(partition)
+        mask &= (self._low["offset"] <= offset) & (offset <= self._high["offset"])
+        return self._files(mask)
+
     def find(
         self, partition: int, offset: int, footer_of: Callable[[LakeFile], Footer]
     ) -> LakeFile | None:
         """The file that has an offset; None when there is none. `footer_of` may block."""
-        mask = self._of(partition)
-        mask &= (self._low["offset"] <= offset) & (offset <= self._high["offset"])
-        candidates = self._files(mask)
+        candidates = self.candidates(partition, offset)
         looked_at: set[str] = set()
         for file in (*self._halved(candidates, partition, offset, footer_of), *candidates):
             if file.path in looked_at:

@@ -44,6 +44,12 @@ class LakeError(InvalidArgument):
     code = "LAKE"
 
 
+class NoLake(LakeError):
+    """There is nothing at the address."""
+
+    code = "NO_LAKE"
+
+
 @dataclass(frozen=True, slots=True)
 class Location:
     """The address of a lake. A plain value: it travels to tasks and back."""

@@ -16,7 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from fanlog.lake import location as identity
-from fanlog.lake.location import LakeError, Location
+from fanlog.lake.location import LakeError, Location, NoLake
 
 #: The table property that holds a table's schema version.
 VERSION_PROPERTY = "fanlog.schemaVersion"
@@ -157,9 +157,7 @@ def open_table(location: Location, table: Table, *, version: int | None = None) 
     try:
         opened = DeltaTable(uri, version=version, storage_options=location.storage_options)
     except TableNotFoundError as error:
-        raise LakeError(
-            f"there is no table {table.name!r} in the lake at {location.uri}"
-        ) from error
+        raise NoLake(f"there is no table {table.name!r} in the lake at {location.uri}") from error
     except (DeltaError, OSError) as error:
         which = "" if version is None else f" at version {version}"
         raise LakeError(f"table {uri}{which} cannot be opened: {error}") from error

@@ -9,6 +9,7 @@ is taken from a lake that the broker has not looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from fanlog.errors import LakeUnavailable
 from fanlog.lake.api import Lake
@@ -32,7 +33,8 @@ ColdBounds = Callable[[PartitionId], Bounds | None]
 class TieredLog:
     """A `Log` over a hot engine and a lake. `close` closes the hot one; the reader is the server's.
 
-    `cold_bounds` and `trouble` are set by whoever knows hard state; until then all is hot.
+    `cold_bounds`, `trouble` and `given_up` are set by whoever knows hard state; until then all is
+    hot. What the lake should have and cannot give is waited for, unless it was given up.
     """
 
     features: Features
@@ -44,6 +46,8 @@ class TieredLog:
         self.cold_bounds: ColdBounds = lambda _: None
         #: Why the lake is not to be read now; empty when it may be.
         self.trouble: Callable[[], str] = lambda: ""
+        #: How many offsets from one on may be passed over when the lake cannot give them.
+        self.given_up: Callable[[Damaged], int] = lambda damaged: damaged.count
 
     @property
     def identity(self) -> bytes:
@@ -77,9 +81,10 @@ class TieredLog:
                     continue
                 return found
             self._check_trouble()
-            return await self.cold.read(
+            items = await self.cold.read(
                 partition, max(offset, cold.start), end=cold.end, max_bytes=max_bytes
             )
+            return [self._passed(item) if isinstance(item, Damaged) else item for item in items]
 
     async def read_stored(
         self, partition: PartitionId, offset: Offset, *, end: Offset, max_bytes: int
@@ -138,6 +143,20 @@ class TieredLog:
     def _whole(self, partition: PartitionId, hot: Bounds) -> Bounds:
         below = self._below(partition, hot)
         return hot if below is None else Bounds(below.start, hot.end)
+
+    def _passed(self, damaged: Damaged) -> Damaged:
+        """What may be passed over of offsets that the lake cannot give.
+
+        Raises:
+            LakeUnavailable: Nothing of it: that is for somebody to decide.
+        """
+        count = self.given_up(damaged)
+        if not count:
+            raise LakeUnavailable(
+                f"archived messages cannot be read: {damaged.reason}; restore it, or accept that "
+                "they are lost (fanlog lake accept)"
+            )
+        return replace(damaged, count=count)
 
     def _check_trouble(self) -> None:
         trouble = self.trouble()

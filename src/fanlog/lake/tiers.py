@@ -9,8 +9,12 @@ With a lake, the hot log lets go of what is archived and older than the hot rete
 cursors say: they are served from the lake. The lake's own start follows the retention of the topic,
 and nothing that a subscription or a snapshot needs is left out. What is not archived stays.
 
-Hard state: `LakeRecord`, and an `ArchivedRecord` for each partition. Soft state: the alarm, when
-the lake was looked at, how much sooner than usual the hot log lets go.
+A lake that does not come back can be given up, in part or whole, by `accept_loss` alone: what is
+lost then is passed over, and the archive goes on with the lake that is there.
+
+Hard state: `LakeRecord`, an `ArchivedRecord` for each partition, and a `LostRecord` for those of
+which something is lost. Soft state: the alarm, when the lake was looked at, which files turned out
+to be damaged, how much sooner than usual the hot log lets go.
 """
 
 from __future__ import annotations
@@ -20,14 +24,19 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TypeVar
 
+from pyroaring import BitMap64
+
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
+from fanlog.broker.tiers import Acceptance
+from fanlog.core.cursor import runs
 from fanlog.core.records import ArchivedRecord, LakeRecord, Record
-from fanlog.errors import FailedPrecondition, FanlogError
+from fanlog.errors import FailedPrecondition, FanlogError, LakeUnavailable
+from fanlog.lake.acceptance import hot_after, planned
 from fanlog.lake.api import Content, Standing
 from fanlog.lake.location import LakeError
 from fanlog.lake.tiered import TieredLog
-from fanlog.log.api import Bounds, Trim
+from fanlog.log.api import Bounds, Damaged, Trim
 from fanlog.model import Offset, PartitionId, Topic, TopicId
 
 log = logging.getLogger("fanlog.lake")
@@ -74,12 +83,15 @@ class LakeTiers:
         self._trouble = "it has not been looked at yet"
         #: Halves the hot retention that often.
         self._haste = 0
+        #: What could not be read although it should be there, by partition and offset.
+        self._damage: dict[tuple[PartitionId, Offset], Damaged] = {}
         self._horizons: dict[PartitionId, Offset] = {}
         self._moved_s: dict[PartitionId, float] = {}
         store.cold.topic_of = self._topic_of
         store.cold.is_right = self._is_right
         store.cold_bounds = self._cold_bounds
         store.trouble = lambda: self._trouble
+        store.given_up = self._given_up
 
     # What others ask.
 
@@ -118,6 +130,18 @@ class LakeTiers:
         if record is None or record.start is None:
             return None
         return Bounds(record.start, record.end)
+
+    def _given_up(self, damaged: Damaged) -> int:
+        """How much may be passed over of what the lake cannot give; what may not be is noted."""
+        lost = self._broker.hard.lost.get(damaged.partition, _NOTHING)
+        end = damaged.base_offset + damaged.count
+        given_up = lost & BitMap64(range(damaged.base_offset, end))
+        first = next(runs(given_up), (end, end))
+        if first[0] == damaged.base_offset:
+            return first[1] - first[0]
+        self._damage[damaged.partition, damaged.base_offset] = damaged
+        self._alarmed(_unreadable(damaged), is_readable=True)
+        return 0
 
     def _topic_of(self, partition: PartitionId) -> TopicId:
         topic = self._broker.hard.catalog.topic_of(partition)
@@ -167,7 +191,9 @@ class LakeTiers:
         found = await self._standing(hard.lake)
         self._lake_id = found.lake_id
         await cold.refresh()
-        self._judge(await cold.whole_content())
+        content = await cold.whole_content()
+        await self._look_at_damage()
+        self._judge(content)
 
     async def _standing(self, believed: LakeRecord | None) -> Standing:
         """The lake as it is, when it is the lake that it should be.
@@ -190,10 +216,23 @@ class LakeTiers:
             )
         return found
 
+    async def _look_at_damage(self) -> None:
+        """Forget what can be read again, or need not be."""
+        for (partition, offset), damaged in list(self._damage.items()):
+            record = self._broker.hard.archived.get(partition)
+            is_wanted = record is not None and (record.start or 0) <= offset < record.end
+            if is_wanted and offset not in self._broker.hard.lost.get(partition, _NOTHING):
+                end = Offset(offset + damaged.count)
+                found = await self._store.cold.read(partition, offset, end=end, max_bytes=1)
+                if any(isinstance(item, Damaged) for item in found):
+                    continue
+            self._damage.pop((partition, offset), None)
+
     def _judge(self, content: Content) -> None:
         for partition, record in self._broker.hard.archived.items():
             assert record.start is not None
-            if not content.covers(partition, record.start, record.end):
+            lost = self._broker.hard.lost.get(partition, _NOTHING)
+            if not content.covers(partition, record.start, record.end, but=lost):
                 missing = (
                     f"offsets {record.start} to {record.end} (exclusive) of partition {partition} "
                     "are not all in the lake"
@@ -203,6 +242,9 @@ class LakeTiers:
                 else:
                     self._alarmed(missing)
                 return
+        for damaged in self._damage.values():
+            self._alarmed(_unreadable(damaged), is_readable=True)
+            return
         self._fine()
 
     def _alarmed(self, sentence: str, *, is_readable: bool = False) -> None:
@@ -215,6 +257,62 @@ class LakeTiers:
         if self._alarm:
             log.info("action=lake_alarm_over lake=%s", self._uri)
         self._alarm = self._trouble = ""
+
+    # What is given up.
+
+    async def accept_loss(self, *, confirm: bool) -> Acceptance:
+        # With an alarm nothing moves meanwhile.
+        await self.check()
+        try:
+            async with self._lock:
+                found = await self._accepted(confirm)
+            if found.is_accepted:
+                await self.check()
+                # Subscriptions that were below go on where there is something.
+                await self._broker.sweep()
+            return found
+        except (LakeError, LakeUnavailable, OSError) as error:
+            raise FailedPrecondition(
+                f"the lake at {self._uri} cannot be looked at, so nobody knows what is lost: "
+                f"{error}"
+            ) from error
+
+    async def _accepted(self, confirm: bool) -> Acceptance:
+        cold, believed = self._store.cold, self._broker.hard.lake
+        if believed is None:
+            raise FailedPrecondition("nothing is archived yet, so nothing is lost")
+        last = self._broker.writer.committed_sequence
+        found, sequence, losses, records = await planned(
+            self._broker.hard,
+            self._store,
+            believed,
+            damage=self._damage.values(),
+            appended_after=lambda after: self._appended(after, last),
+        )
+        is_another = found.lake_id != believed.id
+        is_older = found.table_version < believed.table_version or sequence < believed.sequence
+        if confirm and (losses or is_another or is_older):
+            if not found.lake_id:
+                await cold.ensure()
+                found = await cold.standing(self._store.identity.hex())
+            # What is hot of it will be let go of one day on the strength of this.
+            await cold.content_after(
+                found.table_version,
+                after_sequence=min(sequence, hot_after(self._store)),
+                to_sequence=sequence,
+                synced_version=0,
+            )
+            # Topics may have been deleted meanwhile.
+            kept = [one for one in records if one.partition in self._broker.hard.archived]
+            lake = LakeRecord(found.lake_id, found.table_version, sequence)
+            await self._broker.commit([*kept, lake])
+            self._lake_id, self._refused = found.lake_id, ""
+            log.warning(
+                "action=loss_accepted lake=%s before=%s messages=%d partitions=%d",
+                *(found.lake_id, believed.id, sum(one.messages for one in losses), len(losses)),
+            )
+            return Acceptance(believed.id, found.lake_id, sequence, losses, is_accepted=True)
+        return Acceptance(believed.id, found.lake_id, sequence, losses, is_accepted=False)
 
     # What the archive reports.
 
@@ -438,6 +536,17 @@ class LakeTiers:
             self._haste = min(self._haste + 1, 40)
         elif self._haste:
             self._haste -= 1
+
+
+_NOTHING = BitMap64()
+
+
+def _unreadable(damaged: Damaged) -> str:
+    end = damaged.base_offset + damaged.count
+    return (
+        f"offsets {damaged.base_offset} to {end} (exclusive) of partition {damaged.partition} "
+        f"cannot be read: {damaged.reason}"
+    )
 
 
 class _Mismatch(Exception):

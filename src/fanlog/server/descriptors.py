@@ -16,7 +16,7 @@ from google.protobuf.empty_pb2 import Empty
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
-from fanlog.v1 import export_pb2, jobs_pb2, log_pb2, replay_pb2, sink_pb2
+from fanlog.v1 import export_pb2, jobs_pb2, lake_pb2, log_pb2, replay_pb2, sink_pb2
 from fanlog.wire import types
 
 _PUBLISHER: dict[str, tuple[Any, Any]] = {
@@ -79,6 +79,10 @@ _JOBS: dict[str, tuple[Any, Any]] = {
     "DeleteJob": (jobs_pb2.DeleteJobRequest, jobs_pb2.DeleteJobResponse),
     "ReportJob": (jobs_pb2.ReportJobRequest, jobs_pb2.Job),
 }
+_LAKE: dict[str, tuple[Any, Any]] = {
+    "GetLake": (lake_pb2.GetLakeRequest, lake_pb2.LakeStatus),
+    "AcceptLoss": (lake_pb2.AcceptLossRequest, lake_pb2.AcceptLossResponse),
+}
 _REPLAY: dict[str, tuple[Any, Any]] = {
     "Reopen": (replay_pb2.ReopenRequest, replay_pb2.ReopenResponse),
     "ListDeadLetters": (replay_pb2.ListDeadLettersRequest, replay_pb2.ListDeadLettersResponse),
@@ -92,7 +96,13 @@ _UNDESCRIBED = {
     "SchemaService": _SCHEMA_SERVICE,
 }
 #: Request and answer of each method, by service.
-METHODS = {**_UNDESCRIBED, "IAMPolicy": _IAM_POLICY, "Jobs": _JOBS, "Replay": _REPLAY}
+METHODS = {
+    **_UNDESCRIBED,
+    "IAMPolicy": _IAM_POLICY,
+    "Jobs": _JOBS,
+    "Lake": _LAKE,
+    "Replay": _REPLAY,
+}
 _STREAMING = frozenset({"StreamingPull"})
 
 
@@ -108,6 +118,7 @@ def service_descriptors() -> DescriptorPool:
         Empty.DESCRIPTOR.file,
         iam_policy_pb2.DESCRIPTOR,
         jobs_pb2.DESCRIPTOR,
+        lake_pb2.DESCRIPTOR,
         replay_pb2.DESCRIPTOR,
         health_pb2.DESCRIPTOR,
         reflection_pb2.DESCRIPTOR,

@@ -21,7 +21,15 @@ from fanlog.broker.settling import NOT_APPLIED
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
 from fanlog.model import Subscription
-from fanlog.server import exports_api, jobs_api, log_api, replay_api, schema_api, sink_api
+from fanlog.server import (
+    exports_api,
+    jobs_api,
+    lake_api,
+    log_api,
+    replay_api,
+    schema_api,
+    sink_api,
+)
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.arrivals import Arrivals
 from fanlog.server.departures import is_departure
@@ -65,6 +73,7 @@ SERVICES = (
     SCHEMA_SERVICE,
     IAM_POLICY,
     jobs_api.JOBS,
+    lake_api.LAKE,
     log_api.LOG,
     sink_api.SINK,
     exports_api.EXPORTS,
@@ -124,6 +133,7 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
         SCHEMA_SERVICE: schema_api.methods(broker),
         IAM_POLICY: _iam_methods(IamApi(broker)),
         log_api.LOG: log_api.methods(broker),
+        lake_api.LAKE: lake_api.methods(broker),
         jobs_api.JOBS: jobs_api.methods(broker),
         sink_api.SINK: sink_api.methods(broker),
         exports_api.EXPORTS: exports_api.methods(broker),

@@ -115,7 +115,11 @@ class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 # Nothing to archive; and a report would be a commit, to be archived in its turn.
                 return start
             # The broker stops where a limit of its own is reached, too.
-            return _written(max(after + 1, found.sequence), standing.log_id)
+            end = _written(max(after + 1, found.sequence), standing.log_id)
+            if after < int(start["sequence"]):
+                # Archived again, to a lake that was replaced: Spark must not take it for done.
+                end["again_after"] = after
+            return end
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         to = int(end["sequence"])
@@ -155,15 +159,16 @@ class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _after(self, start: Mapping[str, Any], standing: Any) -> int:
         """Where the table ends; what the checkpoint says may be long past."""
         archived = archived_sequence(self._location, standing.log_id)
-        known = int(start["sequence"])
-        # A checkpoint may be as old as the lake, or lost. What the log still has can be archived
-        # again; what it let go of would be left out, and nobody would notice.
-        if any(part.hot_start > part.start for part in standing.partitions):
-            known = max(known, standing.archived_sequence)
-        if archived < known:
+        # What the log still has can be archived again; what it let go of would be left out, and
+        # nobody would notice. What the broker relies on counts, until a loss is accepted; a
+        # checkpoint may be as old as the lake, or lost.
+        is_cold = any(part.hot_start > part.start for part in standing.partitions)
+        is_missed = is_cold or archived < int(start["sequence"])
+        if is_missed and archived < standing.archived_sequence:
             raise FailedPrecondition(
-                f"the lake at {self._location.uri} has commits up to {archived}, and {known} were "
-                "archived: it was replaced by an older copy, or an empty one. Bring the lake back; "
+                f"the lake at {self._location.uri} has commits up to {archived}, and "
+                f"{standing.archived_sequence} were archived: it was replaced by an older copy, or "
+                "an empty one. Bring the lake back, or accept the loss (fanlog lake accept); "
                 "nothing is archived, or trimmed, meanwhile"
             )
         return archived

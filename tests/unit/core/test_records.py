@@ -10,6 +10,7 @@ from pyroaring import BitMap64
 
 from fanlog.core.export_records import ExportProgress, ExportRecord
 from fanlog.core.iam import Binding, Policy
+from fanlog.core.lake_records import LostRecord
 from fanlog.core.records import (
     Activity,
     ArchivedRecord,
@@ -194,8 +195,10 @@ STORED: list[Record] = [
     LakeRecord("0b6c", 7, BIG),
     ArchivedRecord(P, 3, BIG),
     ArchivedRecord(PartitionId(7), 0, 0, is_open=False),
+    LostRecord(P, BitMap64([*range(10, 60_000), BIG])),
 ]
 REMOVED: list[Record] = [
+    LostRecord(P, None),
     SchemaRecord(SchemaId(1), None),
     SchemaRevisionRecord(SchemaId(1), 2, None),
     TopicRecord(TopicId(1), None),

@@ -16,6 +16,8 @@ BINDINGS = (
     Binding("POST", f"/v1/{{name={_JOB}}}:cancel", "Jobs.CancelJob"),
     Binding("POST", f"/v1/{{name={_JOB}}}:report", "Jobs.ReportJob", "*"),
     Binding("DELETE", f"/v1/{{name={_JOB}}}", "Jobs.DeleteJob"),
+    Binding("GET", "/v1/lake", "Lake.GetLake"),
+    Binding("POST", "/v1/lake:acceptLoss", "Lake.AcceptLoss", "*"),
     Binding("POST", f"{_SUBSCRIPTION}:reopen", "Replay.Reopen", "*"),
     Binding("POST", f"{_SUBSCRIPTION}:redrive", "Replay.Redrive", "*"),
     Binding("POST", f"{_SUBSCRIPTION}:discard", "Replay.Discard", "*"),
