@@ -103,6 +103,7 @@ def test_reflection_describes_what_is_served(server):
             REPLAY,
             "grpc.health.v1.Health",
             "grpc.reflection.v1alpha.ServerReflection",
+            "fanlog.v1.Lake",
         }
         pool = DescriptorPool(database)
         for service in services:
