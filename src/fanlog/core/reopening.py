@@ -40,6 +40,11 @@ class OpenChunk:
     #: Those of `bits` that the filter let through when it was asked last.
     wanted: BitMap64 = field(default_factory=BitMap64)
 
+    def is_of(self, number: int) -> bool:
+        """Whether all of its offsets are those of that chunk."""
+        ends = (self.bits.min(), self.bits.max())
+        return all(offset // CURSOR_CHUNK_OFFSETS == number for offset in ends)
+
 
 #: Chunks that become other (None: empty).
 ChunkChanges = Mapping[int, OpenChunk | None]

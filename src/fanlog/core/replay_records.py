@@ -12,7 +12,6 @@ from typing import ClassVar
 from pyroaring import BitMap64
 
 from fanlog.core.reopening import OpenChunk
-from fanlog.limits import CURSOR_CHUNK_OFFSETS
 from fanlog.model import PartitionId
 
 _VERSION_BYTE = b"\x01"
@@ -74,9 +73,7 @@ def decode(kind: bytes, rest: bytes, body: bytes) -> ReopenedChunk | RequestReco
     if kind == ReopenedChunk.KIND:
         owner, partition, chunk = _CHUNK.unpack(rest)
         opened = _open_chunk(body)
-        if any(
-            one // CURSOR_CHUNK_OFFSETS != chunk for one in (opened.bits.min(), opened.bits.max())
-        ):
+        if not opened.is_of(chunk):
             raise ValueError("it has offsets of another chunk")
         return ReopenedChunk(owner, partition, chunk, opened)
     if kind == RequestRecord.KIND:
