@@ -26,7 +26,7 @@ from pyroaring import BitMap64
 from fanlog.routing.candidate import Candidate
 from fanlog.routing.filter_compile import compile_filter
 from fanlog.routing.filter_parse import parse
-from fanlog.spark.residuals import Residuals
+from fanlog.spark.residuals import Residuals, runs
 from fanlog.spark.terms import conjuncts, cover
 
 #: Pairs that are gathered before they become sets.
@@ -35,6 +35,8 @@ PAIRS_MAX: Final = 4_000_000
 _BETWEEN: Final = "\0"
 
 Numbers = npt.NDArray[np.int64]
+#: No pairs.
+_NONE: Final = (np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 class _Lookup:
@@ -55,10 +57,7 @@ class _Lookup:
         places, rows = places[is_known].astype(np.int64), rows[is_known]
         counts = self._counts[places]
         starts = self._ends[places] - counts
-        total = int(counts.sum())
-        # 0, 1, 2 … within each text's filters, whose first stands at its start.
-        steps = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-        return np.repeat(rows, counts), self._filters[np.repeat(starts, counts) + steps]
+        return np.repeat(rows, counts), self._filters[runs(starts, counts)]
 
 
 class FanOut:
@@ -75,6 +74,7 @@ class FanOut:
         self._all: list[int] = []
         self._free: list[int] = []
         is_exact = np.ones(len(filters), np.bool_)
+        self._has_several = np.zeros(len(filters), np.bool_)
         for number, tree in enumerate(self._trees):
             if tree is None:
                 self._all.append(number)
@@ -84,6 +84,7 @@ class FanOut:
                 self._free.append(number)
                 continue
             is_exact[number] = found.is_exact
+            self._has_several[number] = len(found.terms) > 1
             for term in found.terms:
                 if term.value is None:
                     there[term.key].append(number)
@@ -115,31 +116,50 @@ class FanOut:
     def pairs(self, batch: pa.RecordBatch) -> tuple[Numbers, Numbers]:
         """Row and filter of everything that matches; a pair may come twice."""
         attributes = batch.column("attributes")
-        ends = np.diff(attributes.offsets.to_numpy())
+        sizes = np.diff(attributes.offsets.to_numpy())
         first, last = attributes.offsets[0].as_py(), attributes.offsets[-1].as_py()
         keys = attributes.keys.slice(first, last - first)
         values = attributes.items.slice(first, last - first)
-        rows = np.repeat(np.arange(batch.num_rows), ends)
-        found: list[tuple[Numbers, Numbers]] = []
-        if self._equal is not None:
-            texts = pc.binary_join_element_wise(keys, values, _BETWEEN)
-            found.append(self._equal.pairs(texts, rows))
-        for length, lookup in self._begins.items():
-            starts = pc.utf8_slice_codeunits(values, 0, length)
-            texts = pc.binary_join_element_wise(keys, starts, _BETWEEN)
-            found.append(lookup.pairs(texts, rows))
-        if self._there is not None:
-            found.append(self._there.pairs(keys, rows))
+        rows = np.repeat(np.arange(batch.num_rows), sizes)
+        found = [self._led_to(keys, values, rows)] if last > first else []
         every = np.arange(batch.num_rows)
         found += [
             (every, np.full(batch.num_rows, number, np.int64))
             for number in (*self._all, *self._free)
         ]
         if not found:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
+            return _NONE
         all_rows = np.concatenate([one[0] for one in found])
         all_filters = np.concatenate([one[1] for one in found])
         return self._decided(batch, all_rows, all_filters)
+
+    def _led_to(self, keys: Any, values: Any, rows: Numbers) -> tuple[Numbers, Numbers]:
+        """Row and filter of every term that holds, for attributes that stand in some rows."""
+        texts = pc.binary_join_element_wise(keys, values, _BETWEEN).dictionary_encode()
+        codes = texts.indices.to_numpy()
+        # Attributes repeat: each different one is looked up once, where it stands first.
+        count = len(texts.dictionary)
+        places = np.empty(count, np.int64)
+        places[codes[::-1]] = np.arange(len(codes))[::-1]
+        led = self._looked_up(texts.dictionary, keys.take(places), values.take(places))
+        counts = np.bincount(led[0], minlength=count)
+        filters = led[1][np.argsort(led[0], kind="stable")]
+        starts = np.cumsum(counts) - counts
+        return np.repeat(rows, counts[codes]), filters[runs(starts[codes], counts[codes])]
+
+    def _looked_up(self, texts: Any, keys: Any, values: Any) -> tuple[Numbers, Numbers]:
+        """Place and filter of every term that holds for some different attributes."""
+        places = np.arange(len(texts))
+        found = [_NONE]
+        if self._equal is not None:
+            found.append(self._equal.pairs(texts, places))
+        for length, lookup in self._begins.items():
+            starts = pc.utf8_slice_codeunits(values, 0, length)
+            begun = pc.binary_join_element_wise(keys, starts, _BETWEEN)
+            found.append(lookup.pairs(begun, places))
+        if self._there is not None:
+            found.append(self._there.pairs(keys, places))
+        return np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
 
     def _decided(
         self, batch: pa.RecordBatch, rows: Numbers, filters: Numbers
@@ -150,23 +170,34 @@ class FanOut:
             is_sure &= ~np.isin(filters, self._free)
         if is_sure.all():
             return rows, filters
-        # Each candidate once, row by row: a row becomes a message for all of its filters.
-        width = len(self._trees)
-        candidates = np.unique(rows[~is_sure] * width + filters[~is_sure])
-        tried_rows, tried = candidates // width, candidates % width
+        tried_rows, tried = self._once(rows[~is_sure], filters[~is_sure])
         passes = np.zeros(len(tried), np.bool_)
-        is_left = np.ones(len(tried), np.bool_)
+        left = np.arange(len(tried))
         if self._residuals is not None:
             is_known = self._residuals.is_known[tried]
             passes[is_known] = self._residuals.hold(
                 batch.column("attributes"), tried_rows[is_known], tried[is_known]
             )
-            is_left = ~is_known
-        if is_left.any():
-            passes[is_left] = self._tried(batch, tried_rows[is_left], tried[is_left])
+            left = np.flatnonzero(~is_known)
+        if len(left):
+            # Row by row: a row becomes a message for all of its filters.
+            left = left[np.argsort(tried_rows[left], kind="stable")]
+            passes[left] = self._tried(batch, tried_rows[left], tried[left])
         return (
             np.concatenate([rows[is_sure], tried_rows[passes]]),
             np.concatenate([filters[is_sure], tried[passes]]),
+        )
+
+    def _once(self, rows: Numbers, filters: Numbers) -> tuple[Numbers, Numbers]:
+        """Pairs without repetitions: only several terms of a filter lead to it several times."""
+        has_several = self._has_several[filters]
+        if not has_several.any():
+            return rows, filters
+        width = len(self._trees)
+        several = np.unique(rows[has_several] * width + filters[has_several])
+        return (
+            np.concatenate([rows[~has_several], several // width]),
+            np.concatenate([filters[~has_several], several % width]),
         )
 
     def _tried(
@@ -244,23 +275,30 @@ class OffsetSets:
             np.concatenate(each) for each in zip(*self._waiting, strict=True)
         )
         self._waiting, self._count = [], 0
-        for partition in np.unique(partitions):
+        lowest = int(partitions.min())
+        if lowest == partitions.max():
+            self._put(lowest, filters, offsets)
+            return
+        for partition in np.unique(partitions).tolist():
             is_here = partitions == partition
-            mine, places = filters[is_here], offsets[is_here]
-            # Small numbers are sorted by their digits, which is several times as fast.
-            if mine.max(initial=0) < 1 << 16:
-                mine = mine.astype(np.uint16)
-            order = np.argsort(mine, kind="stable")
-            mine, places = mine[order], places[order]
-            numbers, starts = np.unique(mine, return_index=True)
-            for number, part in zip(numbers.tolist(), np.split(places, starts[1:]), strict=True):
-                key = (number, int(partition))
-                found = self.sets.get(key)
-                if found is None:
-                    self.sets[key] = _bitmap(part)
-                else:
-                    found |= _bitmap(part)
-                    self.sets[key] = found
+            self._put(partition, filters[is_here], offsets[is_here])
+
+    def _put(self, partition: int, filters: Numbers, offsets: Numbers) -> None:
+        # Small numbers are sorted by their digits, which is several times as fast.
+        if filters.max() < 1 << 16:
+            filters = filters.astype(np.uint16)
+        order = np.argsort(filters, kind="stable")
+        filters, offsets = filters[order], offsets[order]
+        edges = np.flatnonzero(np.diff(filters)) + 1
+        numbers = filters[np.concatenate(([0], edges))].tolist()
+        for number, part in zip(numbers, np.split(offsets, edges), strict=True):
+            key = (number, partition)
+            found = self.sets.get(key)
+            if found is None:
+                self.sets[key] = _bitmap(part)
+            else:
+                found |= _bitmap(part)
+                self.sets[key] = found
 
 
 def _bitmap(offsets: Numbers) -> BitMap64:

@@ -57,10 +57,10 @@ class Residuals:
         if not len(rows):
             return np.zeros(0, np.bool_)
         counts = self._part_count[filters]
-        parts = _runs(self._first_part[filters], counts)
+        parts = runs(self._first_part[filters], counts)
         part_rows = np.repeat(rows, counts)
         sizes = self._part_sizes[parts]
-        terms = _runs(self._first_term[parts], sizes)
+        terms = runs(self._first_term[parts], sizes)
         is_met = self._met(attributes, np.repeat(part_rows, sizes), terms)
         of_parts = np.logical_or.reduceat(is_met, np.cumsum(sizes) - sizes)
         return np.logical_and.reduceat(of_parts, np.cumsum(counts) - counts)
@@ -104,7 +104,7 @@ def _length(term: Term) -> int:
     return len(term.value) if term.is_prefix else _WHOLE
 
 
-def _runs(starts: Numbers, counts: Numbers) -> Numbers:
+def runs(starts: Numbers, counts: Numbers) -> Numbers:
     """Numbers from each start on, so many of each."""
     steps = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.repeat(starts, counts) + steps
