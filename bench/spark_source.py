@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import numpy as np
 import pyarrow as pa
 from google.protobuf.duration_pb2 import Duration
 
@@ -189,17 +190,23 @@ def _archived(location: Location, count: int) -> None:
     written = []
     for start in range(0, count, FILE_ROWS):
         end = min(count, start + FILE_ROWS)
+        size = end - start
+        offsets = np.arange(start, end)
+        random = pa.py_buffer(os.urandom(SIZE_BYTES * size))
+        data = pa.FixedSizeBinaryArray.from_buffers(pa.binary(SIZE_BYTES), size, [None, random])
         rows = pa.table(
             {
-                "topic": [name_of("lake")] * (end - start),
-                "partition": [1] * (end - start),
-                "offset": range(start, end),
+                "topic": pa.repeat(name_of("lake"), size),
+                "partition": pa.repeat(pa.scalar(1, pa.int64()), size),
+                "offset": offsets,
                 "message_id": [message_id(1, offset) for offset in range(start, end)],
-                "publish_time": [1_700_000_000_000_000 + n // 1_000 for n in range(start, end)],
-                "ordering_key": [""] * (end - start),
-                "attributes": [[]] * (end - start),
-                "data": [os.urandom(SIZE_BYTES) for _ in range(start, end)],
-                "sequence": [n // 1_000 + 1 for n in range(start, end)],
+                "publish_time": pa.array(1_700_000_000_000_000 + offsets // 1_000).cast(
+                    tables.TIME
+                ),
+                "ordering_key": pa.repeat("", size),
+                "attributes": pa.array([[]] * size, tables.ATTRIBUTES),
+                "data": data.cast(pa.binary()),
+                "sequence": offsets // 1_000 + 1,
             },
             schema=tables.MESSAGES.file_schema,
         )
