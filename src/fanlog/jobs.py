@@ -309,10 +309,14 @@ KINDS: dict[str, tuple[frozenset[str], dict[str, _Check], str]] = {
     ),
     "compact": (
         frozenset(),
-        {"table": _text, "target_bytes": _count},
+        {"table": _text, "target_bytes": _count, "drop_damaged": _flag},
         "merge the small files of the lake",
     ),
-    "expire": (frozenset(), {}, "let go of what is older than its topic's retention"),
+    "expire": (
+        frozenset(),
+        {"table": _text, "before": _time},
+        "let go of what is older than its topic's retention; of another table, than a time",
+    ),
     "import": (
         frozenset({"topic", "path", "format"}),
         {
@@ -349,5 +353,19 @@ def _check_together(kind: str, found: Mapping[str, Any]) -> None:
             raise InvalidArgument("arguments.revision: there is no schema")
         if "encoding" in found and "schema" not in found:
             raise InvalidArgument("arguments.encoding: there is no schema")
+    if kind == "expire":
+        if ("table" in found) != ("before" in found):
+            raise InvalidArgument("arguments: give table and before together, or neither of them")
+        if found.get("table") == "messages":
+            raise InvalidArgument(
+                "arguments.table: rows of messages follow the retention of their topics; expire "
+                "without a table lets go of those"
+            )
+    if (
+        kind == "compact"
+        and "drop_damaged" in found
+        and found.get("table", "messages") != "messages"
+    ):
+        raise InvalidArgument("arguments.drop_damaged: only of messages")
     if kind == "fan-out" and "message_id" in found and found.keys() & {"start_time", "end_time"}:
         raise InvalidArgument("arguments.message_id: give a window, or one message")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pyarrow.parquet as pq
 import pytest
 
 from fanlog.lake import commits, files, rewriting, tables
-from fanlog.lake.rewriting import OldFile, Rewrite
+from fanlog.lake.rewriting import FileUnreadable, OldFile, Rewrite
 from fanlog.lake.tables import MESSAGES
 from fanlog.lake.turns import CommitLost
 from lake.rows import rows
@@ -156,3 +159,57 @@ def test_a_file_without_such_rows_is_left(folder):
         starts={9: 3},
     )
     assert rewriting.rewrite(folder, what) == (None, -1)
+
+
+class TestDamaged:
+    def path(self, folder, name):
+        return next((Path(folder.uri) / MESSAGES.name).rglob(f"*/{name}/*.parquet"))
+
+    @pytest.mark.parametrize("harm", [lambda p: p.unlink(), lambda p: p.write_bytes(b"x")])
+    def test_it_is_named(self, folder, harm):
+        archived(folder, range(10), range(10, 20))
+        harm(self.path(folder, "a1-2"))
+        _, found = rewriting.files_of(folder)
+        [what] = rewriting.plan_merges(found)
+        with pytest.raises(FileUnreadable) as caught:
+            rewriting.rewrite(folder, what)
+        assert caught.value.path.endswith("a1-2/0.parquet")
+        assert "messages/date=2026-01-02/a1-2/0.parquet cannot be read" in caught.value.reason
+
+    def test_what_can_be_read_is_kept(self, folder, monkeypatch):
+        monkeypatch.setattr(files, "ROW_GROUP_ROWS", 10)
+        archived(folder, range(30))
+        path = self.path(folder, "a1-1")
+        group = pq.read_metadata(path).row_group(1)
+        content = bytearray(path.read_bytes())
+        chunk = next(
+            group.column(at)
+            for at in range(group.num_columns)
+            if group.column(at).path_in_schema == "message_id"
+        )
+        end = chunk.data_page_offset + chunk.total_compressed_size
+        content[end - 10 : end] = bytes(10)
+        path.write_bytes(content)
+        _, [old] = rewriting.files_of(folder)
+        what = Rewrite(date=old.date, paths=(old.path,), size_bytes=old.size_bytes)
+        made = rewriting.mend(folder, what)
+        assert (old.count, made.count) == (30, 20)
+        rewriting.replace_files(folder, what, made, is_change=True)
+        assert content_of(folder) == [*range(10), *range(20, 30)]
+
+    def test_of_what_has_no_footer_nothing_is_kept(self, folder):
+        archived(folder, range(10), range(10, 20))
+        path = self.path(folder, "a1-1")
+        path.write_bytes(path.read_bytes()[:-20])
+        what = Rewrite(
+            date="2026-01-02",
+            paths=(str(path.relative_to(Path(folder.uri) / MESSAGES.name)),),
+            size_bytes=1,
+        )
+        assert rewriting.mend(folder, what) is None
+        rewriting.replace_files(folder, what, None, is_change=True)
+        assert content_of(folder) == list(range(10, 20))
+
+
+def content_of(location):
+    return [offset for _, offset in content(location)]

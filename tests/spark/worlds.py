@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from deltalake import DeltaTable
+
 from acceptance.served import PATIENCE_S
 from fanlog.broker.clock import ManualClock
 from fanlog.lake.location import Location
@@ -69,6 +71,10 @@ class World:
         rows = open_table(self.location, MESSAGES).to_pyarrow_table(columns=["topic", "data"])
         pairs = zip(rows["topic"].to_pylist(), rows["data"].to_pylist(), strict=True)
         return Counter(data for topic, data in pairs if topic == self.topic)
+
+    def table(self, name: str) -> Any:
+        """Another table of the lake, whole."""
+        return DeltaTable(self.location.table_uri(name)).to_pyarrow_table()
 
     def check(self, *, archived: int | None = None) -> None:
         """Everything is in the log or the lake, in order; so many of it are in the lake, once."""

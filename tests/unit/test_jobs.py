@@ -166,7 +166,14 @@ class TestArguments:
                 {"topic": "orders", "path": "/x", "format": "xml"},
                 "there are parquet, json",
             ),
-            ("expire", {"table": "x"}, "not an argument of expire; there are none"),
+            ("expire", {"table": "x"}, "give table and before together"),
+            ("expire", {"before": "2026-11-16T09:30:00Z"}, "give table and before together"),
+            (
+                "expire",
+                {"table": "messages", "before": "2026-11-16T09:30:00Z"},
+                "rows of messages follow the retention of their topics",
+            ),
+            ("compact", {"table": "x", "drop_damaged": True}, "only of messages"),
         ],
     )
     def test_what_is_wrong_is_named(self, kind, arguments, says):

@@ -143,27 +143,47 @@ def fan_out(
 
 @app.command()
 def compact(
-    table: Annotated[str | None, typer.Option(help="Of the lake; `messages` if not.")] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(help="Only this table of the lake: `messages`, one of an export, ..."),
+    ] = None,
+    drop_damaged: Annotated[
+        bool,
+        typer.Option(
+            "--drop-damaged",
+            help="Of damaged files of `messages`, keep what can be read and give up the rest.",
+        ),
+    ] = False,
     job_id: Id = "",
     wait: Wait = True,
     project: options.Project = options.PROJECT,
     endpoint: options.Endpoint = None,
     json: options.Json = False,
 ) -> None:
-    """Merge the small files of the lake."""
-    _ask("compact", {"table": table}, job_id, wait, project, endpoint, json)
+    """Merge the small files of the lake's tables, and delete those nobody has needed for a day."""
+    arguments = {"table": table, "drop_damaged": drop_damaged or None}
+    _ask("compact", arguments, job_id, wait, project, endpoint, json)
 
 
 @app.command()
 def expire(
+    table: Annotated[
+        str | None,
+        typer.Option(help="Rows of this table instead, such as that of an export; with --before."),
+    ] = None,
+    before: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Older than this: RFC 3339, or 90d for 90 days ago."),
+    ] = None,
     job_id: Id = "",
     wait: Wait = True,
     project: options.Project = options.PROJECT,
     endpoint: options.Endpoint = None,
     json: options.Json = False,
 ) -> None:
-    """Let go of what is older than its topic's retention."""
-    _ask("expire", {}, job_id, wait, project, endpoint, json)
+    """Let go of messages older than their topic's retention; or of old rows of another table."""
+    time = before and options.rfc3339(options.moment(before, "--before"))
+    _ask("expire", {"table": table, "before": time}, job_id, wait, project, endpoint, json)
 
 
 @app.command("import")

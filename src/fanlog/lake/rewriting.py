@@ -13,6 +13,7 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import RemoveAction
+from pyarrow import fs
 
 from fanlog.lake.files import DataFile, FileWriter
 from fanlog.lake.location import LakeError, Location
@@ -38,6 +40,15 @@ KEPT_HOURS = 24
 _ORDER = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
 
 
+class FileUnreadable(Exception):
+    """A file of the table is damaged, or gone."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = f"{MESSAGES.name}/{path} cannot be read: {reason}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldFile:
     """A file of the table, as its log describes it."""
@@ -46,8 +57,10 @@ class OldFile:
     size_bytes: int
     date: str
     sequence: int
-    #: First and last offset there may be, and whether it may have any below; for `expired`.
+    #: First offset there may be.
     offset_min: int = 0
+    #: Rows in it.
+    count: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +95,7 @@ def files_of(location: Location) -> tuple[int, list[OldFile]]:
             date=str(one["partition.date"]),
             sequence=one.get("min.sequence") or 0,
             offset_min=one.get("min.offset") or 0,
+            count=one["num_records"] or 0,
         )
         for one in actions
     ]
@@ -130,14 +144,12 @@ def rewrite(location: Location, what: Rewrite) -> tuple[DataFile | None, int]:
     """Write the file that replaces some; None when nothing of them is left, and how many rows went.
 
     A rewrite that would leave a single file as it is writes nothing, and gives -1.
+
+    Raises:
+        FileUnreadable: One of them is damaged, or gone.
     """
     files = location.filesystem()
-    rows = pa.concat_tables(
-        pq.read_table(f"{MESSAGES.name}/{path}", filesystem=files, page_checksum_verification=True)
-        .select(MESSAGES.file_schema.names)
-        .cast(MESSAGES.file_schema)
-        for path in what.paths
-    )
+    rows = pa.concat_tables(_rows(files, path) for path in what.paths)
     before = rows.num_rows
     for partition, start in what.starts.items():
         is_gone = pc.and_(pc.equal(rows["partition"], partition), pc.less(rows["offset"], start))
@@ -147,6 +159,40 @@ def rewrite(location: Location, what: Rewrite) -> tuple[DataFile | None, int]:
         return None, -1
     if not rows.num_rows:
         return None, gone
+    return _written(location, files, what, rows), gone
+
+
+def mend(location: Location, what: Rewrite) -> DataFile | None:
+    """Write what can be read of a damaged file; None when that is nothing."""
+    files = location.filesystem()
+    [path] = what.paths
+    found: list[pa.Table] = []
+    with suppress(OSError, pa.ArrowException):
+        # Without a footer there is nothing to go by.
+        opened = pq.ParquetFile(
+            files.open_input_file(f"{MESSAGES.name}/{path}"), page_checksum_verification=True
+        )
+        for group in range(opened.num_row_groups):
+            with suppress(OSError, pa.ArrowException):
+                found.append(opened.read_row_group(group))
+    if not found:
+        return None
+    rows = pa.concat_tables(found).select(MESSAGES.file_schema.names).cast(MESSAGES.file_schema)
+    return _written(location, files, what, rows)
+
+
+def _rows(files: fs.FileSystem, path: str) -> pa.Table:
+    try:
+        found = pq.read_table(
+            f"{MESSAGES.name}/{path}", filesystem=files, page_checksum_verification=True
+        )
+    except (OSError, pa.ArrowException) as error:
+        what = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FileUnreadable(path, what) from error
+    return found.select(MESSAGES.file_schema.names).cast(MESSAGES.file_schema)
+
+
+def _written(location: Location, files: fs.FileSystem, what: Rewrite, rows: pa.Table) -> DataFile:
     writer = FileWriter(
         location,
         MESSAGES,
@@ -156,7 +202,7 @@ def rewrite(location: Location, what: Rewrite) -> tuple[DataFile | None, int]:
     )
     try:
         writer.write(rows.sort_by(_ORDER))
-        return writer.close(), gone
+        return writer.close()
     except BaseException:
         writer.discard()
         raise

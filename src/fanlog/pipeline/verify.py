@@ -60,14 +60,14 @@ def verify(context: Context, work: Work) -> Mapping[str, Any]:
     parts = _parts(context, work)
     index = FileIndex(open_table(context.location, MESSAGES))
     files = _files(index, parts)
-    checked = _checked(context, work, files)
-    damaged = [one for one in checked if one.damage]
+    found = checked(context, work, files)
+    damaged = [one for one in found if one.damage]
     for one in damaged:
         log.error("action=file_damaged job=%s reason=%s", work.name, one.damage)
     with Progress(context, work, phase="comparing with the log"):
         hot, cold = _compared(context, parts, {one.path for one in damaged})
     runs: defaultdict[int, list[Run]] = defaultdict(list)
-    for one in checked:
+    for one in found:
         for run in one.runs:
             runs[run.partition].append(run)
     wrong: list[dict[str, Any]] = []
@@ -134,7 +134,7 @@ def _files(index: FileIndex, parts: Sequence[Part]) -> list[LakeFile]:
     return [file for file in index.files if file.path in found]
 
 
-def _checked(context: Context, work: Work, files: Sequence[LakeFile]) -> list[Checked]:
+def checked(context: Context, work: Work, files: Sequence[LakeFile]) -> list[Checked]:
     """Read files on Spark, each whole."""
     total = sum(file.count for file in files)
     work.progress(0, total, "reading the lake")
@@ -144,11 +144,11 @@ def _checked(context: Context, work: Work, files: Sequence[LakeFile]) -> list[Ch
         [(json.dumps(asdict(file)),) for file in files], "file string"
     )
     tasks = given.repartition(len(files)).mapInArrow(_task(context.location), "checked string")
-    found = []
+    done = []
     for row in tasks.toLocalIterator(prefetchPartitions=True):
-        found.append(Checked.from_json(row.checked))
-        work.progress(work.done + sum(run.rows for run in found[-1].runs))
-    return found
+        done.append(Checked.from_json(row.checked))
+        work.progress(work.done + sum(run.rows for run in done[-1].runs))
+    return done
 
 
 def _task(location: Location) -> Any:

@@ -7,11 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake.exceptions import CommitFailedError
 from pyroaring import BitMap64
 
 from fanlog.lake.export.rows import REJECTED, rejected_table
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import open_table
+
+#: How often rows are taken out while others change the table.
+TRIES = 5
 
 
 class RejectedRows:
@@ -52,13 +56,19 @@ class RejectedRows:
 
     def forget(self, reason: str, *, to_batch: int) -> None:
         """Take those rows out of the table."""
-        opened = self._opened()
-        if opened is None:
+        if self._opened() is None:
             return
         where = f"subscription_name = {_quoted(self._subscription)} AND batch <= {to_batch}"
         if reason:
             where += f" AND strpos(reason, {_quoted(reason)}) > 0"
-        opened.delete(where)
+        for left in reversed(range(TRIES)):
+            try:
+                self._opened().delete(where)
+                return
+            except CommitFailedError:
+                # The table was compacted just now, or more was rejected.
+                if not left:
+                    raise
 
     def _opened(self) -> Any:
         try:
