@@ -6,7 +6,8 @@ import tempfile
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-spark = SparkSession.builder.getOrCreate()
+# Spark's default is 200, for data that needs them.
+spark = SparkSession.builder.config("spark.sql.shuffle.partitions", 2).getOrCreate()
 endpoint = os.environ.get("PUBSUB_EMULATOR_HOST", "127.0.0.1:8085")
 
 orders = (

@@ -1,4 +1,4 @@
-"""A topic as a table: orders per region, with Spark. The topic is that of your own orders."""
+"""A topic as a table: orders per region, with Spark. Run sales.py first."""
 
 import os
 

@@ -13,7 +13,7 @@ from fanlog import jobs, limits
 from fanlog.cli.main import app
 from fanlog.client import CallFailed, Client
 from fanlog.client.jobs import Jobs, state_of
-from fanlog.errors import CommitFailed
+from fanlog.errors import CommitFailed, JobFailed
 
 PARENT = "projects/test"
 
@@ -56,6 +56,14 @@ class TestLife:
         found = asking.wait(job.name, sleep=lambda _: None)
         assert (state_of(found), dict(found.result)) == ("DONE", {"gaps": 0})
         assert server.pull(jobs.SUBSCRIPTION) == []
+
+    def test_who_waits_for_a_job_that_fails_is_told_why(self, server, asking):
+        job = asking.create(PARENT, "verify", {"topics": ["orders"]})
+        said, _ = take(server)
+        asking.claim(said["job"], "worker-1")
+        asking.report(job.name, "worker-1", 1, "FAILED", error="the lake is away")
+        with pytest.raises(JobFailed, match="the lake is away"):
+            asking.wait(job.name, sleep=lambda _: None)
 
     def test_a_worker_that_dies_is_followed_by_another(self, start_server):
         from fanlog.broker.clock import ManualClock

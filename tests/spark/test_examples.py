@@ -14,26 +14,17 @@ from fanlog.lake.location import Location
 from fanlog.pipeline import kinds
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.worker import Worker
-from spark.reading import kept_topic
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "5-spark"
-SALES = "projects/examples/topics/sales"
 BILLING = "projects/examples/subscriptions/billing"
 
 
 @pytest.fixture(scope="module")
 def sales(broker, spark, tmp_path_factory):
     """The topic of the examples, acknowledged once, and a worker."""
-    kept_topic(broker, SALES)
-    broker.topic(name="projects/examples/topics/sales-counts")
-    broker.subscription(SALES, name=BILLING)
-    for region, amount in (("eu", 20), ("us", 5_000), ("eu", 1_500)):
-        message = {
-            "data": json.dumps({"item": "chair", "amount": amount}).encode(),
-            "attributes": {"region": region},
-        }
-        broker.publisher.publish(topic=SALES, messages=[message])
-    broker.drain(BILLING, 3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PUBSUB_EMULATOR_HOST", broker.endpoint)
+        run("sales.py")
     location = Location.parse(str(tmp_path_factory.mktemp("lake")))
     context = Context(spark=spark, endpoint=broker.endpoint, location=location)
     worker = Worker(lambda: Client(broker.endpoint), kinds.runs(context), name="w", pull_s=0.2)
@@ -59,6 +50,7 @@ def test_all_are_run():
         "backtest.py",
         "query.py",
         "replay.py",
+        "sales.py",
     }
 
 

@@ -35,6 +35,12 @@ TopicNames = Annotated[
 ]
 Pattern = Annotated[str | None, typer.Option(help="Topics by a pattern, such as orders.#")]
 
+#: How parts of a result are shown, what it is about first; the others follow by name.
+_ORDER = (
+    *("is_fine", "topic", "subscription", "partition", "day", "message_id", "publish_time"),
+    *("messages", "matched", "rejected", "hits", "share", "reopened", "published", "attributes"),
+)
+
 
 @app.command()
 def replay(
@@ -348,15 +354,12 @@ def _wait(client: Any, name: str, json: bool) -> None:
     finally:
         if is_shown:
             sys.stderr.write("\n")
-    state = state_of(job)
-    if state == "FAILED":
-        raise JobFailed(f"job {name} failed: {job.error}")
     output = Output(is_json=json)
     result = _plain(resource(job).get("result") or {})
     if json:
         output.line(resource(job))
     else:
-        _show(output, job, state, result)
+        _show(output, job, state_of(job), result)
     if result.get("is_fine") is False:
         # It has done its work; and yet all is not well.
         raise JobFailed(f"{job.kind} found problems: {job.name}")
@@ -364,28 +367,33 @@ def _wait(client: Any, name: str, json: bool) -> None:
 
 def _show(output: Output, job: Any, state: str, result: Any) -> None:
     output.text(f"{job.kind} {state.lower()}: {job.name}")
-    output.fields({name: value for name, value in result.items() if not _is_table(value)})
+    output.fields({name: value for name, value in result.items() if not isinstance(value, list)})
     for name, rows in result.items():
-        if _is_table(rows):
-            output.text("")
-            output.text(name.replace("_", " "))
+        if not isinstance(rows, list) or not rows:
+            continue
+        output.text("")
+        output.text(name.replace("_", " "))
+        if isinstance(rows[0], dict):
             output.rows(list(rows[0]), rows)
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+        else:
+            for row in rows:
+                output.text(f"  {row}")
 
 
 def _plain(value: Any) -> Any:
-    """Numbers as they were: a result travels as JSON, whose numbers are all floats to protobuf."""
+    """As it was: a result travels as protobuf's JSON, which has floats only, and no order."""
     match value:
         case dict():
-            return {name: _plain(one) for name, one in value.items()}
+            return {name: _plain(value[name]) for name in sorted(value, key=_place)}
         case list():
             return [_plain(one) for one in value]
         case float() if value.is_integer():
             return int(value)
     return value
+
+
+def _place(name: str) -> tuple[int, str]:
+    return (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)
 
 
 def _progress(job: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fanlog.client.client import Client
+from fanlog.errors import JobFailed
 from fanlog.v1 import jobs_pb2
 
 _SERVICE = "fanlog.v1.Jobs"
@@ -72,11 +73,18 @@ class Jobs:
         on_progress: Callable[[Any], None] = lambda _: None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Any:
-        """Give the job when it has ended, whichever way."""
+        """Give the job when it is done, or was cancelled.
+
+        Raises:
+            JobFailed: It failed; the sentence says why.
+        """
         while True:
             job = self.get(name)
             on_progress(job)
-            if state_of(job) in ENDED:
+            state = state_of(job)
+            if state == "FAILED":
+                raise JobFailed(f"job {name} failed: {job.error}")
+            if state in ENDED:
                 return job
             sleep(_POLL_S)
 
