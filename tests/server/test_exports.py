@@ -286,6 +286,15 @@ def test_files_wait_until_they_are_full_or_old(start_server):
     client.close()
 
 
+@pytest.mark.parametrize("reason", ["two\nlines\n", "µ: größer als 1", "bell\x07", "\u2028", ""])
+def test_any_reason_can_be_shown(server, exports, reason):
+    """What others say of their errors is not always a line of ASCII, as metadata has to be."""
+    name = server.subscription(server.topic(), bigquery_config={"table": unique("t")})
+    exports.report(name, "NOT_FOUND", reason)
+    shown = server.subscriber.get_subscription(subscription=name, retry=None)
+    assert shown.bigquery_config.state.name == "NOT_FOUND"
+
+
 def test_trouble_is_shown_until_it_is_over(server, exports):
     topic, name = server.topic_and_subscription(bigquery_config=TABLE)
     exports.report(name, "SCHEMA_MISMATCH", "a column of another type")

@@ -141,6 +141,13 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
     }
 
 
+def _hinting(sentence: str) -> tuple[tuple[str, str], ...]:
+    """A sentence as metadata, whose values are lines of ASCII; whatever others made it from."""
+    line = " ".join(sentence.split())
+    text = line.encode("ascii", "backslashreplace").decode()
+    return ((HINT_METADATA, "".join(one if one.isprintable() else "?" for one in text)),)
+
+
 def _iam_methods(iam: IamApi) -> dict[str, Unary]:
     return {
         "GetIamPolicy": _parsed(iam_policy_pb2.GetIamPolicyRequest, iam.get_policy),
@@ -303,7 +310,7 @@ class SubscriberApi:
         hint = self._broker.admin.pattern_hint(subscription)
         if hint is not None:
             log.warning("action=pattern_hint subscription=%s %s", subscription.name, hint)
-            context.set_trailing_metadata(((HINT_METADATA, hint),))
+            context.set_trailing_metadata(_hinting(hint))
         return cast(bytes, self._shown(subscription).SerializeToString())
 
     async def get_subscription(self, raw: bytes, context: Call) -> bytes:
@@ -313,7 +320,7 @@ class SubscriberApi:
         trouble = self._broker.pushes.trouble(subscription)
         trouble = trouble or self._broker.exports.trouble(subscription).reason
         if trouble:
-            context.set_trailing_metadata(((HINT_METADATA, trouble),))
+            context.set_trailing_metadata(_hinting(trouble))
         return cast(bytes, self._shown(subscription).SerializeToString())
 
     async def update_subscription(self, request: Any) -> Any:
