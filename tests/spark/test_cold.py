@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -12,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from fanlog.broker.clock import ManualClock
 from fanlog.errors import DataLoss, FailedPrecondition
-from fanlog.spark import selection
+from fanlog.lake import inspection
 from fanlog.spark.cold import ColdFile, share_out_files
 from spark.reading import batch_reader, kept_topic, payloads, rows, stream_reader, table
 from spark.test_stream import follow, joined
@@ -179,10 +180,40 @@ def test_a_stream_from_offsets_in_the_lake(broker, topics):
     assert sorted(numbers(joined(found))) == sorted([*range(7, 20), *range(15, 20)])
 
 
-def test_another_lake(broker, topics, monkeypatch):
-    monkeypatch.setattr(selection, "lake_id", lambda _location: "another")
-    with pytest.raises(FailedPrecondition, match="is another; the broker archives to"):
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"lake_id": "another"}, "is another; the broker archives to"),
+        ({"sequence": 1}, r"is an older copy: it has commits up to 1, and \d+ were archived"),
+    ],
+)
+def test_another_lake_or_an_older_copy(broker, topics, monkeypatch, changed, says):
+    """Rows would be missing, and nobody would notice."""
+    standing = inspection.standing
+    monkeypatch.setattr(inspection, "standing", lambda *place: replace(standing(*place), **changed))
+    with pytest.raises(FailedPrecondition, match=says):
         table(broker, topic=topics[0])
+    stream = stream_reader(broker, topic=topics[0], startingOffsets="earliest")
+    with pytest.raises(FailedPrecondition, match=says):
+        follow(stream, stream.initialOffset())
+
+
+def test_a_stream_names_a_damaged_file_and_skips_it_by_choice(broker, topics, archive, caplog):
+    options = {"topicPattern": "cold.*", "startingOffsets": "earliest"}
+    path = min((Path(archive.location.uri) / "messages").rglob("*.parquet"))
+    right = path.read_bytes()
+    path.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+    reader = stream_reader(broker, **options)
+    start = reader.initialOffset()
+    with pytest.raises(DataLoss, match=f"{path.name} cannot be read"):
+        follow(reader, start)
+    lenient = stream_reader(broker, failOnDataLoss="false", **options)
+    [found], end = follow(lenient, start)
+    assert 0 < len(found) < 40
+    assert str(path) in caplog.text
+    # Restored, the same batch has all of it again.
+    path.write_bytes(right)
+    assert len(payloads(rows(lenient, lenient.partitions(start, end)))) == 40
 
 
 def test_a_file_that_is_gone_is_no_loss_but_an_old_plan(broker, topics, archive):

@@ -15,6 +15,8 @@ What may happen, and the tests of it (here, unless another file is named):
 | a corrupt Parquet file, named, skipped by choice only | test_cold.py, lake/test_cold.py |
 | ... before the broker has looked at it | test_a_file_that_is_corrupt_before_* |
 | ... found by verify, with all the others | test_verify.py |
+| ... in the way of an export, or of compaction | TestExportOfADamagedFile; test_upkeep.py |
+| ... accepted as lost | server/test_lake_loss.py |
 | clock steps | test_clock_steps; chaos/test_clock_steps.py for the log |
 | checkpoint deleted | test_archive.py TestOnce, test_with_spark |
 | an older lake, an empty one, none | server/test_tiering.py, test_archive.py TestAlarms |
@@ -48,12 +50,15 @@ from fanlog import limits
 from fanlog.client import Client
 from fanlog.client.jobs import Jobs, state_of
 from fanlog.errors import FailedPrecondition, FanlogError
+from fanlog.lake import rewriting
 from fanlog.lake.location import LakeError, Location
+from fanlog.lake.rewriting import Rewrite
 from fanlog.lake.tables import MESSAGES, open_table
 from fanlog.pipeline import flow
 from fanlog.pipeline.archive import Archive
 from fanlog.pipeline.flow import Flow
 from fanlog.spark import archive as spark_archive
+from spark.export_steps import ExportSteps
 from spark.reading import payloads, table
 from spark.stepwise import Steps, job_worker
 from spark.worlds import DAY_S, World
@@ -351,6 +356,66 @@ def test_a_file_that_is_corrupt_before_the_broker_has_looked(world):
     world.pass_time(2 * DAY_S)
     assert world.tiers() == (20, 20, 20)
     world.check()
+
+
+class TestExportOfADamagedFile:
+    """What it has to give is in a file of the lake that cannot be read: it waits, and says so."""
+
+    @pytest.fixture
+    def late(self, world) -> tuple[str, Path]:
+        """An export with ten messages in the lake alone, and ten in the log."""
+        name = world.server.subscription(world.topic, bigquery_config={"table": "shop.orders"})
+        world.publish()
+        world.steps().run()
+        world.pass_time(2 * DAY_S)
+        world.publish()
+        assert world.tiers() == (10, 10, 20)
+        [path] = (world.lake / "messages").rglob("*.parquet")
+        return name, path
+
+    def exported(self, world) -> list[bytes]:
+        return sorted(world.table("exports/shop.orders")["data"].to_pylist())
+
+    @pytest.mark.parametrize("is_batch_made", [True, False])
+    def test_it_is_waited_for(self, world, late, is_batch_made):
+        name, path = late
+        right = path.read_bytes()
+        if is_batch_made:
+            world.server.run(world.server.broker.exports.batch(name))
+        path.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+        world.server.restart()
+        world.server.run(world._looked_at())
+        other = world.server.topic()
+        world.server.subscription(other, bigquery_config={"table": "shop.others"})
+        world.server.publish(other, b"other")
+        steps = ExportSteps(world.server.endpoint, world.location)
+        steps.run("")
+        shown = world.server.subscriber.get_subscription(subscription=name)
+        assert shown.bigquery_config.state.name == "NOT_FOUND"
+        trouble = world.server.run(world.server.broker.admin.get_subscription(name))[0]
+        assert path.parent.name in world.server.broker.exports.trouble(trouble).reason
+        # Nobody else is held up.
+        assert world.table("exports/shop.others").num_rows == 1
+        path.write_bytes(right)
+        world.pass_time(60)
+        ExportSteps(world.server.endpoint, world.location).run("")
+        ExportSteps(world.server.endpoint, world.location).run("")
+        assert self.exported(world) == sorted(world.published)
+
+    def test_it_is_given_up(self, world, late):
+        name, path = late
+        world.server.run(world.server.broker.exports.batch(name))
+        path.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+        world.server.restart()
+        world.server.run(world._looked_at())
+        world.server.run(world.server.broker.tiers.accept_loss(confirm=True))
+        _, [old] = rewriting.files_of(world.location)
+        what = Rewrite(date=old.date, paths=(old.path,), size_bytes=old.size_bytes)
+        made = rewriting.mend(world.location, what)
+        rewriting.replace_files(world.location, what, made, is_change=True)
+        for _ in range(2):
+            ExportSteps(world.server.endpoint, world.location).run(name)
+        assert self.exported(world) == sorted(world.published[10:])
 
 
 def test_clock_steps(world):

@@ -22,7 +22,7 @@ from fanlog.core.cursor import Range
 from fanlog.core.export_records import ExportProgress, ExportRecord
 from fanlog.core.records import Record
 from fanlog.core.share import Share
-from fanlog.errors import FailedPrecondition
+from fanlog.errors import FailedPrecondition, LakeUnavailable
 from fanlog.log.api import Damaged, Log
 from fanlog.model import (
     ExportState,
@@ -177,7 +177,11 @@ class Exports:
                 break
             if number % STEP == STEP - 1:
                 await asyncio.sleep(0)
-            await self._gather(share, gathered)
+            try:
+                await self._gather(share, gathered)
+            except LakeUnavailable as error:
+                # Other topics, and other exports, go on.
+                self._troubles[subscription.id] = Trouble("NOT_FOUND", error.message)
         return gathered.batch()
 
     def _in_turn(self, subscription: Subscription, shares: Sequence[Share]) -> list[Share]:

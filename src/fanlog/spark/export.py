@@ -156,7 +156,13 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ExportShare)
         plan = partition.plan
-        task = Task(endpoint=self._endpoint, with_sequence=False, fail_on_data_loss=False)
+        # What retention has taken meanwhile is over; what is in a damaged file may come back.
+        task = Task(
+            endpoint=self._endpoint,
+            with_sequence=False,
+            fail_on_data_loss=False,
+            skips_damaged=False,
+        )
         share = Share(hot=partition.spans, location=self._location)
         messages = _wanted(task.read(share), dict(partition.wanted))
         texts: list[str | None] = [FAILED]

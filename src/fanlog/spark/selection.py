@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanlog.errors import FailedPrecondition
+from fanlog.lake import inspection
 from fanlog.lake.location import Location
-from fanlog.lake.tables import lake_id
 from fanlog.spark.connection import Connection
 from fanlog.spark.options import ReadOptions
 from fanlog.spark.plan import Part
@@ -37,17 +37,23 @@ class Standing:
         """The lake, after a look whether it is the broker's; None when there is none.
 
         Raises:
-            FailedPrecondition: Another lake is there.
+            FailedPrecondition: Another lake is there, or an older copy: rows would be missing.
             LakeError: It cannot be opened.
         """
         if not self.lake_uri:
             return None
         location = self.location
         assert location is not None
-        found = lake_id(location)
-        if found != self.lake_id:
+        found = inspection.standing(location, self.log_id)
+        if found.lake_id != self.lake_id:
             raise FailedPrecondition(
-                f"the lake at {self.lake_uri} is {found}; the broker archives to {self.lake_id}"
+                f"the lake at {self.lake_uri} is {found.lake_id}; the broker archives to "
+                f"{self.lake_id}"
+            )
+        if found.sequence < self.archived_sequence:
+            raise FailedPrecondition(
+                f"the lake at {self.lake_uri} is an older copy: it has commits up to "
+                f"{found.sequence}, and {self.archived_sequence} were archived"
             )
         return location
 

@@ -64,6 +64,8 @@ class Task:
     endpoint: str
     with_sequence: bool
     fail_on_data_loss: bool
+    #: Whether files of the lake that are damaged are lost like everything else.
+    skips_damaged: bool = True
 
     def read(self, share: Share) -> Iterator[pa.RecordBatch]:
         """Give the rows of a share.
@@ -117,7 +119,7 @@ class Task:
                     "cleaned since this query was planned, run it again"
                 ) from error
             except DataLoss as error:
-                if self.fail_on_data_loss:
+                if self.fail_on_data_loss or not self.skips_damaged:
                     raise
                 _log.warning("%s; going on, since failOnDataLoss is false", error)
 
