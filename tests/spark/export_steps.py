@@ -54,8 +54,10 @@ class ExportSteps:
             endpoint=self._endpoint, location=self.location, tasks=tasks, only=only
         )
         self.end = reader.latestOffset(self.offset, reader.getDefaultReadLimit())
-        shares = pickle.loads(pickle.dumps(reader.partitions(self.offset, self.end)))
-        found = [row for share in shares for one in reader.read(share) for row in one.to_pylist()]
+        portions = pickle.loads(pickle.dumps(reader.partitions(self.offset, self.end)))
+        found = [
+            row for portion in portions for one in reader.read(portion) for row in one.to_pylist()
+        ]
         return Frame([SimpleNamespace(**row) for row in found])
 
     def commit(self, written: Frame) -> None:

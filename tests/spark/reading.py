@@ -37,10 +37,10 @@ def table(server: RunningServer, **options: Any) -> pa.Table:
     return rows(reader, reader.partitions())
 
 
-def rows(reader: Reader | StreamReader, shares: list[InputPartition]) -> pa.Table:
-    """Read shares as tasks do: everything has travelled."""
-    reader, shares = pickle.loads(pickle.dumps((reader, list(shares))))
-    found = [batch for share in shares for batch in reader.read(share)]
+def rows(reader: Reader | StreamReader, portions: list[InputPartition]) -> pa.Table:
+    """Read portions as tasks do: everything has travelled."""
+    reader, portions = pickle.loads(pickle.dumps((reader, list(portions))))
+    found = [batch for portion in portions for batch in reader.read(portion)]
     if not found:
         return arrow_schema(with_sequence=False).empty_table()
     return pa.Table.from_batches(found)

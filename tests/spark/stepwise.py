@@ -47,10 +47,12 @@ class Steps:
 
     def write(self, end: Offset) -> list[Any]:
         """What tasks do: everything has travelled."""
-        reader, shares = pickle.loads(
+        reader, portions = pickle.loads(
             pickle.dumps((self._reader, self._reader.partitions(self.offset, end)))
         )
-        rows = [row for share in shares for one in reader.read(share) for row in one.to_pylist()]
+        rows = [
+            row for portion in portions for one in reader.read(portion) for row in one.to_pylist()
+        ]
         return [SimpleNamespace(**row) for row in rows]
 
     def commit(self, rows: list[Any]) -> None:

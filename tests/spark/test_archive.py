@@ -37,8 +37,10 @@ def reader_of(server, location, **options):
 
 def written(reader, start, end):
     """The rows of a batch, as tasks make them."""
-    reader, shares = pickle.loads(pickle.dumps((reader, reader.partitions(start, end))))
-    return [row for share in shares for batch in reader.read(share) for row in batch.to_pylist()]
+    reader, portions = pickle.loads(pickle.dumps((reader, reader.partitions(start, end))))
+    return [
+        row for portion in portions for batch in reader.read(portion) for row in batch.to_pylist()
+    ]
 
 
 def commit(location, start, rows):
@@ -200,9 +202,11 @@ class TestWhatIsArchived:
         reader = reader_of(server, location)
         start = reader.initialOffset()
         end = reader.latestOffset(start, ALL)
-        reader, shares = pickle.loads(pickle.dumps((reader, reader.partitions(start, end))))
+        reader, portions = pickle.loads(pickle.dumps((reader, reader.partitions(start, end))))
         server.publisher.delete_topic(topic=goes)
-        rows = [row for share in shares for one in reader.read(share) for row in one.to_pylist()]
+        rows = [
+            row for portion in portions for one in reader.read(portion) for row in one.to_pylist()
+        ]
         commit(location, start, rows)
         assert data(location) == [b"stays"]
 

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from fanlog.broker.clock import ManualClock
 from fanlog.errors import DataLoss, FailedPrecondition
 from fanlog.lake import inspection
-from fanlog.spark.cold import ColdFile, share_out_files
+from fanlog.spark.cold import ColdFile, divide_files
 from spark.reading import batch_reader, kept_topic, payloads, rows, stream_reader, table
 from spark.test_stream import follow, joined
 from spark.tiers import Archive
@@ -123,10 +123,10 @@ def test_the_seam_moves_between_plan_and_read(broker, archive):
     streaming = stream_reader(broker, topic=topic, startingOffsets="earliest")
     start = streaming.initialOffset()
     end = streaming.latestOffset(start, ReadAllAvailable())
-    shares, planned = reader.partitions(), streaming.partitions(start, end)
+    portions, planned = reader.partitions(), streaming.partitions(start, end)
     archive.run()
     assert trim(broker, topic) == 6
-    assert numbers(payloads(rows(reader, shares))) == list(range(10))
+    assert numbers(payloads(rows(reader, portions))) == list(range(10))
     assert numbers(payloads(rows(streaming, planned))) == list(range(10))
 
 
@@ -137,15 +137,15 @@ def test_what_was_trimmed_and_not_archived_is_lost(broker, archive):
     publish(broker, topic, 4, 6)
     archive.run()
     reader = batch_reader(broker, topic=topic)
-    shares = reader.partitions()
+    portions = reader.partitions()
     trim(broker, topic)
     for path in Path(archive.location.uri).rglob("*.parquet"):
         path.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
     with pytest.raises(DataLoss, match=r"\.parquet cannot be read"):
-        rows(reader, shares)
+        rows(reader, portions)
     lenient = batch_reader(broker, topic=topic, failOnDataLoss="false")
     assert numbers(payloads(rows(lenient, lenient.partitions()))) == [4, 5]
-    assert numbers(payloads(rows(lenient, shares))) == [4, 5]
+    assert numbers(payloads(rows(lenient, portions))) == [4, 5]
 
 
 def test_a_stream_over_both(broker, topics, archive):
@@ -218,23 +218,23 @@ def test_a_stream_names_a_damaged_file_and_skips_it_by_choice(broker, topics, ar
 
 def test_a_file_that_is_gone_is_no_loss_but_an_old_plan(broker, topics, archive):
     reader = batch_reader(broker, topic=topics[0], failOnDataLoss="false")
-    shares = reader.partitions()
+    portions = reader.partitions()
     for path in Path(archive.location.uri).rglob("*.parquet"):
         path.unlink()
     with pytest.raises(DataLoss, match="run it again"):
-        rows(reader, shares)
+        rows(reader, portions)
 
 
 def test_files_are_shared_out():
     files = [ColdFile(str(number), 10, 100, 0, 9, 0, 9) for number in range(4)]
-    assert [len(each) for each in share_out_files(files, task_bytes=200)] == [2, 2]
-    [one] = share_out_files(files, task_bytes=10_000)
+    assert [len(each) for each in divide_files(files, task_bytes=200)] == [2, 2]
+    [one] = divide_files(files, task_bytes=10_000)
     assert len(one) == 4
-    shares = share_out_files(files[:1], tasks_min=3, task_bytes=10_000)
-    assert [(each[0].slice, each[0].slices) for each in shares] == [(0, 3), (1, 3), (2, 3)]
-    assert share_out_files([]) == []
+    portions = divide_files(files[:1], tasks_min=3, task_bytes=10_000)
+    assert [(each[0].slice, each[0].slices) for each in portions] == [(0, 3), (1, 3), (2, 3)]
+    assert divide_files([]) == []
 
 
 def test_files_a_little_smaller_than_a_task_are_not_put_together():
     files = [ColdFile(f"{n}.parquet", 1, 99 + n % 2, 1, 1, 1, 1) for n in range(4)]
-    assert [len(each) for each in share_out_files(files, task_bytes=100)] == [1, 1, 1, 1]
+    assert [len(each) for each in divide_files(files, task_bytes=100)] == [1, 1, 1, 1]

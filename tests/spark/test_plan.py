@@ -1,4 +1,4 @@
-"""Spans, tiers and shares: plain values."""
+"""Spans, tiers and portions: plain values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fanlog.errors import InvalidArgument
 from fanlog.spark.options import EARLIEST
-from fanlog.spark.plan import Part, Span, resolve, share_out, spans_between, split_tiers
+from fanlog.spark.plan import Part, Span, divide, resolve, spans_between, split_tiers
 
 A, B = "projects/p/topics/a", "projects/p/topics/b"
 PARTS = [Part(A, 4, 10, 20, 50), Part(A, 1, 0, 0, 5), Part(B, 9, 0, 0, 0)]
@@ -54,16 +54,16 @@ def test_the_seam_is_the_hot_start():
 
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 9), st.integers(1, 30))
-def test_every_offset_is_in_one_share(counts, tasks_min, task_rows):
+def test_every_offset_is_in_one_portion(counts, tasks_min, task_rows):
     spans = [Span(A, number, 5, 5 + count) for number, count in enumerate(counts)]
-    shares = share_out(spans, tasks_min=tasks_min, task_rows=task_rows)
+    portions = divide(spans, tasks_min=tasks_min, task_rows=task_rows)
     found = [
         (span.partition, offset)
-        for share in shares
-        for span in share
+        for portion in portions
+        for span in portion
         for offset in range(span.start, span.end)
     ]
     assert found == [(number, 5 + n) for number, count in enumerate(counts) for n in range(count)]
     total = sum(counts)
-    assert len(shares) >= min(tasks_min, total) // 2
-    assert all(sum(span.count for span in share) <= task_rows for share in shares)
+    assert len(portions) >= min(tasks_min, total) // 2
+    assert all(sum(span.count for span in portion) <= task_rows for portion in portions)

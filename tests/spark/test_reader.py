@@ -67,24 +67,24 @@ def test_offsets(broker, topic):
         table(broker, topic=topic, startingOffsets='{"another": 3}')
 
 
-def test_many_topics_in_one_share(broker):
+def test_many_topics_in_one_portion(broker):
     names = [kept_topic(broker, f"many.{number}.x") for number in range(30)]
     for name in names:
         broker.publish(name, b"1", b"2")
     reader = batch_reader(broker, topicPattern="many.*.x")
-    shares = reader.partitions()
-    assert len(shares) == 1
-    found = rows(reader, shares)
+    portions = reader.partitions()
+    assert len(portions) == 1
+    found = rows(reader, portions)
     assert found.num_rows == 60
     assert set(found["topic"].to_pylist()) == set(names)
     assert table(broker, topics=",".join(names[:2])).num_rows == 4
 
 
-def test_more_shares_on_request(broker, topic):
+def test_more_portions_on_request(broker, topic):
     reader = batch_reader(broker, topic=topic, minPartitions=4)
-    shares = reader.partitions()
-    assert len(shares) == 4
-    assert numbers(rows(reader, shares)) == list(range(10))
+    portions = reader.partitions()
+    assert len(portions) == 4
+    assert numbers(rows(reader, portions)) == list(range(10))
 
 
 def test_a_subscription_is_read_without_touching_it(broker, topic):
@@ -191,14 +191,14 @@ def test_what_is_lost_between_plan_and_read(start_broker, caplog):
     options = {"topics": f"{topic},{other}"}
     strict = batch_reader(broker, **options)
     lenient = batch_reader(broker, failOnDataLoss="false", **options)
-    strict_shares, lenient_shares = strict.partitions(), lenient.partitions()
+    strict_portions, lenient_portions = strict.partitions(), lenient.partitions()
     broker.advance(0.5 * HOUR_S)
     broker.sweep()
     with pytest.raises(DataLoss, match=f"{topic} partition .* offsets 0 to 1"):
-        rows(strict, strict_shares)
-    assert payloads(rows(lenient, lenient_shares)) == [b"2", b"x"]
+        rows(strict, strict_portions)
+    assert payloads(rows(lenient, lenient_portions)) == [b"2", b"x"]
     broker.publisher.delete_topic(request={"topic": other})
-    assert payloads(rows(lenient, lenient_shares)) == [b"2"]
+    assert payloads(rows(lenient, lenient_portions)) == [b"2"]
     assert f"{other} partition" in caplog.text
 
 
@@ -221,8 +221,8 @@ def test_a_broker_that_comes_back_is_read_on(start_broker):
     for number in range(20):
         broker.publish(topic, *[b"%02d" % number + b"x" * 1_000] * 1_000)
     reader = batch_reader(broker, topic=topic)
-    [share] = reader.partitions()
-    found = reader.read(share)
+    [portion] = reader.partitions()
+    found = reader.read(portion)
     offsets = next(found).column("offset").to_pylist()
     assert len(offsets) < 20_000
     broker.restart()

@@ -1,9 +1,9 @@
 """The archive's source: what it reads it writes, and its rows are the files.
 
 A batch is planned from where the *table* ends, not from where the checkpoint thinks it does: a lost
-checkpoint, or another archive, adds nothing twice. Each task reads its share of the log, writes it
-as Parquet beside the table, in a folder of its own, and gives one row a file. The driver then adds
-those files in one commit (`fanlog.pipeline.archive`); what a failed attempt wrote is listed by
+checkpoint, or another archive, adds nothing twice. Each task reads its portion of the log, writes
+it as Parquet beside the table, in a folder of its own, and gives one row a file. The driver then
+adds those files in one commit (`fanlog.pipeline.archive`); what a failed attempt wrote is listed by
 nobody. So messages do not pass through the JVM at all.
 """
 
@@ -30,8 +30,8 @@ from fanlog.lake.files import DataFile, FileWriter
 from fanlog.lake.location import Location
 from fanlog.lake.tables import MESSAGES, ensure_lake
 from fanlog.spark.connection import Connection
-from fanlog.spark.plan import Span, share_out
-from fanlog.spark.task import Share, Task
+from fanlog.spark.plan import Span, divide
+from fanlog.spark.task import Portion, Task
 from fanlog.v1 import log_pb2
 
 FORMAT: Final = "fanlog_archive"
@@ -64,8 +64,8 @@ class ArchiveSource(DataSource):
 
 
 @dataclass(frozen=True)
-class ArchiveShare(InputPartition):
-    """One task's share of the commits after `after` up to and with `sequence`."""
+class ArchivePortion(InputPartition):
+    """One task's portion of the commits after `after` up to and with `sequence`."""
 
     after: int
     sequence: int
@@ -130,20 +130,20 @@ class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if to <= after:
                 return []
             spans = _spans(connection, _archived(standing), after, to)
-        shares = [
-            ArchiveShare(after, to, share) for share in share_out(spans, tasks_min=self._tasks)
+        portions = [
+            ArchivePortion(after, to, portion) for portion in divide(spans, tasks_min=self._tasks)
         ]
         # Commits without messages are archived, too, by saying so.
-        return shares or [ArchiveShare(after, to, ())]
+        return portions or [ArchivePortion(after, to, ())]
 
     # Called in tasks.
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, ArchiveShare)
+        assert isinstance(partition, ArchivePortion)
         task = Task(endpoint=self._endpoint, with_sequence=True, fail_on_data_loss=False)
         files: list[str | None] = [None]
         if partition.spans:
-            written = _write(self._location, task.read(Share(hot=partition.spans)))
+            written = _write(self._location, task.read(Portion(hot=partition.spans)))
             files = [file.to_json() for file in written] or files
         yield pa.RecordBatch.from_pydict(
             {

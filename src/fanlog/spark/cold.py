@@ -107,7 +107,7 @@ def _numbers(row: dict[str, Any]) -> tuple[int, ...]:
     )
 
 
-def share_out_files(
+def divide_files(
     files: Sequence[ColdFile], *, tasks_min: int = 1, task_bytes: int = TASK_BYTES
 ) -> list[tuple[ColdFile, ...]]:
     """Divide files between tasks: small ones together, large ones in slices of row groups."""

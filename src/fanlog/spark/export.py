@@ -2,7 +2,7 @@
 
 The broker hands out batches of each export, one at a time, the same until it was advanced past. So
 an offset here is which batch each export is at, and a batch that Spark runs again is the same one,
-or is over. Tasks read their shares, write them (`fanlog.lake.export`), and give one row for each
+or is over. Tasks read their portions, write them (`fanlog.lake.export`), and give one row for each
 piece. The driver then commits, and tells the broker (`fanlog.pipeline.export`). Messages do not
 pass through the JVM.
 
@@ -39,8 +39,8 @@ from fanlog.lake.export.rows import TableMismatch
 from fanlog.lake.location import Location
 from fanlog.model import ExportState, TableExport
 from fanlog.spark.connection import CallFailed, Connection
-from fanlog.spark.plan import Span, share_out
-from fanlog.spark.task import Share, Task
+from fanlog.spark.plan import Span, divide
+from fanlog.spark.task import Portion, Task
 from fanlog.v1 import export_pb2
 from fanlog.wire import types
 from fanlog.wire.exports import export_of
@@ -85,8 +85,8 @@ class ExportSource(DataSource):
 
 
 @dataclass(frozen=True)
-class ExportShare(InputPartition):
-    """One task's share of a batch."""
+class ExportPortion(InputPartition):
+    """One task's portion of a batch."""
 
     plan: BatchPlan
     spans: tuple[Span, ...]
@@ -138,7 +138,7 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         before = start["batches"]
-        shares: list[InputPartition] = []
+        portions: list[InputPartition] = []
         with Connection(self._endpoint) as connection:
             for name, (number, tries) in end["batches"].items():
                 if before.get(name) == [number, tries] or not number:
@@ -148,13 +148,13 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     # It is over: somebody else was here, or this one before it died.
                     continue
                 with reporting(self._endpoint, name):
-                    shares += self._shares(connection, name, answer)
-        return shares
+                    portions += self._portions(connection, name, answer)
+        return portions
 
     # Called in tasks.
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, ExportShare)
+        assert isinstance(partition, ExportPortion)
         plan = partition.plan
         # What retention has taken meanwhile is over; what is in a damaged file may come back.
         task = Task(
@@ -163,8 +163,8 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             fail_on_data_loss=False,
             skips_damaged=False,
         )
-        share = Share(hot=partition.spans, location=self._location)
-        messages = _wanted(task.read(share), dict(partition.wanted))
+        portion = Portion(hot=partition.spans, location=self._location)
+        messages = _wanted(task.read(portion), dict(partition.wanted))
         texts: list[str | None] = [FAILED]
         with reporting(self._endpoint, plan.subscription):
             texts = [piece.to_json() for piece in export_batch(plan, messages, self._location)]
@@ -199,7 +199,7 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._again_s[name] = now + min(AGAIN_S_MAX, AGAIN_S * 2 ** min(tries, 10))
         return True
 
-    def _shares(self, connection: Connection, name: str, answer: Any) -> list[ExportShare]:
+    def _portions(self, connection: Connection, name: str, answer: Any) -> list[ExportPortion]:
         batch = answer.batch
         export = export_of(batch)
         revisions = None
@@ -220,8 +220,8 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         spans, wanted = _spans(batch)
         # Which message is in which file must not depend on how many tasks there are.
         is_table = isinstance(export, TableExport)
-        shares = share_out(spans, tasks_min=self._tasks) if is_table else [tuple(spans)]
-        return [ExportShare(plan, share, wanted) for share in shares]
+        portions = divide(spans, tasks_min=self._tasks) if is_table else [tuple(spans)]
+        return [ExportPortion(plan, portion, wanted) for portion in portions]
 
 
 def _batch(connection: Connection, subscription: str) -> Any:

@@ -149,7 +149,7 @@ def split_tiers(spans: Iterable[Span], parts: Iterable[Part]) -> tuple[list[Span
     return hot, cold
 
 
-def share_out(
+def divide(
     spans: Sequence[Span], *, tasks_min: int = 1, task_rows: int = TASK_ROWS
 ) -> list[tuple[Span, ...]]:
     """Divide spans between tasks: many small ones together, and large ones cut."""

@@ -1,7 +1,7 @@
 """The batch reader: the topics as a table, from some offsets to others.
 
 Spark calls `pushFilters` and `partitions` once each, in a process of the driver's, and `read` in a
-task for each share; the reader travels there as it was left by then.
+task for each portion; the reader travels there as it was left by then.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from fanlog.spark.cold import ColdSpans, list_files, share_out_files
+from fanlog.spark.cold import ColdSpans, divide_files, list_files
 from fanlog.spark.connection import Connection
 from fanlog.spark.options import EARLIEST, LATEST, ReadOptions
-from fanlog.spark.plan import Span, resolve, share_out, spans_between, split_tiers
+from fanlog.spark.plan import Span, divide, resolve, spans_between, split_tiers
 from fanlog.spark.push_down import Bounds, push_down
 from fanlog.spark.selection import Standing, found_at, selection, standing
-from fanlog.spark.task import Share, Task, joined, report_lost
+from fanlog.spark.task import Portion, Task, joined, report_lost
 
 
 class _OfferedQuietly:
@@ -68,21 +68,21 @@ class Reader(DataSourceReader):
         hot, cold = split_tiers(spans, at.parts)
         filters = joined(options.filter, at.filter)
         tasks_min = options.min_partitions or 1
-        shares: list[InputPartition] = []
+        portions: list[InputPartition] = []
         if cold:
             location = at.lake()
             assert location is not None, "what is cold is in a lake"
             wanted = ColdSpans(tuple(cold))
-            for files in share_out_files(list_files(location, wanted), tasks_min=tasks_min):
+            for files in divide_files(list_files(location, wanted), tasks_min=tasks_min):
                 mine = wanted.only(files)
-                shares.append(Share(files=files, cold=mine, filters=filters, location=location))
-        return shares + [
-            Share(hot=spans, filters=filters, location=at.location)
-            for spans in share_out(hot, tasks_min=tasks_min)
+                portions.append(Portion(files=files, cold=mine, filters=filters, location=location))
+        return portions + [
+            Portion(hot=spans, filters=filters, location=at.location)
+            for spans in divide(hot, tasks_min=tasks_min)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, Share):
+        if isinstance(partition, Portion):
             yield from self._task.read(partition)
 
 

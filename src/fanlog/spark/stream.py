@@ -35,13 +35,13 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from fanlog.errors import FailedPrecondition, Unimplemented
-from fanlog.spark.cold import ColdSpans, list_files, share_out_files
+from fanlog.spark.cold import ColdSpans, divide_files, list_files
 from fanlog.spark.cold_counts import sequence_within
 from fanlog.spark.connection import Connection
 from fanlog.spark.options import EARLIEST, ReadOptions
-from fanlog.spark.plan import Lost, Part, Span, resolve, share_out
+from fanlog.spark.plan import Lost, Part, Span, divide, resolve
 from fanlog.spark.selection import Standing, found_at, selection, standing
-from fanlog.spark.task import Share, Task, joined, report_lost
+from fanlog.spark.task import Portion, Task, joined, report_lost
 
 #: Partitions up to which every offset of the stream names the offsets, too.
 OFFSETS_MAX: Final = 1_000
@@ -153,16 +153,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         filters = joined(options.filter, finish.filter)
         tasks_min = options.min_partitions or 1
-        shares: list[InputPartition] = [
-            Share(hot=spans, filters=filters, location=at.location)
-            for spans in share_out([span for span in hot if span.count], tasks_min=tasks_min)
+        portions: list[InputPartition] = [
+            Portion(hot=spans, filters=filters, location=at.location)
+            for spans in divide([span for span in hot if span.count], tasks_min=tasks_min)
         ]
-        return [*self._cold(at, begin, finish, filters), *shares]
+        return [*self._cold(at, begin, finish, filters), *portions]
 
     # Called in tasks.
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, Share):
+        if isinstance(partition, Portion):
             yield from self._task.read(partition)
 
     # Private.
@@ -272,8 +272,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         files = list_files(location, wanted)
         tasks_min = self._options.min_partitions or 1
         return [
-            Share(files=each, cold=wanted.only(each), filters=filters, location=location)
-            for each in share_out_files(files, tasks_min=tasks_min)
+            Portion(files=each, cold=wanted.only(each), filters=filters, location=location)
+            for each in divide_files(files, tasks_min=tasks_min)
         ]
 
     def _check_lost(self, begin: StreamOffset, finish: StreamOffset, at: Standing) -> None:

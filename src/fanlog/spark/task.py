@@ -1,4 +1,4 @@
-"""What a task does: it reads its share of the table, the lake's part first, then the log's.
+"""What a task does: it reads its portion of the table, the lake's part first, then the log's.
 
 Batches come as they are stored and are decoded here, so that the broker does nothing for a single
 message. What was trimmed since the plan was made is in the lake by then, and taken from there. A
@@ -44,8 +44,8 @@ _NOTHING: Final = ColdSpans(())
 
 
 @dataclass(frozen=True)
-class Share(InputPartition):
-    """One task's share: spans of the log, and files of the lake. Travels to the task."""
+class Portion(InputPartition):
+    """One task's portion: spans of the log, and files of the lake. Travels to the task."""
 
     hot: tuple[Span, ...] = ()
     files: tuple[ColdFile, ...] = ()
@@ -59,7 +59,7 @@ class Share(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Reads shares. Travels to the tasks, so there is no connection in it."""
+    """Reads portions. Travels to the tasks, so there is no connection in it."""
 
     endpoint: str
     with_sequence: bool
@@ -67,22 +67,22 @@ class Task:
     #: Whether files of the lake that are damaged are lost like everything else.
     skips_damaged: bool = True
 
-    def read(self, share: Share) -> Iterator[pa.RecordBatch]:
-        """Give the rows of a share.
+    def read(self, portion: Portion) -> Iterator[pa.RecordBatch]:
+        """Give the rows of a portion.
 
         Raises:
             DataLoss: Some of it is nowhere, and that was not said to be fine.
             CallFailed: The broker refused, or stayed away.
         """
-        matcher = _matcher(share.filters) if share.filters else None
-        if share.files:
-            assert share.location is not None, "files are in a lake"
-            for batch in self._files(share.location, share.files, share.cold):
+        matcher = _matcher(portion.filters) if portion.filters else None
+        if portion.files:
+            assert portion.location is not None, "files are in a lake"
+            for batch in self._files(portion.location, portion.files, portion.cold):
                 yield from _passing(matcher, batch)
-        if share.hot:
+        if portion.hot:
             with Connection(self.endpoint) as connection:
-                reading = _HotRead(self, connection, matcher, share.location)
-                yield from reading.read(share.hot)
+                reading = _HotRead(self, connection, matcher, portion.location)
+                yield from reading.read(portion.hot)
 
     def lose(self, lost: Lost, why: str) -> None:
         """Fail, or say so and go on, as the query wants it."""
