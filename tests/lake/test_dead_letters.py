@@ -124,6 +124,14 @@ def test_each_letter_is_collected_once(lake):
     assert letters(lake) == [301, 600, 601]
 
 
+def test_an_older_lake_is_looked_through_again(lake):
+    """What was looked at was in another one."""
+    archive(lake, 0, 1, LETTER)
+    assert collect_letters(lake, "log", after=9) == Looked(1, 1)
+    archive(lake, 1, 2, LETTER)
+    assert collect_letters(lake, "log", after=9) == Looked(1, 2)
+
+
 def test_that_nothing_was_found_can_be_noted(lake):
     archive(lake, 0, 3, {})
     assert collect_letters(lake, "log", is_noted=True) == Looked(0, 3)

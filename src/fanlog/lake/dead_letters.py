@@ -59,7 +59,8 @@ def collect_letters(
     ensure_table(location, DEAD_LETTERS)
     last = commits.last_version(location, DEAD_LETTERS, log_id) or 0
     to = archived_sequence(location, log_id)
-    after = max(after, last)
+    # A lake that was replaced by an older one has less than was looked at.
+    after = last if after > to else max(after, last)
     if to <= after:
         return Looked(0, after)
     files = _written(location, after, to)

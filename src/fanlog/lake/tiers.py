@@ -49,6 +49,8 @@ START_S = 60.0
 PRESSURE = 0.8
 #: Partitions looked at before the loop may do something else.
 STEP = 100
+#: Places in damaged files that are remembered; what else there is turns up once those are dealt with.
+DAMAGE_MAX = 1_000
 
 T = TypeVar("T")
 
@@ -139,8 +141,10 @@ class LakeTiers:
         first = next(runs(given_up), (end, end))
         if first[0] == damaged.base_offset:
             return first[1] - first[0]
-        self._damage[damaged.partition, damaged.base_offset] = damaged
-        self._alarmed(_unreadable(damaged), is_readable=True)
+        if len(self._damage) < DAMAGE_MAX:
+            self._damage.setdefault((damaged.partition, damaged.base_offset), damaged)
+        if not self._alarm:
+            self._alarmed(_unreadable(damaged), is_readable=True)
         return 0
 
     def _topic_of(self, partition: PartitionId) -> TopicId:
