@@ -49,7 +49,7 @@ START_S = 60.0
 PRESSURE = 0.8
 #: Partitions looked at before the loop may do something else.
 STEP = 100
-#: Places in damaged files that are remembered; what else there is turns up once those are dealt with.
+#: Places in damaged files that are remembered; others turn up once those are dealt with.
 DAMAGE_MAX = 1_000
 
 T = TypeVar("T")
