@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fanlog import limits
@@ -185,12 +185,14 @@ class Model:
     def earlier(self, offset: int) -> list[int]:
         return [o for o in self.of_key(offset) if o < offset]
 
-    def move(self, unacked: set[int], fence: int) -> None:
-        """A seek."""
+    def move(
+        self, unacked: set[int], fence: int, reopened: Mapping[int, tuple[float, int]]
+    ) -> None:
+        """A seek; what was reopened and stays open is within retention for as long as before."""
         for offset in range(self.end):
             self.forget(offset)
         self.failures.clear()
-        self.reopened.clear()
+        self.reopened = {o: when for o, when in reopened.items() if o in unacked}
         self.behind.clear()
         self.judged.clear()
         self.unacked, self.fence = unacked, fence

@@ -56,6 +56,7 @@ class ShareMachine(RuleBasedStateMachine):
         self.ids: list[Id] = []
         self.snapshot: Cursor | None = None
         self.snapshot_unacked: set[int] = set()
+        self.snapshot_reopened: dict[int, tuple[float, int]] = {}
         self.publish(first)
 
     # Rules.
@@ -256,7 +257,8 @@ class ShareMachine(RuleBasedStateMachine):
         self.world.letters.clear()
         self.world.decided(self.world.share.seek(target, retained_from, generation=generation))
         unacked = {o for o in range(target, end) if o >= retained_from or o in self.model.unacked}
-        self.model.move(unacked, generation)
+        reopened = {o: at for o, at in self.model.reopened.items() if o < retained_from}
+        self.model.move(unacked, generation, reopened)
 
     def take_snapshot(self) -> None:
         cursor = self.world.share.cursor
@@ -264,6 +266,7 @@ class ShareMachine(RuleBasedStateMachine):
         for chunk, opened in cursor.reopened.chunks.items():
             self.snapshot.apply_reopened(chunk, opened)
         self.snapshot_unacked = set(self.model.unacked) | {self.model.end}
+        self.snapshot_reopened = dict(self.model.reopened)
 
     def restore(self) -> None:
         assert self.snapshot is not None
@@ -272,7 +275,8 @@ class ShareMachine(RuleBasedStateMachine):
         self.world.decided(self.world.share.restore(self.snapshot, start, generation=generation))
         later = max(self.snapshot_unacked)
         unacked = self.snapshot_unacked - {later} | set(range(later, self.model.end))
-        self.model.move({o for o in unacked if o >= start}, generation)
+        unacked = {o for o in unacked if o >= start}
+        self.model.move(unacked, generation, self.snapshot_reopened)
 
     def advance(self, share: float, kept_s: float) -> None:
         start = self.world.log_start
