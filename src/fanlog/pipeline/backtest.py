@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from fanlog import names
 from fanlog.errors import FailedPrecondition
+from fanlog.model import Encoding, SchemaType
 from fanlog.pipeline import history
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.progress import Progress
@@ -135,7 +136,7 @@ def _sample(row: Any) -> dict[str, Any]:
     }
 
 
-def _definition(context: Context, work: Work) -> tuple[Any, str, str]:
+def _definition(context: Context, work: Work) -> tuple[SchemaType, str, str]:
     """Type, definition and id of the revision that is asked for."""
     name, revision = work.arguments["schema"], work.arguments.get("revision")
     with context.client() as client:
@@ -143,11 +144,11 @@ def _definition(context: Context, work: Work) -> tuple[Any, str, str]:
     return type_of(schema), schema.definition, schema.revision_id
 
 
-def _encodings(context: Context, work: Work) -> dict[str, str]:
+def _encodings(context: Context, work: Work) -> dict[str, Encoding]:
     """How the messages of each topic are encoded: as was said, or as the topic says."""
     if "encoding" in work.arguments:
         return {"": work.arguments["encoding"]}
-    found: dict[str, str] = {}
+    found: dict[str, Encoding] = {}
     project = names.project_name(work.project)
     with context.client() as client:
         topics = work.arguments.get("topics")
@@ -167,7 +168,7 @@ def _encodings(context: Context, work: Work) -> dict[str, str]:
 
 
 def _checking(
-    kind: Any, definition: str, encodings: Mapping[str, str]
+    kind: SchemaType, definition: str, encodings: Mapping[str, Encoding]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What tasks do: compile once, then check each message."""
 
@@ -177,7 +178,7 @@ def _checking(
         def reason(topic: str, data: bytes) -> str | None:
             encoding = encodings.get("") or encodings.get(topic, "JSON")
             try:
-                compiled.validate(data, encoding)  # type: ignore[arg-type]
+                compiled.validate(data, encoding)
             except Mismatch as error:
                 return str(error)
             return None

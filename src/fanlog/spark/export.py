@@ -37,13 +37,14 @@ from fanlog.lake.export.batch import BatchPlan, export_batch, table_columns
 from fanlog.lake.export.revisions import Revisions
 from fanlog.lake.export.rows import TableMismatch
 from fanlog.lake.location import Location
-from fanlog.model import ExportState, TableExport
+from fanlog.model import ExportState, SchemaType, TableExport
 from fanlog.spark.connection import CallFailed, Connection
 from fanlog.spark.plan import Span, divide
 from fanlog.spark.task import Portion, Task
 from fanlog.v1 import export_pb2
 from fanlog.wire import types
 from fanlog.wire.exports import export_of
+from fanlog.wire.schemas import FULL, type_of
 
 FORMAT: Final = "fanlog_export"
 SCHEMA: Final = "subscription string, plan binary, piece string"
@@ -248,16 +249,17 @@ def revisions_of(connection: Connection, topic: str) -> Revisions | None:
         if not settings.schema.startswith("projects/"):
             return None
         definitions: dict[str, str] = {}
-        kind, token = "", ""
+        kind: SchemaType | None = None
+        token = ""
         while True:
             page = connection.call(
                 "google.pubsub.v1.SchemaService",
                 "ListSchemaRevisions",
-                types.ListSchemaRevisionsRequest(name=settings.schema, page_token=token, view=2),
+                types.ListSchemaRevisionsRequest(name=settings.schema, page_token=token, view=FULL),
                 types.ListSchemaRevisionsResponse,
             )
             for one in page.schemas:
-                kind = kind or _TYPES[one.type_]
+                kind = kind or type_of(one)
                 definitions[one.revision_id] = one.definition
             token = page.next_page_token
             if not token:
@@ -266,13 +268,10 @@ def revisions_of(connection: Connection, topic: str) -> Revisions | None:
         if error.status != "NOT_FOUND":
             raise
         return None
+    assert kind is not None, "a schema has revisions"
     # The newest come first.
     newest = settings.last_revision_id or next(iter(definitions))
-    return Revisions(kind, newest, definitions)  # type: ignore[arg-type]
-
-
-#: 100 is ours: JSON Schema.
-_TYPES: Final = {1: "PROTOCOL_BUFFER", 2: "AVRO", 100: "JSON"}
+    return Revisions(kind, newest, definitions)
 
 
 @contextmanager
