@@ -13,11 +13,11 @@ have (`features`) is skipped, with the feature's name.
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Coroutine, Iterator
+from abc import abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -39,32 +39,19 @@ from fanlog.testing.author import (
 )
 from fanlog.testing.stored_reads import StoredReads
 
-T = TypeVar("T")
-
 
 class LogConformance(StoredReads):
     """The suite. Each test gets a new, empty log."""
 
-    # What an engine says of itself.
+    # What an engine says of itself; `damage` is one more of these.
 
+    @abstractmethod
     def make_log(self, place: Path) -> Log:
         """A new, empty log; `place` is an empty folder of its own."""
-        raise NotImplementedError
 
     def reopen(self, log: Log, place: Path) -> Log:
         """Close a durable log and open it again. Called only if `features.durable`."""
-        raise NotImplementedError
-
-    def damage(self, log: Log, place: Path, partition: PartitionId, base_offset: Offset) -> Log:
-        """Flip a bit of the body of the batch stored at `base_offset`, behind the engine's back.
-
-        Returns the log to go on with: the same, or one opened again.
-        """
-        raise NotImplementedError
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run one of the log's coroutines to its end."""
-        return asyncio.run(coroutine)
+        pytest.fail("the engine is durable, so its suite has to say how to reopen it")
 
     @pytest.fixture
     def log(self, tmp_path: Path) -> Iterator[Log]:
