@@ -13,6 +13,7 @@ import json
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -143,22 +144,20 @@ class Footers:
         )
 
 
-class reading:  # noqa: N801 - used as a statement
-    """Tells a file that is damaged from a lake that is out of reach, when reading one fails."""
+@contextmanager
+def reading(files: fs.FileSystem, file: LakeFile) -> Iterator[None]:
+    """Tell a file that is damaged from a lake that is out of reach, when reading one fails.
 
-    def __init__(self, files: fs.FileSystem, file: LakeFile) -> None:
-        self._files = files
-        self._file = file
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if not isinstance(error, OSError | pa.ArrowException | ValueError | KeyError):
-            return
-        path = f"{MESSAGES.name}/{self._file.path}"
+    Raises:
+        FileDamaged: The file is there.
+        LakeUnavailable: It is not, or nobody can say.
+    """
+    try:
+        yield
+    except (OSError, pa.ArrowException, ValueError, KeyError) as error:
+        path = f"{MESSAGES.name}/{file.path}"
         try:
-            found = self._files.get_file_info(path)
+            found = files.get_file_info(path)
         except (OSError, pa.ArrowException) as other:
             raise LakeUnavailable(f"the lake cannot be read: {other}") from error
         if found.type != fs.FileType.File:
@@ -166,8 +165,8 @@ class reading:  # noqa: N801 - used as a statement
         if isinstance(error, OSError) and error.errno is not None:
             raise LakeUnavailable(f"the lake cannot be read: {error}") from error
         what = str(error).splitlines()[0] if str(error) else type(error).__name__
-        if found.size != self._file.size_bytes:
-            what = f"it has {found.size} bytes, the table says {self._file.size_bytes}"
+        if found.size != file.size_bytes:
+            what = f"it has {found.size} bytes, the table says {file.size_bytes}"
         raise FileDamaged(f"file {path} is damaged: {what}") from error
 
 
