@@ -71,6 +71,8 @@ class Flow:
                     return
                 self.error = "the query ended by itself"
             except Exception as error:
+                # Of any kind: Spark raises what it likes, and a flow's thread that ended would be
+                # missed by nobody. It is logged and counted below.
                 self.error = cause_of(error)
             if self._stopping.is_set():
                 return

@@ -109,6 +109,8 @@ class Worker:
             except Stopped:
                 state, said = "CANCELLED", {}
             except Exception as error:
+                # Of any kind: one job's failure is that job's, and the worker takes the next. Our
+                # own errors are answers, and told as such; the log has what nobody foresaw.
                 if not isinstance(error, FanlogError):
                     log.warning("action=job_failed job=%s error=%r", job.name, error)
                 state, said = "FAILED", {"error": cause_of(error)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, NoReturn, Protocol, cast
 
 import grpc
@@ -161,17 +162,20 @@ def _iam_methods(iam: IamApi) -> dict[str, Unary]:
 def handlers(broker: Broker, arrivals: Arrivals) -> list[grpc.GenericRpcHandler]:
     """The generic handlers of all services."""
     methods: dict[str, dict[str, Any]] = {
-        service: {name: _unary(verb, arrivals) for name, verb in verbs.items()}
+        service: {
+            name: grpc.unary_unary_rpc_method_handler(_guarded(verb, arrivals))
+            for name, verb in verbs.items()
+        }
         for service, verbs in unary_verbs(broker).items()
     }
     methods[SUBSCRIBER]["StreamingPull"] = grpc.stream_stream_rpc_method_handler(
-        _guarded_stream(broker, arrivals)
+        _guarded(lambda _, context: streaming_pull(broker, context), arrivals)
     )
     methods[log_api.LOG]["Read"] = grpc.unary_stream_rpc_method_handler(
-        _guarded_read(broker, arrivals)
+        _guarded(partial(log_api.read, broker), arrivals)
     )
     methods[sink_api.SINK]["Stage"] = grpc.stream_unary_rpc_method_handler(
-        _guarded_stage(broker, arrivals)
+        _guarded(lambda _, context: sink_api.stage(broker, context), arrivals)
     )
     return [
         grpc.method_handlers_generic_handler(service, found) for service, found in methods.items()
@@ -409,45 +413,16 @@ def checked_deadline(seconds: int) -> int:
     return seconds
 
 
-def _unary(verb: Unary, arrivals: Arrivals) -> Any:
-    async def call(raw: bytes, context: Context) -> bytes:
+def _guarded(verb: Callable[[Any, Context], Awaitable[Any]], arrivals: Arrivals) -> Any:
+    """A verb as gRPC calls it: counted, and whatever it raises ends the call with a status."""
+
+    async def call(request: Any, context: Context) -> Any:
         arrivals.count += 1
         try:
-            return await verb(raw, context)
+            return await verb(request, context)
         except Exception as error:
-            await abort(context, error)
-
-    return grpc.unary_unary_rpc_method_handler(call)
-
-
-def _guarded_stream(broker: Broker, arrivals: Arrivals) -> Any:
-    async def call(_: Any, context: Context) -> None:
-        arrivals.count += 1
-        try:
-            await streaming_pull(broker, context)
-        except Exception as error:
-            await abort(context, error)
-
-    return call
-
-
-def _guarded_read(broker: Broker, arrivals: Arrivals) -> Any:
-    async def call(raw: bytes, context: Context) -> None:
-        arrivals.count += 1
-        try:
-            await log_api.read(broker, raw, context)
-        except Exception as error:
-            await abort(context, error)
-
-    return call
-
-
-def _guarded_stage(broker: Broker, arrivals: Arrivals) -> Any:
-    async def call(_: Any, context: Context) -> bytes:
-        arrivals.count += 1
-        try:
-            return await sink_api.stage(broker, context)
-        except Exception as error:
+            # Of any kind: behind this is only gRPC, which would tell the caller what the exception
+            # says. What is not one of ours is logged by `abort`.
             await abort(context, error)
 
     return call
