@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.session import Sample
-from bench.workloads import Figure, Workload
+from bench.workload import Figure, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

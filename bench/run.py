@@ -31,7 +31,7 @@ from bench.servers import (
     find_emulator,
 )
 from bench.session import Sample, Stalled
-from bench.workloads import Workload
+from bench.workload import Workload
 
 BUILD = Path(__file__).resolve().parent.parent / "build"
 #: The emulator needs about 4 GiB for a million messages of 1 KiB: not on a machine that lacks them.

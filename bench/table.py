@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from bench.results import Entry, Results
 from bench.servers import Emulator
-from bench.workloads import Figure, Workload
+from bench.workload import Figure, Workload
 
 NOTHING = "-"
 

@@ -1,0 +1,274 @@
+"""Workloads of the broker as a whole: in, out, log, lake, push, memory and start."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bench import (
+    cold_reading,
+    draining,
+    end_to_end,
+    fan_out,
+    footprint,
+    log_reading,
+    publishing,
+    push_handing,
+    pushing,
+    staging,
+)
+from bench.workload import Figure, Workload
+
+BROKER = (
+    Workload(
+        name="publish-1k",
+        measure=partial(publishing.measure_batches, size_bytes=1024),
+        figures=(
+            Figure(
+                key="rate",
+                label="publish 1 KiB x 1,000 a request, 8 in flight, synced",
+                unit="/s",
+                target=350_000,
+            ),
+        ),
+        counted="messages",
+        count=200_000,
+    ),
+    Workload(
+        name="publish-100",
+        measure=partial(publishing.measure_batches, size_bytes=100),
+        figures=(
+            Figure(
+                key="rate",
+                label="publish 100 B x 1,000 a request, 8 in flight, synced",
+                unit="/s",
+                target=1_000_000,
+            ),
+        ),
+        counted="messages",
+        count=600_000,
+    ),
+    Workload(
+        name="single",
+        measure=publishing.measure_single,
+        figures=(
+            Figure(key="p50", label="single publish, sequential, synced: p50", unit="ms", target=1),
+            Figure(key="p99", label="single publish, sequential, synced: p99", unit="ms", target=3),
+        ),
+        counted="messages",
+        count=5_000,
+    ),
+    Workload(
+        name="drain-stream",
+        measure=draining.measure_stream,
+        figures=(
+            Figure(
+                key="rate",
+                label="drain 1 KiB, StreamingPull, 1 stream, all acked",
+                unit="/s",
+                target=250_000,
+            ),
+        ),
+        counted="messages",
+        count=200_000,
+        # About 2,000 a second, whatever the count: it sends a burst every 50 ms.
+        emulator_count=10_000,
+    ),
+    Workload(
+        name="drain-pull",
+        measure=draining.measure_pull,
+        figures=(
+            Figure(
+                key="rate",
+                label="drain 1 KiB, Pull of 1,000, all acked",
+                unit="/s",
+                target=180_000,
+            ),
+        ),
+        counted="messages",
+        count=200_000,
+    ),
+    Workload(
+        name="log-read",
+        measure=partial(log_reading.measure_raw, size_bytes=1024),
+        figures=(
+            Figure(key="rate", label="log read, stored batches of 1 KiB messages", unit="/s"),
+            Figure(key="size", label="log read, MiB", unit="/s"),
+        ),
+        counted="messages",
+        count=500_000,
+        needs_filters=True,
+    ),
+    Workload(
+        name="log-read-100",
+        measure=partial(log_reading.measure_raw, size_bytes=100),
+        figures=(
+            Figure(
+                key="rate",
+                label="log read, stored batches of 100 B messages",
+                unit="/s",
+                target=1_000_000,
+            ),
+        ),
+        counted="messages",
+        count=2_000_000,
+        needs_filters=True,
+    ),
+    Workload(
+        name="log-read-beside",
+        measure=log_reading.measure_beside,
+        figures=(
+            Figure(key="idle", label="single publish: p99", unit="ms"),
+            Figure(key="beside", label="the same beside a reader of the log: p99", unit="ms"),
+            Figure(key="ratio", label="how many times longer: p99", unit="x", target=2),
+            Figure(key="middle", label="how many times longer: p50", unit="x"),
+        ),
+        counted="messages",
+        count=6_000,
+        needs_filters=True,
+    ),
+    Workload(
+        name="cold",
+        measure=cold_reading.measure,
+        figures=(
+            Figure(
+                key="first",
+                label="archived messages: from a seek to the first of them",
+                unit="ms",
+                target=300,
+            ),
+            Figure(
+                key="rate", label="archived messages of 1 KiB, streamed", unit="/s", target=40_000
+            ),
+        ),
+        counted="messages",
+        count=200_000,
+        is_warmed_up=False,
+        is_serverless=True,
+    ),
+    Workload(
+        name="stage",
+        measure=partial(staging.measure, size_bytes=100),
+        figures=(
+            Figure(
+                key="rate",
+                label="publish 100 B through the sink, 2 tasks, staged and committed",
+                unit="/s",
+                target=100_000,
+            ),
+        ),
+        counted="rows",
+        count=800_000,
+        needs_filters=True,
+    ),
+    Workload(
+        name="end-to-end",
+        measure=end_to_end.measure,
+        figures=(
+            Figure(
+                key="p99",
+                label="end to end at 1,000/s, one message a request: p99",
+                unit="ms",
+                target=5,
+            ),
+        ),
+        counted="messages",
+        count=20_000,
+    ),
+    Workload(
+        name="fan-out",
+        measure=fan_out.measure,
+        figures=(
+            Figure(key="create", label="10,000 subscriptions: create", unit="s", target=8),
+            Figure(
+                key="publish", label="10,000 subscriptions: publish returns", unit="ms", target=3
+            ),
+            Figure(
+                key="fetch",
+                label="10,000 subscriptions: pulled and acked on all",
+                unit="s",
+                target=9,
+            ),
+        ),
+        counted="subscriptions",
+        count=10_000,
+    ),
+    Workload(
+        name="push",
+        measure=pushing.measure_latency,
+        figures=(
+            Figure(
+                key="p99",
+                label="publish to webhook at 1,000/s: p99",
+                unit="ms",
+                target=50,
+            ),
+        ),
+        needs_filters=True,
+        counted="messages",
+        count=20_000,
+    ),
+    Workload(
+        name="push-fan-out",
+        measure=pushing.measure_fan_out,
+        figures=(
+            Figure(
+                key="out",
+                label="10,000 push subscriptions: one message at all webhooks",
+                unit="s",
+                target=5,
+            ),
+        ),
+        needs_filters=True,
+        counted="subscriptions",
+        count=10_000,
+    ),
+    Workload(
+        name="push-handing",
+        measure=push_handing.measure,
+        figures=(
+            Figure(
+                key="handed",
+                label="10,000 push subscriptions: one message leased and handed over",
+                unit="s",
+                target=1,
+            ),
+        ),
+        is_serverless=True,
+        is_warmed_up=False,
+        counted="subscriptions",
+        count=10_000,
+    ),
+    Workload(
+        name="memory",
+        measure=footprint.measure_memory,
+        figures=(
+            Figure(key="idle", label="anonymous memory: idle", unit="MiB", target=110),
+            Figure(
+                key="full",
+                label="anonymous memory: 1,000,000 x 1 KiB unacked",
+                unit="MiB",
+                target=250,
+            ),
+        ),
+        counted="messages",
+        count=1_000_000,
+        is_warmed_up=False,
+    ),
+    Workload(
+        name="start",
+        measure=footprint.measure_start,
+        figures=(
+            Figure(key="empty", label="start to first RPC: empty", unit="s", target=1.2),
+            Figure(
+                key="full",
+                label="start to first RPC: 1,000,000 messages in the log",
+                unit="s",
+                target=2,
+            ),
+        ),
+        counted="messages",
+        count=1_000_000,
+        is_warmed_up=False,
+        restarts=True,
+    ),
+)
