@@ -7,10 +7,7 @@ from pyroaring import BitMap64
 
 from fanlog.core.flow import Credit
 from fanlog.core.records import CursorHead, LeaseHeld
-from fanlog.model import RetryPolicy
-from unit.core.world import PARTITION, World, subscription
-
-RETRY = RetryPolicy(minimum_backoff_s=4.0, maximum_backoff_s=60.0)
+from unit.core.world import PARTITION, RETRY, World, subscription
 
 
 def world(*keys: int, ordering: str = "none", **options: object) -> World:

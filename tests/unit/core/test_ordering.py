@@ -13,9 +13,7 @@ from pyroaring import BitMap64
 from fanlog import limits
 from fanlog.core.flow import Credit
 from fanlog.model import RetryPolicy
-from unit.core.world import World, dead_letter, subscription
-
-RETRY = RetryPolicy(minimum_backoff_s=4.0, maximum_backoff_s=60.0)
+from unit.core.world import RETRY, World, dead_letter, subscription
 
 
 def world(*keys: int, **options: object) -> World:

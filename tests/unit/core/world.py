@@ -27,6 +27,7 @@ from fanlog.model import (
 
 PARTITION = PartitionId(7)
 SIZE = 10
+RETRY = RetryPolicy(minimum_backoff_s=4.0, maximum_backoff_s=60.0)
 
 #: What an ack id names: generation and offset.
 Id = tuple[int, int]
@@ -235,3 +236,26 @@ def by_generation(ids: Iterable[Id]) -> dict[int, list[int]]:
     for generation, offset in ids:
         grouped.setdefault(generation, []).append(offset)
     return grouped
+
+
+def states(world: World) -> str:
+    """One letter a message: Backlog, Outstanding, Delayed, Forwarding, Acked."""
+    stats = world.share.stats(world.end)
+    counts = {
+        "O": stats.outstanding,
+        "D": stats.delayed,
+        "F": stats.forwarding,
+        "A": world.end - stats.backlog,
+    }
+    counts["B"] = world.end - sum(counts.values())
+    return "".join(letter * counts[letter] for letter in "BODFA")
+
+
+def fail(world: World, how: str) -> None:
+    """Have everything delivered, and nacked or left to expire."""
+    ids = world.lease(deadline_s=10.0)
+    if how == "nacked":
+        world.nack(10.0, ids)
+    else:
+        assert world.share.next_deadline() == 10.0
+        world.expire(10.0)
