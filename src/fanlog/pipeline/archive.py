@@ -17,6 +17,7 @@ from fanlog.lake.archive import commit_archive
 from fanlog.lake.files import DataFile
 from fanlog.lake.location import Location
 from fanlog.lake.tables import ensure_lake
+from fanlog.pipeline.flow import start_query
 from fanlog.spark.archive import FORMAT, ArchiveSource
 from fanlog.v1 import log_pb2
 
@@ -53,18 +54,9 @@ class Archive:
             .option("tasks", str(self._spark.sparkContext.defaultParallelism))
             .load()
         )
-        # A folder for each log: another one counts its commits anew.
         folder = self._checkpoints / "archive" / self._log_id
-        writer = (
-            files.writeStream.queryName("archive")
-            .option("checkpointLocation", str(folder))
-            .foreachBatch(self._commit)
-        )
-        if only_now:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=f"{every_s} seconds")
-        return writer.start()
+        every = None if only_now else every_s
+        return start_query("archive", files, self._commit, folder=folder, every_s=every)
 
     def attach(self) -> None:
         """Find out which log goes to which lake, and tell the broker how far that is.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fanlog.client import CallFailed, Client
 from fanlog.lake.export.batch import BatchPlan, Piece, commit_batch
 from fanlog.lake.location import Location
+from fanlog.pipeline.flow import start_query
 from fanlog.spark.export import EXPORTS, FAILED, FORMAT, ExportSource, reporting
 from fanlog.v1 import export_pb2
 
@@ -54,18 +55,9 @@ class Exports:
             .option("only", only)
             .load()
         )
-        # A folder for each log: another one counts its batches anew.
         folder = self._checkpoints / "export" / log_id
-        writer = (
-            pieces.writeStream.queryName("export")
-            .option("checkpointLocation", str(folder))
-            .foreachBatch(self._written)
-        )
-        if only_now:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=f"{every_s} seconds")
-        return writer.start()
+        every = None if only_now else every_s
+        return start_query("export", pieces, self._written, folder=folder, every_s=every)
 
     def _written(self, batch: DataFrame, _: int) -> None:
         rows = sorted(batch.collect(), key=lambda row: str(row.subscription))

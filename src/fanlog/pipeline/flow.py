@@ -10,9 +10,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from fanlog.pipeline.causes import cause_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 log = logging.getLogger("fanlog.pipeline")
 
@@ -23,6 +27,28 @@ REST_S_MAX = 60.0
 STEADY_S = 60.0
 
 Start = Callable[[], Any]
+
+
+def start_query(
+    name: str,
+    rows: DataFrame,
+    take: Callable[[DataFrame, int], None],
+    *,
+    folder: Path,
+    every_s: float | None,
+) -> Any:
+    """Begin a query that gives batches of rows to `take`; gives the query.
+
+    Args:
+        folder: Its checkpoint. One for each log: another log counts anew.
+        every_s: How often there is a batch; None to end with what there is.
+    """
+    writer = rows.writeStream.queryName(name).option("checkpointLocation", str(folder))
+    if every_s is None:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=f"{every_s} seconds")
+    return writer.foreachBatch(take).start()
 
 
 class Flow:

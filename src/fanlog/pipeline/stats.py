@@ -28,6 +28,7 @@ from fanlog.lake.files import write_rows
 from fanlog.lake.location import Location
 from fanlog.lake.tables import DELIVERY_STATS, TOPIC_STATS, Table, ensure_lake, ensure_table
 from fanlog.outcomes import Outcomes, SubscriptionOutcome, TopicOutcome
+from fanlog.pipeline.flow import start_query
 from fanlog.v1 import log_pb2
 
 if TYPE_CHECKING:
@@ -90,16 +91,8 @@ class Stats:
             .select("partition", "offset", "data")
         )
         folder = self._checkpoints / "stats" / self._log_id
-        writer = (
-            told.writeStream.queryName("stats")
-            .option("checkpointLocation", str(folder))
-            .foreachBatch(self._commit)
-        )
-        if only_now:
-            writer = writer.trigger(availableNow=True)
-        else:
-            writer = writer.trigger(processingTime=f"{every_s} seconds")
-        return writer.start()
+        every = None if only_now else every_s
+        return start_query("stats", told, self._commit, folder=folder, every_s=every)
 
     def _commit(self, batch: DataFrame, _: int) -> None:
         told = [Told(row.partition, row.offset, bytes(row.data)) for row in batch.collect()]
