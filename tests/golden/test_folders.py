@@ -119,7 +119,7 @@ async def test_the_first_folder(unpack: Unpack):
         await there.broker.acknowledge(SUBSCRIPTIONS + "ordered", [HELD])
         assert await there.take("ordered") == [(b"order-1", 0)]
         admin = there.broker.admin
-        await admin.seek_to_snapshot(SUBSCRIPTIONS + "plain", "projects/shop/snapshots/before")
+        await admin.seeks.to_snapshot(SUBSCRIPTIONS + "plain", "projects/shop/snapshots/before")
         assert await there.data("plain") == {b"order-1", b"order-3", b"order-5"}
 
 
@@ -151,7 +151,7 @@ async def test_the_folder_with_patterns_and_filters(unpack: Unpack):
         names = [topic.name for topic in there.broker.hard.catalog.former_topics()]
         assert names == [TOPICS + "orders.us"]
         admin = there.broker.admin
-        await admin.seek_to_snapshot(SUBSCRIPTIONS + "pattern", "projects/shop/snapshots/pattern")
+        await admin.seeks.to_snapshot(SUBSCRIPTIONS + "pattern", "projects/shop/snapshots/pattern")
         assert len(await there.take("pattern")) == 7
         await admin.create_topic(TopicSpec(name=TOPICS + "orders.asia"))
         await there.publish("orders.asia", b"joined")

@@ -382,10 +382,10 @@ class SubscriberApi:
         match request.WhichOneof("target"):
             case "time":
                 time_ns = fields.time_ns_of(request.time, "time")
-                await self._broker.admin.seek_to_time(name, time_ns)
+                await self._broker.admin.seeks.to_time(name, time_ns)
             case "snapshot":
                 snapshot = str(names.parse_snapshot(request.snapshot))
-                await self._broker.admin.seek_to_snapshot(name, snapshot)
+                await self._broker.admin.seeks.to_snapshot(name, snapshot)
             case _:
                 raise InvalidArgument("target: seek needs a time or a snapshot")
         return types.SeekResponse()

@@ -160,7 +160,7 @@ async def test_a_seek_takes_back_letters_that_wait(world: World):
     await turns()
     work += [asyncio.create_task(world.broker.modify_ack_deadline(NAME, [second], 0))]
     await turns()
-    work += [asyncio.create_task(world.broker.admin.seek_to_time(NAME, 0))]
+    work += [asyncio.create_task(world.broker.admin.seeks.to_time(NAME, 0))]
     for _ in range(5):
         await turns()
         world.committer.let_go()
@@ -179,7 +179,7 @@ async def test_a_seek_passes_what_waits_for_the_disk_only_if_its_time_is_ahead(
     world.committer.is_held = True
     publish = asyncio.create_task(world.publish(""))
     await turns()
-    seek = asyncio.create_task(world.broker.admin.seek_to_time(NAME, time_ns))
+    seek = asyncio.create_task(world.broker.admin.seeks.to_time(NAME, time_ns))
     await turns()
     world.committer.let_go()
     await asyncio.gather(publish, seek)

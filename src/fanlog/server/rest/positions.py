@@ -50,7 +50,7 @@ def position_verbs(broker: Broker, verbs: Mapping[str, Unary]) -> dict[str, Unar
         name = str(names.parse_subscription(orjson.loads(raw)["subscription"]))
         subscription, _topic = await broker.admin.get_subscription(name)
         backlog = await broker.admin.backlog(subscription)
-        position = {} if subscription.detached else broker.admin.position(subscription)
+        position = {} if subscription.detached else broker.admin.seeks.position(subscription)
         return orjson.dumps(
             {
                 "subscription": name,
@@ -65,7 +65,7 @@ def position_verbs(broker: Broker, verbs: Mapping[str, Unary]) -> dict[str, Unar
     async def seek(raw: bytes, _: Call) -> bytes:
         request = orjson.loads(raw)
         name = str(names.parse_subscription(request["subscription"]))
-        await broker.admin.seek_to_position(name, parse_position(request["position"]))
+        await broker.admin.seeks.to_position(name, parse_position(request["position"]))
         return b""
 
     async def put_subscription(raw: bytes, call: Call) -> bytes:

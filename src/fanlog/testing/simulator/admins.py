@@ -356,7 +356,7 @@ async def seek_to_time(world: World, name: str) -> None:
 
     async def verb(broker: ObservedBroker) -> tuple[tuple[PartitionId, Offset], ...]:
         """Seek; answers with the start of each log: what is below is gone for good."""
-        await broker.admin.seek_to_time(name, time_ns)
+        await broker.admin.seeks.to_time(name, time_ns)
         shares = broker.hard.shares_of(broker.hard.catalog.subscription(name))
         return tuple((s.partition, world.log_start(s.partition)) for s in shares)
 
@@ -378,7 +378,7 @@ async def seek_to_snapshot(world: World, name: str, snapshot: str) -> None:
         "seek",
         name,
         SeekTo(snapshot=snapshot),
-        lambda b: b.admin.seek_to_snapshot(name, snapshot),
+        lambda b: b.admin.seeks.to_snapshot(name, snapshot),
     )
 
 

@@ -23,6 +23,7 @@ from fanlog.broker.hard_state import HardState
 from fanlog.broker.retention import Retention
 from fanlog.broker.router import Router
 from fanlog.broker.routes import Routes
+from fanlog.broker.seeks import Seeks
 from fanlog.broker.timers import Timers
 from fanlog.broker.writer import Publication, Writer
 from fanlog.core.cursor import Cursor
@@ -368,10 +369,10 @@ def _(_: Any) -> Any:
     return forget_filters
 
 
-@mutant("a seek keeps earlier filters", 100, (Admin, "_moved"))
+@mutant("a seek keeps earlier filters", 100, (Seeks, "_moved"))
 def _(_: Any) -> Any:
-    async def moved(self: Admin, subscription: Any, records: Any) -> None:
-        await self.put(self._broker.present(subscription), records)
+    async def moved(self: Seeks, subscription: Any, records: Any) -> None:
+        await self._admin.put(self._broker.present(subscription), records)
 
     return moved
 

@@ -228,7 +228,7 @@ async def _snapshot_of_nobody(_: World, broker: ObservedBroker) -> None:
 async def _seek_nowhere(world: World, broker: ObservedBroker) -> None:
     existing = list(broker.hard.catalog.subscriptions())
     name = world.rng.choice(existing).name if existing else NOBODY
-    await broker.admin.seek_to_snapshot(name, snapshot_name("sim", "never-made"))
+    await broker.admin.seeks.to_snapshot(name, snapshot_name("sim", "never-made"))
 
 
 async def _delete_nobody(_: World, broker: ObservedBroker) -> None:
