@@ -43,6 +43,7 @@ import pyarrow.compute as pc
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.pubsub_v1.services.publisher.transports import PublisherGrpcTransport
+from pyspark.errors import StreamingQueryException
 
 from acceptance.served import PATIENCE_S, Served
 from chaos.conftest import missing
@@ -509,3 +510,32 @@ class TestOlderLake:
         assert world.tiers() == (30, 30, 30)
         assert payloads(table(world.server, topic=world.topic)) == left
         assert world.readiness() == "ready\n"
+
+
+@pytest.mark.nightly
+@pytest.mark.xdist_group("spark")
+def test_a_loss_that_is_accepted_with_spark(spark, world, tmp_path):
+    """Spark's own checkpoint is ahead of the lake that is there; it goes on all the same."""
+
+    def archive() -> None:
+        flow = Archive(spark, world.server.endpoint, world.location, tmp_path / "checkpoints")
+        flow.start(only_now=True).awaitTermination(PATIENCE_S)
+
+    for _ in range(2):
+        world.publish()
+        archive()
+    world.pass_time(2 * DAY_S)
+    world.publish()
+    shutil.rmtree(world.lake)
+    with pytest.raises(StreamingQueryException, match="accept the loss"):
+        archive()
+    found = world.server.run(world.server.broker.tiers.accept_loss(confirm=True))
+    assert sum(loss.messages for loss in found.losses if loss.topic == world.topic) == 20
+    for _ in range(2):
+        archive()
+        assert world.in_lake() == Counter(world.published[20:])
+        world.publish()
+    archive()
+    world.pass_time(2 * DAY_S)
+    assert world.tiers() == (50, 50, 50)
+    assert world.readiness() == "ready\n"
