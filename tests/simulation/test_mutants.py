@@ -11,14 +11,12 @@ from fanlog.testing.simulator.runner import report, run_seed, shrunk
 RARE = frozenset(
     {
         "a breaker that is half open lets a window through",
-        "a dead letter and its ack are two commits",
         "a filter change is off by one",
         "a lease that has run out is taken for live",
         "a new topic is in no snapshot of a pattern",
         "a seek passes what waits for the disk",
         "a snapshot forgets what the filter left out",
         "an ack ahead of its key is hard",
-        "an ack from before a seek counts",
         "room in one topic is none in another",
         "snapshots hold nothing in the log",
         "what is acknowledged is not retained",

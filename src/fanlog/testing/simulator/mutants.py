@@ -117,7 +117,7 @@ def _(before: Any) -> Any:
     return kept
 
 
-@mutant("an ack from before a seek counts", 300, (Share, "_live_or_late"))
+@mutant("an ack from before a seek counts", 300, (Share, "_live_or_late"), needs="admins seeks")
 def _(live_or_late: Any) -> Any:
     def unfenced(self: Share, by_generation: Any, end: int) -> Any:
         fence, self._fence = self._fence, 0
@@ -160,7 +160,9 @@ def _(_: Any) -> Any:
     return is_open
 
 
-@mutant("an ack ahead of its key is hard", 100, (OrderedBacklog, "acknowledge"))
+@mutant(
+    "an ack ahead of its key is hard", 100, (OrderedBacklog, "acknowledge"), needs="ordered keys"
+)
 def _(_: Any) -> Any:
     def acknowledge(self: OrderedBacklog, offsets: Iterable[int]) -> BitMap64:
         hard = BitMap64()
@@ -309,7 +311,7 @@ def _(expire_messages: Any) -> Any:
     return too_early
 
 
-@mutant("snapshots hold nothing in the log", 300, (HardState, "cursor_of"))
+@mutant("snapshots hold nothing in the log", 300, (HardState, "cursor_of"), needs="admins seeks")
 def _(cursor_of: Any) -> Any:
     def too_high(self: HardState, snapshot: Any, partition: Any) -> Cursor:
         cursor: Cursor = cursor_of(self, snapshot, partition)
@@ -319,7 +321,7 @@ def _(cursor_of: Any) -> Any:
     return too_high
 
 
-@mutant("what is acknowledged is not retained", 200, (Retention, "_trim"))
+@mutant("what is acknowledged is not retained", 200, (Retention, "_trim"), needs="admins seeks")
 def _(trim: Any) -> Any:
     return lambda self, horizons: trim(self, dict.fromkeys(horizons, 1 << 60))
 
@@ -350,7 +352,12 @@ def _shifted(by: int) -> Callable[[Any], Any]:
     return make
 
 
-mutant("a filter change is off by one", 1000, (Admin, "_with_filter_change"))(_shifted(1))
+mutant(
+    "a filter change is off by one",
+    400,
+    (Admin, "_with_filter_change"),
+    needs="admins filter_changes",
+)(_shifted(1))
 mutant("a filter change comes one commit early", 100, (Admin, "_with_filter_change"))(_shifted(-1))
 
 
@@ -395,7 +402,12 @@ def _(route: Any) -> Any:
     return too_many
 
 
-@mutant("a snapshot forgets what the filter left out", 200, (Share, "settle_passed"))
+@mutant(
+    "a snapshot forgets what the filter left out",
+    200,
+    (Share, "settle_passed"),
+    needs="admins seeks filters",
+)
 def _(settle_passed: Any) -> Any:
     def forgetful(self: Share) -> Decision:
         is_snapshot = sys._getframe(1).f_code.co_name == "create_snapshot"
@@ -409,7 +421,12 @@ def _(_: Any) -> Any:
     return lambda self, partition: None
 
 
-@mutant("what was judged before a filter came is nothing to it", 50, (Routes, "_judge_alone"))
+@mutant(
+    "what was judged before a filter came is nothing to it",
+    50,
+    (Routes, "_judge_alone"),
+    needs="filters",
+)
 def _(_: Any) -> Any:
     async def unjudged(self: Routes, segment: Any, text: str) -> None:
         return
@@ -432,7 +449,12 @@ def _(_: Any) -> Any:
     return lambda self, topic: []
 
 
-@mutant("a new topic is in no snapshot of a pattern", 1000, (snapshots, "joined"))
+@mutant(
+    "a new topic is in no snapshot of a pattern",
+    400,
+    (snapshots, "joined"),
+    needs="admins seeks patterns",
+)
 def _(_: Any) -> Any:
     return lambda hard, topic: []
 
@@ -462,7 +484,7 @@ def _(_: Any) -> Any:
     return named
 
 
-@mutant("room in one topic is none in another", 100, (Feeds, "settled"))
+@mutant("room in one topic is none in another", 100, (Feeds, "settled"), needs="patterns streams")
 def _(settled: Any) -> Any:
     def narrow(self: Feeds, share: Share, *, has_some: bool) -> None:
         if has_some:
@@ -474,7 +496,9 @@ def _(settled: Any) -> Any:
 # Dead letters.
 
 
-@mutant("a dead letter and its ack are two commits", 200, (DeadLetters, "_commit"))
+@mutant(
+    "a dead letter and its ack are two commits", 200, (DeadLetters, "_commit"), needs="dead_letters"
+)
 def _(commit: Any) -> Any:
     def twice(self: DeadLetters, *args: Any, **kwargs: Any) -> asyncio.Future[None]:
         submit = self._writer.submit

@@ -20,13 +20,16 @@ class Mutant:
     #: Found within so many worlds.
     seeds_max: int
     patches: tuple[Patch, ...]
-    #: Only worlds are looked at whose temper has some of this; any, if it is empty.
+    #: Only worlds are looked at whose temper has some of each of these words; any, if it is empty.
     needs: str = ""
 
     def seeds(self) -> Iterator[int]:
         """Seeds of the worlds in which it is found, from 0 on."""
-        fitting = (n for n in count() if not self.needs or getattr(temper_of(n), self.needs))
-        return islice(fitting, self.seeds_max)
+        return islice(filter(self._fits, count()), self.seeds_max)
+
+    def _fits(self, seed: int) -> bool:
+        words = self.needs.split()
+        return not words or all(getattr(temper_of(seed), word) for word in words)
 
 
 MUTANTS: dict[str, Mutant] = {}
