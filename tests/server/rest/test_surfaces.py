@@ -8,16 +8,9 @@ from typing import Any
 import pytest
 
 from server.conftest import PATIENCE_S, unique
-from server.rest.surfaces import (
-    Gapic,
-    GoogleJson,
-    PathForm,
-    Refused,
-    Short,
-    official_rest,
-    subscription_name,
-    topic_name,
-)
+from server.rest.json_surfaces import GoogleJson, PathForm, Short
+from server.rest.official_surfaces import Gapic, official_rest
+from server.rest.surfaces import Refused, subscription_name, topic_name
 
 SURFACES = ("grpc", "official-rest", "google-json", "short", "path")
 FORMS = {"google-json": GoogleJson, "short": Short, "path": PathForm}
