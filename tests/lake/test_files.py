@@ -8,7 +8,7 @@ import pytest
 
 from fanlog.lake import files
 from fanlog.lake.files import DataFile, FileWriter, OffsetRange
-from fanlog.lake.tables import MESSAGES, TIME, typed_table
+from fanlog.lake.tables import MESSAGES, TIME, Table
 from lake.rows import DAY_US, rows
 
 
@@ -26,7 +26,6 @@ def test_a_file_is_described_for_the_log(location):
     assert written.partition_values == {"date": "2026-01-02"}
     assert written.count == 17
     assert written.ranges == (OffsetRange(1, 5, 14, 10), OffsetRange(2, 0, 6, 7))
-    assert all(one.is_dense for one in written.ranges)
     assert (written.sequence_first, written.sequence_last) == (3, 4)
     stats = json.loads(written.stats)
     assert stats["numRecords"] == 17
@@ -75,17 +74,15 @@ def test_row_groups_of_large_messages_are_not_large(folder, monkeypatch):
         assert opened.read()["offset"].to_pylist() == list(range(100))
 
 
-def test_offsets_with_a_gap_are_not_dense(folder):
+def test_offsets_with_a_gap_are_two_runs(folder):
     given = rows([1, 2, 4])
     assert files.runs_of(given["partition"], given["offset"]) == [(1, 1, 2), (1, 4, 1)]
     (written,) = files.write_rows(folder, MESSAGES, given, attempt="a")
     assert written.ranges == (OffsetRange(1, 1, 4, 3),)
-    assert not written.ranges[0].is_dense
 
 
 def test_statistics_of_any_column(folder):
-    table = typed_table(
-        "typed",
+    columns = pa.schema(
         [
             pa.field("text", pa.string()),
             pa.field("long", pa.string()),
@@ -98,8 +95,9 @@ def test_statistics_of_any_column(folder):
             pa.field("raw", pa.binary()),
             pa.field("amount", pa.decimal128(38, 9)),
             pa.field("list", pa.list_(pa.int64())),
-        ],
+        ]
     )
+    table = Table(name="typed", schema=columns)
     filled = pa.table(
         {
             "text": ["b", None, "a"],

@@ -53,10 +53,6 @@ class OffsetRange:
     last: int
     count: int
 
-    @property
-    def is_dense(self) -> bool:
-        return self.count == self.last - self.first + 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:

@@ -21,6 +21,9 @@ from fanlog.lake.location import LakeError, Location, NoLake
 #: The table property that holds a table's schema version.
 VERSION_PROPERTY = "fanlog.schemaVersion"
 
+#: Where the tables of exports are, below the lake's address.
+EXPORTS = "exports"
+
 TIME = pa.timestamp("us", tz="UTC")
 ATTRIBUTES = pa.map_(pa.string(), pa.field("value", pa.string(), nullable=True))
 
@@ -129,22 +132,6 @@ DELIVERY_STATS = Table(
     ),
     partition_by=("date",),
 )
-
-
-def typed_table(
-    name: str, columns: list[pa.Field], *, partition_by: tuple[str, ...] = (), version: int = 1
-) -> Table:
-    """A table of an export: its own columns, as its subscription wants them.
-
-    Raises:
-        LakeError: The name is one of the lake's own tables, or cannot be a folder.
-    """
-    reserved = {one.name for one in (MESSAGES, DEAD_LETTERS, TOPIC_STATS, DELIVERY_STATS)}
-    if name in reserved:
-        raise LakeError(f"{name!r} is a table of the lake itself; choose another name")
-    if not name or name.startswith((".", "_")) or any(one in name for one in "/\\\0"):
-        raise LakeError(f"{name!r} cannot be the name of a table")
-    return Table(name=name, schema=pa.schema(columns), partition_by=partition_by, version=version)
 
 
 def open_table(location: Location, table: Table, *, version: int | None = None) -> Any:

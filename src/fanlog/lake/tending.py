@@ -19,11 +19,9 @@ from pyarrow import fs
 from fanlog.errors import InvalidArgument
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.rewriting import KEPT_HOURS, TARGET_BYTES
-from fanlog.lake.tables import DEAD_LETTERS, DELIVERY_STATS, MESSAGES, TOPIC_STATS
+from fanlog.lake.tables import DEAD_LETTERS, DELIVERY_STATS, EXPORTS, MESSAGES, TOPIC_STATS
 from fanlog.lake.turns import CommitLost
 
-#: Where the tables of exports are.
-EXPORTS = "exports"
 #: Columns that say when a row is of, in the order they are looked for.
 TIMES = ("publish_time", "minute")
 #: How often a commit is tried that somebody else's came in the way of.

@@ -17,7 +17,6 @@ from fanlog.names import shown
 from fanlog.schema.compiled import Mismatch, found
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-NAMED = frozenset({"record", "enum", "fixed"})
 #: A field without a default.
 MISSING: Any = object()
 

@@ -20,7 +20,6 @@ _COLUMNS: Final = (
     ("attributes", T.MapType(T.StringType(), T.StringType())),
     ("data", T.BinaryType()),
 )
-COLUMN_NAMES: Final = tuple(name for name, _ in _COLUMNS)
 
 _ARROW_FIELDS: Final = (
     pa.field("topic", pa.string()),

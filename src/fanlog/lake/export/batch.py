@@ -22,7 +22,7 @@ from fanlog.lake.export.rows import export_rows, export_table, rejected_table
 from fanlog.lake.files import DataFile, FileWriter, write_rows
 from fanlog.lake.location import Location
 from fanlog.lake.syncing import sync_files, sync_log
-from fanlog.lake.tables import Table, ensure_table
+from fanlog.lake.tables import EXPORTS, Table, ensure_table
 from fanlog.model import FileExport, TableExport
 
 
@@ -47,7 +47,7 @@ class BatchPlan:
         """The table that rows go to, with the columns it has."""
         assert isinstance(self.export, TableExport)
         assert self.columns is not None
-        return Table(name=f"exports/{self.export.table}", schema=self.columns)
+        return Table(name=f"{EXPORTS}/{self.export.table}", schema=self.columns)
 
     @property
     def rejected(self) -> Table:

@@ -13,11 +13,8 @@ from fanlog import exports
 from fanlog.errors import FailedPrecondition
 from fanlog.lake.export.revisions import Revisions
 from fanlog.lake.export.shapes import Misfit, fit
-from fanlog.lake.tables import ATTRIBUTES, TIME, Table
+from fanlog.lake.tables import ATTRIBUTES, EXPORTS, TIME, Table
 from fanlog.model import TableExport
-
-#: Where the tables of exports are, below the lake's address.
-FOLDER = "exports"
 
 _METADATA = [
     pa.field("subscription_name", pa.string()),
@@ -85,12 +82,12 @@ def export_table(export: TableExport, revisions: Revisions | None) -> Table:
         fields = [*fields, *_METADATA]
     if not fields:
         raise TableMismatch("the schema has no fields, and a table needs columns")
-    return Table(name=f"{FOLDER}/{export.table}", schema=pa.schema(fields))
+    return Table(name=f"{EXPORTS}/{export.table}", schema=pa.schema(fields))
 
 
 def rejected_table(name: str) -> Table:
     """The table of what did not fit another; `name` is of that one, without the folder."""
-    return Table(name=f"{FOLDER}/{name}{exports.REJECTED}", schema=REJECTED)
+    return Table(name=f"{EXPORTS}/{name}{exports.REJECTED}", schema=REJECTED)
 
 
 def export_rows(

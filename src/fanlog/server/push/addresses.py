@@ -17,9 +17,6 @@ from fanlog import limits
 from fanlog.endpoints import WebEndpoint
 from fanlog.push import Guard
 
-#: What a name resolves to, as texts. Raises OSError.
-Lookup = Callable[[str], Awaitable[list[str]]]
-
 _NAMES_MAX = 10_000
 
 
