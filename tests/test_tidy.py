@@ -137,6 +137,7 @@ def test_every_word_of_the_package_has_a_reader():
         # The test tools are public: their readers are the tests.
         if "testing" in parts:
             readers.append(tests)
-        if not any(imported.search(text) for text in readers):
+        # Most do not so much as have the word, which is found out quickly.
+        if not any(stem in text and imported.search(text) for text in readers):
             dead.append(module)
     assert dead == []

@@ -50,6 +50,8 @@ class Served:
         self._process: subprocess.Popen[str] | None = None
         self.endpoint = ""
         self.http = ""
+        #: Of short names in commands; the default one if empty.
+        self.project = ""
 
     def start(self, *flags: str) -> str:
         """Start the server, wait until it says it is ready, and give that line."""
@@ -85,6 +87,12 @@ class Served:
             self.stop(signal.SIGKILL)
         self._log.close()
 
+    @property
+    def environ(self) -> dict[str, str]:
+        """For commands that speak to this server."""
+        named = {"FANLOG_PROJECT": self.project} if self.project else {}
+        return clean_environ() | {"PUBSUB_EMULATOR_HOST": self.endpoint} | named
+
     def run(
         self, *args: object, stdin: str = "", exit_code: int = 0
     ) -> subprocess.CompletedProcess[str]:
@@ -95,7 +103,7 @@ class Served:
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
-            env=clean_environ() | {"PUBSUB_EMULATOR_HOST": self.endpoint},
+            env=self.environ,
         )
         assert result.returncode == exit_code, (result.stdout, result.stderr)
         assert "Traceback" not in result.stderr

@@ -44,13 +44,13 @@ def test_every_example_is_expected_to_say_something() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
-def test_example(served: Served, name: str) -> None:
+def test_example(shared_served: Served, name: str) -> None:
     result = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), f"http://{served.http}"],
+        [sys.executable, str(EXAMPLES / name), f"http://{shared_served.http}"],
         capture_output=True,
         text=True,
         timeout=3 * PATIENCE_S,
-        env=clean_environ() | {"PUBSUB_EMULATOR_HOST": served.endpoint},
+        env=clean_environ() | {"PUBSUB_EMULATOR_HOST": shared_served.endpoint},
         check=False,
     )
     assert result.returncode == 0, result.stderr
@@ -58,12 +58,12 @@ def test_example(served: Served, name: str) -> None:
 
 
 @pytest.mark.parametrize("folder", sorted(OTHER_LANGUAGES))
-def test_rest_in_another_language(served: Served, folder: str) -> None:
+def test_rest_in_another_language(shared_served: Served, folder: str) -> None:
     command = OTHER_LANGUAGES[folder]
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not on this machine")
     result = subprocess.run(
-        [*command, f"http://{served.http}"],
+        [*command, f"http://{shared_served.http}"],
         cwd=EXAMPLES / "clients" / folder,
         capture_output=True,
         text=True,

@@ -7,10 +7,9 @@ import urllib.error
 import urllib.request
 
 import pytest
-from typer.testing import CliRunner
 
+from commands import invoke
 from fanlog import jobs, limits
-from fanlog.cli.main import app
 from fanlog.client import CallFailed, Client
 from fanlog.client.jobs import Jobs, state_of
 from fanlog.errors import CommitFailed, JobFailed
@@ -140,7 +139,7 @@ def test_the_command_line_says_whether_problems_were_found(
     result = {"is_fine": is_fine, "damaged_files": [] if is_fine else damaged}
     asking.report(job.name, "w", 1, "DONE", result=result)
     words = ["job", "wait", job.name, *form]
-    done = CliRunner().invoke(app, words, env={"PUBSUB_EMULATOR_HOST": server.endpoint})
+    done = invoke(words, env={"PUBSUB_EMULATOR_HOST": server.endpoint})
     assert done.exit_code == exit_code
     assert ("messages/a.parquet" in done.stdout) == (not is_fine)
     assert ("verify found problems" in done.output) == (not is_fine)

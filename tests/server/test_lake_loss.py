@@ -11,9 +11,8 @@ import grpc
 import pyarrow.parquet as pq
 import pytest
 from google.api_core import exceptions
-from typer.testing import CliRunner
 
-from fanlog.cli.main import app
+from commands import invoke
 from fanlog.lake import tables
 from fanlog.lake.location import Location
 from fanlog.lake.tables import MESSAGES, open_table
@@ -329,7 +328,7 @@ class TestSurfaces:
 
         def run(*words: str) -> str:
             environ = {"PUBSUB_EMULATOR_HOST": tiered.server.endpoint}
-            done = CliRunner().invoke(app, ["lake", *words], env=environ)
+            done = invoke(["lake", *words], env=environ)
             assert done.exit_code == 0, done.output
             return done.output
 

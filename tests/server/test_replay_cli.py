@@ -6,9 +6,8 @@ import json
 from datetime import timedelta
 
 import pytest
-from typer.testing import CliRunner
 
-from fanlog.cli.main import app
+from commands import invoke
 from server.replaying import numbered, partition_of, subscription, taken, topic
 
 
@@ -23,7 +22,7 @@ class Shell:
         self.stderr = ""
 
     def run(self, *args, exit_code=0):
-        result = CliRunner().invoke(app, args, env=self._environ)
+        result = invoke(args, env=self._environ)
         assert result.exit_code == exit_code, (result.output, result.exception)
         self.stderr = result.stderr
         return result.stdout

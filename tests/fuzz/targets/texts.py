@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from typer.testing import CliRunner
-
+from commands import invoke
 from fanlog import config, names
 from fanlog.cli import options, subscriptions
-from fanlog.cli.main import app
 from fanlog.client import CallFailed
 from fanlog.errors import ConfigError, InvalidArgument
 from fanlog.server import resources
@@ -184,7 +182,7 @@ def command_line(data: bytes) -> None:
     # `publish - ` reads what is left on its standard input; --file is not ours to follow.
     args = [arg for arg in args if not arg.startswith("--fil")]
     with patch.object(options, "connect", lambda _: _Client()):
-        result = CliRunner().invoke(app, args, input=b"a\nb\n")
+        result = invoke(args, input=b"a\nb\n")
     error = result.exception
     if error is not None and not isinstance(error, SystemExit):
         raise AssertionError(f"{args} ended in {error!r}") from error

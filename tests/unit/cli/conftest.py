@@ -10,10 +10,9 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf import empty_pb2
-from typer.testing import CliRunner
 
+from commands import invoke
 from fanlog import names
-from fanlog.cli.main import app
 from fanlog.wire import types
 
 
@@ -176,7 +175,7 @@ class Shell:
         self.stderr = ""
 
     def run(self, *args: str, stdin: bytes = b"", exit_code: int = 0) -> str:
-        result = CliRunner().invoke(app, args, input=stdin, env=self.environ)
+        result = invoke(args, input=stdin, env=self.environ)
         assert result.exit_code == exit_code, (result.output, result.exception)
         assert result.exception is None or isinstance(result.exception, SystemExit)
         self.stderr = result.stderr

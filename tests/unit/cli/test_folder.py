@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from fanlog.cli.main import app
+from commands import invoke
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.model import PartitionId
 from fanlog.testing.conformance import Author
@@ -19,7 +18,7 @@ PARTITION = PartitionId(1)
 
 
 def run(*args: object, exit_code: int = 0) -> str:
-    result = CliRunner().invoke(app, [str(arg) for arg in args])
+    result = invoke([str(arg) for arg in args])
     assert result.exit_code == exit_code, (result.output, result.exception)
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result.output

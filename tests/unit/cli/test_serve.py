@@ -7,9 +7,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from typer.testing import CliRunner
 
-from fanlog.cli.main import app
+from commands import invoke
 from fanlog.config import Config
 
 
@@ -29,7 +28,7 @@ def served(monkeypatch):
 
 
 def run(*args: str, environ: dict[str, str] | None = None):
-    return CliRunner().invoke(app, ["serve", *args], env=environ)
+    return invoke(["serve", *args], env=environ)
 
 
 def test_flags_become_a_config_and_the_exit_code_is_the_servers(served):
@@ -73,4 +72,4 @@ def test_refusals_are_one_sentence(served, args, words):
 
 
 def test_version():
-    assert CliRunner().invoke(app, ["--version"]).stdout.startswith("fanlog ")
+    assert invoke(["--version"]).stdout.startswith("fanlog ")

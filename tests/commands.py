@@ -1,0 +1,26 @@
+"""The command line in this process.
+
+What Typer makes of its declarations is made once: that takes longer than most commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import typer
+from click import Command
+from click.testing import CliRunner, Result
+
+from fanlog.cli.main import app
+
+
+@cache
+def _command() -> Command:
+    return typer.main.get_command(app)
+
+
+def invoke(args: Sequence[str], **options: Any) -> Result:
+    """Run a command; what it said, and how it ended."""
+    return CliRunner().invoke(_command(), list(args), **options)
