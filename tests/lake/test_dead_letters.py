@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from fanlog.broker import dead_letters as sources
+from fanlog import provenance
 from fanlog.lake.archive import commit_archive
 from fanlog.lake.dead_letters import Looked, collect_letters, letters_of
 from fanlog.lake.files import write_rows
@@ -71,7 +71,7 @@ def test_what_a_letter_says_becomes_columns():
 
 
 def test_it_is_what_the_broker_says():
-    assert set(sources.ATTRIBUTES) == LETTER.keys() - {"own"}
+    assert set(provenance.DEAD_LETTER) == LETTER.keys() - {"own"}
 
 
 @pytest.mark.parametrize(

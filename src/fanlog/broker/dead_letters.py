@@ -13,6 +13,7 @@ from typing import Protocol
 
 from pyroaring import BitMap64
 
+from fanlog import provenance
 from fanlog.broker.clock import Clock
 from fanlog.broker.hard_state import HardState
 from fanlog.broker.metrics import Metrics
@@ -41,30 +42,19 @@ class Compose(Protocol):
         """Copies of the messages at (batch, index), each with attributes added and left out."""
 
 
-#: What a dead letter says about where it came from.
-ATTEMPTS = "CloudPubSubDeadLetterSourceDeliveryCount"
-SUBSCRIPTION = "CloudPubSubDeadLetterSourceSubscription"
-PROJECT = "CloudPubSubDeadLetterSourceSubscriptionProject"
-PUBLISH_TIME = "CloudPubSubDeadLetterSourceTopicPublishTime"
-REASON = "fanlog-dead-letter-reason"
-SOURCE_TOPIC = "fanlog-source-topic"
-SOURCE_ID = "fanlog-source-message-id"
-ATTRIBUTES = (ATTEMPTS, SUBSCRIPTION, PROJECT, PUBLISH_TIME, REASON, SOURCE_TOPIC, SOURCE_ID)
-
-
 def attributes_of(share: Share, topic: str, batch: Batch, letter: DeadLetter) -> dict[str, str]:
     """What a dead letter says about where it came from: Google's four, then ours."""
     subscription = share.settings
     _, project, _, name = subscription.name.split("/", 3)
     seconds, nanoseconds = divmod(batch.publish_time_ns, 1_000_000_000)
     return {
-        ATTEMPTS: str(letter.attempts),
-        SUBSCRIPTION: name,
-        PROJECT: project,
-        PUBLISH_TIME: _rfc3339(seconds, nanoseconds),
-        REASON: letter.reason,
-        SOURCE_TOPIC: topic,
-        SOURCE_ID: f"{batch.partition}{letter.offset:012d}",
+        provenance.ATTEMPTS: str(letter.attempts),
+        provenance.SUBSCRIPTION: name,
+        provenance.PROJECT: project,
+        provenance.PUBLISH_TIME: _rfc3339(seconds, nanoseconds),
+        provenance.REASON: letter.reason,
+        provenance.SOURCE_TOPIC: topic,
+        provenance.SOURCE_ID: f"{batch.partition}{letter.offset:012d}",
     }
 
 

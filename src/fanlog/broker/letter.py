@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fanlog import names
-from fanlog.broker import dead_letters as sources
+from fanlog import names, provenance
 from fanlog.errors import InvalidArgument
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId
@@ -39,17 +38,17 @@ class Letter:
     def source_subscription(self) -> str:
         """Full name; empty if this is no dead letter."""
         said = self.message.attributes
-        if sources.SUBSCRIPTION not in said or sources.PROJECT not in said:
+        if provenance.SUBSCRIPTION not in said or provenance.PROJECT not in said:
             return ""
-        return names.subscription_name(said[sources.PROJECT], said[sources.SUBSCRIPTION])
+        return names.subscription_name(said[provenance.PROJECT], said[provenance.SUBSCRIPTION])
 
     @property
     def source_topic(self) -> str:
-        return self.message.attributes.get(sources.SOURCE_TOPIC, "")
+        return self.message.attributes.get(provenance.SOURCE_TOPIC, "")
 
     @property
     def source_id(self) -> str:
-        return self.message.attributes.get(sources.SOURCE_ID, "")
+        return self.message.attributes.get(provenance.SOURCE_ID, "")
 
     @property
     def source(self) -> tuple[PartitionId, Offset] | None:
@@ -61,12 +60,12 @@ class Letter:
 
     @property
     def attempts(self) -> int:
-        text = self.message.attributes.get(sources.ATTEMPTS, "")
+        text = self.message.attributes.get(provenance.ATTEMPTS, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
     @property
     def reason(self) -> str:
-        return self.message.attributes.get(sources.REASON, "")
+        return self.message.attributes.get(provenance.REASON, "")
 
 
 @dataclass(frozen=True, slots=True)

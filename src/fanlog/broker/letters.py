@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
 
-from fanlog import limits
-from fanlog.broker import dead_letters as sources
+from fanlog import limits, provenance
 from fanlog.broker.clock import Clock
 from fanlog.broker.dead_letters import Compose
 from fanlog.broker.letter import (
@@ -55,7 +54,7 @@ Id = tuple[PartitionId, Offset]
 #: Says of a copy which dead letter it was made of.
 REDRIVEN_FROM = "fanlog-redriven-from"
 #: What copies do not say: that they are dead letters, and that they were published before.
-_LEFT_OUT = (*sources.ATTRIBUTES, "fanlog-dedup-id")
+_LEFT_OUT = (*provenance.DEAD_LETTER, "fanlog-dedup-id")
 
 
 class Letters:
@@ -411,8 +410,8 @@ _EVERYTHING = _Everything()
 
 def _origin(letter: Letter) -> dict[str, str]:
     return {
-        sources.SOURCE_TOPIC: letter.source_topic,
-        sources.SOURCE_ID: letter.source_id,
+        provenance.SOURCE_TOPIC: letter.source_topic,
+        provenance.SOURCE_ID: letter.source_id,
         REDRIVEN_FROM: letter.id,
     }
 

@@ -32,18 +32,12 @@ from pyroaring import BitMap64
 from fanlog import limits
 from fanlog.broker.clock import Clock
 from fanlog.broker.feed import Delivery
-from fanlog.broker.schemas import (
-    ENCODING_ATTRIBUTE,
-    NAME_ATTRIBUTE,
-    REVISION_ATTRIBUTE,
-    Contents,
-    apart,
-    compiled,
-)
+from fanlog.broker.schemas import Contents, apart, compiled
 from fanlog.core.redelivery import UNSENT, Nack
 from fanlog.errors import InvalidArgument, SchemaNotFound
 from fanlog.log.batch import Batch
 from fanlog.model import Encoding, Offset, SchemaId, SchemaType, Subscription, SubscriptionId
+from fanlog.provenance import SCHEMA_ENCODING, SCHEMA_NAME, SCHEMA_REVISION
 from fanlog.schema import Impossible, Mismatch, Transform
 
 if TYPE_CHECKING:
@@ -214,8 +208,8 @@ class Revisions:
 
     async def transform(self, said: Mapping[str, str], reader: str) -> Transform | str:
         """What turns a message that says this of its schema into one of `reader`, or why not."""
-        name, encoding = said.get(NAME_ATTRIBUTE, ""), said.get(ENCODING_ATTRIBUTE, "")
-        writer = said.get(REVISION_ATTRIBUTE, "")
+        name, encoding = said.get(SCHEMA_NAME, ""), said.get(SCHEMA_ENCODING, "")
+        writer = said.get(SCHEMA_REVISION, "")
         if not (name and writer and encoding in ("JSON", "BINARY")):
             return "it was published without a schema"
         table = self._broker.hard.catalog.schemas
@@ -252,7 +246,7 @@ class _Work:
     async def revised(self, delivery: Delivery) -> _Leaving:
         leaving = _Leaving(delivery)
         for batch, first, end in delivery.runs:
-            if batch.attributes.get(REVISION_ATTRIBUTE) == self._reader:
+            if batch.attributes.get(SCHEMA_REVISION) == self._reader:
                 self._keep(leaving, batch, first, end)
             else:
                 await self._revise(leaving, batch, first, end)
@@ -283,7 +277,7 @@ class _Work:
                     self._keep(leaving, batch, index, end)
                     return
                 said = {**own, **batch.attributes} if own else batch.attributes
-                if said.get(REVISION_ATTRIBUTE) == self._reader:
+                if said.get(SCHEMA_REVISION) == self._reader:
                     self._keep(leaving, batch, index, index + 1)
                     continue
                 made, says = await self._transformed(said, data)
@@ -305,10 +299,10 @@ class _Work:
             self._transforms[names] = transform
         made, why = _transformed(transform, data)
         await self._let_others_in(len(data))
-        written = said.get(REVISION_ATTRIBUTE, "")
+        written = said.get(SCHEMA_REVISION, "")
         if made is not None:
             self.transformed += 1
-            return made, {REVISION_ATTRIBUTE: self._reader, WRITTEN_ATTRIBUTE: written}
+            return made, {SCHEMA_REVISION: self._reader, WRITTEN_ATTRIBUTE: written}
         self.untransformed += 1
         was = f"written in {written}, " if written else ""
         return None, {REASON_ATTRIBUTE: _cut(f"{was}wanted in {self._reader}: {why}")}
@@ -320,7 +314,7 @@ class _Work:
             await asyncio.sleep(0)
 
 
-_SAID = (NAME_ATTRIBUTE, ENCODING_ATTRIBUTE, REVISION_ATTRIBUTE)
+_SAID = (SCHEMA_NAME, SCHEMA_ENCODING, SCHEMA_REVISION)
 
 
 async def _compiled(

@@ -29,15 +29,11 @@ from fanlog.model import (
     Topic,
     TopicId,
 )
+from fanlog.provenance import SCHEMA_ENCODING, SCHEMA_NAME, SCHEMA_REVISION
 from fanlog.schema import Compiled, Mismatch, breaking_changes, compile_schema
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker
-
-#: What a stored message says of the schema it was checked against (Google's names).
-NAME_ATTRIBUTE = "googclient_schemaname"
-ENCODING_ATTRIBUTE = "googclient_schemaencoding"
-REVISION_ATTRIBUTE = "googclient_schemarevisionid"
 
 #: Definitions longer than this are compiled in a thread.
 COMPILED_INLINE_CHARACTERS_MAX = 10_000
@@ -284,9 +280,9 @@ class Schemas:
                 revision.id,
                 await compiled(schema.type, revision.definition),
                 {
-                    NAME_ATTRIBUTE: schema.name,
-                    ENCODING_ATTRIBUTE: settings.encoding,
-                    REVISION_ATTRIBUTE: revision.id,
+                    SCHEMA_NAME: schema.name,
+                    SCHEMA_ENCODING: settings.encoding,
+                    SCHEMA_REVISION: revision.id,
                 },
             )
             for revision in table.accepted(settings)
@@ -375,5 +371,5 @@ def _older(
     also = f"; {older} older {'revisions do' if older > 1 else 'revision does'} not take it either"
     raise SchemaMismatch(
         f"messages[{index}].data: {error} (revision {newest.revision} of "
-        f"{newest.attributes[NAME_ATTRIBUTE]}, {encoding}{also if older else ''})"
+        f"{newest.attributes[SCHEMA_NAME]}, {encoding}{also if older else ''})"
     )

@@ -13,20 +13,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fanlog import provenance
 from fanlog.lake import commits
 from fanlog.lake.archive import archived_sequence
 from fanlog.lake.files import DataFile, write_rows
 from fanlog.lake.location import Location
 from fanlog.lake.tables import DEAD_LETTERS, MESSAGES, TIME, ensure_table, open_table
-
-#: Attributes of a dead letter; Google's, then ours. See `fanlog.broker.dead_letters`.
-_ATTEMPTS = "CloudPubSubDeadLetterSourceDeliveryCount"
-_SUBSCRIPTION = "CloudPubSubDeadLetterSourceSubscription"
-_PROJECT = "CloudPubSubDeadLetterSourceSubscriptionProject"
-_PUBLISH_TIME = "CloudPubSubDeadLetterSourceTopicPublishTime"
-_REASON = "fanlog-dead-letter-reason"
-_TOPIC = "fanlog-source-topic"
-_MESSAGE_ID = "fanlog-source-message-id"
 
 #: Bytes of letters that are held before they are written.
 _HELD_BYTES = 64 * 1024 * 1024
@@ -73,25 +65,25 @@ def collect_letters(
 def letters_of(messages: pa.Table) -> pa.Table:
     """The dead letters among messages, flattened; without the column of dates."""
     attributes = messages["attributes"].combine_chunks()
-    subscriptions = _attribute(attributes, _SUBSCRIPTION)
-    projects = _attribute(attributes, _PROJECT)
+    subscriptions = _attribute(attributes, provenance.SUBSCRIPTION)
+    projects = _attribute(attributes, provenance.PROJECT)
     is_letter = pc.and_(pc.is_valid(subscriptions), pc.is_valid(projects))
     found = messages.filter(is_letter)
     said = found["attributes"].combine_chunks()
     names = pc.binary_join_element_wise(
         pa.scalar("projects/"),
-        _attribute(said, _PROJECT),
+        _attribute(said, provenance.PROJECT),
         pa.scalar("/subscriptions/"),
-        _attribute(said, _SUBSCRIPTION),
+        _attribute(said, provenance.SUBSCRIPTION),
         "",
     )
     made = {name: found[name] for name in found.column_names} | {
         "subscription": names,
-        "original_topic": _text(said, _TOPIC),
-        "original_message_id": _text(said, _MESSAGE_ID),
-        "original_publish_time": _times(_attribute(said, _PUBLISH_TIME)),
-        "delivery_attempts": _numbers(_attribute(said, _ATTEMPTS)),
-        "reason": _text(said, _REASON),
+        "original_topic": _text(said, provenance.SOURCE_TOPIC),
+        "original_message_id": _text(said, provenance.SOURCE_ID),
+        "original_publish_time": _times(_attribute(said, provenance.PUBLISH_TIME)),
+        "delivery_attempts": _numbers(_attribute(said, provenance.ATTEMPTS)),
+        "reason": _text(said, provenance.REASON),
     }
     schema = DEAD_LETTERS.file_schema
     return pa.table([made[name] for name in schema.names], names=schema.names).cast(schema)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from fanlog import provenance
 from fanlog.pipeline import history
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.progress import Progress
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 #: Letters of one request.
 LETTERS = 1_000
 
-REASON = "fanlog-dead-letter-reason"
-SOURCE = "CloudPubSubDeadLetterSourceSubscription"
-SOURCE_PROJECT = "CloudPubSubDeadLetterSourceSubscriptionProject"
-
 
 def redrive(context: Context, work: Work) -> Mapping[str, Any]:
     """Do the job. Letters that come while it runs are left to another."""
@@ -33,13 +30,14 @@ def redrive(context: Context, work: Work) -> Mapping[str, Any]:
 def letters(messages: DataFrame, arguments: Mapping[str, Any]) -> DataFrame:
     """The dead letters among messages that a job is about."""
     attributes = F.col("attributes")
-    chosen = messages.where(attributes[SOURCE].isNotNull())
+    chosen = messages.where(attributes[provenance.SUBSCRIPTION].isNotNull())
     if "reason" in arguments:
-        chosen = chosen.where(attributes[REASON].contains(arguments["reason"]))
+        chosen = chosen.where(attributes[provenance.REASON].contains(arguments["reason"]))
     if "source" in arguments:
         _, project, _, name = arguments["source"].split("/")
         chosen = chosen.where(
-            (attributes[SOURCE] == name) & (attributes[SOURCE_PROJECT] == project)
+            (attributes[provenance.SUBSCRIPTION] == name)
+            & (attributes[provenance.PROJECT] == project)
         )
     return chosen
 

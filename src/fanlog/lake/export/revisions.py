@@ -10,10 +10,7 @@ from typing import cast
 from fanlog.lake.export.decoders import Decoder, decoder
 from fanlog.lake.export.shapes import Misfit
 from fanlog.model import Encoding, SchemaType
-
-#: What a message says about the schema that it was checked against.
-REVISION_ATTRIBUTE = "googclient_schemarevisionid"
-ENCODING_ATTRIBUTE = "googclient_schemaencoding"
+from fanlog.provenance import SCHEMA_ENCODING, SCHEMA_REVISION
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +30,13 @@ class Revisions:
         Raises:
             Misfit: It names no revision, or one that is gone.
         """
-        revision = attributes.get(REVISION_ATTRIBUTE)
+        revision = attributes.get(SCHEMA_REVISION)
         if revision is None:
             raise Misfit("the message names no revision: it was published without a schema")
         definition = self.definitions.get(revision)
         if definition is None:
             raise Misfit(f"revision {revision} of the schema is gone")
-        encoding = attributes.get(ENCODING_ATTRIBUTE, "JSON")
+        encoding = attributes.get(SCHEMA_ENCODING, "JSON")
         return _decoder(self.type, definition), cast(Encoding, encoding)
 
 

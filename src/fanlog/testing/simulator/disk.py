@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fanlog.broker.letters import REDRIVEN_FROM
-from fanlog.broker.schemas import REVISION_ATTRIBUTE
 from fanlog.core import records as codec
 from fanlog.core.iam import Policy
 from fanlog.core.records import (
@@ -29,6 +28,7 @@ from fanlog.model import (
     Topic,
     TopicId,
 )
+from fanlog.provenance import SCHEMA_REVISION
 from fanlog.testing.simulator.chronicle import Message
 from fanlog.testing.simulator.meanings import DEFINITIONS
 
@@ -126,7 +126,7 @@ class Disk:
             for number in sorted(revisions, reverse=True)
             if first <= number <= last and DEFINITIONS[revisions[number].definition](message.data)
         ]
-        said = message.attributes.get(REVISION_ATTRIBUTE)
+        said = message.attributes.get(SCHEMA_REVISION)
         if not taken:
             yield f"schema: {where} was published as {said}, and no revision of its topic takes it"
         elif said != taken[0]:
