@@ -18,6 +18,7 @@ from fanlog.lake.files import DataFile
 from fanlog.lake.location import Location
 from fanlog.lake.tables import ensure_lake
 from fanlog.pipeline.flow import start_query
+from fanlog.pipeline.log import log_of
 from fanlog.spark.archive import FORMAT, ArchiveSource
 from fanlog.v1 import log_pb2
 
@@ -66,10 +67,7 @@ class Archive:
         """
         self._lake_id = ensure_lake(self._location)
         with Client(self._endpoint) as client:
-            request = log_pb2.GetOffsetsRequest(
-                selection=log_pb2.TopicSelection(pattern="projects/fanlog-system/topics/jobs")
-            )
-            answer = client.call("fanlog.v1.Log/GetOffsets", request, log_pb2.GetOffsetsResponse)
+            answer = log_of(client)
         self._log_id = answer.log_id
         found = inspection.standing(self._location, self._log_id)
         if found.sequence != answer.archived_sequence:

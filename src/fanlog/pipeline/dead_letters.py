@@ -15,7 +15,7 @@ from fanlog.lake.dead_letters import Looked, collect_letters
 from fanlog.lake.location import Location
 from fanlog.lake.tables import ensure_lake
 from fanlog.lake.turns import CommitLost
-from fanlog.v1 import export_pb2
+from fanlog.pipeline.log import log_of
 
 log = logging.getLogger("fanlog.pipeline")
 
@@ -58,11 +58,7 @@ class DeadLetters:
     def step(self) -> Looked:
         """Look once."""
         with Client(self._endpoint) as client:
-            log_id = client.call(
-                "fanlog.v1.Exports/ListExports",
-                export_pb2.ListExportsRequest(),
-                export_pb2.ListExportsResponse,
-            ).log_id
+            log_id = log_of(client).log_id
         now = self._monotonic()
         is_noted = now - self._noted_s >= NOTE_S
         try:

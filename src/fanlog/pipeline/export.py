@@ -18,6 +18,7 @@ from fanlog.client import CallFailed, Client
 from fanlog.lake.export.batch import BatchPlan, Piece, commit_batch
 from fanlog.lake.location import Location
 from fanlog.pipeline.flow import start_query
+from fanlog.pipeline.log import log_of
 from fanlog.spark.export import EXPORTS, FAILED, FORMAT, ExportSource, reporting
 from fanlog.v1 import export_pb2
 
@@ -44,8 +45,7 @@ class Exports:
     def start(self, *, every_s: float = EVERY_S, only_now: bool = False, only: str = "") -> Any:
         """Begin; gives the query. `only_now` ends when there is no batch, `only` is for one."""
         with Client(self._endpoint) as client:
-            request, answer = export_pb2.ListExportsRequest(), export_pb2.ListExportsResponse
-            log_id = client.call(f"{EXPORTS}/ListExports", request, answer).log_id
+            log_id = log_of(client).log_id
         self._spark.dataSource.register(ExportSource)
         pieces = (
             self._spark.readStream.format(FORMAT)

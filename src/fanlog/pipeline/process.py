@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fanlog.client import CallFailed, Client
 from fanlog.errors import FailedPrecondition
@@ -24,6 +24,7 @@ from fanlog.pipeline.context import Context
 from fanlog.pipeline.dead_letters import DeadLetters
 from fanlog.pipeline.export import Exports
 from fanlog.pipeline.flow import Flow
+from fanlog.pipeline.log import log_of
 from fanlog.pipeline.session import start_session
 from fanlog.pipeline.stats import Stats
 from fanlog.pipeline.worker import Worker
@@ -191,16 +192,12 @@ def _run(
     return 0
 
 
-def _first_answer(endpoint: str) -> Any:
+def _first_answer(endpoint: str) -> log_pb2.GetOffsetsResponse:
     late_s = time.monotonic() + BROKER_WAIT_S
-    request = log_pb2.GetOffsetsRequest(
-        # Any pattern that matches little: only what is said beside the offsets is wanted.
-        selection=log_pb2.TopicSelection(pattern="projects/fanlog-system/topics/jobs*")
-    )
     while True:
         try:
             with Client(endpoint) as client:
-                return client.call("fanlog.v1.Log/GetOffsets", request, log_pb2.GetOffsetsResponse)
+                return log_of(client)
         except CallFailed as error:
             if error.has_arrived or time.monotonic() > late_s:
                 raise

@@ -29,7 +29,7 @@ from fanlog.lake.location import Location
 from fanlog.lake.tables import DELIVERY_STATS, TOPIC_STATS, Table, ensure_lake, ensure_table
 from fanlog.outcomes import Outcomes, SubscriptionOutcome, TopicOutcome
 from fanlog.pipeline.flow import start_query
-from fanlog.v1 import log_pb2
+from fanlog.pipeline.log import log_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,11 +78,7 @@ class Stats:
         for table in (TOPIC_STATS, DELIVERY_STATS):
             ensure_table(self._location, table)
         with Client(self._endpoint) as client:
-            request = log_pb2.GetOffsetsRequest(
-                selection=log_pb2.TopicSelection(pattern=outcomes.TOPIC)
-            )
-            answer = client.call("fanlog.v1.Log/GetOffsets", request, log_pb2.GetOffsetsResponse)
-            self._log_id = answer.log_id
+            self._log_id = log_of(client).log_id
         told = (
             self._spark.readStream.format("fanlog")
             .option("endpoint", self._endpoint)
