@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fanlog.errors import InvalidArgument
+from fanlog.pipeline.fan_out import messages_of
+from fanlog.pipeline.work import Work
 from fanlog.routing.candidate import Candidate
 from fanlog.routing.filter_compile import compile_filter
 from fanlog.routing.filter_parse import parse
@@ -133,3 +136,10 @@ def test_sets_are_gathered_a_part_at_a_time(monkeypatch):
         (0, 1): [0, 2, 4, 6, 8],
         (70_000, 2): [1, 3, 5, 7, 9],
     }
+
+
+@pytest.mark.parametrize("message_id", ["", "x", "²" * 13, "0" * 13, "9" * 5_000])
+def test_a_job_about_a_message_wants_its_id(message_id):
+    arguments = {"topic": "projects/p/topics/orders", "message_id": message_id}
+    with pytest.raises(InvalidArgument, match="is not an id of this service"):
+        messages_of(None, Work("projects/p/jobs/j", "fan-out", arguments))

@@ -16,6 +16,7 @@ from pyroaring import BitMap64
 from fanlog import provenance
 from fanlog.broker.clock import Clock
 from fanlog.broker.hard_state import HardState
+from fanlog.broker.letter import message_id
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.writer import Publication, Writer
 from fanlog.core.share import DeadLetter, Decision, Share
@@ -54,7 +55,7 @@ def attributes_of(share: Share, topic: str, batch: Batch, letter: DeadLetter) ->
         provenance.PUBLISH_TIME: _rfc3339(seconds, nanoseconds),
         provenance.REASON: letter.reason,
         provenance.SOURCE_TOPIC: topic,
-        provenance.SOURCE_ID: f"{batch.partition}{letter.offset:012d}",
+        provenance.SOURCE_ID: message_id(batch.partition, letter.offset),
     }
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from pyroaring import BitMap64
 
 from fanlog import names
-from fanlog.errors import InvalidArgument
 from fanlog.pipeline import history
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.progress import Progress
@@ -17,7 +16,7 @@ from fanlog.pipeline.replay import reopen
 from fanlog.pipeline.work import Work
 from fanlog.routing.pattern import Pattern
 from fanlog.spark.fan_out import SCHEMA, FanOut, matched
-from fanlog.wire.publish import OFFSET_DIGITS
+from fanlog.wire.publish import parse_message_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,7 +32,7 @@ def fan_out(context: Context, work: Work) -> Mapping[str, Any]:
     """Do the job."""
     topic = work.arguments["topic"]
     subscriptions = _subscriptions(context, topic)
-    messages = _messages(context, work)
+    messages = messages_of(context, work)
     with Progress(context, work, phase="matching"):
         found = offset_sets(messages, [one.filter for one in subscriptions])
     counts = {
@@ -89,10 +88,15 @@ def _matches(pattern: str, project: str, topic_id: str) -> bool:
     return Pattern(pattern.removeprefix(prefix)).matches(topic_id)
 
 
-def _messages(context: Context, work: Work) -> DataFrame:
+def messages_of(context: Context, work: Work) -> DataFrame:
+    """What the job is about: one message, or a window of the topic's history.
+
+    Raises:
+        InvalidArgument: The message id is none.
+    """
     if "message_id" not in work.arguments:
         return history.window(context, work.arguments)
-    partition, offset = _place(work.arguments["message_id"])
+    partition, offset = parse_message_id(work.arguments["message_id"])
     topic = work.arguments["topic"]
     return (
         context.spark.read.format("fanlog")
@@ -102,10 +106,3 @@ def _messages(context: Context, work: Work) -> DataFrame:
         .option("endingOffsets", json.dumps({topic: {str(partition): offset + 1}}))
         .load()
     )
-
-
-def _place(message_id: str) -> tuple[int, int]:
-    """Partition and offset, which a message id is made of."""
-    if not message_id.isdigit() or len(message_id) <= OFFSET_DIGITS:
-        raise InvalidArgument(f"arguments.message_id: {message_id!r} is not a message id")
-    return int(message_id[:-OFFSET_DIGITS]), int(message_id[-OFFSET_DIGITS:])
