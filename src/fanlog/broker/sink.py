@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,8 @@ class Sink:
         self._contents = contents
         #: Set before `start` where stages are to survive the process.
         self.spool: Spool = MemorySpool(limits.STAGED_MEMORY_BYTES_MAX)
+        #: Names a stage; no two are ever the same.
+        self.new_id: Callable[[], str] = lambda: os.urandom(16).hex()
         #: Every stage there is, and the one that counts under each key.
         self._by_id: dict[str, Stage] = {}
         self._stages: dict[StageKey, Stage] = {}
@@ -114,7 +116,7 @@ class Sink:
         """
         self._broker.check_serving()
         self._broker.hard.sinks.check_epoch(key.query, key.epoch)
-        stage_id = os.urandom(16).hex()
+        stage_id = self.new_id()
         return Staging(self, self._broker, key, stage_id, await self.spool.draft(stage_id))
 
     async def commit(self, query: str, epoch: int, keys: Sequence[StageKey]) -> tuple[int, bool]:

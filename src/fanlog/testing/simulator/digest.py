@@ -32,6 +32,9 @@ def hard_lines(hard: HardState) -> list[str]:
             f"dedup {window.partition} {digest.hex()} {offset} {expires_s}"
             for digest, (offset, expires_s) in window._seen.items()
         ]
+    sinks = hard.sinks
+    for kept in (sinks._queries, sinks._committing, sinks._progress):
+        lines += [f"sink {digest.hex()} {value!r}" for digest, value in kept.items()]
     lines += [repr(hard.lake), *map(repr, hard.archived.values())]
     lines += [f"trimmed {partition} {to}" for partition, to in hard.trimmed.items()]
     lines += [f"activity {owner} {last_s}" for owner, last_s in hard.activity.items()]

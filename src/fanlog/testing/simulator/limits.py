@@ -43,6 +43,11 @@ def limited(world: World) -> Iterator[None]:
             (routes, "STEP_OFFSETS"): rng.choice((1, 5)),
             (dead_letters, "LETTERS_MAX"): rng.choice((1, 3)),
         }
+    if temper.sinks:
+        patched |= {
+            (limits, "EPOCH_WHOLE_BYTES_MAX"): rng.choice((200, limits.EPOCH_WHOLE_BYTES_MAX)),
+            (limits, "EPOCH_PART_BYTES"): rng.choice((1, 500)),
+        }
     if temper.pushes:
         patched |= {
             (limits, "PUSH_CONNECTIONS_PER_HOST_MAX"): rng.choice((1, 3, 512)),

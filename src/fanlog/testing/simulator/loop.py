@@ -60,6 +60,23 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if seconds > 0:
             self._now += seconds
 
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """There are no threads: it is done in the loop's next turn."""
+        future: asyncio.Future[Any] = self.create_future()
+
+        def work() -> None:
+            if future.cancelled():
+                return
+            try:
+                future.set_result(func(*args))
+            except Exception as error:
+                future.set_exception(error)
+
+        self.call_soon(work)
+        return future
+
     def _process_events(self, event_list: list[Any]) -> None:
         assert not event_list
 

@@ -38,10 +38,18 @@ from fanlog.core.share_state import ShareState
 from fanlog.errors import FanlogError
 from fanlog.log.api import Trim
 from fanlog.specs import SubscriptionUpdate
-from fanlog.testing.simulator import lake_mutants, replay_mutants, surface_mutants
+from fanlog.testing.simulator import lake_mutants, replay_mutants, sink_mutants, surface_mutants
 from fanlog.testing.simulator.planting import MUTANTS, mutant, planted
 
-__all__ = ["MUTANTS", "lake_mutants", "mutant", "planted", "replay_mutants", "surface_mutants"]
+__all__ = [
+    "MUTANTS",
+    "lake_mutants",
+    "mutant",
+    "planted",
+    "replay_mutants",
+    "sink_mutants",
+    "surface_mutants",
+]
 
 
 # Answers.

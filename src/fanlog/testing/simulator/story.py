@@ -34,6 +34,7 @@ from fanlog.testing.simulator.life import Life
 from fanlog.testing.simulator.limits import limited
 from fanlog.testing.simulator.meanings import is_matched, is_pattern, is_wanted, some_filter
 from fanlog.testing.simulator.network import Received, Stream
+from fanlog.testing.simulator.sinkers import sinker
 from fanlog.testing.simulator.world import Lost, World
 
 #: A drain is over by then: a lease of 600 s, a back-off of 600 s, and as much to spare.
@@ -72,6 +73,7 @@ async def _plot(world: World) -> None:
         chaos,
         *[archiver] * temper.archivers,
         *[lake_chaos] * temper.lake,
+        *[sinker] * temper.sinks,
     ]
     tasks = [world.loop.create_task(actor(world)) for actor in actors]
     for task in tasks:
@@ -90,6 +92,8 @@ async def _end(world: World) -> None:
     elif how == 1:
         await world.stop()
     life = await world.up()
+    while epochs := list(life.broker.sink._commits.values()):
+        await asyncio.wait(epochs)
     probes.check_recovery(world)
     world.is_draining = True
     world.chronicle.turn(Turn("drain", life.number), world.now)
@@ -110,6 +114,7 @@ async def _end(world: World) -> None:
     for _ in range(2):
         await asyncio.wait([life.begin(life.broker.sweep())])
     probes.check_nothing_is_held(world)
+    world.sinks.check_whole(world, is_end=True)
     if world.tiering is not None:
         world.broken += [*world.tiering.check_lake(), *world.tiering.check_hot()]
     probes.check_recovery(world)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from fanlog.testing.simulator import faults
 from fanlog.testing.simulator.faults import Odds
 
-#: Part of the worlds that have a lake.
+#: Part of the worlds that have a lake, and of those in which some publish through the sink.
 LAKES = 0.2
+SINKS = 0.25
 
 
 def temper_of(seed: int) -> Temper:
@@ -22,6 +23,7 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     odds = faults.drawn(rng)
     others = random.Random(f"{seed}: surfaces"), random.Random(f"{seed}: replays")
     temper = Temper.drawn(rng, *others).with_lake(random.Random(f"{seed}: lake"))
+    temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
         odds = replace(odds, batch_damaged=0.0)
@@ -97,6 +99,8 @@ class Temper:
     lake_troubles: float = 0.0
     #: Chance, per step of an admin, that a topic is kept out of the archive, or no longer.
     kept_out: float = 0.0
+    #: So many publish through the sink.
+    sinks: int = 0
 
     @property
     def archivers_race(self) -> bool:
@@ -174,3 +178,12 @@ class Temper:
             admins=max(1, self.admins),
             reopens=self.reopens or rng.choice((0.0, 0.3)),
         )
+
+    def with_sinks(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds such as publish through the sink.
+
+        Not where there are schemas: staged rows conform to what was accepted when they were staged.
+        """
+        if rng.random() >= SINKS or self.schemas:
+            return self
+        return replace(self, sinks=rng.choice((1, 1, 2)))

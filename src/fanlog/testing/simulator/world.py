@@ -42,6 +42,7 @@ from fanlog.testing.simulator.life import Life, MortalClock, ObservedBroker, tas
 from fanlog.testing.simulator.loop import SimulatedClock, SimulatedLoop
 from fanlog.testing.simulator.meanings import is_pattern
 from fanlog.testing.simulator.receivers import Receiver
+from fanlog.testing.simulator.sinks import Sinks
 from fanlog.testing.simulator.store import SimulatedCommitter, SimulatedStore
 from fanlog.testing.simulator.tiering import Tiering
 from fanlog.wire import types
@@ -92,6 +93,7 @@ class World:
         self.disk = Disk()
         self.policies = Policies(self.disk)
         self.dedups = Dedups(self.rng)
+        self.sinks = Sinks()
         #: None without a lake.
         self.tiering = Tiering(self) if self.temper.lake else None
         self._receivers: dict[str, Receiver] = {}
@@ -193,6 +195,7 @@ class World:
             )
             if self.tiering is not None:
                 life.tiers = life.broker.tiers = self.tiering.tiers(life, store)
+            life.broker.sink.spool, life.broker.sink.new_id = self.sinks.spool, self.sinks.new_id
             life.senders = self._make_senders(self, life)
             life.broker.pushes = life.senders
             self.life = life
@@ -384,6 +387,8 @@ class World:
         self.broken += self.disk.committed(changes, commit.state, messages)
         if self.tiering is not None:
             self.broken += self.tiering.committed(commit)
+        for message in messages if self.temper.sinks else ():
+            self.broken += self.sinks.committed(message)
         for message in messages if self.temper.dedups else ():
             self.broken += self.dedups.committed(
                 self.disk.on.get(message.partition), message, self.now
