@@ -191,6 +191,48 @@ class TestReplay:
         assert broker.pull(subscription) == []
 
 
+class TestFanOut:
+    @pytest.fixture
+    def subscribed(self, broker):
+        """A topic with ten messages, and all, evens, none and a pattern that reads it."""
+        topic = kept_topic(broker)
+        readers = {
+            "all": broker.subscription(topic),
+            "evens": broker.subscription(topic, filter='attributes.even = "True"'),
+            "none": broker.subscription(topic, filter='attributes.even = "perhaps"'),
+            "pattern": broker.subscription(f"{topic[:-1]}*", filter='attributes.even = "False"'),
+        }
+        detached = broker.subscription(topic)
+        broker.publisher.detach_subscription(request={"subscription": detached})
+        messages = [
+            {"data": b"%d" % number, "attributes": {"even": str(number % 2 == 0)}}
+            for number in range(10)
+        ]
+        ids = broker.publisher.publish(topic=topic, messages=messages).message_ids
+        return topic, readers, ids
+
+    def test_every_subscription_that_is_attached(self, context, subscribed):
+        topic, readers, _ = subscribed
+        found = do(context, "fan-out", topic=topic)
+        assert found == {
+            "subscriptions": 4,
+            "matching": 3,
+            "deliveries": 20,
+            "by_subscription": {readers["all"]: 10, readers["evens"]: 5, readers["pattern"]: 5},
+        }
+
+    def test_one_message_is_delivered_again_to_those_it_matches(self, context, broker, subscribed):
+        topic, readers, ids = subscribed
+        for name, count in (("all", 10), ("evens", 5), ("pattern", 5)):
+            broker.drain(readers[name], count)
+        job = "projects/test/jobs/one-message"
+        found = do(context, "fan-out", job=job, topic=topic, message_id=ids[4], reopen=True)
+        assert found["by_subscription"] == {readers["all"]: 1, readers["evens"]: 1}
+        assert found["reopened"] == 2
+        for name, again in (("all", [b"4"]), ("evens", [b"4"]), ("pattern", []), ("none", [])):
+            assert [one.message.data for one in broker.pull(readers[name])] == again
+
+
 def test_redrive(context, broker):
     topic, letters = kept_topic(broker), broker.topic()
     subscription = broker.subscription(
