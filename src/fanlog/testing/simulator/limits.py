@@ -10,6 +10,14 @@ from fanlog.broker import dead_letters, retention, routes, sweeper
 from fanlog.lake import tiers
 from fanlog.testing.simulator.world import World
 
+#: What a broker has when nobody makes it other.
+_SWEEP_S = sweeper.SWEEP_S
+
+
+def sweep_at_leisure() -> None:
+    """Sweep no more often than brokers do: half an hour of nothing else would take minutes."""
+    sweeper.SWEEP_S = max(sweeper.SWEEP_S, _SWEEP_S)
+
 
 @contextmanager
 def limited(world: World) -> Iterator[None]:

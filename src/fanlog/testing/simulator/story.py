@@ -31,7 +31,7 @@ from fanlog.testing.simulator.clients import (
     streamer,
 )
 from fanlog.testing.simulator.life import Life
-from fanlog.testing.simulator.limits import limited
+from fanlog.testing.simulator.limits import limited, sweep_at_leisure
 from fanlog.testing.simulator.meanings import is_matched, is_pattern, is_wanted, some_filter
 from fanlog.testing.simulator.network import Received, Stream
 from fanlog.testing.simulator.sinkers import sinker
@@ -142,6 +142,7 @@ def _get_stuck(world: World, subscription: Subscription) -> Callable[[], None]:
 async def _drain(world: World, subscriptions: list[Subscription]) -> None:
     """Fetch everything; dead letters may still be made of some while others are drained."""
     until_s = world.now + DRAIN_S
+    sweep_at_leisure()
     ways = [
         _drain_by_stream if world.rng.random() < (0.7 if s.is_pattern else 0.3) else _drain_by_pull
         for s in subscriptions
