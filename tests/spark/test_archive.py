@@ -19,6 +19,7 @@ from fanlog.lake.turns import CommitLost
 from fanlog.pipeline.archive import Archive
 from fanlog.spark.archive import ArchiveSource
 from spark.reading import kept_topic
+from spark.streams import finished
 
 ALL = ReadAllAvailable()
 
@@ -240,9 +241,8 @@ def test_with_spark(spark, start_broker, location, tmp_path):
     server.publish(topic, *(b"%d" % number for number in range(100)))
     for _ in range(2):
         archive = Archive(spark, server.endpoint, location, tmp_path / "checkpoints")
-        archive.start(only_now=True).awaitTermination(60)
+        finished(lambda archive=archive: archive.start(only_now=True))
         server.publish(topic, b"more")
-    Archive(spark, server.endpoint, location, tmp_path / "lost").start(
-        only_now=True
-    ).awaitTermination(60)
+    archive = Archive(spark, server.endpoint, location, tmp_path / "lost")
+    finished(lambda: archive.start(only_now=True))
     assert data(location) == [b"%d" % number for number in range(100)] + [b"more"] * 2
