@@ -165,3 +165,18 @@ def _out_of_calendar(text: str, option: str) -> InvalidArgument:
 
 def rfc3339(when: datetime) -> str:
     return when.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def spark_master(text: str) -> str:
+    """The Spark to run on.
+
+    Raises:
+        InvalidArgument: It is a Spark Connect server, where the flows cannot commit what tasks
+            wrote: they do so in the driver's own process.
+    """
+    if text.startswith("sc://"):
+        raise InvalidArgument(
+            f"--master: the pipeline is a driver of its own and cannot be a client of {text}; give "
+            "the master behind it: local[*], spark://…, yarn or k8s://…"
+        )
+    return text

@@ -35,6 +35,7 @@ def pipeline(
     log_level: Annotated[str, typer.Option(help="Of Spark's log.")] = "warn",
 ) -> None:
     """Archive, export, and do jobs, until SIGTERM or Ctrl-C."""
+    master = options.spark_master(master)
     try:
         from fanlog.pipeline.process import JavaNotFound, Settings, run
     except ImportError as error:

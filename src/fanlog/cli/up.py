@@ -59,7 +59,8 @@ def up(
     for network in push_allow or ():
         serving += ["--push-allow", network]
     host = os.environ.get("FANLOG_HOST") or "127.0.0.1"
-    working = ["pipeline", "--endpoint", f"{host}:{port}", "--master", master]
+    working = ["pipeline", "--endpoint", f"{host}:{port}", "--master"]
+    working.append(options.spark_master(master))
     working += ["--state-dir", str(data_dir / "pipeline"), "--memory", memory]
     raise typer.Exit(_Pair(serving, working).run())
 

@@ -67,3 +67,9 @@ def test_names():
 def test_bad_names(read, name):
     with pytest.raises(InvalidArgument):
         read(name, "p")
+
+
+def test_a_connect_server_is_no_master():
+    assert options.spark_master("spark://127.0.0.1:7077") == "spark://127.0.0.1:7077"
+    with pytest.raises(InvalidArgument, match=r"--master.*sc://127\.0\.0\.1"):
+        options.spark_master("sc://127.0.0.1:15002")
