@@ -75,8 +75,8 @@ async def _prepare(folder: Path, count: int) -> None:
         await broker.admin.create_subscription(SubscriptionSpec(name=SUBSCRIPTION, topic=TOPIC))
         noise = random.Random(1)
         for _ in range(0, count, BATCH_MESSAGES):
-            rows = [(noise.randbytes(SIZE_BYTES), {}, "") for _ in range(BATCH_MESSAGES)]
-            await broker.publish(TOPIC, build_body(rows))
+            rows = (noise.randbytes(SIZE_BYTES) for _ in range(BATCH_MESSAGES))
+            await broker.publish(TOPIC, build_body((row, {}, "") for row in rows))
         archiver = Archiver(
             Location.parse(config.lake), store.hot, broker.hard.catalog.topic_name_of
         )
@@ -88,7 +88,7 @@ async def _prepare(folder: Path, count: int) -> None:
         [partition] = broker.hard.catalog.topic(TOPIC).partitions
         assert broker.tiers.hot_start(partition) == count
         # Acknowledged, so that the seek has something to bring back.
-        await broker.admin.seek_to_time(SUBSCRIPTION, time.time_ns())
+        await broker.admin.seeks.to_time(SUBSCRIPTION, time.time_ns())
 
 
 def _deliver(server: Fanlog, count: int) -> Sample:

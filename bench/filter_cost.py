@@ -24,7 +24,8 @@ def measure(server: Server, count: int) -> Sample:
     problems: list[str] = []
     spent_s: dict[bool, list[float]] = {False: [], True: []}
     with Session(server) as session:
-        other, filtered = session.topic(), []
+        other = session.topic()
+        filtered: list[str] = []
         with Meter(server) as meter:
             for is_beside in ROUNDS:
                 if is_beside and not filtered:

@@ -97,6 +97,7 @@ class _Streams:
                 max_outstanding_messages=OUTSTANDING_MESSAGES,
             )
         )
+        answer: Any
         while (answer := await call.read()) is not grpc.aio.EOF:
             if answer.received_messages:
                 self._take(number, answer.received_messages)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 
 from bench.bulk_api import BulkApi
@@ -18,23 +19,18 @@ def main() -> None:
     endpoint, topic, core = sys.argv[1:]
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core)})
-    is_over = False
-
-    def end(*_: object) -> None:
-        nonlocal is_over
-        is_over = True
-
-    signal.signal(signal.SIGTERM, end)
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
     with BulkApi(endpoint) as api:
         request = api.read_request(topic)
         began, size_bytes = 0.0, 0
-        while not is_over:
+        while not over.is_set():
             for answer in api.read(request):
                 if not began:
                     began = time.monotonic()
                     print("reading", flush=True)
                 size_bytes += len(answer)
-                if is_over:
+                if over.is_set():
                     break
     print(size_bytes / (time.monotonic() - began), flush=True)
 

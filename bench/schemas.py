@@ -100,7 +100,7 @@ def sample(count: int) -> Sample:
         "proto_json": (proto, "JSON", texts),
     }
     kinds["proto_binary"] = proto, "BINARY", _proto_messages(proto, texts)
-    rates = {key: _rate(*kind, count=count) for key, kind in kinds.items()}
+    rates: dict[str, float | None] = {key: _rate(*kind, count=count) for key, kind in kinds.items()}
     problems = [
         f"{key} let a damaged message pass" for key, kind in kinds.items() if not _refuses(*kind)
     ]

@@ -6,6 +6,7 @@ and `lake`, which needs no broker: what tells Spark where its lake is, is a few 
 
 from __future__ import annotations
 
+import functools
 import os
 import statistics
 import sys
@@ -67,7 +68,7 @@ def sample_read(count: int, endpoint: str) -> Sample:
             frame = frame_of(spark, endpoint, topic=topic)
             if (found := frame.count()) != count:
                 problems.append(f"{found:,} rows of {name}, {count:,} were published")
-            figures[name] = count / seconds_of(lambda frame=frame: nowhere(frame))
+            figures[name] = count / seconds_of(functools.partial(nowhere, frame))
     return Sample(figures=figures, problems=tuple(problems))
 
 
@@ -127,7 +128,7 @@ def session() -> Iterator[Any]:
     from fanlog.spark import prepare_java
 
     prepare_java()
-    settings = {
+    settings: dict[str, Any] = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
@@ -150,7 +151,7 @@ def nowhere(frame: Any) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def seconds_of(work: Callable[[], None], rounds: int = ROUNDS) -> float:
+def seconds_of(work: Callable[[], object], rounds: int = ROUNDS) -> float:
     """The middle one of some rounds."""
     taken = []
     for _ in range(rounds):
@@ -236,7 +237,7 @@ def lake_only(location: Location, count: int) -> Iterator[str]:
         lake_id=tables.lake_id(location),
     ).SerializeToString()
     server = grpc.server(futures.ThreadPoolExecutor(2))
-    handler = grpc.unary_unary_rpc_method_handler(lambda _request, _context: answer)
+    handler: Any = grpc.unary_unary_rpc_method_handler(lambda _request, _context: answer)
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler("fanlog.v1.Log", {"GetOffsets": handler}),)
     )
