@@ -26,10 +26,10 @@ run: setup
 	@echo "make run: push may reach 127.0.0.0/8 (--push-allow)"
 	exec $(BIN)/fanlog up --data-dir $(DATA) --push-allow 127.0.0.0/8
 
-# The whole suite. Two workers: what the smallest machine we care about has.
+# The whole suite. Three workers for two cores: much of it waits for processes, disks and Spark.
 test: setup
 	@scripts/test_tools.sh
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadgroup $(PYTEST_ARGS)
 
 # What takes minutes: more seeds, more damage.
 nightly: setup

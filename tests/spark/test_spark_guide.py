@@ -31,11 +31,12 @@ def test_the_snippets_run(spark, broker, tmp_path, monkeypatch):
         broker.publish(topics["orders.eu"], b"{}", region=region)
     program: dict[str, object] = {"spark": spark}
     snippets = SNIPPET.findall(GUIDE.read_text(encoding="utf-8"))
-    assert len(snippets) == 5
+    assert len(snippets) == 6
     given = f'format("fanlog").options(endpoint="{broker.endpoint}", project="test")'
     for snippet in snippets:
         # Where the guide leaves out endpoint and project, this machine's defaults would count.
         code = snippet.replace("127.0.0.1:8085", broker.endpoint).replace("/data/", f"{tmp_path}/")
+        code = code.replace('{"endpoint"', '{"project": "test", "endpoint"')
         run = partial(exec, code.replace('format("fanlog")', given), program)
         if "readStream" in snippet:
             finished(lambda run=run: run() or program["query"])
