@@ -272,6 +272,14 @@ class RunningServer:
         """What stopping does first: consumers are sent away, while the port still answers."""
         self._loop.call(self.broker.drain)
 
+    def await_lake(self) -> None:
+        """Wait until the lake was looked at for the first time."""
+
+        async def looked_at() -> None:
+            await self.broker.tiers._checking  # type: ignore[attr-defined]
+
+        self.run(looked_at())
+
     def sweep(self) -> None:
         """Let retention do its work now."""
         self._loop.run(self.broker.sweep())

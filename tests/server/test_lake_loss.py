@@ -113,7 +113,7 @@ class TestReplaced:
         assert tiered.tiers(topic) == (start, 35, 35, 35)
         # All of it outlives a restart, and another reader finds the same.
         server.restart()
-        tiered.await_looked_at()
+        tiered.server.await_lake()
         assert tiered.alarm == ""
         other = server.subscription(topic, labels={"fanlog-start": "earliest"})
         assert data(server.drain(other, kept + 15)) == [*there, *numbered(30, 35)]
@@ -213,7 +213,7 @@ class TestDamagedFile:
         server = tiered.server
         path = spoil(tiered, keeps_footer=keeps_footer)
         server.restart()
-        tiered.await_looked_at()
+        tiered.server.await_lake()
         # The first ten are in a file that is fine.
         first = server.drain(name, 10)
         assert data(first) == numbered(0, 10)
@@ -233,7 +233,7 @@ class TestDamagedFile:
         assert tiered.alarm == ""
         assert data(server.drain(name, 11)) == numbered(20, 31)
         server.restart()
-        tiered.await_looked_at()
+        tiered.server.await_lake()
         assert tiered.alarm == ""
         assert tiered.tiers(topic)[0] == 0
 
@@ -244,7 +244,7 @@ class TestDamagedFile:
         right = path.read_bytes()
         spoil(tiered, keeps_footer=True)
         server.restart()
-        tiered.await_looked_at()
+        tiered.server.await_lake()
         server.drain(name, 10)
         with pytest.raises(exceptions.ServiceUnavailable, match=path.name):
             server.await_pull(name)
@@ -264,7 +264,7 @@ class TestDamagedFile:
         tiered.archive()
         spoil(tiered, keeps_footer=False)
         server.restart()
-        tiered.await_looked_at()
+        tiered.server.await_lake()
         assert tiered.alarm
         found = accept(tiered)
         assert (found.accepted, found.messages, found.leaving) == (True, 0, 10)

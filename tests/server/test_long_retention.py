@@ -130,7 +130,7 @@ class TestWithALake:
         tiered.pass_time(DAY)
         assert tiered.tiers(topic) == (0, 5, 5, 5)
         server.restart()
-        tiered.await_looked_at()
+        tiered.server.await_lake()
         # As old as they are, a seek brings them back, and sweeps leave them alone.
         time = Timestamp(seconds=1_000_000 + int(1.5 * YEAR))
         server.subscriber.seek(request={"subscription": name, "time": time})

@@ -137,7 +137,7 @@ def test_a_cold_backlog_outlives_a_restart(tiered):
     first = server.pull(name, 100)
     server.ack(name, first)
     server.restart()
-    tiered.await_looked_at()
+    tiered.server.await_lake()
     assert tiered.tiers(topic) == (0, 200, 200, 300)
     assert tiered.alarm == ""
     rest = server.drain(name, 200)
@@ -154,7 +154,7 @@ def test_a_filter_sees_cold_messages(tiered):
     tiered.pass_time(DAY + 1)
     assert tiered.tiers(topic)[1] == 20
     server.restart()
-    tiered.await_looked_at()
+    tiered.server.await_lake()
     assert data(server.drain(name, 10)) == [b"%d" % number for number in range(1, 20, 2)]
 
 
@@ -317,7 +317,7 @@ def test_a_lake_that_was_replaced_while_the_broker_was_down_is_noticed(tiered, t
     server.stop()
     replaced(tiered, tmp_path / by)
     server.start()
-    tiered.await_looked_at()
+    tiered.server.await_lake()
     assert tiered.alarm
     with pytest.raises(exceptions.ServiceUnavailable, match="archived messages cannot be read"):
         server.await_pull(name)
@@ -353,7 +353,7 @@ def test_a_lake_out_of_reach_keeps_nobody_from_what_is_hot(tiered, tmp_path):
     hot = server.subscription(other)
     filtered = server.subscription(other, filter="attributes:a")
     server.restart()
-    tiered.await_looked_at()
+    tiered.server.await_lake()
     tiered.lake.rename(tmp_path / "away")
     with pytest.raises(exceptions.ServiceUnavailable, match="the lake cannot be read"):
         server.await_pull(name)

@@ -26,7 +26,7 @@ class Tiered:
     def __init__(self, server: RunningServer, lake: Path) -> None:
         self.server = server
         self.lake = lake
-        self.await_looked_at()
+        self.server.await_lake()
         self.archiver = self._archiver()
 
     def _archiver(self) -> Archiver:
@@ -37,12 +37,6 @@ class Tiered:
             return topic.name if topic is not None and topic.is_archived else None
 
         return Archiver(Location.parse(str(self.lake)), self.server.store.hot, topic_of)
-
-    def await_looked_at(self) -> None:
-        async def looked_at() -> None:
-            await self.server.broker.tiers._checking
-
-        self.server.run(looked_at())
 
     def archive(self, *, reports: bool = True, **options) -> Report:
         report = self.server.run(self.archiver.run(**options))

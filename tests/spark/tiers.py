@@ -11,12 +11,9 @@ class Archive:
     def __init__(self, server: RunningServer) -> None:
         self._server = server
         self.location = Location.parse(server.broker.tiers.lake_uri)
-        server.run(self._looked_at())
+        server.await_lake()
         catalog = server.broker.hard.catalog
         self._archiver = Archiver(self.location, server.store.hot, catalog.topic_name_of)
-
-    async def _looked_at(self) -> None:
-        await self._server.broker.tiers._checking  # type: ignore[attr-defined]
 
     def run(self, files_max: int = 1) -> None:
         """Archive all there is, and have the broker believe it."""

@@ -40,12 +40,9 @@ class World:
         self.location = Location.parse(str(lake))
         config = config_in(folder / "data", lake=str(lake))
         self.server = RunningServer(loop, config, self.clock)
-        self.server.run(self._looked_at())
+        self.server.await_lake()
         self.topic = kept_topic(self.server, hours=24 * 7)
         self.published: list[bytes] = []
-
-    async def _looked_at(self) -> None:
-        await self.server.broker.tiers._checking  # type: ignore[attr-defined]
 
     def publish(self, count: int = 10, size_bytes: int = 0) -> None:
         first = len(self.published)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, get_args
 
 from fanlog import names
 from fanlog.broker.exports import Trouble
 from fanlog.errors import InvalidArgument
 from fanlog.model import ExportState
+from fanlog.server.calls import Unary, parsed
 from fanlog.v1 import export_pb2
-from fanlog.wire import fields
 from fanlog.wire.exports import batch_pb
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker
-    from fanlog.server.grpc_api import Call, Unary
 
 EXPORTS = "fanlog.v1.Exports"
 
@@ -25,10 +23,10 @@ _REASON_LENGTH_MAX = 1_000
 def methods(broker: Broker) -> dict[str, Unary]:
     api = ExportsApi(broker)
     return {
-        "ListExports": _parsed(export_pb2.ListExportsRequest, api.list_all),
-        "GetBatch": _parsed(export_pb2.GetBatchRequest, api.get_batch),
-        "Advance": _parsed(export_pb2.AdvanceRequest, api.advance),
-        "ReportExport": _parsed(export_pb2.ReportExportRequest, api.report),
+        "ListExports": parsed(export_pb2.ListExportsRequest, api.list_all),
+        "GetBatch": parsed(export_pb2.GetBatchRequest, api.get_batch),
+        "Advance": parsed(export_pb2.AdvanceRequest, api.advance),
+        "ReportExport": parsed(export_pb2.ReportExportRequest, api.report),
     }
 
 
@@ -73,10 +71,3 @@ class ExportsApi:
             name, Trouble(request.state, request.reason[:_REASON_LENGTH_MAX])
         )
         return export_pb2.ReportExportResponse()
-
-
-def _parsed(request_type: Any, verb: Callable[[Any], Awaitable[Any]]) -> Unary:
-    async def call(raw: bytes, _: Call) -> bytes:
-        return bytes((await verb(fields.parse(request_type, raw))).SerializeToString())
-
-    return call

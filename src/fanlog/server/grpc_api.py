@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, cast
 
 import grpc
 from google.iam.v1 import iam_policy_pb2
@@ -33,6 +33,7 @@ from fanlog.server import (
 )
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.arrivals import Arrivals
+from fanlog.server.calls import Call, Context, Unary, parsed
 from fanlog.server.departures import is_departure
 from fanlog.server.iam_api import IAM_POLICY, IamApi
 from fanlog.server.nacks import nack_of
@@ -44,24 +45,6 @@ from fanlog.wire.push import push_changes
 from fanlog.wire.status import all_fit, rich_status
 
 log = logging.getLogger("fanlog.grpc")
-
-Context = grpc.aio.ServicerContext[bytes, bytes]
-
-
-class Call(Protocol):
-    """What a verb wants to know of the call it answers, over gRPC or over REST."""
-
-    def time_remaining(self) -> Any:
-        """Seconds until the caller gives up; None when it never does."""
-
-    def invocation_metadata(self) -> Any:
-        """Pairs of name and value that came with the call."""
-
-    def set_trailing_metadata(self, trailing_metadata: Any, /) -> None:
-        """Say something besides the answer."""
-
-
-Unary = Callable[[bytes, Call], Awaitable[bytes]]
 
 PUBLISHER = "google.pubsub.v1.Publisher"
 SUBSCRIBER = "google.pubsub.v1.Subscriber"
@@ -91,42 +74,42 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
     """Every verb that has one answer, by service and name: bytes to bytes, for any surface."""
     publisher, subscriber = PublisherApi(broker), SubscriberApi(broker)
     publisher_methods: dict[str, Unary] = {
-        "CreateTopic": _parsed(types.Topic, publisher.create_topic),
-        "UpdateTopic": _parsed(types.UpdateTopicRequest, publisher.update_topic),
+        "CreateTopic": parsed(types.Topic, publisher.create_topic),
+        "UpdateTopic": parsed(types.UpdateTopicRequest, publisher.update_topic),
         "Publish": publisher.publish,
-        "GetTopic": _parsed(types.GetTopicRequest, publisher.get_topic),
-        "ListTopics": _parsed(types.ListTopicsRequest, publisher.list_topics),
-        "ListTopicSubscriptions": _parsed(
+        "GetTopic": parsed(types.GetTopicRequest, publisher.get_topic),
+        "ListTopics": parsed(types.ListTopicsRequest, publisher.list_topics),
+        "ListTopicSubscriptions": parsed(
             types.ListTopicSubscriptionsRequest, publisher.list_topic_subscriptions
         ),
-        "ListTopicSnapshots": _parsed(
+        "ListTopicSnapshots": parsed(
             types.ListTopicSnapshotsRequest, publisher.list_topic_snapshots
         ),
-        "DeleteTopic": _parsed(types.DeleteTopicRequest, publisher.delete_topic),
-        "DetachSubscription": _parsed(
+        "DeleteTopic": parsed(types.DeleteTopicRequest, publisher.delete_topic),
+        "DetachSubscription": parsed(
             types.DetachSubscriptionRequest, publisher.detach_subscription
         ),
     }
     subscriber_methods: dict[str, Unary] = {
         "CreateSubscription": subscriber.create_subscription,
         "GetSubscription": subscriber.get_subscription,
-        "UpdateSubscription": _parsed(
+        "UpdateSubscription": parsed(
             types.UpdateSubscriptionRequest, subscriber.update_subscription
         ),
-        "ListSubscriptions": _parsed(types.ListSubscriptionsRequest, subscriber.list_subscriptions),
-        "DeleteSubscription": _parsed(
+        "ListSubscriptions": parsed(types.ListSubscriptionsRequest, subscriber.list_subscriptions),
+        "DeleteSubscription": parsed(
             types.DeleteSubscriptionRequest, subscriber.delete_subscription
         ),
         "ModifyAckDeadline": subscriber.modify_ack_deadline,
         "Acknowledge": subscriber.acknowledge,
         "Pull": subscriber.pull,
-        "ModifyPushConfig": _parsed(types.ModifyPushConfigRequest, subscriber.modify_push_config),
-        "GetSnapshot": _parsed(types.GetSnapshotRequest, subscriber.get_snapshot),
-        "ListSnapshots": _parsed(types.ListSnapshotsRequest, subscriber.list_snapshots),
-        "CreateSnapshot": _parsed(types.CreateSnapshotRequest, subscriber.create_snapshot),
-        "UpdateSnapshot": _parsed(types.UpdateSnapshotRequest, subscriber.update_snapshot),
-        "DeleteSnapshot": _parsed(types.DeleteSnapshotRequest, subscriber.delete_snapshot),
-        "Seek": _parsed(types.SeekRequest, subscriber.seek),
+        "ModifyPushConfig": parsed(types.ModifyPushConfigRequest, subscriber.modify_push_config),
+        "GetSnapshot": parsed(types.GetSnapshotRequest, subscriber.get_snapshot),
+        "ListSnapshots": parsed(types.ListSnapshotsRequest, subscriber.list_snapshots),
+        "CreateSnapshot": parsed(types.CreateSnapshotRequest, subscriber.create_snapshot),
+        "UpdateSnapshot": parsed(types.UpdateSnapshotRequest, subscriber.update_snapshot),
+        "DeleteSnapshot": parsed(types.DeleteSnapshotRequest, subscriber.delete_snapshot),
+        "Seek": parsed(types.SeekRequest, subscriber.seek),
     }
     return {
         PUBLISHER: publisher_methods,
@@ -151,9 +134,9 @@ def _hinting(sentence: str) -> tuple[tuple[str, str], ...]:
 
 def _iam_methods(iam: IamApi) -> dict[str, Unary]:
     return {
-        "GetIamPolicy": _parsed(iam_policy_pb2.GetIamPolicyRequest, iam.get_policy),
-        "SetIamPolicy": _parsed(iam_policy_pb2.SetIamPolicyRequest, iam.set_policy),
-        "TestIamPermissions": _parsed(
+        "GetIamPolicy": parsed(iam_policy_pb2.GetIamPolicyRequest, iam.get_policy),
+        "SetIamPolicy": parsed(iam_policy_pb2.SetIamPolicyRequest, iam.set_policy),
+        "TestIamPermissions": parsed(
             iam_policy_pb2.TestIamPermissionsRequest, iam.test_permissions
         ),
     }
@@ -436,14 +419,6 @@ async def abort(context: Context, error: Exception) -> NoReturn:
         log.error("action=call_failed; the call ends with INTERNAL", exc_info=error)
         error = Internal("an unexpected error; the broker's log says more")
     await context.abort_with_status(rpc_status.to_status(rich_status(error)))
-
-
-def _parsed(request_type: Any, verb: Callable[[Any], Awaitable[Any]]) -> Unary:
-    async def call(raw: bytes, _: Call) -> bytes:
-        response = await verb(fields.parse(request_type, raw))
-        return bytes(response.SerializeToString())
-
-    return call
 
 
 def _topic(name: str) -> str:

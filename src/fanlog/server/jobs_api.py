@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fanlog import jobs, names
 from fanlog.broker.broker import Broker
 from fanlog.errors import InvalidArgument
 from fanlog.jobs import Job
 from fanlog.log.batch import Body
+from fanlog.server.calls import Unary, parsed
 from fanlog.v1 import jobs_pb2
-from fanlog.wire import fields, paging, types
+from fanlog.wire import paging, types
 from fanlog.wire.jobs import job_pb, report_of, values_of
 from fanlog.wire.publish import parse_publish
-
-if TYPE_CHECKING:
-    from fanlog.server.grpc_api import Call, Unary
 
 JOBS = "fanlog.v1.Jobs"
 
@@ -27,12 +24,12 @@ def methods(broker: Broker) -> dict[str, Unary]:
     """Every method of the service: bytes to bytes."""
     api = JobsApi(broker)
     return {
-        "CreateJob": _parsed(jobs_pb2.CreateJobRequest, api.create),
-        "GetJob": _parsed(jobs_pb2.GetJobRequest, api.get),
-        "ListJobs": _parsed(jobs_pb2.ListJobsRequest, api.list),
-        "CancelJob": _parsed(jobs_pb2.CancelJobRequest, api.cancel),
-        "DeleteJob": _parsed(jobs_pb2.DeleteJobRequest, api.delete),
-        "ReportJob": _parsed(jobs_pb2.ReportJobRequest, api.report),
+        "CreateJob": parsed(jobs_pb2.CreateJobRequest, api.create),
+        "GetJob": parsed(jobs_pb2.GetJobRequest, api.get),
+        "ListJobs": parsed(jobs_pb2.ListJobsRequest, api.list),
+        "CancelJob": parsed(jobs_pb2.CancelJobRequest, api.cancel),
+        "DeleteJob": parsed(jobs_pb2.DeleteJobRequest, api.delete),
+        "ReportJob": parsed(jobs_pb2.ReportJobRequest, api.report),
     }
 
 
@@ -81,10 +78,3 @@ def _message(job: Job) -> Body:
     message = types.PubsubMessage(data=data.encode(), attributes={"job": job.name})
     request = types.PublishRequest(topic=jobs.TOPIC, messages=[message])
     return parse_publish(request.SerializeToString()).body
-
-
-def _parsed(request_type: Any, verb: Callable[[Any], Awaitable[Any]]) -> Unary:
-    async def call(raw: bytes, _: Call) -> bytes:
-        return bytes((await verb(fields.parse(request_type, raw))).SerializeToString())
-
-    return call

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fanlog.broker.broker import Broker
+from fanlog.server.calls import Unary, parsed
 from fanlog.v1 import lake_pb2 as pb
-from fanlog.wire import fields
-
-if TYPE_CHECKING:
-    from fanlog.server.grpc_api import Call, Unary
 
 LAKE = "fanlog.v1.Lake"
 
@@ -22,8 +18,8 @@ def methods(broker: Broker) -> dict[str, Unary]:
     """Every method of the service: bytes to bytes."""
     api = LakeApi(broker)
     return {
-        "GetLake": _parsed(pb.GetLakeRequest, api.get_lake),
-        "AcceptLoss": _parsed(pb.AcceptLossRequest, api.accept_loss),
+        "GetLake": parsed(pb.GetLakeRequest, api.get_lake),
+        "AcceptLoss": parsed(pb.AcceptLossRequest, api.accept_loss),
     }
 
 
@@ -64,10 +60,3 @@ class LakeApi:
                 ],
             )
         return answer
-
-
-def _parsed(request_type: Any, verb: Callable[[Any], Awaitable[Any]]) -> Unary:
-    async def call(raw: bytes, _: Call) -> bytes:
-        return bytes((await verb(fields.parse(request_type, raw))).SerializeToString())
-
-    return call

@@ -6,8 +6,7 @@ at here.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fanlog import limits, names
 from fanlog.broker.broker import Broker
@@ -15,12 +14,10 @@ from fanlog.broker.log_reads import Chunk, LogRange, Selection, paced
 from fanlog.errors import InvalidArgument
 from fanlog.log.api import Damaged
 from fanlog.model import PartitionId
+from fanlog.server.calls import Context, Unary, parsed
 from fanlog.v1 import log_pb2 as pb
 from fanlog.wire import fields
 from fanlog.wire.encode import varint
-
-if TYPE_CHECKING:
-    from fanlog.server.grpc_api import Call, Context, Unary
 
 LOG = "fanlog.v1.Log"
 
@@ -34,10 +31,10 @@ def methods(broker: Broker) -> dict[str, Unary]:
     """Every method of the service that has one answer: bytes to bytes."""
     api = LogApi(broker)
     return {
-        "GetOffsets": _parsed(pb.GetOffsetsRequest, api.get_offsets),
-        "GetRanges": _parsed(pb.GetRangesRequest, api.get_ranges),
-        "FindOffsets": _parsed(pb.FindOffsetsRequest, api.find_offsets),
-        "ReportArchived": _parsed(pb.ReportArchivedRequest, api.report_archived),
+        "GetOffsets": parsed(pb.GetOffsetsRequest, api.get_offsets),
+        "GetRanges": parsed(pb.GetRangesRequest, api.get_ranges),
+        "FindOffsets": parsed(pb.FindOffsetsRequest, api.find_offsets),
+        "ReportArchived": parsed(pb.ReportArchivedRequest, api.report_archived),
     }
 
 
@@ -120,14 +117,6 @@ class LogApi:
             request.lake_id, request.table_version, request.sequence
         )
         return pb.ReportArchivedResponse(sequence=seen)
-
-
-def _parsed(request_type: Any, verb: Callable[[Any], Awaitable[Any]]) -> Unary:
-    async def called(raw: bytes, _: Call) -> bytes:
-        response = await verb(fields.parse(request_type, raw))
-        return bytes(response.SerializeToString())
-
-    return called
 
 
 def _selection(selection: Any) -> Selection:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from pyroaring import BitMap64
 
@@ -14,13 +14,11 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.letter import Letter, Outcome, Place, Selection
 from fanlog.errors import InvalidArgument
 from fanlog.model import PartitionId
+from fanlog.server.calls import Unary, parsed
 from fanlog.v1 import message_pb2, replay_pb2
 from fanlog.wire import fields, paging
 from fanlog.wire.bitmaps import parse_offsets
 from fanlog.wire.publish import parse_message_id
-
-if TYPE_CHECKING:
-    from fanlog.server.grpc_api import Call, Unary
 
 REPLAY = "fanlog.v1.Replay"
 
@@ -32,10 +30,10 @@ def methods(broker: Broker) -> dict[str, Unary]:
     """Every method of the service: bytes to bytes."""
     api = ReplayApi(broker)
     return {
-        "Reopen": _parsed(replay_pb2.ReopenRequest, api.reopen),
-        "ListDeadLetters": _parsed(replay_pb2.ListDeadLettersRequest, api.list),
-        "Redrive": _parsed(replay_pb2.RedriveRequest, api.redrive),
-        "Discard": _parsed(replay_pb2.DiscardRequest, api.discard),
+        "Reopen": parsed(replay_pb2.ReopenRequest, api.reopen),
+        "ListDeadLetters": parsed(replay_pb2.ListDeadLettersRequest, api.list),
+        "Redrive": parsed(replay_pb2.RedriveRequest, api.redrive),
+        "Discard": parsed(replay_pb2.DiscardRequest, api.discard),
     }
 
 
@@ -238,10 +236,3 @@ def _letter_pb(letter: Letter) -> Any:
         reason=letter.reason,
         leased=letter.is_leased,
     )
-
-
-def _parsed(request_type: Any, verb: Callable[[Any], Awaitable[Any]]) -> Unary:
-    async def call(raw: bytes, _: Call) -> bytes:
-        return bytes((await verb(fields.parse(request_type, raw))).SerializeToString())
-
-    return call

@@ -32,7 +32,7 @@ from fanlog.wire.schemas import (
 )
 
 if TYPE_CHECKING:
-    from fanlog.server.grpc_api import Call, Unary
+    from fanlog.server.calls import Call, Unary
 
 COMPATIBILITY = "fanlog-compatibility"
 

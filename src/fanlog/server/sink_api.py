@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import grpc
 
@@ -12,12 +12,9 @@ from fanlog import limits, names
 from fanlog.broker.broker import Broker
 from fanlog.core.sinks import StageKey
 from fanlog.errors import InvalidArgument
+from fanlog.server.calls import Context, Unary, parsed
 from fanlog.v1 import sink_pb2 as pb
-from fanlog.wire import fields
 from fanlog.wire.stage import parse_rows, split_request
-
-if TYPE_CHECKING:
-    from fanlog.server.grpc_api import Call, Context, Unary
 
 SINK = "fanlog.v1.Sink"
 
@@ -28,9 +25,9 @@ def methods(broker: Broker) -> dict[str, Unary]:
     """Every method of the service that takes one request: bytes to bytes."""
     api = SinkApi(broker)
     return {
-        "CommitEpoch": _parsed(pb.CommitEpochRequest, api.commit_epoch),
-        "AbortEpoch": _parsed(pb.AbortEpochRequest, api.abort_epoch),
-        "GetQuery": _parsed(pb.GetQueryRequest, api.get_query),
+        "CommitEpoch": parsed(pb.CommitEpochRequest, api.commit_epoch),
+        "AbortEpoch": parsed(pb.AbortEpochRequest, api.abort_epoch),
+        "GetQuery": parsed(pb.GetQueryRequest, api.get_query),
     }
 
 
@@ -96,14 +93,6 @@ class SinkApi:
     async def get_query(self, request: Any) -> Any:
         last = await self._sink.last_epoch(_query(request.query, "query"))
         return pb.GetQueryResponse(last_epoch=last)
-
-
-def _parsed(request_type: Any, verb: Callable[[Any], Awaitable[Any]]) -> Unary:
-    async def called(raw: bytes, _: Call) -> bytes:
-        response = await verb(fields.parse(request_type, raw))
-        return bytes(response.SerializeToString())
-
-    return called
 
 
 def _key(key: Any, where: str) -> StageKey:

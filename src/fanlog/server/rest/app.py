@@ -16,7 +16,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from fanlog.errors import FanlogError, Internal, InvalidArgument, TooLarge, UnsupportedMediaType
-from fanlog.server.grpc_api import Unary
+from fanlog.server.calls import Unary
 from fanlog.server.rest import errors
 from fanlog.server.rest.route import Asked, Route, Router
 

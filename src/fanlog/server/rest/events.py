@@ -25,7 +25,7 @@ from fanlog.errors import (
     TopicNotFound,
     UnsupportedMediaType,
 )
-from fanlog.server.grpc_api import Call, Unary
+from fanlog.server.calls import Call, Unary
 from fanlog.server.rest import errors
 from fanlog.server.rest.json_schema import STRING, Schema, array, record
 from fanlog.server.rest.route import Asked, Route

@@ -16,7 +16,7 @@ from fanlog import names, specs
 from fanlog.broker.broker import Broker
 from fanlog.errors import AlreadyExists, InvalidArgument
 from fanlog.model import Offset, PartitionId
-from fanlog.server.grpc_api import Call, Unary
+from fanlog.server.calls import Call, Unary
 from fanlog.server.rest.json_in import kind
 from fanlog.server.rest.json_schema import DURATION, STRING, Schema, record
 from fanlog.server.rest.route import Asked

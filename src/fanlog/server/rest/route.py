@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from fanlog import names
 from fanlog.errors import InvalidArgument, MethodNotAllowed, RouteNotFound
-from fanlog.server.grpc_api import Call, Unary
+from fanlog.server.calls import Call, Unary
 from fanlog.server.rest.json_schema import Schema
 
 
