@@ -72,6 +72,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             try:
                 future.set_result(func(*args))
             except Exception as error:
+                # As an executor does: whatever it is, it is for who waits.
                 future.set_exception(error)
 
         self.call_soon(work)
