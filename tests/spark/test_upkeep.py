@@ -101,7 +101,7 @@ def test_what_is_damaged_is_dropped_by_choice(do, world):
     world.pass_time(2 * DAY_S)
     paths[1].write_bytes(b"PAR1" + bytes(100) + b"PAR1")
     world.server.restart()
-    world.server.run(world._looked_at())
+    world.server.await_lake()
     assert paths[1].name in world.readiness()
     accepted = world.server.run(world.server.broker.tiers.accept_loss(confirm=True))
     assert sum(loss.messages for loss in accepted.losses) == 10
