@@ -102,6 +102,11 @@ class Up:
         ]
         return found
 
+    def java(self) -> psutil.Process:
+        """Spark's driver, as it is now."""
+        [found] = [one for one in self.pipeline().children() if one.name() == "java"]
+        return found
+
     def stop(self) -> int:
         """SIGTERM; gives the exit code. Nothing that it started is left."""
         assert self._process is not None

@@ -106,8 +106,12 @@ class Load:
             assert self._grown.wait_for(lambda: self.count >= target, PATIENCE_S)
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(3, marks=pytest.mark.nightly)])
-def test_a_pipeline_that_is_killed_under_load_loses_and_doubles_nothing(start_up, rounds):
+@pytest.mark.parametrize(
+    "victims",
+    [("pipeline", "java"), pytest.param(("pipeline", "java") * 2, marks=pytest.mark.nightly)],
+)
+def test_a_pipeline_that_is_killed_under_load_loses_and_doubles_nothing(start_up, victims):
+    """The process itself; and Spark's Java, which is the larger one when memory is short."""
     seed = random.randrange(2**32)
     moments = random.Random(seed)
     up = start_up()
@@ -115,13 +119,15 @@ def test_a_pipeline_that_is_killed_under_load_loses_and_doubles_nothing(start_up
     with up.publisher() as publisher:
         publisher.create_topic(name=TOPIC)
     with Load(up) as load:
-        for round_number in range(1, rounds + 1):
+        for round_number, victim in enumerate(victims, start=1):
             up.await_said(PIPELINE_READY, times=round_number)
             up.await_archived(TOPIC, 1)
             load.await_more(moments.randrange(BATCH_MESSAGES))
             up.children()
-            up.pipeline().kill()
-    up.await_said(PIPELINE_READY, times=rounds + 1)
+            killed = up.pipeline() if victim == "pipeline" else up.java()
+            killed.kill()
+    up.await_said(PIPELINE_READY, times=len(victims) + 1)
+    assert up.said().count("Spark is gone") == victims.count("java")
     assert load.count, f"seed {seed}"
     assert up.await_archived(TOPIC, load.count) == once(load.count), f"seed {seed}"
     # Those that were killed left nothing that runs, Spark's own processes included.

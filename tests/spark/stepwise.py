@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from fanlog.client import Client
 from fanlog.lake.location import Location
-from fanlog.pipeline.archive import Archive
+from fanlog.pipeline.archive import Archive, Archived
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.replay import replay
 from fanlog.pipeline.work import Work
@@ -38,8 +38,8 @@ class Steps:
     def __init__(self, endpoint: str, location: Location, offset: Offset | None = None) -> None:
         options = {"endpoint": endpoint, "lake": location.uri}
         self._reader = ArchiveSource(CaseInsensitiveDict(options)).streamReader(None)
-        self._archive = Archive(None, endpoint, location, Path())  # type: ignore[arg-type]
-        self._archive.attach()
+        archive = Archive(None, endpoint, location, Path())  # type: ignore[arg-type]
+        self._archived = archive.attach()
         self.offset: Offset = offset or self._reader.initialOffset()
 
     def plan(self) -> Offset:
@@ -57,7 +57,8 @@ class Steps:
 
     def commit(self, rows: list[Any]) -> None:
         """What the driver does; and the report."""
-        self._archive._commit(SimpleNamespace(collect=lambda: rows), 0)  # type: ignore[arg-type]
+        commit = pickle.loads(pickle.dumps(self._archived.commit))
+        commit(SimpleNamespace(collect=lambda: rows), 0)
 
     def run(self) -> Offset:
         """Archive all there is; gives where that is."""
@@ -91,7 +92,7 @@ def main(point: str, endpoint: str, lake: str) -> None:
         return
     steps = Steps(endpoint, location)
     if point == "committed":
-        steps._archive._report = _die  # type: ignore[method-assign]
+        Archived.report = _die  # type: ignore[method-assign]
     rows = steps.write(steps.plan())
     if point == "written":
         _die()

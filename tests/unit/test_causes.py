@@ -24,6 +24,13 @@ org.apache.spark.api.python.PythonException: Traceback (most recent call last):
 fanlog.lake.location.LakeError: the lake at /lake cannot be written: No space left on device
 \tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(P.scala:1)
 """
+NOT_REACHED = """\
+<_InactiveRpcError of RPC that terminated with:
+\tstatus = StatusCode.UNAVAILABLE
+\tdetails = "failed to connect to all addresses; last error: Connection refused"
+\tdebug_error_string = "UNKNOWN:Error received from peer"
+>
+"""
 
 
 @pytest.mark.parametrize(
@@ -44,6 +51,10 @@ fanlog.lake.location.LakeError: the lake at /lake cannot be written: No space le
         (
             RuntimeError("An error occurred while calling o1.\n: java.lang.Error"),
             "RuntimeError: An error occurred while calling o1.",
+        ),
+        (
+            RuntimeError(NOT_REACHED),
+            "failed to connect to all addresses; last error: Connection refused",
         ),
         (KeyError("column"), "KeyError: 'column'"),
         (RuntimeError(), "RuntimeError: no reason given"),

@@ -167,16 +167,19 @@ def rfc3339(when: datetime) -> str:
     return when.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def spark_master(text: str) -> str:
+def spark_master(text: str, **given: str | None) -> str:
     """The Spark to run on.
 
+    Args:
+        given: Options about a driver of our own, by name; None where one was not given.
+
     Raises:
-        InvalidArgument: It is a Spark Connect server, where the flows cannot commit what tasks
-            wrote: they do so in the driver's own process.
+        InvalidArgument: It is a Spark Connect server, which has a driver already.
     """
-    if text.startswith("sc://"):
+    useless = [f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None]
+    if useless and text.startswith("sc://"):
         raise InvalidArgument(
-            f"--master: the pipeline is a driver of its own and cannot be a client of {text}; give "
-            "the master behind it: local[*], spark://…, yarn or k8s://…"
+            f"{' and '.join(useless)}: with a Spark Connect server (sc://…) the driver is the "
+            "server; it is told so where it is started"
         )
     return text

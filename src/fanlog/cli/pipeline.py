@@ -19,7 +19,11 @@ NO_SPARK = 3
 def pipeline(
     endpoint: options.Endpoint = None,
     master: Annotated[
-        str, typer.Option(envvar="FANLOG_MASTER", help="The Spark to run on, such as spark://…")
+        str,
+        typer.Option(
+            envvar="FANLOG_MASTER",
+            help="The Spark to run on: a master such as spark://…, or a Connect server, sc://…",
+        ),
     ] = "local[*]",
     lake: Annotated[
         str, typer.Option(envvar="FANLOG_LAKE", help="The lake; the broker's when not given.")
@@ -27,15 +31,19 @@ def pipeline(
     state_dir: Annotated[
         Path, typer.Option(help="Folder of checkpoints and of Spark's log.")
     ] = Path("data/pipeline"),
-    memory: Annotated[str, typer.Option(help="Memory of Spark's driver.")] = "1g",
+    memory: Annotated[
+        str | None, typer.Option(help="Memory of Spark's driver; 1g when not given.")
+    ] = None,
     spark_conf: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="A setting of Spark; may be given many times."),
     ] = None,
-    log_level: Annotated[str, typer.Option(help="Of Spark's log.")] = "warn",
+    log_level: Annotated[
+        str | None, typer.Option(help="Of Spark's log; warn when not given.")
+    ] = None,
 ) -> None:
     """Archive, export, and do jobs, until SIGTERM or Ctrl-C."""
-    master = options.spark_master(master)
+    master = options.spark_master(master, memory=memory, log_level=log_level)
     try:
         from fanlog.pipeline.process import JavaNotFound, Settings, run
     except ImportError as error:

@@ -45,7 +45,9 @@ def up(
     master: Annotated[
         str, typer.Option(envvar="FANLOG_MASTER", help="The Spark to run on.")
     ] = "local[*]",
-    memory: Annotated[str, typer.Option(help="Memory of Spark's driver.")] = "1g",
+    memory: Annotated[
+        str | None, typer.Option(help="Memory of Spark's driver; 1g when not given.")
+    ] = None,
 ) -> None:
     """Serve, archive and do jobs until SIGTERM or Ctrl-C.
 
@@ -60,8 +62,10 @@ def up(
         serving += ["--push-allow", network]
     host = os.environ.get("FANLOG_HOST") or "127.0.0.1"
     working = ["pipeline", "--endpoint", f"{host}:{port}", "--master"]
-    working.append(options.spark_master(master))
-    working += ["--state-dir", str(data_dir / "pipeline"), "--memory", memory]
+    working.append(options.spark_master(master, memory=memory))
+    working += ["--state-dir", str(data_dir / "pipeline")]
+    if memory is not None:
+        working += ["--memory", memory]
     raise typer.Exit(_Pair(serving, working).run())
 
 

@@ -8,6 +8,7 @@ Then the report, which may be lost: the next one says more.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from fanlog.lake.archive import commit_archive
 from fanlog.lake.files import DataFile
 from fanlog.lake.location import Location
 from fanlog.lake.tables import ensure_lake
+from fanlog.pipeline.driver import parallelism_of
 from fanlog.pipeline.flow import start_query
 from fanlog.pipeline.log import log_of
 from fanlog.spark.archive import FORMAT, ArchiveSource
@@ -41,57 +43,68 @@ class Archive:
         self._endpoint = endpoint
         self._location = location
         self._checkpoints = checkpoints
-        self._lake_id = ""
-        self._log_id = ""
 
     def start(self, *, every_s: float = EVERY_S, only_now: bool = False) -> Any:
         """Begin; gives the query. `only_now` ends with what there is."""
-        self.attach()
+        archived = self.attach()
         self._spark.dataSource.register(ArchiveSource)
         files = (
             self._spark.readStream.format(FORMAT)
             .option("endpoint", self._endpoint)
             .option("lake", self._location.uri)
-            .option("tasks", str(self._spark.sparkContext.defaultParallelism))
+            .option("tasks", str(parallelism_of(self._spark)))
             .load()
         )
-        folder = self._checkpoints / "archive" / self._log_id
+        folder = self._checkpoints / "archive" / archived.log_id
         every = None if only_now else every_s
-        return start_query("archive", files, self._commit, folder=folder, every_s=every)
+        return start_query("archive", files, archived.commit, folder=folder, every_s=every)
 
-    def attach(self) -> None:
+    def attach(self) -> Archived:
         """Find out which log goes to which lake, and tell the broker how far that is.
 
         A report that was lost would otherwise wait for the next batch; and of a lake that was
         replaced by an older copy the broker hears at once.
         """
-        self._lake_id = ensure_lake(self._location)
+        lake_id = ensure_lake(self._location)
         with Client(self._endpoint) as client:
             answer = log_of(client)
-        self._log_id = answer.log_id
-        found = inspection.standing(self._location, self._log_id)
+        archived = Archived(self._endpoint, self._location, lake_id, answer.log_id)
+        found = inspection.standing(self._location, answer.log_id)
         if found.sequence != answer.archived_sequence:
-            self._report(found.table_version, found.sequence)
+            archived.report(found.table_version, found.sequence)
+        return archived
 
-    def _commit(self, batch: DataFrame, _: int) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Archived:
+    """What becomes of files that tasks have written, wherever the driver is."""
+
+    endpoint: str
+    location: Location
+    lake_id: str
+    log_id: str
+
+    def commit(self, batch: DataFrame, _: int) -> None:
+        """Add the files of a batch to the table, and tell the broker."""
         rows = batch.collect()
         if not rows:
             return
         [(after, sequence)] = {(row.after, row.sequence) for row in rows}
         files = [DataFile.from_json(row.file) for row in rows if row.file is not None]
         committed = commit_archive(
-            self._location, self._log_id, files, after_sequence=after, to_sequence=sequence
+            self.location, self.log_id, files, after_sequence=after, to_sequence=sequence
         )
         count = sum(file.count for file in files)
         log.debug("action=archived messages=%d sequence=%d", count, sequence)
-        self._report(committed.table_version, sequence)
+        self.report(committed.table_version, sequence)
 
-    def _report(self, table_version: int, sequence: int) -> None:
+    def report(self, table_version: int, sequence: int) -> None:
+        """Tell the broker how far the table is; it may not hear it."""
         request = log_pb2.ReportArchivedRequest(
-            lake_id=self._lake_id, table_version=table_version, sequence=sequence
+            lake_id=self.lake_id, table_version=table_version, sequence=sequence
         )
         try:
-            with Client(self._endpoint) as client:
+            with Client(self.endpoint) as client:
                 client.call("fanlog.v1.Log/ReportArchived", request, log_pb2.ReportArchivedResponse)
         except CallFailed as error:
             log.warning("action=report_failed sequence=%d error=%s", sequence, error)

@@ -13,6 +13,8 @@ _OURS = re.compile(r"fanlog\.[\w.]+: (.+)")
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] (.+?)(?:\s+SQLSTATE: \w+)?$")
 #: What Java says of an error that led to another: class, sentence.
 _CAUSED_BY = re.compile(r"Caused by: [\w.$]+: (.+)")
+#: What gRPC says of a call that a Connect server did not answer.
+_DETAILS = re.compile(r'details = "(.+)"')
 #: What stands before the error of a task or a query, and says nothing about it.
 _WRAPPING = re.compile(r"An error occurred while calling |\[STREAM_FAILED\] ")
 
@@ -25,6 +27,9 @@ def cause_of(error: Exception) -> str:
     ours = [found[1] for line in lines if (found := _OURS.fullmatch(line))]
     if ours:
         return ours[-1][:_LENGTH_MAX]
+    details = [found[1] for line in lines if (found := _DETAILS.fullmatch(line))]
+    if details:
+        return details[-1][:_LENGTH_MAX]
     first = lines[0] if lines else "no reason given"
     if _WRAPPING.match(first):
         conditions = [found[1] for line in lines[1:] if (found := _CONDITION.search(line))]

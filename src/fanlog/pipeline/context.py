@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fanlog.client import Client
 from fanlog.lake.location import Location
-from fanlog.pipeline.work import Work
+from fanlog.pipeline.driver import Driver, driver_of, parallelism_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Context:
     """A Spark session, a broker, a lake."""
 
@@ -26,13 +25,10 @@ class Context:
     def client(self) -> Client:
         return Client(self.endpoint)
 
-    @contextmanager
-    def stoppable(self, work: Work) -> Iterator[None]:
-        """Have Spark's jobs of this thread end when the work is to stop."""
-        context = self.spark.sparkContext
-        context.setJobGroup(work.name, work.kind, interruptOnCancel=True)
-        work.on_stop(lambda: context.cancelJobGroup(work.name))
-        try:
-            yield
-        finally:
-            context.setLocalProperty("spark.jobGroup.id", "")
+    @cached_property
+    def driver(self) -> Driver:
+        return driver_of(self.spark)
+
+    @cached_property
+    def parallelism(self) -> int:
+        return parallelism_of(self.spark)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fanlog.client import CallFailed, Client
 from fanlog.lake.export.batch import BatchPlan, Piece, commit_batch
 from fanlog.lake.location import Location
+from fanlog.pipeline.driver import parallelism_of
 from fanlog.pipeline.flow import start_query
 from fanlog.pipeline.log import log_of
 from fanlog.spark.export import EXPORTS, FAILED, FORMAT, ExportSource, reporting
@@ -51,15 +53,25 @@ class Exports:
             self._spark.readStream.format(FORMAT)
             .option("endpoint", self._endpoint)
             .option("lake", self._location.uri)
-            .option("tasks", str(self._spark.sparkContext.defaultParallelism))
+            .option("tasks", str(parallelism_of(self._spark)))
             .option("only", only)
             .load()
         )
         folder = self._checkpoints / "export" / log_id
         every = None if only_now else every_s
-        return start_query("export", pieces, self._written, folder=folder, every_s=every)
+        exported = Exported(self._endpoint, self._location)
+        return start_query("export", pieces, exported.commit, folder=folder, every_s=every)
 
-    def _written(self, batch: DataFrame, _: int) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What becomes of what tasks have written, wherever the driver is."""
+
+    endpoint: str
+    location: Location
+
+    def commit(self, batch: DataFrame, _: int) -> None:
+        """Commit what a batch of the query has of each export's own batch."""
         rows = sorted(batch.collect(), key=lambda row: str(row.subscription))
         for name, some in groupby(rows, key=lambda row: str(row.subscription)):
             found = list(some)
@@ -67,13 +79,13 @@ class Exports:
             # Some task failed and has said so: the whole batch comes again.
             if FAILED not in texts:
                 plan: BatchPlan = pickle.loads(bytes(found[0].plan))
-                with reporting(self._endpoint, name):
+                with reporting(self.endpoint, name):
                     self._commit(plan, [Piece.from_json(text) for text in texts])
 
     def _commit(self, plan: BatchPlan, pieces: list[Piece]) -> None:
-        commit_batch(plan, pieces, self._location)
+        commit_batch(plan, pieces, self.location)
         try:
-            with Client(self._endpoint) as client:
+            with Client(self.endpoint) as client:
                 advance(client, plan.subscription, plan.number)
         except CallFailed as error:
             # Deleted meanwhile, or no export any more.

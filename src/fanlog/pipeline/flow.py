@@ -40,6 +40,7 @@ def start_query(
     """Begin a query that gives batches of rows to `take`; gives the query.
 
     Args:
+        take: It travels, where Spark is a Connect server: it has to be something that can.
         folder: Its checkpoint. One for each log: another log counts anew.
         every_s: How often there is a batch; None to end with what there is.
     """

@@ -22,7 +22,7 @@ def window(context: Context, arguments: Mapping[str, Any]) -> DataFrame:
     """The messages that the arguments of a job are about: which topics, from when to when."""
     options = {
         "endpoint": context.endpoint,
-        "minPartitions": str(context.spark.sparkContext.defaultParallelism),
+        "minPartitions": str(context.parallelism),
     }
     if "topics" in arguments:
         options["topics"] = ",".join(arguments["topics"])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Protocol
 
+from fanlog.errors import FanlogError
 from fanlog.pipeline.backtest import backtest
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.fan_out import fan_out
@@ -14,7 +15,7 @@ from fanlog.pipeline.redrive import redrive
 from fanlog.pipeline.replay import replay
 from fanlog.pipeline.upkeep import compact, expire
 from fanlog.pipeline.verify import verify
-from fanlog.pipeline.work import Work
+from fanlog.pipeline.work import Stopped, Work
 from fanlog.pipeline.worker import Run
 
 
@@ -43,5 +44,13 @@ def runs(context: Context) -> dict[str, Run]:
 
 
 def _run(context: Context, do: Doing, work: Work) -> Mapping[str, Any]:
-    with context.stoppable(work):
-        return do(context, work)
+    try:
+        with context.driver.stoppable(work):
+            return do(context, work)
+    except FanlogError:
+        raise
+    except Exception as error:
+        # Whatever Spark raises then. It is not the job's fault: somebody else is to try.
+        if context.driver.is_alive():
+            raise
+        raise Stopped(f"job {work.name} has lost its Spark") from error

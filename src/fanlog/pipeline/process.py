@@ -25,7 +25,7 @@ from fanlog.pipeline.dead_letters import DeadLetters
 from fanlog.pipeline.export import Exports
 from fanlog.pipeline.flow import Flow
 from fanlog.pipeline.log import log_of
-from fanlog.pipeline.session import start_session
+from fanlog.pipeline.session import is_server, join_server, shown, start_session
 from fanlog.pipeline.stats import Stats
 from fanlog.pipeline.worker import Worker
 from fanlog.spark.java import JavaNotFound, prepare_java
@@ -40,6 +40,8 @@ log = logging.getLogger("fanlog.pipeline")
 
 #: How long a broker is waited for at the start.
 BROKER_WAIT_S = 60.0
+#: Exit code when Spark has ended: to start again helps.
+LOST = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,25 +54,41 @@ class Settings:
     lake: str = ""
     #: Checkpoints and Spark's own log.
     state_dir: Path = Path("data/pipeline")
-    memory: str = "1g"
-    log_level: str = "warn"
+    #: Of a driver of our own; None for what is usual.
+    memory: str | None = None
+    log_level: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
 
 
 class Pipeline:
     """Flows and a worker on one session. `start`, then `stop`."""
 
-    def __init__(self, spark: SparkSession, context: Context, state_dir: Path) -> None:
-        checkpoints = state_dir / "checkpoints"
+    def __init__(
+        self,
+        context: Context,
+        state_dir: Path,
+        *,
+        on_lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._context = context
+        self._on_lost = on_lost
+        #: Whether Spark is gone.
+        self.is_lost = False
+        spark = context.spark
+        # Absolute: a Connect server has another working directory.
+        checkpoints = state_dir.absolute() / "checkpoints"
         archive = Archive(spark, context.endpoint, context.location, checkpoints)
         letters = DeadLetters(context.endpoint, context.location, monotonic=time.monotonic)
         stats = Stats(spark, context.endpoint, context.location, checkpoints)
         exports = Exports(spark, context.endpoint, context.location, checkpoints)
         self.flows = [
-            Flow("archive", archive.start, monotonic=time.monotonic),
-            Flow("export", exports.start, monotonic=time.monotonic),
-            Flow("dead letters", letters.start, monotonic=time.monotonic),
-            Flow("stats", stats.start, monotonic=time.monotonic),
+            Flow(name, start, on_failure=self._flow_failed, monotonic=time.monotonic)
+            for name, start in (
+                ("archive", archive.start),
+                ("export", exports.start),
+                ("dead letters", letters.start),
+                ("stats", stats.start),
+            )
         ]
         name = f"{socket.gethostname()}-{os.getpid()}"
         self._worker = Worker(lambda: Client(context.endpoint), kinds.runs(context), name=name)
@@ -93,6 +111,11 @@ class Pipeline:
             flow.stop()
         for thread in self._threads:
             thread.join(30.0)
+
+    def _flow_failed(self, _name: str, _error: str) -> None:
+        if not self._context.driver.is_alive():
+            self.is_lost = True
+            self._on_lost()
 
 
 def find_lake(settings: Settings) -> Location:
@@ -129,8 +152,9 @@ def run(settings: Settings, *, say: Callable[[str], None]) -> int:
     """
     began_s = time.monotonic()
     _log_to_stderr()
-    # Before the broker is waited for: without Java there is nothing to wait for.
-    prepare_java()
+    if not is_server(settings.master):
+        # Before the broker is waited for: without Java there is nothing to wait for.
+        prepare_java()
     stopping = _Stopping()
     try:
         return _run(settings, stopping, say=say, began_s=began_s)
@@ -168,28 +192,39 @@ def _run(
     settings: Settings, stopping: _Stopping, *, say: Callable[[str], None], began_s: float
 ) -> int:
     location = find_lake(settings)
-    spark_log = settings.state_dir / "spark.log"
-    spark = start_session(
-        settings.master,
-        log_file=spark_log,
-        log_level=settings.log_level,
-        memory=settings.memory,
-        settings=settings.spark,
-    )
+    spark, where = _session(settings)
     stopping.is_starting = False
     context = Context(spark=spark, endpoint=settings.endpoint, location=location)
-    pipeline = Pipeline(spark, context, settings.state_dir)
+    pipeline = Pipeline(context, settings.state_dir, on_lost=stopping.asked.set)
     pipeline.start()
     say(
         f"fanlog pipeline ready in {time.monotonic() - began_s:.1f} s: Spark {spark.version} on "
-        f"{settings.master}, lake {location.uri}, broker {settings.endpoint}, Spark's log "
-        f"{spark_log}"
+        f"{where}, lake {location.uri}, broker {settings.endpoint}"
     )
     stopping.asked.wait()
+    if pipeline.is_lost:
+        # There is nothing to end in order: jobs are left to others, flows begin where they were.
+        say("fanlog pipeline: Spark is gone, so this ends; start it again")
+        return LOST
     say("fanlog pipeline stopping")
     pipeline.stop()
     spark.stop()
     return 0
+
+
+def _session(settings: Settings) -> tuple[SparkSession, str]:
+    """A session, and where it is."""
+    if is_server(settings.master):
+        return join_server(settings.master, settings=settings.spark), shown(settings.master)
+    spark_log = settings.state_dir / "spark.log"
+    spark = start_session(
+        settings.master,
+        log_file=spark_log,
+        log_level=settings.log_level or "warn",
+        memory=settings.memory or "1g",
+        settings=settings.spark,
+    )
+    return spark, f"{settings.master} (its log is {spark_log})"
 
 
 def _first_answer(endpoint: str) -> log_pb2.GetOffsetsResponse:
@@ -209,3 +244,5 @@ def _log_to_stderr() -> None:
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logging.getLogger("fanlog").addHandler(handler)
     logging.getLogger("fanlog").setLevel(logging.INFO)
+    # Libraries give the root logger a handler when they have something to complain of.
+    logging.getLogger("fanlog").propagate = False

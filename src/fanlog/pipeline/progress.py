@@ -19,7 +19,7 @@ class Progress:
     """
 
     def __init__(self, context: Context, work: Work, *, phase: str, total: int = 0) -> None:
-        self._tracker = context.spark.sparkContext.statusTracker()
+        self._driver = context.driver
         self._work = work
         self._phase = phase
         self._total = total
@@ -28,7 +28,7 @@ class Progress:
         self._before: set[int] = set()
 
     def __enter__(self) -> None:
-        self._before = set(self._tracker.getJobIdsForGroup(self._work.name))
+        self._before = set(self._driver.stages(self._work))
         self._work.progress(0, self._total, self._phase)
         self._thread.start()
 
@@ -57,12 +57,6 @@ class Progress:
                 return
 
     def _tasks(self) -> tuple[int, int]:
-        ended = tasks = 0
-        for job in set(self._tracker.getJobIdsForGroup(self._work.name)) - self._before:
-            found = self._tracker.getJobInfo(job)
-            for stage in found.stageIds if found else ():
-                info = self._tracker.getStageInfo(stage)
-                if info is not None:
-                    ended += info.numCompletedTasks
-                    tasks += info.numTasks
-        return ended, tasks
+        stages = self._driver.stages(self._work).items()
+        found = [counts for number, counts in stages if number not in self._before]
+        return sum(ended for ended, _ in found), sum(tasks for _, tasks in found)

@@ -1,4 +1,4 @@
-"""A Spark session for the pipeline: any master, and quiet.
+"""A Spark session for the pipeline: any master, or a Connect server; and quiet.
 
 What Spark and its Java have to say goes to a file: the terminal is for what we say ourselves.
 """
@@ -6,11 +6,15 @@ What Spark and its Java have to say goes to a file: the terminal is for what we 
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from fanlog.errors import FailedPrecondition
+from fanlog.pipeline.causes import cause_of
 from fanlog.spark import SETTINGS, prepare_java
 
 if TYPE_CHECKING:
@@ -29,6 +33,19 @@ appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n%ex
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
+#: What a session is told, wherever its driver is.
+_SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.metricsEnabled": "false",
+    # Flows write a batch every few seconds: old ones are of no use.
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    **SETTINGS,
+}
+
+#: How often a call is tried that a Connect server does not answer, within some 20 s: a server that
+#: was started anew does not know the session any more.
+_TRIES = 5
+
 
 def start_session(
     master: str,
@@ -38,7 +55,7 @@ def start_session(
     memory: str = "1g",
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Start Spark, or join it.
+    """Start a driver of our own, which may join a cluster.
 
     Raises:
         JavaNotFound: There is no Java to start it with.
@@ -59,6 +76,42 @@ def start_session(
         return builder.getOrCreate()
 
 
+def join_server(url: str, *, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """Begin a session of a Spark Connect server, which needs no Java here.
+
+    Raises:
+        FailedPrecondition: There is none, or it does not take a setting.
+    """
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    # It is raised, too.
+    warnings.filterwarnings("ignore", message=re.escape("[RETRIES_EXCEEDED]"))
+    try:
+        spark = SparkSession.Builder().remote(url).getOrCreate()
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+
+        client: Any = spark.client
+        client.set_retry_policies([DefaultPolicy(max_retries=_TRIES)])
+        for name, value in (_SESSION | dict(settings or {})).items():
+            spark.conf.set(name, value)
+    except PySparkException as error:
+        raise FailedPrecondition(
+            f"the Spark Connect server {shown(url)} cannot be used: {cause_of(error)}"
+        ) from error
+    return spark
+
+
+def is_server(master: str) -> bool:
+    """Whether it is a Spark Connect server, which has a driver of its own."""
+    return master.startswith("sc://")
+
+
+def shown(master: str) -> str:
+    """A master without its parameters, of which one may be a secret."""
+    return master.partition("/;")[0]
+
+
 def configuration(
     master: str, *, memory: str, log4j: Path, given: Mapping[str, str]
 ) -> Mapping[str, str]:
@@ -67,17 +120,13 @@ def configuration(
         "spark.driver.memory": memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.metricsEnabled": "false",
         # Finds the caller of every function of a Column, for a debugger we do not have.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        # Flows write a batch every few seconds: old ones are of no use.
-        "spark.sql.streaming.minBatchesToRetain": "10",
         # On a busy machine a worker of Spark's takes its time to import what it needs.
         "spark.python.authenticate.socketTimeout": "60s",
         # Flows run side by side with jobs.
         "spark.scheduler.mode": "FAIR",
-        **SETTINGS,
+        **_SESSION,
     }
     if is_on_loopback(master):
         # It is nobody else's business.

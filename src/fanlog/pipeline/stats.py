@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -70,7 +71,6 @@ class Stats:
         self._endpoint = endpoint
         self._location = location
         self._checkpoints = checkpoints
-        self._log_id = ""
 
     def start(self, *, every_s: float = EVERY_S, only_now: bool = False) -> Any:
         """Begin; gives the query. `only_now` ends with what there is."""
@@ -78,7 +78,7 @@ class Stats:
         for table in (TOPIC_STATS, DELIVERY_STATS):
             ensure_table(self._location, table)
         with Client(self._endpoint) as client:
-            self._log_id = log_of(client).log_id
+            log_id = log_of(client).log_id
         told = (
             self._spark.readStream.format("fanlog")
             .option("endpoint", self._endpoint)
@@ -86,13 +86,15 @@ class Stats:
             .load()
             .select("partition", "offset", "data")
         )
-        folder = self._checkpoints / "stats" / self._log_id
+        folder = self._checkpoints / "stats" / log_id
         every = None if only_now else every_s
-        return start_query("stats", told, self._commit, folder=folder, every_s=every)
+        take = partial(_take, self._location, log_id)
+        return start_query("stats", told, take, folder=folder, every_s=every)
 
-    def _commit(self, batch: DataFrame, _: int) -> None:
-        told = [Told(row.partition, row.offset, bytes(row.data)) for row in batch.collect()]
-        commit_stats(self._location, self._log_id, told)
+
+def _take(location: Location, log_id: str, batch: DataFrame, _: int) -> None:
+    told = [Told(row.partition, row.offset, bytes(row.data)) for row in batch.collect()]
+    commit_stats(location, log_id, told)
 
 
 def commit_stats(location: Location, log_id: str, told: Iterable[Told]) -> None:

@@ -69,7 +69,18 @@ def test_bad_names(read, name):
         read(name, "p")
 
 
-def test_a_connect_server_is_no_master():
-    assert options.spark_master("spark://127.0.0.1:7077") == "spark://127.0.0.1:7077"
-    with pytest.raises(InvalidArgument, match=r"--master.*sc://127\.0\.0\.1"):
-        options.spark_master("sc://127.0.0.1:15002")
+@pytest.mark.parametrize(
+    ("master", "given"),
+    [
+        ("local[*]", {"memory": "2g", "log_level": "info"}),
+        ("spark://127.0.0.1:7077", {"memory": "2g"}),
+        ("sc://127.0.0.1:15002", {"memory": None, "log_level": None}),
+    ],
+)
+def test_a_master(master, given):
+    assert options.spark_master(master, **given) == master
+
+
+def test_a_connect_server_has_a_driver_already():
+    with pytest.raises(InvalidArgument, match=r"^--memory and --log-level: .*is the server"):
+        options.spark_master("sc://127.0.0.1:15002", memory="2g", log_level="info")
