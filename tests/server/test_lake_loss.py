@@ -332,7 +332,7 @@ class TestSurfaces:
             assert done.exit_code == 0, done.output
             return done.output
 
-        assert "it is lake" in run("show")
+        assert "it is lake" in run("describe")
         said = run("accept")
         assert topic in said
         assert "20 messages of 1 topics are lost" in said
@@ -341,4 +341,4 @@ class TestSurfaces:
         assert "given up: 20 messages of 1 topics" in run("accept", "--yes")
         assert tiered.alarm == ""
         assert "nothing is lost" in run("accept")
-        assert json.loads(run("show", "--json"))["id"]
+        assert json.loads(run("describe", "--json"))["id"]

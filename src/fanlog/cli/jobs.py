@@ -253,7 +253,7 @@ def list_(
 
 
 @app.command()
-def show(
+def describe(
     job: Name,
     project: options.Project = options.PROJECT,
     endpoint: options.Endpoint = None,

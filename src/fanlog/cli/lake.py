@@ -18,7 +18,7 @@ app = typer.Typer(
 
 
 @app.command()
-def show(endpoint: options.Endpoint = None, json: options.Json = False) -> None:
+def describe(endpoint: options.Endpoint = None, json: options.Json = False) -> None:
     """Show where the lake is, how far the archive is, and what is wrong with it."""
     from fanlog.v1 import lake_pb2
 

@@ -42,6 +42,7 @@ class Driver(Protocol):
 
 
 def driver_of(spark: SparkSession) -> Driver:
+    """The driver of a session."""
     return RemoteDriver(spark) if is_remote() else LocalDriver(spark)
 
 
