@@ -336,9 +336,10 @@ class TestSurfaces:
         said = run("accept")
         assert topic in said
         assert "20 messages of 1 topics are lost" in said
+        assert ", where lake " in said
         assert "--yes goes on with what there is" in said
         assert tiered.alarm
         assert "given up: 20 messages of 1 topics" in run("accept", "--yes")
         assert tiered.alarm == ""
-        assert "nothing is lost" in run("accept")
+        assert "nothing is lost; it is still lake " in run("accept")
         assert json.loads(run("describe", "--json"))["id"]

@@ -26,8 +26,8 @@ from fanlog.core.shape import check_shape
 from fanlog.core.sinks import StageKey
 from fanlog.errors import DataLoss, ResourceExhausted
 from fanlog.log import batch as codec
-from fanlog.log.backup import Beside
 from fanlog.log.batch import Batch, BatchDamaged
+from fanlog.log.beside import Beside
 
 log = logging.getLogger("fanlog.spool")
 

@@ -31,12 +31,13 @@ def doctor(
 
     Exits with 1 when something is damaged.
     """
+    from fanlog.broker.spool import BESIDE
     from fanlog.log import doctor, salvage
 
     if into is None:
         report = doctor.examine(data_dir, inspect_state=_inspect_state)
     else:
-        report = salvage.salvage(data_dir, into, inspect_state=_inspect_state)
+        report = salvage.salvage(data_dir, into, inspect_state=_inspect_state, beside=BESIDE)
     output = Output(is_json=json)
     if json:
         output.line(_plain(report))

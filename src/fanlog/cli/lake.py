@@ -83,6 +83,9 @@ def _sentence(answer: Any) -> str:
     )
     if answer.leaving:
         lost += f", and {answer.leaving} more once they leave the hot log"
-    there = f"lake {answer.lake_id}" if answer.lake_id else "no lake"
-    there = f"there is {there}, where lake {answer.known_lake_id} was"
+    if answer.lake_id == answer.known_lake_id:
+        there = f"it is still lake {answer.lake_id}"
+    else:
+        there = f"there is {f'lake {answer.lake_id}' if answer.lake_id else 'no lake'}"
+        there += f", where lake {answer.known_lake_id} was"
     return f"{lost}; {there}: --yes goes on with what there is"

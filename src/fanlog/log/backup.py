@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -17,24 +17,14 @@ import lmdb
 
 from fanlog.errors import ConfigError
 from fanlog.log import folder
+from fanlog.log.beside import Beside, copy_files
 from fanlog.log.doctor import examine
-from fanlog.log.envelope import EnvelopeDamaged, Kind
+from fanlog.log.envelope import EnvelopeDamaged
 from fanlog.log.report import Report
 
 _PARTIAL_NAME = "partial"
 #: How often the files that state names are looked for: a broker may remove them between the two.
 _TRIES = 10
-
-
-class Beside(NamedTuple):
-    """Files beside the data file that records of state rely on; which, is nothing to the log."""
-
-    #: The folder that they are in, in the data folder.
-    folder: str
-    #: The keys of those records begin with it.
-    prefix: bytes
-    #: The names of the files that one of them relies on, from its key and value.
-    named: Callable[[bytes, bytes], Iterable[str]]
 
 
 class Sizes(NamedTuple):
@@ -71,8 +61,8 @@ def backup(data_dir: Path, out_dir: Path, *, beside: Beside | None = None) -> Re
         shutil.rmtree(partial)
     folder.sync_folder(out_dir)
     report.data_dir = out_dir
-    for path in missing:
-        report.add("warning", f"{path} is named by the state, and is not there to be copied")
+    if beside is not None:
+        beside.missing(missing, report)
     return report
 
 
@@ -142,7 +132,7 @@ def _copy_compact(data_dir: Path, path: Path, beside: Beside | None) -> list[str
     try:
         for left in reversed(range(_TRIES)):
             with store.env.begin(buffers=True) as txn, ExitStack() as stack:
-                names = [] if beside is None else _named(store, txn, beside)
+                names = [] if beside is None else beside.names(store, txn)
                 found: dict[str, BinaryIO] = {}
                 missing: list[str] = []
                 for name in names:
@@ -151,7 +141,7 @@ def _copy_compact(data_dir: Path, path: Path, beside: Beside | None) -> list[str
                     try:
                         opened = (data_dir / beside.folder / name).open("rb")
                     except FileNotFoundError:
-                        missing.append(f"{beside.folder}/{name}")
+                        missing.append(name)
                     else:
                         found[name] = stack.enter_context(opened)
                 if missing and left:
@@ -161,40 +151,11 @@ def _copy_compact(data_dir: Path, path: Path, beside: Beside | None) -> list[str
                     store.env.copyfd(file.fileno(), compact=True, txn=txn)
                     os.fsync(file.fileno())
                     if beside is not None:
-                        _copy_files(found, path.parent / beside.folder)
+                        copy_files(found, path.parent / beside.folder)
                 return missing
         raise AssertionError("the last try returns")
     finally:
         store.close()
-
-
-def _named(store: folder.Store, txn: lmdb.Transaction[memoryview], beside: Beside) -> list[str]:
-    names: list[str] = []
-    with txn.cursor(store.state) as at:
-        if not at.set_range(beside.prefix):
-            return names
-        for key, value in at:
-            if not bytes(key).startswith(beside.prefix):
-                break
-            try:
-                opened = folder.open_envelope(Kind.STATE, key, value)
-            except EnvelopeDamaged:
-                # The report will say so.
-                continue
-            names += beside.named(bytes(key), opened)
-    return names
-
-
-def _copy_files(files: dict[str, BinaryIO], place: Path) -> None:
-    if not files:
-        return
-    place.mkdir(exist_ok=True)
-    for name, file in files.items():
-        with (place / name).open("xb") as copy:
-            shutil.copyfileobj(file, copy)
-            copy.flush()
-            os.fsync(copy.fileno())
-    folder.sync_folder(place)
 
 
 def _restore_beside(source: Path, place: Path) -> None:
@@ -202,7 +163,7 @@ def _restore_beside(source: Path, place: Path) -> None:
         return
     with ExitStack() as stack:
         paths = [path for path in sorted(source.iterdir()) if path.is_file()]
-        _copy_files({path.name: stack.enter_context(path.open("rb")) for path in paths}, place)
+        copy_files({path.name: stack.enter_context(path.open("rb")) for path in paths}, place)
 
 
 def _check_opens(copy_dir: Path, source_dir: Path) -> None:

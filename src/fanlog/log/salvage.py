@@ -11,6 +11,7 @@ What a salvaged log looks like:
 - The commit index is made anew from the batches; the identity is kept if it is readable.
 - A state record that fails its checksum is replaced by the newest older copy found in the file, if
   any, and the report names it.
+- Files that the state relies on are there, too, if they were.
 
 A search may bring back more than was there: a record that was deleted, or a commit that never
 finished, as long as its page was not used again. Of two versions the later commit wins.
@@ -23,10 +24,10 @@ import os
 import re
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import lmdb
 
@@ -34,6 +35,7 @@ from fanlog.log import batch as codec
 from fanlog.log import envelope, folder, stored
 from fanlog.log.api import KEY_BYTES_MAX, Bounds, Damaged
 from fanlog.log.batch import BatchDamaged
+from fanlog.log.beside import Beside, copy_files
 from fanlog.log.doctor import InspectState, examine
 from fanlog.log.envelope import EnvelopeDamaged, Kind, Record
 from fanlog.log.folder import Facts, PartitionRow, Store
@@ -75,10 +77,17 @@ class _Finds:
             self.records[key] = record
 
 
-def salvage(data_dir: Path, out_dir: Path, *, inspect_state: InspectState | None = None) -> Report:
+def salvage(
+    data_dir: Path,
+    out_dir: Path,
+    *,
+    inspect_state: InspectState | None = None,
+    beside: Beside | None = None,
+) -> Report:
     """Write what can be read of `data_dir` to `out_dir`; `data_dir` itself is not changed.
 
-    The report is of the new folder, with what was lost on the way said first. Durable on return.
+    With it go the files that the state found relies on. The report is of the new folder, with what
+    was lost on the way said first. Durable on return.
 
     Raises:
         ConfigError: There is no data folder, or `out_dir` is not empty.
@@ -95,12 +104,36 @@ def salvage(data_dir: Path, out_dir: Path, *, inspect_state: InspectState | None
                 _search_and_build(content, out_dir, losses)
             else:
                 _walk_and_build(data_dir, content, out_dir, losses)
+            if beside is not None:
+                _take_along(data_dir, out_dir, beside, losses)
     except lmdb.Error as error:
         raise folder.write_error(error, f"the new data folder {out_dir}", out_dir) from error
     report = examine(out_dir, inspect_state=inspect_state)
     report.findings[:0] = losses.findings
     report.more_findings_count += losses.more_findings_count
     return report
+
+
+def _take_along(data_dir: Path, out_dir: Path, beside: Beside, report: Report) -> None:
+    store = folder.open_store(out_dir, readonly=True)
+    try:
+        with store.env.begin(buffers=True) as txn:
+            names = beside.names(store, txn)
+    finally:
+        store.close()
+    with ExitStack() as stack:
+        found: dict[str, BinaryIO] = {}
+        missing: list[str] = []
+        for name in names:
+            try:
+                found[name] = stack.enter_context((data_dir / beside.folder / name).open("rb"))
+            except OSError:
+                missing.append(name)
+        try:
+            copy_files(found, out_dir / beside.folder)
+        except OSError as error:
+            raise folder.write_error(error, f"the new data folder {out_dir}", out_dir) from error
+    beside.missing(missing, report)
 
 
 @contextmanager

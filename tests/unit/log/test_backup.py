@@ -12,7 +12,8 @@ import pytest
 from fanlog.errors import ConfigError, DataFolderInUse, DataLoss, DiskFull
 from fanlog.log import folder
 from fanlog.log.api import Trim
-from fanlog.log.backup import Beside, backup, compact, restore
+from fanlog.log.backup import backup, compact, restore
+from fanlog.log.beside import Beside
 from fanlog.log.doctor import examine
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.testing.conformance import ALL_BYTES, ONE, TWO, Author, make_body, messages_of

@@ -12,6 +12,7 @@ from fanlog.log import folder
 from fanlog.log import salvage as salvage_module
 from fanlog.log.api import Bounds, Damaged, Trim
 from fanlog.log.batch import Batch
+from fanlog.log.beside import Beside
 from fanlog.log.doctor import examine
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.report import Report
@@ -164,6 +165,22 @@ def test_file_is_searched(filled: Path, out_dir: Path):
     assert read(log) == batches
     assert log.bounds(TWO) == Bounds(5, 20)
     log.close()
+
+
+@pytest.mark.parametrize("are_pages_sound", [True, False])
+def test_files_that_state_names_go_along(filled: Path, out_dir: Path, are_pages_sound: bool):
+    beside = Beside("extras", b"key ", lambda key, _: [key.decode().replace(" ", "-")])
+    (filled / "extras").mkdir()
+    for number in range(9):
+        (filled / "extras" / f"key-{number}").write_text(f"extra {number}")
+    (filled / "extras" / "nobody's").touch()
+    if not are_pages_sound:
+        ruin_pages(filled)
+    report = salvage(filled, out_dir, beside=beside)
+    assert losses(report)[-1] == "extras/key-9 is named by the state, and is not there to be copied"
+    found = {path.name: path.read_text() for path in (out_dir / "extras").iterdir()}
+    assert found == {f"key-{number}": f"extra {number}" for number in range(9)}
+    assert len(list((filled / "extras").iterdir())) == 10
 
 
 def test_search_passes_over_damage(filled: Path, out_dir: Path):
