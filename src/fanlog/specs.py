@@ -2,20 +2,28 @@
 
 A spec that exists is valid: each checks itself when it is made, so that every surface (gRPC, files,
 command line) refuses the same things with the same sentences. Sentences name fields as the API
-spells them. An update is a set of changes that is checked against the present value when applied.
+spells them.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from datetime import datetime
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
 
 from fanlog import endpoints, exports, limits, names
 from fanlog.errors import InvalidArgument, OutOfRange
+from fanlog.labels import (
+    LABEL_DEAD_LETTER,
+    LABEL_DEDUP_WINDOW,
+    LABEL_ORDERING,
+    LABEL_START,
+    SNAPSHOT_LABELS,
+    SUBSCRIPTION_LABELS,
+    TOPIC_LABELS,
+    Start,
+    check_labels,
+    parse_start,
+)
 from fanlog.model import (
     LABEL_ARCHIVE,
     LABEL_PUSH_BODY,
@@ -25,31 +33,12 @@ from fanlog.model import (
     PushConfig,
     RetryPolicy,
     SchemaSettings,
-    Snapshot,
     Subscription,
     TableExport,
     Topic,
 )
 from fanlog.routing import filter_parse
 from fanlog.routing.pattern import Pattern
-
-#: Where a new subscription begins: at what comes next, at the oldest there is, or at a time in
-#: seconds since the epoch.
-Start = Literal["now", "earliest"] | float
-
-#: Labels with this prefix say something to the service; one it does not know is refused.
-LABEL_PREFIX = "fanlog-"
-LABEL_START = "fanlog-start"
-LABEL_ORDERING = "fanlog-ordering"
-LABEL_DEAD_LETTER = "fanlog-dead-letter"
-
-LABEL_DEDUP_WINDOW = "fanlog-dedup-window"
-
-TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE})
-#: Read once, when a subscription is made.
-_FIXED_LABELS = frozenset({LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER})
-SUBSCRIPTION_LABELS = _FIXED_LABELS | {LABEL_PUSH_BODY, LABEL_SCHEMA_REVISION}
-SNAPSHOT_LABELS: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,81 +248,6 @@ class SnapshotSpec:
         check_labels(self.labels, SNAPSHOT_LABELS, "a snapshot")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicUpdate:
-    """Changes to a topic: `model.Topic`'s field to its new value.
-
-    A part of the schema settings is named `schema_settings.encoding`; the rest of them stays.
-    """
-
-    name: str
-    changes: Mapping[str, Any]
-
-    def applied_to(self, topic: Topic) -> Topic:
-        """Give the topic as changed; raises InvalidArgument as `TopicSpec` does."""
-        whole = {name: value for name, value in self.changes.items() if "." not in name}
-        changed = replace(topic, **whole)
-        for path, value in self.changes.items():
-            _, _, part = path.partition(".")
-            if part:
-                settings = _merged_settings(changed.schema_settings, part, value)
-                changed = replace(changed, schema_settings=settings)
-        TopicSpec(
-            name=changed.name,
-            labels=changed.labels,
-            message_retention_s=changed.message_retention_s,
-            schema_settings=changed.schema_settings,
-        )
-        return changed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionUpdate:
-    """Changes to a subscription: `model.Subscription`'s field to its new value.
-
-    A field of a policy is named `retry.minimum_backoff_s`; the rest of the policy stays. The
-    secrets of a push config stay unless `push.webhook_secrets` says otherwise.
-    """
-
-    name: str
-    changes: Mapping[str, Any]
-
-    def applied_to(self, subscription: Subscription) -> Subscription:
-        """Give the subscription as changed; raises InvalidArgument as `SubscriptionSpec` does."""
-        whole = {name: value for name, value in self.changes.items() if "." not in name}
-        changed = replace(subscription, **whole)
-        if "push" in whole:
-            changed = replace(changed, push_off="")
-        if changed.push is not None and "push" in whole:
-            # Nobody is ever shown them, so whoever sends back what was read has none to send.
-            kept = subscription.push.webhook_secrets if subscription.push is not None else ()
-            changed = replace(changed, push=replace(changed.push, webhook_secrets=kept))
-        for path, value in self.changes.items():
-            policy, _, part = path.partition(".")
-            if part:
-                merged: Any = _merged(getattr(changed, policy), policy, part, value)
-                changed = replace(changed, **{policy: merged})
-        _check_fixed_labels(subscription.labels, changed.labels)
-        return replace(changed, filter=subscription_spec_of(changed).filter)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotUpdate:
-    """Changes to a snapshot: `model.Snapshot`'s field to its new value.
-
-    Whether an expiry time lies in reach is the broker's to say, which knows the time.
-    """
-
-    name: str
-    changes: Mapping[str, Any]
-
-    def applied_to(self, snapshot: Snapshot) -> Snapshot:
-        """Give the snapshot as changed; raises InvalidArgument for bad labels."""
-        changed = replace(snapshot, **self.changes)
-        check_labels(changed.labels, SNAPSHOT_LABELS, "a snapshot")
-        return changed
-
-
 def subscription_spec_of(subscription: Subscription) -> SubscriptionSpec:
     """Give the spec that would make this subscription."""
     return SubscriptionSpec(
@@ -355,33 +269,6 @@ def check_ack_deadline(seconds: int, *, field: str = "ack_deadline_seconds") -> 
             f"{field}: {seconds} is out of range; "
             f"{limits.ACK_DEADLINE_S_MIN} to {limits.ACK_DEADLINE_S_MAX} seconds are allowed"
         )
-
-
-def check_labels(labels: Mapping[str, str], known: frozenset[str], what: str) -> None:
-    """Check labels by Google's rules; `fanlog-` labels by name, their values being ours to read.
-
-    Raises:
-        InvalidArgument: Names the label and the rule.
-    """
-    if len(labels) > limits.LABELS_MAX:
-        raise InvalidArgument(
-            f"labels: {len(labels)} labels; at most {limits.LABELS_MAX} are allowed"
-        )
-    for key, value in labels.items():
-        if key.startswith(LABEL_PREFIX) and key not in known:
-            meant = f"; it knows {', '.join(sorted(known))}" if known else ""
-            raise InvalidArgument(
-                f"labels: {names.shown(key)} is not a label this service knows on {what}{meant}"
-            )
-        if not _is_label(key) or not key or unicodedata.category(key[0]) not in ("Ll", "Lo"):
-            raise InvalidArgument(f"labels: the key {names.shown(key)} is not allowed; {_KEY_RULE}")
-        if len(value) > limits.LABEL_LENGTH_MAX or not (
-            key.startswith(LABEL_PREFIX) or _is_label(value)
-        ):
-            raise InvalidArgument(
-                f"labels: the value {names.shown(value)} of {names.shown(key)} is not allowed; "
-                f"{_VALUE_RULE}"
-            )
 
 
 def check_tier(topic: TopicSpec | Topic, before: Topic | None, *, has_lake: bool) -> None:
@@ -409,45 +296,6 @@ def check_tier(topic: TopicSpec | Topic, before: Topic | None, *, has_lake: bool
 
 def _is_archived(topic: TopicSpec | Topic) -> bool:
     return topic.labels.get(LABEL_ARCHIVE) != "off"
-
-
-def parse_start(text: str) -> Start:
-    """Read the value of the label `fanlog-start`.
-
-    Raises:
-        InvalidArgument: Neither a word it knows nor an RFC 3339 time.
-    """
-    if text == "now":
-        return "now"
-    if text == "earliest":
-        return "earliest"
-    if _RFC3339.fullmatch(text):
-        try:
-            return datetime.fromisoformat(text.upper()).timestamp()
-        except (ValueError, OverflowError):
-            pass
-    raise InvalidArgument(
-        f"label {LABEL_START}: {names.shown(text)} is not 'now', 'earliest' or an RFC 3339 time "
-        "such as '2026-01-31T12:00:00Z'"
-    )
-
-
-_KEY_RULE = (
-    f"a key has 1 to {limits.LABEL_LENGTH_MAX} lower-case letters, digits, '-' and '_', "
-    "a letter first"
-)
-_VALUE_RULE = f"a value has up to {limits.LABEL_LENGTH_MAX} lower-case letters, digits, '-' and '_'"
-_RFC3339 = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
-)
-
-
-def _is_label(text: str) -> bool:
-    # International letters are welcome as long as they have no upper case (Google's rule).
-    return len(text) <= limits.LABEL_LENGTH_MAX and all(
-        character in "-_" or unicodedata.category(character) in ("Ll", "Lo", "Nd", "Nl", "No")
-        for character in text
-    )
 
 
 def _check_topic_retention(seconds: float, most_s: float = limits.LAKE_RETENTION_S_MAX) -> None:
@@ -483,15 +331,6 @@ def _check_schema_settings(settings: SchemaSettings) -> None:
         revision = getattr(settings, name)
         if revision:
             names.check_revision_id(revision, field=f"schema_settings.{name}")
-
-
-def _merged_settings(present: SchemaSettings | None, part: str, value: Any) -> SchemaSettings:
-    if present is None:
-        raise InvalidArgument(
-            f"update_mask: schema_settings.{part} cannot be changed; the topic has no schema. "
-            "Update schema_settings as a whole"
-        )
-    return replace(present, **{part: value})
 
 
 def _check_expiration(ttl_s: float | None, retention_s: float) -> None:
@@ -540,33 +379,3 @@ def _check_dead_letter(policy: DeadLetterPolicy, topic: str) -> None:
             f"dead_letter_policy.max_delivery_attempts: {attempts} is out of range; "
             f"{limits.DELIVERY_ATTEMPTS_MIN} to {limits.DELIVERY_ATTEMPTS_MAX} are allowed"
         )
-
-
-def _merged(
-    present: RetryPolicy | DeadLetterPolicy | PushConfig | None, policy: str, part: str, value: Any
-) -> RetryPolicy | DeadLetterPolicy | PushConfig:
-    if present is not None:
-        return replace(present, **{part: value})
-    if policy == "retry":
-        return RetryPolicy(**{part: value})
-    if part == "dead_letter_topic":
-        return DeadLetterPolicy(dead_letter_topic=value)
-    raise InvalidArgument(
-        f"update_mask: dead_letter_policy.{part} cannot be changed; the subscription has no dead "
-        "letter policy. Update dead_letter_policy as a whole"
-    )
-
-
-def _check_fixed_labels(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Refuse a change of labels that are read once, when a subscription is made.
-
-    Removing one is fine where nothing depends on it any more; `fanlog-ordering: strict` goes on
-    meaning something, so it stays.
-    """
-    for key in sorted(_FIXED_LABELS):
-        is_removed = key not in after and before.get(key) != "strict"
-        if not is_removed and before.get(key) != after.get(key):
-            raise InvalidArgument(
-                f"labels: {key} is read when a subscription is made and cannot be changed later "
-                f"(it is {names.shown(before[key]) if key in before else 'not set'})"
-            )

@@ -13,7 +13,8 @@ from fanlog import errors, limits
 from fanlog.broker.clock import ManualClock
 from fanlog.errors import CommitFailed
 from fanlog.model import PushConfig
-from fanlog.specs import SubscriptionSpec, SubscriptionUpdate
+from fanlog.specs import SubscriptionSpec
+from fanlog.updates import SubscriptionUpdate
 from server.conftest import PROJECT, unique
 
 

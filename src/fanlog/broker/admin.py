@@ -21,6 +21,7 @@ from fanlog.broker.seeks import Seeks
 from fanlog.core.records import Activity, Record
 from fanlog.core.share import Share
 from fanlog.errors import AlreadyExists, FailedPrecondition, InvalidArgument, TopicNotFound
+from fanlog.labels import Start
 from fanlog.log.api import Damaged, Log
 from fanlog.model import (
     FilterChange,
@@ -32,15 +33,8 @@ from fanlog.model import (
     Topic,
 )
 from fanlog.routing.pattern import Pattern
-from fanlog.specs import (
-    SnapshotSpec,
-    SnapshotUpdate,
-    Start,
-    SubscriptionSpec,
-    SubscriptionUpdate,
-    TopicSpec,
-    TopicUpdate,
-)
+from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
+from fanlog.updates import SnapshotUpdate, SubscriptionUpdate, TopicUpdate
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker

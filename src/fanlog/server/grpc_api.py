@@ -38,7 +38,7 @@ from fanlog.server.departures import is_departure
 from fanlog.server.iam_api import IAM_POLICY, IamApi
 from fanlog.server.nacks import nack_of
 from fanlog.server.streaming_pull import streaming_pull
-from fanlog.specs import SubscriptionUpdate
+from fanlog.updates import SubscriptionUpdate
 from fanlog.wire import fields, paging, resources, types
 from fanlog.wire.publish import parse_publish, publish_response, publish_response_of
 from fanlog.wire.push import push_changes

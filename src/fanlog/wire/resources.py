@@ -9,17 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fanlog import limits, names, specs
+from fanlog import limits, names
 from fanlog.errors import InvalidArgument
+from fanlog.labels import LABEL_DEAD_LETTER
 from fanlog.model import DeadLetterPolicy, RetryPolicy, Snapshot, Subscription, Topic
-from fanlog.specs import (
-    SnapshotSpec,
-    SnapshotUpdate,
-    SubscriptionSpec,
-    SubscriptionUpdate,
-    TopicSpec,
-    TopicUpdate,
-)
+from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
+from fanlog.updates import SnapshotUpdate, SubscriptionUpdate, TopicUpdate
 from fanlog.wire import exports, schemas, types
 from fanlog.wire.exports import ExportState
 from fanlog.wire.fields import (
@@ -293,7 +288,7 @@ def _expiration_ttl_s(subscription: Any) -> float | None:
 
 def _dead_letter(subscription: Any, *, labels: Any) -> DeadLetterPolicy | None:
     """Read the policy; with `fanlog-dead-letter: auto` its topic, and all of it, may be unset."""
-    is_auto = labels.get(specs.LABEL_DEAD_LETTER) == "auto"
+    is_auto = labels.get(LABEL_DEAD_LETTER) == "auto"
     if not (is_auto or subscription.HasField("dead_letter_policy")):
         return None
     topic = subscription.dead_letter_policy.dead_letter_topic

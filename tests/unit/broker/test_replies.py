@@ -17,7 +17,8 @@ from fanlog.errors import SubscriptionNotFound
 from fanlog.log.api import Commit
 from fanlog.log.memory import MemoryLog
 from fanlog.model import DeadLetterPolicy, RetryPolicy
-from fanlog.specs import SubscriptionSpec, SubscriptionUpdate, TopicSpec
+from fanlog.specs import SubscriptionSpec, TopicSpec
+from fanlog.updates import SubscriptionUpdate
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 from fanlog.wire.publish import build_body

@@ -18,7 +18,8 @@ from fanlog.model import PushConfig
 from fanlog.push import Guard, Outcome, of_status
 from fanlog.server.push.senders import Senders
 from fanlog.server.push.tokens import Tokens
-from fanlog.specs import SubscriptionSpec, SubscriptionUpdate, TopicSpec
+from fanlog.specs import SubscriptionSpec, TopicSpec
+from fanlog.updates import SubscriptionUpdate
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 from fanlog.wire.publish import build_body

@@ -12,9 +12,10 @@ from typing import Any
 
 import orjson
 
-from fanlog import names, specs
+from fanlog import names
 from fanlog.broker.broker import Broker
 from fanlog.errors import AlreadyExists, InvalidArgument
+from fanlog.labels import LABEL_DEAD_LETTER
 from fanlog.model import Offset, PartitionId
 from fanlog.server.calls import Call, Unary
 from fanlog.server.rest.json_in import kind
@@ -118,7 +119,7 @@ def read_seek(asked: Asked, body: Mapping[str, Any], spelled: str) -> bytes | No
 
 def _settings(wanted: Any) -> frozenset[str]:
     # A dead letter topic that the label has made stays, unless another one is named.
-    is_auto = wanted.labels.get(specs.LABEL_DEAD_LETTER) == "auto"
+    is_auto = wanted.labels.get(LABEL_DEAD_LETTER) == "auto"
     if is_auto and not wanted.HasField("dead_letter_policy"):
         return SUBSCRIPTION_SETTINGS - {"dead_letter_policy"}
     return SUBSCRIPTION_SETTINGS

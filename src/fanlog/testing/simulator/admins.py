@@ -9,19 +9,10 @@ from typing import Any
 
 from fanlog import limits
 from fanlog.errors import FanlogError
+from fanlog.labels import LABEL_DEDUP_WINDOW, LABEL_ORDERING, LABEL_START
 from fanlog.model import LABEL_PUSH_BODY, DeadLetterPolicy, Offset, PartitionId, RetryPolicy
 from fanlog.names import snapshot_name
-from fanlog.specs import (
-    LABEL_DEDUP_WINDOW,
-    LABEL_ORDERING,
-    LABEL_START,
-    SnapshotSpec,
-    SnapshotUpdate,
-    SubscriptionSpec,
-    SubscriptionUpdate,
-    TopicSpec,
-    TopicUpdate,
-)
+from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 from fanlog.testing.simulator import archivers, dedups, probes, reopening, surfaces
 from fanlog.testing.simulator.calling import called, insist
 from fanlog.testing.simulator.chronicle import SeekTo
@@ -46,6 +37,7 @@ from fanlog.testing.simulator.meanings import (
 )
 from fanlog.testing.simulator.receivers import some_push
 from fanlog.testing.simulator.world import Lost, World
+from fanlog.updates import SnapshotUpdate, SubscriptionUpdate, TopicUpdate
 
 SNAPSHOTS = 3
 RETENTIONS_S = (600.0, 3600.0, 86400.0, 604800.0)

@@ -18,12 +18,12 @@ from fanlog.log import batch as codec
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
 from fanlog.model import LABEL_ARCHIVE
-from fanlog.specs import TopicUpdate
 from fanlog.testing.simulator.calling import called
 from fanlog.testing.simulator.clients import some_topic
 from fanlog.testing.simulator.life import ObservedBroker
 from fanlog.testing.simulator.tiering import Tiering
 from fanlog.testing.simulator.world import Lost, World
+from fanlog.updates import TopicUpdate
 
 #: Times that the last archiver tries, once nothing disturbs it.
 TRIES = 20

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fanlog.labels import LABEL_ORDERING
 from fanlog.model import Offset, PartitionId, SubscriptionId
-from fanlog.specs import LABEL_ORDERING
 from fanlog.testing.simulator.chronicle import NEVER, AckRef, Delivered, Entry, Message, Op
 from fanlog.testing.simulator.faults import TIMER_LATE_S
 from fanlog.testing.simulator.ledger import Account, Card, Ledger

@@ -13,10 +13,11 @@ from fanlog.broker.hard_state import HardState
 from fanlog.core.ordering import OrderedBacklog
 from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.names import snapshot_name, subscription_name, topic_name
-from fanlog.specs import SnapshotSpec, SubscriptionSpec, SubscriptionUpdate, TopicSpec
+from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 from fanlog.testing.simulator.digest import difference, hard_lines
 from fanlog.testing.simulator.life import ObservedBroker
 from fanlog.testing.simulator.world import World, outcome_of
+from fanlog.updates import SubscriptionUpdate
 
 #: Messages that are leased and lost on their way out, at most.
 UNSEEN_MAX = 30

@@ -10,13 +10,14 @@ from fanlog.core.iam import Binding, Policy
 from fanlog.errors import FanlogError
 from fanlog.model import Compatibility, PushConfig, SchemaSettings, SchemaType
 from fanlog.names import ResourceName, parse_resource, schema_name
-from fanlog.specs import SubscriptionSpec, SubscriptionUpdate, TopicSpec, TopicUpdate
+from fanlog.specs import SubscriptionSpec, TopicSpec
 from fanlog.testing.simulator.calling import called, insist
 from fanlog.testing.simulator.clients import some_subscription, some_topic, subscription
 from fanlog.testing.simulator.life import ObservedBroker
 from fanlog.testing.simulator.meanings import AVRO_DEFINITIONS, JSON_DEFINITIONS, PROJECT
 from fanlog.testing.simulator.receivers import PRIVATE, forward_topic, some_push
 from fanlog.testing.simulator.world import World
+from fanlog.updates import SubscriptionUpdate, TopicUpdate
 
 #: The first is of JSON, the second of Avro.
 SCHEMAS = tuple(schema_name(PROJECT, f"schema-{number}") for number in range(2))

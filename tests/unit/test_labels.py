@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fanlog.errors import InvalidArgument
-from fanlog.specs import SUBSCRIPTION_LABELS, Start, SubscriptionSpec, check_labels, parse_start
+from fanlog.labels import SUBSCRIPTION_LABELS, Start, check_labels, parse_start
+from fanlog.specs import SubscriptionSpec
 
 
 def spec(ordering: bool = False, **labels: str) -> SubscriptionSpec:

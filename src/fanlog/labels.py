@@ -1,0 +1,109 @@
+"""Labels: Google's rules for them, and those that say something to the service."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+from fanlog import limits, names
+from fanlog.errors import InvalidArgument
+from fanlog.model import LABEL_ARCHIVE, LABEL_PUSH_BODY, LABEL_SCHEMA_REVISION
+
+#: Where a new subscription begins: at what comes next, at the oldest there is, or at a time in
+#: seconds since the epoch.
+Start = Literal["now", "earliest"] | float
+
+#: Labels with this prefix say something to the service; one it does not know is refused.
+LABEL_PREFIX = "fanlog-"
+LABEL_START = "fanlog-start"
+LABEL_ORDERING = "fanlog-ordering"
+LABEL_DEAD_LETTER = "fanlog-dead-letter"
+LABEL_DEDUP_WINDOW = "fanlog-dedup-window"
+TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE})
+#: Read once, when a subscription is made.
+FIXED_LABELS = frozenset({LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER})
+SUBSCRIPTION_LABELS = FIXED_LABELS | {LABEL_PUSH_BODY, LABEL_SCHEMA_REVISION}
+SNAPSHOT_LABELS: frozenset[str] = frozenset()
+
+_KEY_RULE = (
+    f"a key has 1 to {limits.LABEL_LENGTH_MAX} lower-case letters, digits, '-' and '_', "
+    "a letter first"
+)
+_VALUE_RULE = f"a value has up to {limits.LABEL_LENGTH_MAX} lower-case letters, digits, '-' and '_'"
+_RFC3339 = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
+)
+
+
+def check_labels(labels: Mapping[str, str], known: frozenset[str], what: str) -> None:
+    """Check labels by Google's rules; `fanlog-` labels by name, their values being ours to read.
+
+    Raises:
+        InvalidArgument: Names the label and the rule.
+    """
+    if len(labels) > limits.LABELS_MAX:
+        raise InvalidArgument(
+            f"labels: {len(labels)} labels; at most {limits.LABELS_MAX} are allowed"
+        )
+    for key, value in labels.items():
+        if key.startswith(LABEL_PREFIX) and key not in known:
+            meant = f"; it knows {', '.join(sorted(known))}" if known else ""
+            raise InvalidArgument(
+                f"labels: {names.shown(key)} is not a label this service knows on {what}{meant}"
+            )
+        if not _is_label(key) or not key or unicodedata.category(key[0]) not in ("Ll", "Lo"):
+            raise InvalidArgument(f"labels: the key {names.shown(key)} is not allowed; {_KEY_RULE}")
+        if len(value) > limits.LABEL_LENGTH_MAX or not (
+            key.startswith(LABEL_PREFIX) or _is_label(value)
+        ):
+            raise InvalidArgument(
+                f"labels: the value {names.shown(value)} of {names.shown(key)} is not allowed; "
+                f"{_VALUE_RULE}"
+            )
+
+
+def check_fixed_labels(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Refuse a change of labels that are read once, when a subscription is made.
+
+    Removing one is fine where nothing depends on it any more; `fanlog-ordering: strict` goes on
+    meaning something, so it stays.
+    """
+    for key in sorted(FIXED_LABELS):
+        is_removed = key not in after and before.get(key) != "strict"
+        if not is_removed and before.get(key) != after.get(key):
+            raise InvalidArgument(
+                f"labels: {key} is read when a subscription is made and cannot be changed later "
+                f"(it is {names.shown(before[key]) if key in before else 'not set'})"
+            )
+
+
+def parse_start(text: str) -> Start:
+    """Read the value of the label `fanlog-start`.
+
+    Raises:
+        InvalidArgument: Neither a word it knows nor an RFC 3339 time.
+    """
+    if text == "now":
+        return "now"
+    if text == "earliest":
+        return "earliest"
+    if _RFC3339.fullmatch(text):
+        try:
+            return datetime.fromisoformat(text.upper()).timestamp()
+        except (ValueError, OverflowError):
+            pass
+    raise InvalidArgument(
+        f"label {LABEL_START}: {names.shown(text)} is not 'now', 'earliest' or an RFC 3339 time "
+        "such as '2026-01-31T12:00:00Z'"
+    )
+
+
+def _is_label(text: str) -> bool:
+    # International letters are welcome as long as they have no upper case (Google's rule).
+    return len(text) <= limits.LABEL_LENGTH_MAX and all(
+        character in "-_" or unicodedata.category(character) in ("Ll", "Lo", "Nd", "Nl", "No")
+        for character in text
+    )
