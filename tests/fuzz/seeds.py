@@ -13,19 +13,14 @@ from dataclasses import asdict, replace
 
 from pyroaring import BitMap64
 
-from fanlog.core.records import (
-    Activity,
-    AttemptsChunk,
+from fanlog.core.catalog_records import (
     Counters,
-    CursorChunk,
-    CursorHead,
     FormerTopicRecord,
-    LeaseHeld,
-    Record,
     SnapshotRecord,
     SubscriptionRecord,
     TopicRecord,
 )
+from fanlog.core.records import Activity, AttemptsChunk, CursorChunk, CursorHead, LeaseHeld, Record
 from fanlog.log import batch as codec
 from fanlog.log import envelope
 from fanlog.log.envelope import Kind

@@ -18,7 +18,7 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import InlineCommitter
 from fanlog.core import records as codec
-from fanlog.core.records import (
+from fanlog.core.catalog_records import (
     FormerTopicRecord,
     SchemaRecord,
     SchemaRevisionRecord,

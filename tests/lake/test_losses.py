@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from fanlog.core.lake_records import LostRecord
-from fanlog.core.records import ArchivedRecord
+from fanlog.core.lake_records import ArchivedRecord, LostRecord
 from fanlog.lake.api import Content, Run
 from fanlog.lake.losses import count, judge
 from fanlog.log.api import Bounds, Damaged

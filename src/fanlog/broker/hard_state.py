@@ -15,30 +15,30 @@ from fanlog.broker.patterns import Patterns
 from fanlog.core import records as codec
 from fanlog.core.bulk_records import CommittingRecord, ProgressRecord, QueryRecord, Trimmed
 from fanlog.core.catalog import Catalog
-from fanlog.core.cursor import Cursor
-from fanlog.core.dedup import DedupWindow
-from fanlog.core.export_records import ExportProgress, ExportRecord
-from fanlog.core.lake_records import LostRecord
-from fanlog.core.records import (
-    Activity,
-    ArchivedRecord,
-    AttemptsChunk,
+from fanlog.core.catalog_records import (
     Counters,
-    CursorChunk,
-    CursorHead,
-    DedupEntry,
     FormerTopicRecord,
-    JobRecord,
-    LakeRecord,
-    LeaseHeld,
     PolicyRecord,
-    Record,
     SchemaRecord,
     SchemaRevisionRecord,
-    ShareRecord,
     SnapshotRecord,
     SubscriptionRecord,
     TopicRecord,
+)
+from fanlog.core.cursor import Cursor
+from fanlog.core.dedup import DedupWindow
+from fanlog.core.export_records import ExportProgress, ExportRecord
+from fanlog.core.lake_records import ArchivedRecord, LakeRecord, LostRecord
+from fanlog.core.records import (
+    Activity,
+    AttemptsChunk,
+    CursorChunk,
+    CursorHead,
+    DedupEntry,
+    JobRecord,
+    LeaseHeld,
+    Record,
+    ShareRecord,
 )
 from fanlog.core.replay_records import ReopenedChunk, RequestRecord
 from fanlog.core.requests import Requests

@@ -21,8 +21,8 @@ from fanlog.broker.hard_state import HardState
 from fanlog.broker.tiers import Tiers
 from fanlog.broker.writer import Writer
 from fanlog.core.bulk_records import Trimmed
-from fanlog.core.lake_records import LostRecord
-from fanlog.core.records import Activity, ArchivedRecord, Record
+from fanlog.core.lake_records import ArchivedRecord, LostRecord
+from fanlog.core.records import Activity, Record
 from fanlog.core.share import Decision, Share
 from fanlog.errors import LakeUnavailable
 from fanlog.limits import HOUR_S

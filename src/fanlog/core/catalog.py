@@ -11,9 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from fanlog.core.iam import Policy
-from fanlog.core.names_table import NamesTable
-from fanlog.core.records import (
+from fanlog.core.catalog_records import (
     CatalogRecord,
     Counters,
     FormerTopicRecord,
@@ -24,6 +22,8 @@ from fanlog.core.records import (
     SubscriptionRecord,
     TopicRecord,
 )
+from fanlog.core.iam import Policy
+from fanlog.core.names_table import NamesTable
 from fanlog.core.schemas import SchemaTable
 from fanlog.errors import AlreadyExists, SnapshotNotFound, SubscriptionNotFound, TopicNotFound
 from fanlog.model import (

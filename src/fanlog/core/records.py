@@ -14,49 +14,33 @@ import hashlib
 import json
 import struct
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar
 
 from pyroaring import BitMap64
 
-from fanlog.core import bulk_records, export_records, lake_records, replay_records
+from fanlog.core import (
+    bulk_records,
+    catalog_records,
+    export_records,
+    lake_records,
+    replay_records,
+)
 from fanlog.core.bulk_records import BulkRecord
+from fanlog.core.catalog_records import CatalogRecord
 from fanlog.core.export_records import ExportRecord
-from fanlog.core.iam import Binding, Policy
-from fanlog.core.lake_records import LostRecord
+from fanlog.core.lake_records import LakeState
 from fanlog.core.replay_records import ReopenedChunk, RequestRecord
 from fanlog.core.shape import check_shape
 from fanlog.jobs import Job
-from fanlog.model import (
-    DeadLetterPolicy,
-    FileExport,
-    FilterChange,
-    Offset,
-    PartitionId,
-    PushConfig,
-    RetryPolicy,
-    Schema,
-    SchemaId,
-    SchemaRevision,
-    SchemaSettings,
-    Snapshot,
-    SnapshotId,
-    Subscription,
-    SubscriptionId,
-    TableExport,
-    Topic,
-    TopicId,
-)
+from fanlog.model import Offset, PartitionId
 
 VERSION = 1
 _VERSION_BYTE = bytes([VERSION])
-
-Resource = TypeVar("Resource", Topic, Subscription, Snapshot, Policy, Schema)
 
 _ID = struct.Struct(">Q")
 _OWNER = struct.Struct(">QI")
 _PARTITION = struct.Struct(">I")
 _DEDUP_VALUE = struct.Struct("<Qd")
-_ARCHIVED_VALUE = struct.Struct("<QQ?")
 _DIGEST_BYTES = 16
 _CHUNK = struct.Struct(">QIQ")
 _LEASE = struct.Struct(">QIQI")
@@ -72,128 +56,6 @@ class UnknownRecord(ValueError):
 
 class DamagedRecord(ValueError):
     """The bytes are not what this build wrote under that key."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """The broker's own counters: ids never used twice, and how often it was started."""
-
-    KIND: ClassVar[bytes] = b"I"
-    next_id: int
-    boots: int
-
-    def key(self) -> bytes:
-        return self.KIND
-
-    def value(self) -> bytes | None:
-        return _VERSION_BYTE + _HEAD_VALUE.pack(self.next_id, self.boots)
-
-
-@dataclass(frozen=True, slots=True)
-class TopicRecord:
-    KIND: ClassVar[bytes] = b"T"
-    id: TopicId
-    topic: Topic | None
-
-    def key(self) -> bytes:
-        return self.KIND + _ID.pack(self.id)
-
-    def value(self) -> bytes | None:
-        return None if self.topic is None else _topic_json(self.topic)
-
-
-@dataclass(frozen=True, slots=True)
-class FormerTopicRecord:
-    """A topic that was deleted while a pattern still has messages of it: what it was called."""
-
-    KIND: ClassVar[bytes] = b"F"
-    id: TopicId
-    topic: Topic | None
-
-    def key(self) -> bytes:
-        return self.KIND + _ID.pack(self.id)
-
-    def value(self) -> bytes | None:
-        return None if self.topic is None else _topic_json(self.topic)
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionRecord:
-    KIND: ClassVar[bytes] = b"S"
-    id: SubscriptionId
-    subscription: Subscription | None
-
-    def key(self) -> bytes:
-        return self.KIND + _ID.pack(self.id)
-
-    def value(self) -> bytes | None:
-        if self.subscription is None:
-            return None
-        fields = asdict(self.subscription)
-        if self.subscription.push is None:
-            # As before there was push: what does not need it stays readable to what does not know.
-            del fields["push"], fields["push_off"]
-        for name in ("table", "files"):
-            if fields[name] is None:
-                del fields[name]
-        return _to_json(fields)
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotRecord:
-    KIND: ClassVar[bytes] = b"N"
-    id: SnapshotId
-    snapshot: Snapshot | None
-
-    def key(self) -> bytes:
-        return self.KIND + _ID.pack(self.id)
-
-    def value(self) -> bytes | None:
-        return None if self.snapshot is None else _to_json(asdict(self.snapshot))
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyRecord:
-    """The IAM policy of a topic, a subscription, or whatever else has that id."""
-
-    KIND: ClassVar[bytes] = b"P"
-    id: int
-    policy: Policy | None
-
-    def key(self) -> bytes:
-        return self.KIND + _ID.pack(self.id)
-
-    def value(self) -> bytes | None:
-        return None if self.policy is None else _to_json(asdict(self.policy))
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaRecord:
-    KIND: ClassVar[bytes] = b"M"
-    id: SchemaId
-    schema: Schema | None
-
-    def key(self) -> bytes:
-        return self.KIND + _ID.pack(self.id)
-
-    def value(self) -> bytes | None:
-        return None if self.schema is None else _to_json(asdict(self.schema))
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaRevisionRecord:
-    """One revision of a schema, apart from it: a definition is large, and is written once."""
-
-    KIND: ClassVar[bytes] = b"R"
-    id: SchemaId
-    number: int
-    revision: SchemaRevision | None
-
-    def key(self) -> bytes:
-        return self.KIND + _OWNER.pack(self.id, self.number)
-
-    def value(self) -> bytes | None:
-        return None if self.revision is None else _to_json(asdict(self.revision))
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,60 +188,12 @@ class JobRecord:
         return self.KIND + hashlib.blake2b(self.name.encode(), digest_size=_DIGEST_BYTES).digest()
 
     def value(self) -> bytes | None:
-        return None if self.job is None else _to_json(asdict(self.job))
-
-
-@dataclass(frozen=True, slots=True)
-class LakeRecord:
-    """Which lake has the archived messages, and how far the broker has seen that for itself."""
-
-    KIND: ClassVar[bytes] = b"Z"
-    id: str
-    #: Of the table `messages`, when it was last looked at.
-    table_version: int
-    #: Commits up to and with this one are in it.
-    sequence: int
-
-    def key(self) -> bytes:
-        return self.KIND
-
-    def value(self) -> bytes | None:
-        return _to_json(asdict(self))
-
-
-@dataclass(frozen=True, slots=True)
-class ArchivedRecord:
-    """The offsets of a partition that the lake has: from `start` to before `end`."""
-
-    KIND: ClassVar[bytes] = b"V"
-    partition: PartitionId
-    #: None forgets them.
-    start: Offset | None
-    end: Offset = 0
-    #: Whether what the archive takes next follows; not once the topic was kept out of it.
-    is_open: bool = True
-
-    def key(self) -> bytes:
-        return self.KIND + _PARTITION.pack(self.partition)
-
-    def value(self) -> bytes | None:
-        if self.start is None:
+        if self.job is None:
             return None
-        return _VERSION_BYTE + _ARCHIVED_VALUE.pack(self.start, self.end, self.is_open)
+        return _VERSION_BYTE + json.dumps(asdict(self.job), separators=(",", ":")).encode()
 
 
-CatalogRecord = (
-    Counters
-    | TopicRecord
-    | FormerTopicRecord
-    | SubscriptionRecord
-    | SnapshotRecord
-    | PolicyRecord
-    | SchemaRecord
-    | SchemaRevisionRecord
-)
 ShareRecord = CursorHead | CursorChunk | ReopenedChunk | AttemptsChunk | LeaseHeld
-LakeState = LakeRecord | ArchivedRecord | LostRecord
 Record = (
     CatalogRecord
     | ShareRecord
@@ -415,32 +229,6 @@ def decode(key: bytes, value: bytes) -> Record:
 
 def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
     match kind:
-        case Counters.KIND if not rest:
-            return Counters(*_HEAD_VALUE.unpack(body))
-        case TopicRecord.KIND:
-            topic = _checked(_topic(json.loads(body)), *_ID.unpack(rest))
-            return TopicRecord(topic.id, topic)
-        case FormerTopicRecord.KIND:
-            topic = _checked(_topic(json.loads(body)), *_ID.unpack(rest))
-            return FormerTopicRecord(topic.id, topic)
-        case SubscriptionRecord.KIND:
-            subscription = _checked(_subscription(json.loads(body)), *_ID.unpack(rest))
-            return SubscriptionRecord(subscription.id, subscription)
-        case SnapshotRecord.KIND:
-            snapshot = _checked(_snapshot(json.loads(body)), *_ID.unpack(rest))
-            return SnapshotRecord(snapshot.id, snapshot)
-        case PolicyRecord.KIND:
-            policy = _checked(_policy(json.loads(body)), *_ID.unpack(rest))
-            return PolicyRecord(policy.id, policy)
-        case SchemaRecord.KIND:
-            schema = _checked(Schema(**json.loads(body)), *_ID.unpack(rest))
-            return SchemaRecord(schema.id, schema)
-        case SchemaRevisionRecord.KIND:
-            revision = SchemaRevision(**json.loads(body))
-            check_shape(revision)
-            if (revision.schema_id, revision.number) != _OWNER.unpack(rest):
-                raise ValueError("it is another revision than its key says")
-            return SchemaRevisionRecord(revision.schema_id, revision.number, revision)
         case CursorHead.KIND:
             owner, partition = _OWNER.unpack(rest)
             floor, fence = _HEAD_VALUE.unpack(body)
@@ -467,17 +255,11 @@ def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
             if record.key()[1:] != rest:
                 raise ValueError("it is another job than its key says")
             return record
-        case LakeRecord.KIND if not rest:
-            lake = LakeRecord(**json.loads(body))
-            check_shape(lake)
-            return lake
-        case ArchivedRecord.KIND:
-            partition = PartitionId(*_PARTITION.unpack(rest))
-            return ArchivedRecord(partition, *_ARCHIVED_VALUE.unpack(body))
         case Activity.KIND:
             return Activity(_ID.unpack(rest)[0], _TIME_VALUE.unpack(body)[0])
     return (
-        bulk_records.decode(kind, rest, body)
+        catalog_records.decode(kind, rest, body)
+        or bulk_records.decode(kind, rest, body)
         or export_records.decode(kind, rest, body)
         or replay_records.decode(kind, rest, body)
         or lake_records.decode(kind, rest, body)
@@ -488,69 +270,3 @@ def _bitmap_bytes(bits: BitMap64) -> bytes:
     compact = bits.copy()
     compact.run_optimize()
     return compact.serialize()
-
-
-def _to_json(fields: dict[str, Any]) -> bytes:
-    return _VERSION_BYTE + json.dumps(fields, separators=(",", ":")).encode()
-
-
-def _checked(value: Resource, resource_id: int) -> Resource:
-    check_shape(value)
-    if value.id != resource_id:
-        raise ValueError(f"its id is {value.id}, which is not that of its key")
-    return value
-
-
-def _topic_json(topic: Topic) -> bytes:
-    fields = asdict(topic)
-    # A topic without a schema is written as it was before there were any.
-    if topic.schema_settings is None:
-        del fields["schema_settings"]
-    return _to_json(fields)
-
-
-def _topic(fields: dict[str, Any]) -> Topic:
-    settings = fields.get("schema_settings")
-    return Topic(
-        **fields
-        | {
-            "partitions": tuple(fields["partitions"]),
-            "schema_settings": SchemaSettings(**settings) if settings else None,
-        }
-    )
-
-
-def _snapshot(fields: dict[str, Any]) -> Snapshot:
-    return Snapshot(**fields | {"partitions": tuple(fields["partitions"])})
-
-
-def _policy(fields: dict[str, Any]) -> Policy:
-    bindings = tuple(
-        Binding(**binding | {"members": tuple(binding["members"])})
-        for binding in fields["bindings"]
-    )
-    return Policy(**fields | {"bindings": bindings})
-
-
-def _subscription(fields: dict[str, Any]) -> Subscription:
-    dead_letter, retry = fields["dead_letter"], fields["retry"]
-    # Records from before there were filters have none.
-    changes = fields.get("filter_changes", ())
-    # Nor had those from before there was push, or export.
-    push = fields.get("push")
-    return Subscription(
-        **fields
-        | {
-            "partitions": tuple(fields["partitions"]),
-            "dead_letter": DeadLetterPolicy(**dead_letter) if dead_letter else None,
-            "retry": RetryPolicy(**retry) if retry else None,
-            "filter_changes": tuple(FilterChange(**change) for change in changes),
-            "push": _push(push) if push else None,
-            "table": TableExport(**fields["table"]) if fields.get("table") else None,
-            "files": FileExport(**fields["files"]) if fields.get("files") else None,
-        }
-    )
-
-
-def _push(fields: dict[str, Any]) -> PushConfig:
-    return PushConfig(**fields | {"webhook_secrets": tuple(fields["webhook_secrets"])})

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from fanlog.broker.hard_state import HardState
 from fanlog.broker.tiers import Loss
-from fanlog.core.lake_records import LostRecord
-from fanlog.core.records import ArchivedRecord, LakeRecord
+from fanlog.core.lake_records import ArchivedRecord, LakeRecord, LostRecord
 from fanlog.lake.api import Content, Standing
 from fanlog.lake.location import NoLake
 from fanlog.lake.losses import count, judge

@@ -30,7 +30,8 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
 from fanlog.broker.tiers import Acceptance
 from fanlog.core.cursor import runs
-from fanlog.core.records import ArchivedRecord, LakeRecord, Record
+from fanlog.core.lake_records import ArchivedRecord, LakeRecord
+from fanlog.core.records import Record
 from fanlog.errors import FailedPrecondition, FanlogError, LakeUnavailable
 from fanlog.lake.acceptance import hot_after, planned
 from fanlog.lake.api import Content, Standing

@@ -7,21 +7,16 @@ from pyroaring import BitMap64
 
 from fanlog.broker.audit import audit
 from fanlog.broker.hard_state import HardState
-from fanlog.core.iam import Policy
-from fanlog.core.records import (
-    Activity,
-    AttemptsChunk,
+from fanlog.core.catalog_records import (
     Counters,
-    CursorChunk,
-    CursorHead,
     FormerTopicRecord,
-    LeaseHeld,
     PolicyRecord,
-    Record,
     SnapshotRecord,
     SubscriptionRecord,
     TopicRecord,
 )
+from fanlog.core.iam import Policy
+from fanlog.core.records import Activity, AttemptsChunk, CursorChunk, CursorHead, LeaseHeld, Record
 from fanlog.log.report import Finding
 from fanlog.model import (
     PartitionId,

@@ -8,27 +8,27 @@ from dataclasses import replace
 import pytest
 from pyroaring import BitMap64
 
-from fanlog.core.export_records import ExportProgress, ExportRecord
-from fanlog.core.iam import Binding, Policy
-from fanlog.core.lake_records import LostRecord
-from fanlog.core.records import (
-    Activity,
-    ArchivedRecord,
-    AttemptsChunk,
+from fanlog.core.catalog_records import (
     Counters,
-    CursorChunk,
-    CursorHead,
-    DamagedRecord,
     FormerTopicRecord,
-    LakeRecord,
-    LeaseHeld,
     PolicyRecord,
-    Record,
     SchemaRecord,
     SchemaRevisionRecord,
     SnapshotRecord,
     SubscriptionRecord,
     TopicRecord,
+)
+from fanlog.core.export_records import ExportProgress, ExportRecord
+from fanlog.core.iam import Binding, Policy
+from fanlog.core.lake_records import ArchivedRecord, LakeRecord, LostRecord
+from fanlog.core.records import (
+    Activity,
+    AttemptsChunk,
+    CursorChunk,
+    CursorHead,
+    DamagedRecord,
+    LeaseHeld,
+    Record,
     UnknownRecord,
     decode,
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fanlog.core.records import CursorHead, SubscriptionRecord
+from fanlog.core.catalog_records import SubscriptionRecord
+from fanlog.core.records import CursorHead
 from fanlog.model import PartitionId, Subscription, SubscriptionId, TopicId
 from fanlog.testing.simulator.chronicle import (
     EPOCH,

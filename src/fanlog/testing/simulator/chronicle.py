@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from fanlog.core.records import CursorHead, SnapshotRecord, SubscriptionRecord, TopicRecord
+from fanlog.core.catalog_records import SnapshotRecord, SubscriptionRecord, TopicRecord
+from fanlog.core.records import CursorHead
 from fanlog.model import Offset, PartitionId, SubscriptionId
 
 #: `ok`: answered. `refused`: answered with an error that speaks of the request. `failed`: answered

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fanlog.broker.letters import REDRIVEN_FROM
 from fanlog.core import records as codec
-from fanlog.core.iam import Policy
-from fanlog.core.records import (
+from fanlog.core.catalog_records import (
     PolicyRecord,
     SchemaRecord,
     SchemaRevisionRecord,
     SubscriptionRecord,
     TopicRecord,
 )
+from fanlog.core.iam import Policy
 from fanlog.model import (
     PartitionId,
     SchemaRevision,

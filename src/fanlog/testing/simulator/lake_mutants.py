@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from fanlog.broker.replays import Replays
-from fanlog.core.records import ArchivedRecord, LakeRecord
+from fanlog.core.lake_records import ArchivedRecord, LakeRecord
 from fanlog.lake import turns
 from fanlog.lake.api import Standing
 from fanlog.lake.tiered import TieredLog

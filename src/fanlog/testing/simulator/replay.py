@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from fanlog.core.records import CursorHead, SnapshotRecord, SubscriptionRecord, TopicRecord
+from fanlog.core.catalog_records import SnapshotRecord, SubscriptionRecord, TopicRecord
+from fanlog.core.records import CursorHead
 from fanlog.model import Offset, PartitionId, SnapshotId, SubscriptionId, Topic, TopicId
 from fanlog.testing.simulator import checkers
 from fanlog.testing.simulator.checkers import Violation

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fanlog.core import records as codec
-from fanlog.core.records import ArchivedRecord, Record
+from fanlog.core.lake_records import ArchivedRecord
+from fanlog.core.records import Record
 from fanlog.lake.location import LakeError
 from fanlog.lake.tiered import TieredLog
 from fanlog.lake.tiers import LakeTiers

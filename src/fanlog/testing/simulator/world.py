@@ -14,13 +14,13 @@ from typing import Any, TypeVar, cast
 
 from fanlog.broker.letters import REDRIVEN_FROM
 from fanlog.core import records as codec
-from fanlog.core.records import (
-    CursorHead,
+from fanlog.core.catalog_records import (
     FormerTopicRecord,
     SnapshotRecord,
     SubscriptionRecord,
     TopicRecord,
 )
+from fanlog.core.records import CursorHead
 from fanlog.errors import FanlogError, ResourceExhausted, Unavailable
 from fanlog.log.api import Commit
 from fanlog.model import PartitionId, Topic
