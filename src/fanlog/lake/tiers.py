@@ -33,6 +33,7 @@ from fanlog.core.cursor import runs
 from fanlog.core.lake_records import ArchivedRecord, LakeRecord
 from fanlog.core.records import Record
 from fanlog.errors import FailedPrecondition, FanlogError, LakeUnavailable
+from fanlog.lake import belief
 from fanlog.lake.acceptance import hot_after, planned
 from fanlog.lake.api import Content, Standing
 from fanlog.lake.location import LakeError
@@ -347,7 +348,7 @@ class LakeTiers:
                 return self.archived_sequence
             try:
                 await self._verify(table_version, sequence)
-            except (LakeError, _Mismatch, OSError) as error:
+            except (LakeError, belief.Mismatch, OSError) as error:
                 raise self._refusal(
                     f"archived up to commit {sequence} was reported, and is not so: {error}"
                 ) from error
@@ -365,9 +366,9 @@ class LakeTiers:
         believed = self._broker.hard.lake
         found = await self._standing(believed)
         if found.lake_id != self._lake_id:
-            raise _Mismatch(f"the table is of lake {found.lake_id}")
+            raise belief.Mismatch(f"the table is of lake {found.lake_id}")
         if table_version > found.table_version or sequence > found.sequence:
-            raise _Mismatch(
+            raise belief.Mismatch(
                 f"the table is at version {found.table_version}, with commits up to "
                 f"{found.sequence}"
             )
@@ -380,11 +381,20 @@ class LakeTiers:
             synced_version=0 if believed is None else believed.table_version,
         )
         for sentence in (*content.damaged, *content.doubled):
-            raise _Mismatch(sentence)
+            raise belief.Mismatch(sentence)
         expected = await self._appended(after, sequence)
+        hard = self._broker.hard
         records: list[Record] = []
         async for partition, bounds in _paced(list(expected.items())):
-            records += self._believed(partition, bounds, content)
+            topic = hard.catalog.topic_of(partition)
+            if topic is None:
+                continue
+            before, hot_start = hard.archived.get(partition), self.hot_start(partition)
+            now = belief.archived_now(
+                partition, topic, before, bounds, content, hot_start=hot_start
+            )
+            if now is not None:
+                records.append(now)
         # The later of the two: what is read below may have been compacted since.
         records.append(LakeRecord(self._lake_id, table_version, sequence))
         await cold.refresh()
@@ -407,58 +417,6 @@ class LakeTiers:
             at = positions[-1].sequence
             await asyncio.sleep(0)
         return found
-
-    def _believed(
-        self, partition: PartitionId, appended: Bounds, content: Content
-    ) -> Sequence[Record]:
-        """What is known to be archived of a partition now.
-
-        Raises:
-            _Mismatch: The lake does not have what the archive should have taken.
-        """
-        hard = self._broker.hard
-        topic = hard.catalog.topic_of(partition)
-        if topic is None:
-            return ()
-        record = hard.archived.get(partition)
-        if not topic.is_archived:
-            return self._closed(partition, record)
-        runs = content.runs.get(partition, [])
-        is_whole = content.covers(partition, appended.start, appended.end)
-        if record is not None and not record.is_open:
-            # Kept out for a while: what follows need not be all of it, but ends where the log does.
-            if not runs or runs[-1].end < appended.end:
-                return ()
-            assert record.start is not None
-            if runs[-1].first <= record.end:
-                return (ArchivedRecord(partition, record.start, appended.end),)
-            is_served_cold = record.end > record.start and record.start < self.hot_start(partition)
-            if is_served_cold:
-                return ()
-            return (ArchivedRecord(partition, runs[-1].first, appended.end),)
-        if not is_whole:
-            shown = ", ".join(f"{run.first} to {run.end}" for run in runs[:5]) or "none of them"
-            raise _Mismatch(
-                f"offsets {appended.start} to {appended.end} (exclusive) of partition {partition} "
-                f"({topic.name}) should be in the lake, which has {shown}"
-            )
-        if record is None:
-            return (ArchivedRecord(partition, appended.start, appended.end),)
-        assert record.start is not None
-        if record.end != appended.start:
-            raise _Mismatch(
-                f"partition {partition} is archived up to {record.end}, and goes on at "
-                f"{appended.start}"
-            )
-        return (ArchivedRecord(partition, record.start, appended.end),)
-
-    def _closed(self, partition: PartitionId, record: ArchivedRecord | None) -> Sequence[Record]:
-        """What is left of a partition that is kept out of the archive from now on."""
-        if record is None:
-            return (ArchivedRecord(partition, 0, 0, is_open=False),)
-        if not record.is_open:
-            return ()
-        return (ArchivedRecord(partition, record.start, record.end, is_open=False),)
 
     # Letting go.
 
@@ -527,7 +485,9 @@ class LakeTiers:
         for topic in hard.catalog.topics():
             if not topic.is_archived:
                 for partition in topic.partitions:
-                    records += self._closed(partition, hard.archived.get(partition))
+                    now = belief.closed(partition, hard.archived.get(partition))
+                    if now is not None:
+                        records.append(now)
         if records:
             self._broker.begin_commit(records)
 
@@ -552,10 +512,6 @@ def _unreadable(damaged: Damaged) -> str:
         f"offsets {damaged.base_offset} to {end} (exclusive) of partition {damaged.partition} "
         f"cannot be read: {damaged.reason}"
     )
-
-
-class _Mismatch(Exception):
-    """The lake does not have what it should have; the sentence says what."""
 
 
 def _trim(partition: PartitionId, start: Offset, before: Offset) -> Trim | None:
