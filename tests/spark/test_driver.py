@@ -93,6 +93,27 @@ def test_a_job_fails_for_its_own_reasons_only(tmp_path, monkeypatch, is_alive, r
         kinds.runs(context)["verify"](Work("projects/test/jobs/job1", "verify", {}))
 
 
+@pytest.mark.parametrize("crashes", [0, 1, kinds.TRIES - 1, kinds.TRIES])
+def test_a_job_whose_processes_die_is_done_again(tmp_path, monkeypatch, crashes):
+    tried: list[str] = []
+
+    def do(context: Context, work: Work) -> dict[str, int]:
+        tried.append(work.name)
+        if len(tried) <= crashes:
+            raise RuntimeError("Python worker exited unexpectedly (crashed)")
+        return {"messages": 1}
+
+    monkeypatch.setitem(kinds._KINDS, "verify", do)
+    run = kinds.runs(context_on(StubDriver(alive=True), tmp_path))["verify"]
+    work = Work("projects/test/jobs/job1", "verify", {})
+    if crashes < kinds.TRIES:
+        assert run(work) == {"messages": 1}
+    else:
+        with pytest.raises(RuntimeError, match="crashed"):
+            run(work)
+    assert len(tried) == min(crashes + 1, kinds.TRIES)
+
+
 @pytest.mark.parametrize("is_alive", [True, False])
 def test_a_pipeline_ends_when_spark_is_gone_and_not_when_a_flow_fails(tmp_path, is_alive):
     ends: list[str] = []

@@ -15,6 +15,13 @@ _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] (.+?)(?:\s+SQLSTATE: \w+)?$")
 _CAUSED_BY = re.compile(r"Caused by: [\w.$]+: (.+)")
 #: What gRPC says of a call that a Connect server did not answer.
 _DETAILS = re.compile(r'details = "(.+)"')
+#: An error of Java's, wherever it stands in a line: class, sentence.
+_RAISED = re.compile(r"(?:[\w$]+\.)+[\w$]*(?:Exception|Error): ")
+#: What comes of it when a process of Spark's that runs Python has died.
+_CRASHED = re.compile(
+    r"java\.io\.\w*Exception|java\.net\.SocketException|pyspark\.daemon"
+    r"|Python worker (?:exited|failed|died)"
+)
 #: What stands before the error of a task or a query, and says nothing about it.
 _WRAPPING = re.compile(r"An error occurred while calling |\[STREAM_FAILED\] ")
 
@@ -23,9 +30,8 @@ def cause_of(error: Exception) -> str:
     """The sentence that a person can act on."""
     if isinstance(error, FanlogError):
         return error.message
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [found[1] for line in lines if (found := _OURS.fullmatch(line))]
-    if ours:
+    lines = _lines(error)
+    if ours := _ours(lines):
         return ours[-1][:_LENGTH_MAX]
     details = [found[1] for line in lines if (found := _DETAILS.fullmatch(line))]
     if details:
@@ -36,4 +42,22 @@ def cause_of(error: Exception) -> str:
         causes = [found[1] for line in lines if (found := _CAUSED_BY.fullmatch(line))]
         if conditions or causes:
             return " ".join((*conditions[-1:], *causes[-1:]))[:_LENGTH_MAX]
+        raised = [_RAISED.split(line)[-1] for line in lines[1:] if _RAISED.search(line)]
+        told = [sentence for sentence in raised if sentence and not _WRAPPING.match(sentence)]
+        if told:
+            return told[-1][:_LENGTH_MAX]
     return f"{type(error).__name__}: {first}"[:_LENGTH_MAX]
+
+
+def is_crash(error: Exception) -> bool:
+    """Whether it was not the work that failed, but a process that did it: to try again may help."""
+    return not _ours(_lines(error)) and _CRASHED.search(str(error)) is not None
+
+
+def _lines(error: Exception) -> list[str]:
+    return [line.strip() for line in str(error).splitlines() if line.strip()]
+
+
+def _ours(lines: list[str]) -> list[str]:
+    """What we said ourselves, in a task or wherever Spark has it from."""
+    return [found[1] for line in lines if (found := _OURS.fullmatch(line))]

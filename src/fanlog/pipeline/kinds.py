@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Protocol
 
 from fanlog.errors import FanlogError
 from fanlog.pipeline.backtest import backtest
+from fanlog.pipeline.causes import cause_of, is_crash
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.fan_out import fan_out
 from fanlog.pipeline.imports import import_files
@@ -25,6 +27,12 @@ class Doing(Protocol):
     def __call__(self, context: Context, work: Work) -> Mapping[str, Any]:
         """Do it, however often: effects are told by the job's name. Gives the result."""
 
+
+log = logging.getLogger("fanlog.pipeline")
+
+#: How often a job is done, at most, whose processes die: one that is too large for this machine
+#: kills them each time.
+TRIES = 3
 
 _KINDS: dict[str, Doing] = {
     "replay": replay,
@@ -44,13 +52,18 @@ def runs(context: Context) -> dict[str, Run]:
 
 
 def _run(context: Context, do: Doing, work: Work) -> Mapping[str, Any]:
-    try:
-        with context.driver.stoppable(work):
-            return do(context, work)
-    except FanlogError:
-        raise
-    except Exception as error:
-        # Whatever Spark raises then. It is not the job's fault: somebody else is to try.
-        if context.driver.is_alive():
+    for left in reversed(range(TRIES)):
+        try:
+            with context.driver.stoppable(work):
+                return do(context, work)
+        except FanlogError:
             raise
-        raise Stopped(f"job {work.name} has lost its Spark") from error
+        except Exception as error:
+            # Whatever Spark raises then.
+            if not context.driver.is_alive():
+                # It is not the job's fault: somebody else is to try.
+                raise Stopped(f"job {work.name} has lost its Spark") from error
+            if not left or not is_crash(error):
+                raise
+            log.warning("action=job_again job=%s error=%s", work.name, cause_of(error))
+    raise AssertionError("the last try returns, or raises")
