@@ -35,7 +35,7 @@ class Driver(Protocol):
         """Whether it is still there; one that is not does not come back."""
 
     def stoppable(self, work: Work) -> AbstractContextManager[None]:
-        """Have Spark's jobs of this thread end when the work is to stop."""
+        """Make this thread one that Spark works for, until the work is to stop."""
 
     def stages(self, work: Work) -> Stages:
         """The stages that were begun for a piece of work."""
@@ -59,6 +59,7 @@ class LocalDriver:
     """A driver whose Java is a child of this process."""
 
     def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
         self._context = spark.sparkContext
 
     def is_alive(self) -> bool:
@@ -70,6 +71,9 @@ class LocalDriver:
 
     @contextmanager
     def stoppable(self, work: Work) -> Iterator[None]:
+        # Without it Spark does not find a sink in Python, in a thread that it has not seen before.
+        spark: Any = self._spark
+        spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
         self._context.setJobGroup(work.name, work.kind, interruptOnCancel=True)
         work.on_stop(lambda: self._context.cancelJobGroup(work.name))
         try:
