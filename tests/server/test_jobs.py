@@ -145,6 +145,28 @@ def test_the_command_line_says_whether_problems_were_found(
     assert ("verify found problems" in done.output) == (not is_fine)
 
 
+def test_the_command_line_describes_a_job_as_it_was(server, asking):
+    """Numbers are whole, and what came of it reads as it does for those who waited."""
+    job = asking.create(PARENT, "verify", {"topics": ["orders", "invoices"]})
+    asking.claim(job.name, "w")
+    result = {"messages": 12, "wrong": [{"partition": 3, "missing": 2}]}
+    asking.report(job.name, "w", 1, "DONE", result=result)
+    environ = {"PUBSUB_EMULATOR_HOST": server.endpoint}
+
+    def run(*words: str) -> str:
+        done = invoke(["job", *words], env=environ)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    found = json.loads(run("describe", job.name, "--json"))
+    assert found["result"] == result
+    assert isinstance(found["result"]["messages"], int)
+    said = run("describe", job.name)
+    assert "topics=projects/test/topics/orders,projects/test/topics/invoices" in said
+    shown_result = run("wait", job.name).split("\n", 1)[1]
+    assert said.endswith(shown_result)
+
+
 class TestDurability:
     def test_a_restart_keeps_jobs_and_fences(self, server, asking):
         asking.create(PARENT, "expire", {}, job_id="job1")

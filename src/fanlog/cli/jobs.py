@@ -263,8 +263,16 @@ def describe(
     from fanlog.client.jobs import Jobs
 
     with options.connect(endpoint) as client:
-        found = Jobs(client).get(_full(job, project))
-    Output(is_json=json).fields(resource(found))
+        found = _fields(Jobs(client).get(_full(job, project)))
+    output = Output(is_json=json)
+    if json:
+        output.line(found)
+        return
+    result = found.pop("result", {})
+    output.fields(found)
+    if result:
+        output.text("")
+        _show(output, result)
 
 
 @app.command()
@@ -355,18 +363,19 @@ def _wait(client: Any, name: str, json: bool) -> None:
         if is_shown:
             sys.stderr.write("\n")
     output = Output(is_json=json)
-    result = _plain(resource(job).get("result") or {})
+    fields = _fields(job)
+    result = fields.get("result") or {}
     if json:
-        output.line(resource(job))
+        output.line(fields)
     else:
-        _show(output, job, state_of(job), result)
+        output.text(f"{job.kind} {state_of(job).lower()}: {job.name}")
+        _show(output, result)
     if result.get("is_fine") is False:
         # It has done its work; and yet all is not well.
         raise JobFailed(f"{job.kind} found problems: {job.name}")
 
 
-def _show(output: Output, job: Any, state: str, result: Any) -> None:
-    output.text(f"{job.kind} {state.lower()}: {job.name}")
+def _show(output: Output, result: Any) -> None:
     output.fields({name: value for name, value in result.items() if not isinstance(value, list)})
     for name, rows in result.items():
         if not isinstance(rows, list) or not rows:
@@ -380,8 +389,15 @@ def _show(output: Output, job: Any, state: str, result: Any) -> None:
                 output.text(f"  {row}")
 
 
+def _fields(job: Any) -> dict[str, Any]:
+    """A job's fields, its arguments and its result as they were."""
+    fields = resource(job)
+    of_ours = {name: _plain(fields[name]) for name in ("arguments", "result") if name in fields}
+    return fields | of_ours
+
+
 def _plain(value: Any) -> Any:
-    """As it was: a result travels as protobuf's JSON, which has floats only, and no order."""
+    """As it was: it travels as protobuf's JSON, which has floats only, and no order."""
     match value:
         case dict():
             return {name: _plain(value[name]) for name in sorted(value, key=_place)}

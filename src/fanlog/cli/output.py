@@ -108,6 +108,8 @@ def shown(value: object) -> str:
     """Give a value as a person reads it."""
     if isinstance(value, Mapping):
         return " ".join(f"{name}={shown(inner)}" for name, inner in value.items())
+    if isinstance(value, list):
+        return ",".join(map(shown, value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     return printable(str(value))
