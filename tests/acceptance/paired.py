@@ -85,10 +85,10 @@ class Up:
         return list(self._known.values())
 
     def runs(self, program: str) -> bool:
-        """Whether a process below it runs a program."""
+        """Whether a process below it runs a program of Java's."""
         for one in self.children():
             with suppress(psutil.NoSuchProcess):
-                if one.name() == program:
+                if program in one.cmdline():
                     return True
         return False
 

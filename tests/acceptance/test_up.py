@@ -134,10 +134,14 @@ def test_a_pipeline_that_is_killed_under_load_loses_and_doubles_nothing(start_up
     assert up.stop() == 0
 
 
+#: Spark itself; not only what finds out how to start it.
+SPARK = "org.apache.spark.deploy.SparkSubmit"
+
+
 def test_stopped_while_spark_starts(start_up):
     up = start_up()
     up.await_said(BROKER_READY)
-    up.await_that(lambda: up.runs("java"), "Spark begins")
+    up.await_that(lambda: up.runs(SPARK), "Spark begins")
     assert up.stop() == 0
     assert "Traceback" not in up.said()
     assert "stopped before it was ready" in up.said()

@@ -20,6 +20,7 @@ from fanlog.lake.location import Location
 from fanlog.pipeline import kinds
 from fanlog.pipeline.archive import Archive
 from fanlog.pipeline.caretaker import Caretaker
+from fanlog.pipeline.children import end_children
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.dead_letters import DeadLetters
 from fanlog.pipeline.export import Exports
@@ -159,6 +160,8 @@ def run(settings: Settings, *, say: Callable[[str], None]) -> int:
     try:
         return _run(settings, stopping, say=say, began_s=began_s)
     except _Stopped:
+        # Java would wait for ever for somebody to talk to it, if it was about to be ready.
+        end_children()
         say("fanlog pipeline stopped before it was ready")
         return 0
 
@@ -171,7 +174,7 @@ class _Stopping:
     """SIGTERM and Ctrl-C.
 
     Spark takes many seconds to start, and a broker may: neither is waited for. Nothing was begun
-    until then, and Spark's Java ends with us.
+    until then.
     """
 
     def __init__(self) -> None:
