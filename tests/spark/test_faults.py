@@ -485,6 +485,22 @@ class TestOlderLake:
         world.check()
         assert world.tiers() == (0, 30, 30)
 
+    def test_an_archive_that_began_while_the_lake_was_away(self, put_back):
+        """It made an empty one; and goes on with the right one once that is back."""
+        world = put_back
+        shutil.rmtree(world.lake)
+        steps = world.steps()
+        steps.run()
+        world.pass_time(60)
+        assert world.readiness() != "ready\n"
+        self.replace(world, self.right)
+        world.publish()
+        steps.run()
+        world.pass_time(60)
+        assert world.readiness() == "ready\n"
+        assert world.tiers() == (0, 30, 30)
+        world.check()
+
     @pytest.mark.parametrize("is_older", [True, False])
     @pytest.mark.parametrize("has_checkpoint", [True, False])
     def test_a_loss_that_is_accepted(self, put_back, tmp_path, is_older, has_checkpoint):

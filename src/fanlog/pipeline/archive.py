@@ -17,7 +17,7 @@ from fanlog.lake import inspection
 from fanlog.lake.archive import commit_archive
 from fanlog.lake.files import DataFile
 from fanlog.lake.location import Location
-from fanlog.lake.tables import ensure_lake
+from fanlog.lake.tables import ensure_lake, lake_id
 from fanlog.pipeline.driver import parallelism_of
 from fanlog.pipeline.flow import start_query
 from fanlog.pipeline.log import log_of
@@ -65,10 +65,10 @@ class Archive:
         A report that was lost would otherwise wait for the next batch; and of a lake that was
         replaced by an older copy the broker hears at once.
         """
-        lake_id = ensure_lake(self._location)
+        ensure_lake(self._location)
         with Client(self._endpoint) as client:
             answer = log_of(client)
-        archived = Archived(self._endpoint, self._location, lake_id, answer.log_id)
+        archived = Archived(self._endpoint, self._location, answer.log_id)
         found = inspection.standing(self._location, answer.log_id)
         if found.sequence != answer.archived_sequence:
             archived.report(found.table_version, found.sequence)
@@ -81,7 +81,6 @@ class Archived:
 
     endpoint: str
     location: Location
-    lake_id: str
     log_id: str
 
     def commit(self, batch: DataFrame, _: int) -> None:
@@ -101,7 +100,10 @@ class Archived:
     def report(self, table_version: int, sequence: int) -> None:
         """Tell the broker how far the table is; it may not hear it."""
         request = log_pb2.ReportArchivedRequest(
-            lake_id=self.lake_id, table_version=table_version, sequence=sequence
+            # The one that is there now: a lake may be brought back while an archive runs.
+            lake_id=lake_id(self.location),
+            table_version=table_version,
+            sequence=sequence,
         )
         try:
             with Client(self.endpoint) as client:
