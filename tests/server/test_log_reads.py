@@ -363,13 +363,17 @@ def test_a_topic_made_again_is_another(server, log):
     assert code_of(refused) == "NOT_FOUND"
 
 
-def test_a_deleted_topic_is_read_while_somebody_needs_it(server, log):
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_deleted_topic_is_read_while_somebody_needs_it(server, log, is_made_again):
     topic, subscription = server.topic_and_subscription()
     server.publish(topic, b"a")
     server.publisher.delete_topic(topic=topic)
+    if is_made_again:
+        server.publisher.create_topic(name=topic)
     [one] = log.offsets(subscription=subscription).partitions
     assert (one.topic, one.end, one.is_archived) == (topic, 1, False)
     assert log.data(pb.Range(partition=one.partition, start=0, end=1)) == [b"a"]
+    assert log.data(pb.Range(topic=topic, partition=one.partition, start=0, end=1)) == [b"a"]
 
 
 @pytest.mark.parametrize(

@@ -269,12 +269,12 @@ class LogReads:
     def _check(self, one: LogRange) -> None:
         hard = self._broker.hard
         if one.topic:
-            topic = hard.catalog.find_topic(one.topic)
             known = hard.catalog.topic_name_of(one.partition)
-            # A topic that is gone is read as long as somebody has a backlog of it.
-            if topic is None and one.topic not in (known, *self._former_names(one.partition)):
-                raise TopicNotFound(f"topic {one.topic!r} does not exist")
-            if topic is not None and one.partition not in topic.partitions:
+            # A topic that is gone is read as long as somebody has a backlog of it, also when there
+            # is another of that name.
+            if one.topic not in (known, *self._former_names(one.partition)):
+                if hard.catalog.find_topic(one.topic) is None:
+                    raise TopicNotFound(f"topic {one.topic!r} does not exist")
                 raise NotFound(f"topic {one.topic!r} has no partition {one.partition}")
         elif (
             hard.catalog.topic_of(one.partition) is None
