@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyspark.sql.streaming.datasource import (
@@ -12,9 +14,11 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
 )
 
+from acceptance.served import PATIENCE_S
 from fanlog.broker.clock import ManualClock
 from fanlog.errors import DataLoss, FailedPrecondition, Unimplemented
-from fanlog.spark import stream
+from fanlog.spark import connection, stream
+from fanlog.spark.connection import CallFailed
 from spark.reading import kept_topic, payloads, rows, stream_reader
 
 HOUR_S = 3600
@@ -205,3 +209,42 @@ def test_a_checkpoint_of_another_log(start_broker):
     later = starts[1] | {"sequence": 1_000}
     with pytest.raises(FailedPrecondition, match="restored from an older copy"):
         reader.latestOffset(later, ALL)
+
+
+class TestABrokerThatIsAway:
+    def test_whoever_forgot_to_start_it_hears_so_at_once(self, start_broker, monkeypatch):
+        monkeypatch.setattr(connection, "PAUSE_S", 3600.0)
+        broker = start_broker()
+        reader = stream_reader(broker, topic="orders", startingOffsets="earliest")
+        broker.stop()
+        with pytest.raises(CallFailed, match="cannot be reached"):
+            reader.initialOffset()
+        with pytest.raises(CallFailed, match="cannot be reached"):
+            reader.latestOffset({"sequence": 0, "log": "log"}, ALL)
+
+    def test_one_that_was_there_is_waited_for(self, start_broker, monkeypatch):
+        broker = start_broker()
+        broker.restart()  # From now on the port is the same.
+        topic = kept_topic(broker)
+        reader = stream_reader(broker, topic=topic)
+        start = reader.initialOffset()
+        broker.publish(topic, b"1")
+        paused, is_back = threading.Event(), threading.Event()
+
+        def pause(_: float) -> None:
+            paused.set()
+            assert is_back.wait(PATIENCE_S)
+
+        monkeypatch.setattr(connection.time, "sleep", pause)
+        broker.stop()
+        with ThreadPoolExecutor(1) as threads:
+            asked = threads.submit(reader.latestOffset, start, ALL)
+            assert paused.wait(PATIENCE_S)
+            broker.start()
+            is_back.set()
+            end = asked.result(PATIENCE_S)
+        assert batch(reader, start, end) == [b"1"]
+        broker.stop()
+        monkeypatch.setattr(stream, "PATIENCE_S", 0.0)
+        with pytest.raises(CallFailed, match="cannot be reached"):
+            reader.latestOffset(end, ALL)

@@ -6,7 +6,9 @@ another process. Every failure is a `CallFailed` whose sentence a person can act
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -16,6 +18,9 @@ from fanlog.errors import FanlogError
 from fanlog.v1 import log_pb2, sink_pb2
 
 TIMEOUT_S: Final = 60.0
+#: How long a broker that was there before may be away, and how long to wait between attempts.
+PATIENCE_S: Final = 60.0
+PAUSE_S: Final = 0.5
 _LOG: Final = "fanlog.v1.Log"
 _SINK: Final = "fanlog.v1.Sink"
 
@@ -31,11 +36,18 @@ class CallFailed(FanlogError):
 
 
 class Connection:
-    """One connection to one broker. Close it, or use `with`."""
+    """One connection to one broker. Close it, or use `with`.
 
-    def __init__(self, endpoint: str, *, timeout_s: float = TIMEOUT_S) -> None:
+    With `patience_s`, a call waits so long for a broker that is away; all that are made here may be
+    made twice. Without, whoever forgot to start one hears it at once.
+    """
+
+    def __init__(
+        self, endpoint: str, *, timeout_s: float = TIMEOUT_S, patience_s: float = 0.0
+    ) -> None:
         self.endpoint = endpoint
         self._timeout_s = timeout_s
+        self._patience_s = patience_s
         self._channel = grpc.insecure_channel(
             endpoint,
             options=[
@@ -111,6 +123,10 @@ class Connection:
         call: Any = self._channel.stream_unary(
             f"/{_SINK}/Stage", response_deserializer=sink_pb2.StageResponse.FromString
         )
+        if self._patience_s:
+            # Before the first row is taken: there is no going back to it.
+            with suppress(grpc.FutureTimeoutError):
+                grpc.channel_ready_future(self._channel).result(self._patience_s)
         try:
             return call(iter(requests))
         except grpc.RpcError as error:
@@ -141,10 +157,15 @@ class Connection:
             request_serializer=type(request).SerializeToString,
             response_deserializer=reply_type.FromString,
         )
-        try:
-            return call(request, timeout=self._timeout_s)
-        except grpc.RpcError as error:
-            raise self._failure(error) from error
+        late_s = time.monotonic() + self._patience_s
+        while True:
+            try:
+                return call(request, timeout=self._timeout_s)
+            except grpc.RpcError as error:
+                failure = self._failure(error)
+                if failure.status != "UNAVAILABLE" or time.monotonic() >= late_s:
+                    raise failure from error
+            time.sleep(PAUSE_S)
 
     def _failure(self, error: Any) -> CallFailed:
         status = error.code().name

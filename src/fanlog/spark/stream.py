@@ -21,6 +21,7 @@ may never come for the last batch, so nothing is done there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -37,7 +38,7 @@ from pyspark.sql.streaming.datasource import (
 from fanlog.errors import FailedPrecondition, Unimplemented
 from fanlog.spark.cold import ColdSpans, divide_files, list_files
 from fanlog.spark.cold_counts import sequence_within
-from fanlog.spark.connection import Connection
+from fanlog.spark.connection import PATIENCE_S, Connection
 from fanlog.spark.options import EARLIEST, ReadOptions
 from fanlog.spark.plan import Lost, Part, Span, divide, resolve
 from fanlog.spark.selection import Standing, found_at, selection, standing
@@ -81,6 +82,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         #: Of an AvailableNow query: where it ends.
         self._target: StreamOffset | None = None
+        #: Whether the broker was there before: from then on it is waited for.
+        self._is_known = False
         self._task = Task(
             endpoint=options.endpoint,
             with_sequence=options.include_sequence,
@@ -92,7 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Called once in the life of a checkpoint."""
         options = self._options
-        with Connection(options.endpoint) as connection:
+        with self._connected() as connection:
             at = standing(connection, options)
             if options.starting_us is not None:
                 offsets = found_at(connection, options, at, options.starting_us)
@@ -109,17 +112,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        with Connection(self._options.endpoint) as connection:
+        with self._connected() as connection:
             self._target = self._latest(standing(connection, self._options))
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        with Connection(self._options.endpoint) as connection:
+        with self._connected() as connection:
             return self._latest(standing(connection, self._options)).written()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends: called for each trigger."""
         begin = StreamOffset.of(start)
-        with Connection(self._options.endpoint) as connection:
+        with self._connected() as connection:
             at = standing(connection, self._options)
             _check_log(begin, at)
             latest = self._latest(at, begin) if self._target is None else self._target
@@ -132,7 +135,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Plan a batch: called for each, and again with the same offsets after a failure."""
         options, begin, finish = self._options, StreamOffset.of(start), StreamOffset.of(end)
-        with Connection(options.endpoint) as connection:
+        with self._connected() as connection:
             # Where the log begins is asked after what it has: what was trimmed in between counts
             # as cold, and so is not missed.
             ranges = list(self._ranges(connection, begin.sequence, finish.sequence))
@@ -166,6 +169,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from self._task.read(partition)
 
     # Private.
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        patience_s = PATIENCE_S if self._is_known else 0.0
+        with Connection(self._options.endpoint, patience_s=patience_s) as connection:
+            yield connection
+        self._is_known = True
 
     def _latest(self, at: Standing, begin: StreamOffset | None = None) -> StreamOffset:
         """Where everything there is has been read, for a stream that is at `begin`."""

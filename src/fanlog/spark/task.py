@@ -21,7 +21,7 @@ from fanlog.errors import DataLoss
 from fanlog.lake.location import Location
 from fanlog.log.batch import BatchDamaged, decode, decode_header
 from fanlog.spark.cold import ColdFile, ColdSpans, list_files, read_file
-from fanlog.spark.connection import CallFailed, Connection
+from fanlog.spark.connection import PATIENCE_S, PAUSE_S, CallFailed, Connection
 from fanlog.spark.decode import Rows
 from fanlog.spark.plan import TASK_SPANS, Lost, Span
 from fanlog.spark.schemas import arrow_schema
@@ -29,10 +29,6 @@ from fanlog.v1 import log_pb2
 
 if TYPE_CHECKING:
     from fanlog.spark.matcher import Matcher
-
-#: How long a broker may be away before the task gives up, and how long to wait between attempts.
-PATIENCE_S: Final = 60.0
-PAUSE_S: Final = 0.5
 
 #: What Read answers when offsets are not in the hot log, or their topic is gone.
 _GONE: Final = frozenset({"OUT_OF_RANGE", "NOT_FOUND"})

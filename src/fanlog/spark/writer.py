@@ -12,7 +12,6 @@ planned, unless the program says which transaction it is.
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,14 +27,11 @@ from pyspark.sql.datasource import (
 )
 
 from fanlog.errors import FailedPrecondition, InvalidArgument
-from fanlog.spark.connection import CallFailed, Connection
+from fanlog.spark.connection import PATIENCE_S, CallFailed, Connection
 from fanlog.spark.options import WriteOptions
 from fanlog.spark.outgoing import Outgoing, requests, rows_of
 from fanlog.v1 import sink_pb2
 
-#: How long a broker may be away before a commit is given up, and how long to wait between attempts.
-PATIENCE_S: Final = 60.0
-PAUSE_S: Final = 0.5
 #: How long a commit may take; a large one is published in parts.
 COMMIT_TIMEOUT_S: Final = 600.0
 
@@ -76,7 +72,9 @@ class Stager:
         rows_at, dead_at = 2 * number, 2 * number + 1
         attempt = uuid.uuid4().hex
         incoming = _Incoming(self.options, batches)
-        with Connection(self.options.endpoint) as connection:
+        # A stream has found it there before.
+        patience_s = PATIENCE_S if epoch else 0.0
+        with Connection(self.options.endpoint, patience_s=patience_s) as connection:
 
             def key(partition: int) -> bytes:
                 made = sink_pb2.StageKey(
@@ -260,17 +258,11 @@ def _commit(options: WriteOptions, messages: Sequence[WriterCommitMessage | None
     ]
     if not stages:
         return
-    late_s = time.monotonic() + PATIENCE_S
-    with Connection(options.endpoint, timeout_s=COMMIT_TIMEOUT_S) as connection:
-        while True:
-            try:
-                connection.commit_epoch(staged[0].query, staged[0].epoch, stages)
-                return
-            except CallFailed as failure:
-                # It may have happened: asked again, the broker says so.
-                if failure.status != "UNAVAILABLE" or time.monotonic() > late_s:
-                    raise
-            time.sleep(PAUSE_S)
+    with Connection(
+        options.endpoint, timeout_s=COMMIT_TIMEOUT_S, patience_s=PATIENCE_S
+    ) as connection:
+        # It may have happened, and been lost on the way: asked again, the broker says so.
+        connection.commit_epoch(staged[0].query, staged[0].epoch, stages)
 
 
 def _abort(options: WriteOptions, query: str, epoch: int) -> None:
