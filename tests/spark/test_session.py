@@ -1,11 +1,14 @@
-"""What the pipeline tells Spark, without Spark."""
+"""What the pipeline tells Spark; and what it says when Spark does not start."""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from acceptance.paired import PATIENCE_S
+from acceptance.served import FANLOG, clean_environ
 from fanlog.pipeline.session import configuration
 
 LOG4J = Path("/somewhere/log4j2.properties")
@@ -45,3 +48,30 @@ def test_options_for_java_are_added_to_ours():
     ours = configured()[DRIVER_JAVA]
     assert ours == f"-Dlog4j2.configurationFile={LOG4J}"
     assert configured(**{DRIVER_JAVA: "-Xss4m"})[DRIVER_JAVA] == f"{ours} -Xss4m"
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--master", "nonsense"], "Spark does not start on nonsense: SparkException: Master must"),
+        (["--memory", "1x"], "on local[*]: Invalid maximum heap size: -Xmx1x"),
+        (["--memory", "10m"], "on local[*]: OutOfMemoryError: Java heap space"),
+        (["--state-dir", "/proc/nowhere"], "the state folder cannot be written"),
+        (["--log-level", "loud"], "'loud' is not one of trace, debug, info, warn, error, off"),
+        (["--master", "sc://127.0.0.1:1/nowhere"], "sc://127.0.0.1:1/nowhere cannot be used"),
+        (["--master", "sc://127.0.0.1:1", "--memory", "1g"], "--memory: with a Spark Connect"),
+    ],
+)
+def test_one_that_does_not_start(start_broker, tmp_path, flags, says):
+    server = start_broker(lake=str(tmp_path / "lake"))
+    given = ["--endpoint", server.endpoint, "--state-dir", str(tmp_path / "state"), *flags]
+    done = subprocess.run(
+        [*FANLOG, "pipeline", *given],
+        env=clean_environ(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 1
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr

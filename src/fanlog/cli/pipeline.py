@@ -12,6 +12,10 @@ import typer
 from fanlog.cli import options
 from fanlog.cli.output import note
 
+#: Log4j's, from the loudest.
+_LOG_LEVELS = {
+    name: number for number, name in enumerate(("trace", "debug", "info", "warn", "error", "off"))
+}
 #: Exit code when there is no Spark, or no Java: to start again would not help.
 NO_SPARK = 3
 
@@ -44,6 +48,8 @@ def pipeline(
 ) -> None:
     """Archive, export, and do jobs, until SIGTERM or Ctrl-C."""
     master = options.spark_master(master, memory=memory, log_level=log_level)
+    if log_level is not None:
+        options.one_of(log_level, _LOG_LEVELS, "--log-level")
     try:
         from fanlog.pipeline.process import JavaNotFound, Settings, run
     except ImportError as error:

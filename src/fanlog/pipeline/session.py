@@ -42,6 +42,12 @@ _SESSION = {
     **SETTINGS,
 }
 
+#: What Java and Spark's launcher write when they cannot start.
+_COMPLAINT = re.compile(
+    r'(?!Error: A JNI error)(?:Exception in thread "main" (?:[\w$]+\.)*)?'
+    r"((?:Invalid |[\w$]*(?:Exception|Error): ).+)"
+)
+
 #: How often a call is tried that a Connect server does not answer, within some 20 s: a server that
 #: was started anew does not know the session any more.
 _TRIES = 5
@@ -59,21 +65,44 @@ def start_session(
 
     Raises:
         JavaNotFound: There is no Java to start it with.
+        FailedPrecondition: Spark does not start; or there is no place for its log.
     """
     prepare_java()
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    log_file.parent.mkdir(parents=True, exist_ok=True)
-    log4j = log_file.with_suffix(".log4j2.properties")
-    log4j.write_text(_LOG4J.format(level=log_level, path=log_file.resolve()), encoding="utf-8")
+    log4j, said = log_file.with_suffix(".log4j2.properties"), log_file.with_suffix(".err")
+    try:
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        log4j.write_text(_LOG4J.format(level=log_level, path=log_file.resolve()), encoding="utf-8")
+        said.touch()
+    except OSError as error:
+        raise FailedPrecondition(f"the state folder cannot be written: {error}") from error
     if is_on_loopback(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     configured = configuration(master, memory=memory, log4j=log4j.resolve(), given=settings or {})
     builder = SparkSession.Builder().master(master).appName("fanlog pipeline")
     for name, value in configured.items():
         builder = builder.config(name, value)
-    with _stderr_to(log_file.with_suffix(".err")):
-        return builder.getOrCreate()
+    before = said.stat().st_size
+    try:
+        with _stderr_to(said):
+            return builder.getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        reason = _complaint(said, before) or cause_of(error)
+        raise FailedPrecondition(
+            f"Spark does not start on {shown(master)}: {reason} ({said} and {log_file} say more)"
+        ) from error
+
+
+def _complaint(said: Path, after: int) -> str:
+    """The first thing that Java had to complain of, as far as it is one line."""
+    with said.open("rb") as file:
+        file.seek(after)
+        lines = file.read().decode(errors="replace").splitlines()
+    found = (_COMPLAINT.fullmatch(line) for line in lines)
+    return next((match[1] for match in found if match), "")
 
 
 def join_server(url: str, *, settings: Mapping[str, str] | None = None) -> SparkSession:
