@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import struct
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -145,6 +146,9 @@ class FileSpool:
     def __init__(self, folder: Path, size_bytes_max: int) -> None:
         self.size_bytes_max = size_bytes_max
         self._folder = folder
+        #: Whether the folder is there, and will be after a power cut; for threads to agree on.
+        self._is_made = False
+        self._making = threading.Lock()
 
     async def load(self) -> list[Stage]:
         return await asyncio.to_thread(self._load)
@@ -179,9 +183,11 @@ class FileSpool:
         return found
 
     def _create(self, stage_id: str) -> BinaryIO:
-        if not self._folder.exists():
-            self._folder.mkdir()
-            _sync_folder(self._folder.parent)
+        with self._making:
+            if not (self._is_made and self._folder.exists()):
+                self._folder.mkdir(exist_ok=True)
+                _sync_folder(self._folder.parent)
+                self._is_made = True
         return open(self._folder / (stage_id + _DRAFT_SUFFIX), "xb", buffering=0)
 
     def _read(self, stage: Stage, position: int, max_bytes: int) -> tuple[list[Batch], int]:

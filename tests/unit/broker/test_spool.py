@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
+from fanlog.broker import spool as spool_module
 from fanlog.broker.spool import FileSpool, MemorySpool, Spool, Stage
 from fanlog.core.sinks import StageKey
 from fanlog.errors import DataLoss, ResourceExhausted
@@ -91,6 +93,30 @@ def test_drafts_are_no_stages(tmp_path):
         assert await FileSpool(tmp_path / "stages", MIB).load() == [stage]
         await draft.discard()
         assert [path.name for path in (tmp_path / "stages").iterdir()] == ["ab.stage"]
+
+    asyncio.run(scenario())
+
+
+def test_the_first_drafts_agree_on_the_folder(tmp_path, monkeypatch):
+    """Asked for at once: one makes it, and none goes on before it would survive a power cut."""
+    syncing, may_go_on = threading.Event(), threading.Event()
+
+    def sync(_: Path) -> None:
+        syncing.set()
+        assert may_go_on.wait(60)
+
+    monkeypatch.setattr(spool_module, "_sync_folder", sync)
+
+    async def scenario() -> None:
+        spool = FileSpool(tmp_path / "stages", MIB)
+        first = asyncio.create_task(spool.draft("ab"))
+        assert await asyncio.to_thread(syncing.wait, 60)
+        others = [asyncio.create_task(spool.draft(f"c{number}")) for number in range(3)]
+        done, _ = await asyncio.wait([first, *others], timeout=0.2)
+        assert not done
+        may_go_on.set()
+        for draft in await asyncio.gather(first, *others):
+            await draft.discard()
 
     asyncio.run(scenario())
 
