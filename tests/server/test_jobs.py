@@ -145,6 +145,16 @@ def test_the_command_line_says_whether_problems_were_found(
     assert ("verify found problems" in done.output) == (not is_fine)
 
 
+def test_what_a_job_failed_of_does_not_reach_the_terminal_as_it_is(server, asking):
+    job = asking.create(PARENT, "verify", {})
+    asking.claim(job.name, "w")
+    asking.report(job.name, "w", 1, "FAILED", error="no column \x1b[2J")
+    done = invoke(["job", "wait", job.name], env={"PUBSUB_EMULATOR_HOST": server.endpoint})
+    assert done.exit_code == 1
+    assert "no column \\x1b[2J" in done.output
+    assert "\x1b" not in done.output
+
+
 def test_the_command_line_describes_a_job_as_it_was(server, asking):
     """Numbers are whole, and what came of it reads as it does for those who waited."""
     job = asking.create(PARENT, "verify", {"topics": ["orders", "invoices"]})

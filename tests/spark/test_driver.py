@@ -93,6 +93,20 @@ def test_a_job_fails_for_its_own_reasons_only(tmp_path, monkeypatch, is_alive, r
         kinds.runs(context)["verify"](Work("projects/test/jobs/job1", "verify", {}))
 
 
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_a_job_that_is_to_stop_has_not_failed(tmp_path, monkeypatch, is_alive):
+    """Spark raises whatever it likes when its query is cancelled."""
+
+    def do(context: Context, work: Work) -> Any:
+        work.stop()
+        raise RuntimeError("Job 7 cancelled part of cancelled job group")
+
+    monkeypatch.setitem(kinds._KINDS, "verify", do)
+    run = kinds.runs(context_on(StubDriver(is_alive), tmp_path))["verify"]
+    with pytest.raises(Stopped, match="was stopped"):
+        run(Work("projects/test/jobs/job1", "verify", {}))
+
+
 @pytest.mark.parametrize("crashes", [0, 1, kinds.TRIES - 1, kinds.TRIES])
 def test_a_job_whose_processes_die_is_done_again(tmp_path, monkeypatch, crashes):
     tried: list[str] = []

@@ -73,8 +73,9 @@ class Output:
 
 
 def note(sentence: str) -> None:
-    """Say something to the person, beside the results."""
-    sys.stderr.write(f"{sentence}\n")
+    """Say something to the person, beside the results; some of it may be a stranger's words."""
+    lines = map(printable, sentence.split("\n"))
+    sys.stderr.write("\n".join(lines) + "\n")
     sys.stderr.flush()
 
 

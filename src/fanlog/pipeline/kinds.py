@@ -20,6 +20,12 @@ from fanlog.pipeline.verify import verify
 from fanlog.pipeline.work import Stopped, Work
 from fanlog.pipeline.worker import Run
 
+log = logging.getLogger("fanlog.pipeline")
+
+#: How often a job is done, at most, whose processes die: one that is too large for this machine
+#: kills them each time.
+TRIES = 3
+
 
 class Doing(Protocol):
     """A job's code."""
@@ -27,12 +33,6 @@ class Doing(Protocol):
     def __call__(self, context: Context, work: Work) -> Mapping[str, Any]:
         """Do it, however often: effects are told by the job's name. Gives the result."""
 
-
-log = logging.getLogger("fanlog.pipeline")
-
-#: How often a job is done, at most, whose processes die: one that is too large for this machine
-#: kills them each time.
-TRIES = 3
 
 _KINDS: dict[str, Doing] = {
     "replay": replay,
@@ -59,7 +59,8 @@ def _run(context: Context, do: Doing, work: Work) -> Mapping[str, Any]:
         except FanlogError:
             raise
         except Exception as error:
-            # Whatever Spark raises then.
+            # Whatever Spark raises: when it was told to stop, too, which is no failure then.
+            work.progress()
             if not context.driver.is_alive():
                 # It is not the job's fault: somebody else is to try.
                 raise Stopped(f"job {work.name} has lost its Spark") from error
