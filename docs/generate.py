@@ -1,4 +1,4 @@
-"""Write the reference pages that the code knows best: errors, limits, settings, the command line.
+"""Write the reference pages that the code knows best: errors, limits, settings, metrics, commands.
 
 `python docs/generate.py` writes them; the test suite says when they are stale.
 """
@@ -18,6 +18,7 @@ import typer
 
 from fanlog import config, errors, limits
 from fanlog.cli.main import app
+from fanlog.server import metric_families
 
 REFERENCE = Path(__file__).parent / "reference"
 
@@ -93,11 +94,35 @@ def cli_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+#: The samples of a metric on the page, by its kind.
+_SAMPLES = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"]}
+
+
+def metrics_page() -> str:
+    lines = [
+        "# Metrics",
+        "",
+        "`GET /metrics` on the HTTP port shows them in the text format of Prometheus. Names do not",
+        "change. Counters start at 0 when the server starts. The label `subscription` is the full",
+        "name, `projects/…/subscriptions/…`.",
+    ]
+    for section, families in metric_families.SECTIONS.items():
+        lines += ["", f"## {section}", ""]
+        lines += ["| metric | kind | labels | meaning |", "| --- | --- | --- | --- |"]
+        for family in families:
+            names = ", ".join(f"`{family.name}{suffix}`" for suffix in _SAMPLES[family.kind])
+            labels = ", ".join(f"`{label}`" for label in family.labels)
+            text = f"{family.text} Only {family.when}." if family.when else family.text
+            lines.append(f"| {names} | {family.kind} | {labels} | {text} |".replace("|  |", "| |"))
+    return "\n".join(lines) + "\n"
+
+
 PAGES = {
     "errors.md": errors_page,
     "limits.md": limits_page,
     "settings.md": settings_page,
     "cli.md": cli_page,
+    "metrics.md": metrics_page,
 }
 
 

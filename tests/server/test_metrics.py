@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from fanlog.server.metric_families import FAMILIES
 from server.conftest import RunningServer
 
 
@@ -79,6 +80,22 @@ def test_everything_that_operators_were_promised_is_there(server):
     } <= gauges
     assert page.types["fanlog_commit_seconds"] == "histogram"
     assert page.types["fanlog_commit_bytes"] == "histogram"
+
+
+def test_the_page_and_the_table_have_the_same_metrics(server):
+    """A metric that is on the page and not in the table would be missing in the reference."""
+    topic, _ = server.topic_and_subscription()
+    server.publish(topic, b"0")
+    shown = {
+        family.name: (family.type, family.documentation, [s.labels for s in family.samples])
+        for family in text_string_to_metric_families(server.metrics())
+    }
+    always = {name for name, family in FAMILIES.items() if not family.when}
+    assert always <= set(shown) <= set(FAMILIES)
+    for name, (kind, text, labels) in shown.items():
+        family = FAMILIES[name]
+        assert (kind, text) == (family.kind, family.text), name
+        assert all(set(found) - {"le"} == set(family.labels) for found in labels), name
 
 
 def test_it_is_in_the_format_that_prometheus_asks_for(server):

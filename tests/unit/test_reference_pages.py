@@ -20,7 +20,7 @@ def _generator() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", ["errors.md", "limits.md", "settings.md", "cli.md"])
+@pytest.mark.parametrize("name", ["errors.md", "limits.md", "settings.md", "cli.md", "metrics.md"])
 def test_page_is_fresh(name: str) -> None:
     written = (DOCS / "reference" / name).read_text()
     assert written == _generator().PAGES[name](), "stale: run `make docs`"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from fanlog.push.outcome import CLASSES
+from fanlog.server.metric_families import labelled
 from fanlog.server.push.senders import Senders
 
 #: What the gauge of the breaker shows.
@@ -16,21 +17,10 @@ OFF = 3
 
 def push_families(senders: Senders) -> Iterable[Metric]:
     """Four families, with a sample for each push subscription."""
-    label = ["subscription"]
-    attempts = CounterMetricFamily("fanlog_push_attempts", "Push requests answered.", labels=label)
-    outcomes = CounterMetricFamily(
-        "fanlog_push_outcomes",
-        f"Push requests by outcome: {', '.join(CLASSES)}.",
-        labels=[*label, "outcome"],
-    )
-    breaker = GaugeMetricFamily(
-        "fanlog_push_breaker",
-        "0 closed, 1 half-open, 2 open, 3 push is off.",
-        labels=label,
-    )
-    window = GaugeMetricFamily(
-        "fanlog_push_window", "Push requests that may be under way.", labels=label
-    )
+    attempts = labelled("fanlog_push_attempts")
+    outcomes = labelled("fanlog_push_outcomes")
+    breaker = labelled("fanlog_push_breaker")
+    window = labelled("fanlog_push_window")
     for sender in senders:
         name = [sender.name]
         attempts.add_metric(name, sender.attempts)

@@ -1,0 +1,179 @@
+"""The table of all metrics, from which `/metrics` and the reference page are made.
+
+A new metric is one row here and one line where its value is read: `sample(name, value)` for one
+without labels, `labelled(name)` and `add_metric` for the others. A name that is not in the table
+raises KeyError. Names never change: dashboards and alarms have them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from fanlog.broker.metrics import Histogram
+from fanlog.push.outcome import CLASSES
+
+SUBSCRIPTION = ("subscription",)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric: its name without the suffix that Prometheus adds, its kind and its meaning."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    text: str
+    labels: tuple[str, ...] = ()
+    #: The metric is on the page only under this condition; empty: it is always there.
+    when: str = ""
+
+
+BROKER = (
+    Family("fanlog_published", "counter", "Messages published."),
+    Family("fanlog_published_bytes", "counter", "Bytes of messages published."),
+    Family("fanlog_publish_requests", "counter", "Publish requests accepted."),
+    Family(
+        "fanlog_deduplicated",
+        "counter",
+        "Messages not appended because they repeat one published lately.",
+    ),
+    Family("fanlog_commit_failures", "counter", "Commits that failed."),
+    Family("fanlog_damaged_batches", "counter", "Batches met that fail their checksum."),
+    Family("fanlog_commit_seconds", "histogram", "Time of a commit."),
+    Family("fanlog_commit_bytes", "histogram", "Message bytes of a commit."),
+    Family("fanlog_streams", "gauge", "Open streaming pulls."),
+    Family("fanlog_topics", "gauge", "Topics."),
+    Family("fanlog_subscriptions", "gauge", "Subscriptions."),
+    Family("fanlog_snapshots", "gauge", "Snapshots."),
+    Family(
+        "fanlog_routed_segments",
+        "gauge",
+        "Stretches of the log whose judgement by filters is kept.",
+    ),
+    Family("fanlog_routed_cost", "gauge", "Answers of filters that are kept, roughly."),
+    Family("fanlog_disk_bytes", "gauge", "Size of the store."),
+    Family("fanlog_disk_free_page_bytes", "gauge", "Bytes in the store free to be used again."),
+    Family("fanlog_disk_room_bytes", "gauge", "Bytes that can still be written."),
+)
+
+LAKE = (
+    Family(
+        "fanlog_lake_alarm",
+        "gauge",
+        "1 while the lake is not as it should be and nothing is trimmed.",
+        when="with a lake",
+    ),
+    Family(
+        "fanlog_archived_sequence",
+        "gauge",
+        "Commits up to this one are in the lake.",
+        when="with a lake",
+    ),
+    Family("fanlog_committed_sequence", "gauge", "The last commit.", when="with a lake"),
+)
+
+#: Counters of a subscription, by the attribute of `SubscriptionMetrics` that has the value.
+SUBSCRIPTION_COUNTERS = {
+    attribute: Family(name, "counter", text, SUBSCRIPTION)
+    for attribute, name, text in (
+        ("delivered", "fanlog_deliveries", "Messages delivered, redeliveries included."),
+        (
+            "redelivered",
+            "fanlog_redeliveries",
+            "Messages delivered again after a nack or an expiry.",
+        ),
+        ("acknowledged", "fanlog_acks", "Messages acknowledged."),
+        ("nacked", "fanlog_nacks", "Messages nacked."),
+        ("expired", "fanlog_expiries", "Leases that expired, in messages."),
+        ("dead_lettered", "fanlog_dead_letters", "Messages forwarded to a dead letter topic."),
+        (
+            "dead_letter_failed",
+            "fanlog_dead_letter_failures",
+            "Messages kept because their dead letter topic does not exist.",
+        ),
+        ("passed_over", "fanlog_passed_over", "Messages that the filter left out."),
+        (
+            "transformed",
+            "fanlog_schema_transformed",
+            "Messages delivered in another revision of their schema than they were written in.",
+        ),
+        (
+            "untransformed",
+            "fanlog_schema_untransformed",
+            "Messages that could not be given in the revision their subscription asks for.",
+        ),
+        ("refused", "fanlog_ack_ids_refused", "Ack ids refused under exactly-once."),
+        ("reopened", "fanlog_reopened", "Messages that were acknowledged and then reopened."),
+    )
+}
+
+SUBSCRIPTION_GAUGES = (
+    Family("fanlog_backlog_messages", "gauge", "Unacknowledged messages.", SUBSCRIPTION),
+    Family(
+        "fanlog_outstanding_messages", "gauge", "Leased and unacknowledged messages.", SUBSCRIPTION
+    ),
+    Family(
+        "fanlog_oldest_unacked_age_seconds",
+        "gauge",
+        "Age of the oldest unacknowledged message; 0 when there is none.",
+        SUBSCRIPTION,
+    ),
+)
+
+PUSH = (
+    Family("fanlog_push_attempts", "counter", "Push requests answered.", SUBSCRIPTION),
+    Family(
+        "fanlog_push_outcomes",
+        "counter",
+        f"Push requests by outcome: {', '.join(CLASSES)}.",
+        (*SUBSCRIPTION, "outcome"),
+    ),
+    Family(
+        "fanlog_push_breaker",
+        "gauge",
+        "0 closed, 1 half-open, 2 open, 3 push is off.",
+        SUBSCRIPTION,
+    ),
+    Family("fanlog_push_window", "gauge", "Push requests that may be under way.", SUBSCRIPTION),
+)
+
+#: The sections of the reference page.
+SECTIONS = {
+    "The broker": BROKER,
+    "The lake": LAKE,
+    "Subscriptions": (*SUBSCRIPTION_COUNTERS.values(), *SUBSCRIPTION_GAUGES),
+    "Push subscriptions": PUSH,
+}
+
+FAMILIES = {family.name: family for section in SECTIONS.values() for family in section}
+
+
+def sample(name: str, value: float) -> Metric:
+    """The metric `name`, which has no labels, with its value."""
+    family = labelled(name)
+    family.add_metric([], value)
+    return family
+
+
+def labelled(name: str) -> CounterMetricFamily | GaugeMetricFamily:
+    """The metric `name` without values; the caller adds one for each set of labels."""
+    family = FAMILIES[name]
+    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+    return kind(family.name, family.text, labels=family.labels)
+
+
+def histogram(name: str, observed: Histogram) -> HistogramMetricFamily:
+    bounds = [repr(bound) for bound in observed.bounds]
+    counts = accumulate(observed.counts)
+    buckets = list(zip([*bounds, "+Inf"], counts, strict=True))
+    return HistogramMetricFamily(
+        name, FAMILIES[name].text, buckets=buckets, sum_value=observed.total
+    )
