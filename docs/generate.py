@@ -1,4 +1,4 @@
-"""Write the reference pages that the code knows best: errors, limits, settings, metrics, commands.
+"""Write the pages that the code knows best: the reference, and the index of decision records.
 
 `python docs/generate.py` writes them; the test suite says when they are stale.
 """
@@ -10,17 +10,24 @@ import dataclasses
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import grpc_tools
 import typer
+from google.protobuf import descriptor_pb2
+from grpc_tools import protoc
 
+import fanlog
 from fanlog import config, errors, limits
 from fanlog.cli.main import app
 from fanlog.server import metric_families
 
-REFERENCE = Path(__file__).parent / "reference"
+DOCS = Path(__file__).parent
+#: The folder that `fanlog/v1/*.proto` is in.
+PROTO_PATH = Path(fanlog.__file__).parents[1]
 
 
 def errors_page() -> str:
@@ -117,12 +124,54 @@ def metrics_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def proto_page() -> str:
+    lines = [
+        "# fanlog.v1",
+        "",
+        "The services that Google's API does not have, on the same gRPC port. The files are",
+        "`fanlog/v1/*.proto` of the Python package, with the generated modules beside them; server",
+        "reflection shows them too. `Receiver` is the one that users serve.",
+    ]
+    files = _proto_files()
+    lines += ["", *[f"- [{title}](#{_anchor(title)}): {text}" for title, text in _contents(files)]]
+    for file in files:
+        lines += ["", f"## {file.name}", "", *_paragraphs(_comment(file, [12]))]
+        for index, service in enumerate(file.service):
+            lines += _service(file, service, [6, index])
+        for index, message in enumerate(file.message_type):
+            lines += _message(file, message, [4, index], message.name)
+    return "\n".join(lines) + "\n"
+
+
+def decisions_page() -> str:
+    lines = [
+        "# Decisions",
+        "",
+        "The records of decisions that others ask about. The last column is the first sentence of",
+        "the decision.",
+        "",
+        "| | decision | date | status | in one line |",
+        "| --: | --- | --- | --- | --- |",
+    ]
+    for path in sorted((DOCS / "adr").glob("[0-9]*.md")):
+        text = path.read_text()
+        head = re.match(r"# (\d+)\. (.*)\n\n(\d{4}-\d\d-\d\d) · (.*)\n", text)
+        assert head is not None, f"{path.name}: not `# 1. Title`, an empty line, `date · status`"
+        number, title, date, status = head.groups()
+        line = f"| {number} | [{title}]({path.name}) | {date} | {status} |"
+        lines.append(f"{line} {_first_sentence(text)} |")
+    return "\n".join(lines) + "\n"
+
+
+#: Each page by its place under `docs`.
 PAGES = {
-    "errors.md": errors_page,
-    "limits.md": limits_page,
-    "settings.md": settings_page,
-    "cli.md": cli_page,
-    "metrics.md": metrics_page,
+    "reference/errors.md": errors_page,
+    "reference/limits.md": limits_page,
+    "reference/settings.md": settings_page,
+    "reference/cli.md": cli_page,
+    "reference/metrics.md": metrics_page,
+    "reference/fanlog_v1.md": proto_page,
+    "adr/README.md": decisions_page,
 }
 
 
@@ -157,11 +206,147 @@ def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
         yield from _commands(child, (*path, name))
 
 
+def _proto_files() -> Sequence[descriptor_pb2.FileDescriptorProto]:
+    """The descriptors of our own files, with their comments."""
+    names = sorted((PROTO_PATH / "fanlog" / "v1").glob("*.proto"))
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "descriptors"
+        status = protoc.main(
+            [
+                "protoc",
+                f"-I{PROTO_PATH}",
+                f"-I{Path(grpc_tools.__file__).parent / '_proto'}",
+                "--include_source_info",
+                f"--descriptor_set_out={out}",
+                *map(str, names),
+            ]
+        )
+        assert status == 0
+        found = descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+    return sorted(found.file, key=lambda file: file.name)
+
+
+def _comment(file: descriptor_pb2.FileDescriptorProto, path: list[int]) -> str:
+    """The comment above an element; `path` is the one of SourceCodeInfo."""
+    for location in file.source_code_info.location:
+        if list(location.path) == path:
+            return location.leading_comments.strip()
+    return ""
+
+
+def _paragraphs(comment: str) -> list[str]:
+    return [line.strip() for line in comment.splitlines()]
+
+
+def _contents(
+    files: Sequence[descriptor_pb2.FileDescriptorProto],
+) -> Iterator[tuple[str, str]]:
+    for file in files:
+        services = ", ".join(f"`{service.name}`" for service in file.service)
+        text = _comment(file, [12]).split("\n\n")[0].split("\n \n")[0]
+        yield file.name, " ".join(text.split()) + (f" Service {services}." if services else "")
+
+
+def _anchor(title: str) -> str:
+    """The anchor that Markdown renderers give a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def _service(
+    file: descriptor_pb2.FileDescriptorProto,
+    service: descriptor_pb2.ServiceDescriptorProto,
+    path: list[int],
+) -> list[str]:
+    lines = ["", f"### service {service.name}", "", *_paragraphs(_comment(file, path))]
+    lines += ["| method | request | answer | |", "| --- | --- | --- | --- |"]
+    for index, method in enumerate(service.method):
+        request = _type(method.input_type, is_stream=method.client_streaming)
+        answer = _type(method.output_type, is_stream=method.server_streaming)
+        text = " ".join(_comment(file, [*path, 2, index]).split())
+        lines.append(f"| `{method.name}` | {request} | {answer} | {text} |".replace("|  |", "| |"))
+    return lines
+
+
+def _message(
+    file: descriptor_pb2.FileDescriptorProto,
+    message: descriptor_pb2.DescriptorProto,
+    path: list[int],
+    name: str,
+) -> list[str]:
+    lines = ["", f"### {name}", ""]
+    comment = _comment(file, path)
+    if comment:
+        lines += [*_paragraphs(comment), ""]
+    lines += ["| number | field | type | |", "| --: | --- | --- | --- |"] if message.field else []
+    nested = {f".{file.package}.{name}.{child.name}": child for child in message.nested_type}
+    for index, field in enumerate(message.field):
+        text = " ".join(_comment(file, [*path, 2, index]).split())
+        if field.HasField("oneof_index") and not field.proto3_optional:
+            text = f"{text} One of `{message.oneof_decl[field.oneof_index].name}`.".strip()
+        row = f"| {field.number} | `{field.name}` | {_field_type(field, nested)} | {text} |"
+        lines.append(row.replace("|  |", "| |"))
+    if not message.field:
+        lines.append("It has no fields.")
+    for index, child in enumerate(message.nested_type):
+        if not child.options.map_entry:
+            lines += _message(file, child, [*path, 3, index], f"{name}.{child.name}")
+    for index, enum in enumerate(message.enum_type):
+        lines += _enum(file, enum, [*path, 4, index], f"{name}.{enum.name}")
+    return lines
+
+
+def _enum(
+    file: descriptor_pb2.FileDescriptorProto,
+    enum: descriptor_pb2.EnumDescriptorProto,
+    path: list[int],
+    name: str,
+) -> list[str]:
+    lines = ["", f"### {name}", "", *_paragraphs(_comment(file, path))]
+    lines += ["| number | value | |", "| --: | --- | --- |"]
+    for index, value in enumerate(enum.value):
+        text = " ".join(_comment(file, [*path, 2, index]).split())
+        lines.append(f"| {value.number} | `{value.name}` | {text} |".replace("|  |", "| |"))
+    return lines
+
+
+def _field_type(
+    field: descriptor_pb2.FieldDescriptorProto,
+    nested: dict[str, descriptor_pb2.DescriptorProto],
+) -> str:
+    entry = nested.get(field.type_name)
+    if entry is not None and entry.options.map_entry:
+        key, value = (_field_type(part, {}) for part in entry.field)
+        return f"map of {key} to {value}"
+    kind = descriptor_pb2.FieldDescriptorProto.Type.Name(field.type)
+    shown = _type(field.type_name) if field.type_name else kind.removeprefix("TYPE_").lower()
+    is_repeated = field.label == descriptor_pb2.FieldDescriptorProto.LABEL_REPEATED
+    return f"repeated {shown}" if is_repeated else shown
+
+
+def _type(name: str, *, is_stream: bool = False) -> str:
+    """A type by its full name, with a link when it is one of ours."""
+    shown = name.lstrip(".")
+    if shown.startswith("fanlog.v1."):
+        shown = shown.removeprefix("fanlog.v1.")
+        shown = f"[{shown}](#{_anchor(shown)})"
+    return f"stream of {shown}" if is_stream else shown
+
+
+def _first_sentence(record: str) -> str:
+    """Of the decision; of the first paragraph where the whole record is the decision."""
+    found = re.search(r"(?s)\n(?:\*\*Decision\.\*\*|## Decision)\s+(.*)", record)
+    text = found[1] if found else record.split("\n\n", 2)[2]
+    paragraph = re.sub(r"^- ", "", re.split(r"\n\n|\n- ", text.strip())[0])
+    line = " ".join(paragraph.split())
+    sentence = re.match(r".*?\.\*?(?=\s|$)", line)
+    return str(sentence[0] if sentence else line).replace("|", "\\|")
+
+
 def main() -> None:
-    REFERENCE.mkdir(exist_ok=True)
     for name, page in PAGES.items():
-        (REFERENCE / name).write_text(page())
-        sys.stdout.write(f"wrote {REFERENCE / name}\n")
+        (DOCS / name).parent.mkdir(exist_ok=True)
+        (DOCS / name).write_text(page())
+        sys.stdout.write(f"wrote {DOCS / name}\n")
 
 
 if __name__ == "__main__":
