@@ -25,6 +25,10 @@ from fanlog.core.catalog_records import (
     SubscriptionRecord,
     TopicRecord,
 )
+from fanlog.core.export_records import ExportRecord
+from fanlog.core.lake_records import ArchivedRecord, LakeRecord
+from fanlog.core.records import LeaseHeld
+from fanlog.core.replay_records import ReopenedChunk
 from fanlog.errors import SchemaMismatch
 from fanlog.log.doctor import examine
 from fanlog.log.embedded import EmbeddedLog
@@ -37,7 +41,7 @@ from fanlog.wire.forward import compose
 from fanlog.wire.publish import build_body
 
 HERE = Path(__file__).parent
-FOLDERS = ["folder-1-first", "folder-2-routing", "folder-3-schemas"]
+FOLDERS = ["folder-1-first", "folder-2-routing", "folder-3-schemas", "folder-4-lake"]
 TOPICS, SUBSCRIPTIONS = "projects/shop/topics/", "projects/shop/subscriptions/"
 #: When the folders were written.
 NOW_S = 1_700_000_000.0
@@ -104,7 +108,9 @@ def unpack(tmp_path: Path) -> Unpack:
     def unpacked(name: str) -> Path:
         with tarfile.open(HERE / f"{name}.tar.gz") as archive:
             archive.extractall(tmp_path / name, filter="data")
-        return tmp_path / name
+        # One that has a lake beside it is in a folder of its own; `test_lake_folder` has the rest.
+        beside = tmp_path / name / "data"
+        return beside if beside.exists() else tmp_path / name
 
     return unpacked
 
@@ -200,6 +206,7 @@ def test_salvage_keeps_all_of_it(name: str, unpack: Unpack, tmp_path: Path):
     [
         ("folder-2-routing", {FormerTopicRecord, SubscriptionRecord}),
         ("folder-3-schemas", {SchemaRecord, SchemaRevisionRecord, TopicRecord}),
+        ("folder-4-lake", {ArchivedRecord, ExportRecord, LakeRecord, LeaseHeld, ReopenedChunk}),
     ],
 )
 def test_records_are_written_as_they_were(name: str, expected: set[type], unpack: Unpack):
