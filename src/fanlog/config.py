@@ -26,6 +26,8 @@ from fanlog.errors import ConfigError, InvalidArgument
 ENV_PREFIX = "FANLOG_"
 #: Names the TOML file; a flag `config` does the same and comes first.
 ENV_FILE = "FANLOG_CONFIG"
+#: Variables of other commands, which `fanlog up` reads in the same environment.
+OTHER_VARIABLES = frozenset({"FANLOG_MASTER", "FANLOG_IMPORT_ROOTS", "FANLOG_S3_BUCKETS"})
 
 PROJECT_DEFAULT = "fanlog"
 EVENT_TOPICS = ("refuse", "create")
@@ -145,7 +147,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
     texts = {
         name.removeprefix(ENV_PREFIX): text
         for name, text in environ.items()
-        if name.startswith(ENV_PREFIX) and name != ENV_FILE and text
+        if name.startswith(ENV_PREFIX) and name not in (ENV_FILE, *OTHER_VARIABLES) and text
     }
     known = {name.upper(): name for name in _CHECKS}
     values: dict[str, object] = {}

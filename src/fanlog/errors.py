@@ -76,6 +76,14 @@ class MethodNotAllowed(Unimplemented):
         self.allowed = allowed
 
 
+class PermissionDenied(FanlogError):
+    """The caller, or the process that works for it, may not do this; the message says what may."""
+
+    code = "PERMISSION_DENIED"
+    grpc_status = "PERMISSION_DENIED"
+    http_status = 403
+
+
 class NotFound(FanlogError):
     """The named resource does not exist. Create it first, or check the project in the name."""
 

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from fanlog import limits
-from fanlog.errors import InvalidArgument
+from fanlog.errors import InvalidArgument, PermissionDenied
 
 #: The collection a resource lives in, as it is spelled in its name.
 Collection = Literal["topics", "subscriptions", "snapshots", "schemas"]
 
 #: The project of what the service uses itself: jobs, outcomes.
 SYSTEM_PROJECT = "fanlog-system"
+_SYSTEM = f"projects/{SYSTEM_PROJECT}"
 
 #: What a subscription's own dead letter topic is called: the subscription's id and this.
 DEAD_LETTER_SUFFIX = ".dead-letters"
@@ -83,6 +84,19 @@ def job_name(project: str, job: str) -> str:
 
 def project_name(project: str) -> str:
     return f"projects/{project}"
+
+
+def refuse_system(name: str, *, field: str = "topic") -> None:
+    """Refuse to change anything in the service's own project.
+
+    Raises:
+        PermissionDenied: The name is of the system project.
+    """
+    if name.startswith(_SYSTEM) and (len(name) == len(_SYSTEM) or name[len(_SYSTEM)] == "/"):
+        raise PermissionDenied(
+            f"{field}: {shown(name)} is in the project {SYSTEM_PROJECT!r}, which is the service's "
+            "own; it can be read and not be changed"
+        )
 
 
 def parse_topic(name: str, *, field: str = "topic") -> ResourceName:

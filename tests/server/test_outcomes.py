@@ -10,7 +10,10 @@ import pytest
 
 from fanlog import outcomes
 from fanlog.broker.clock import ManualClock
+from fanlog.client import Client
+from fanlog.client.jobs import Jobs
 from fanlog.errors import CommitFailed
+from fanlog.specs import SubscriptionSpec
 from server.conftest import RunningServer
 
 NONE = {
@@ -28,7 +31,10 @@ class Told:
 
     def __init__(self, server: RunningServer) -> None:
         self.server = server
-        self.subscription = server.subscription(outcomes.TOPIC)
+        # As the service would: callers do not attach to its topics.
+        name = "projects/test/subscriptions/told"
+        spec = SubscriptionSpec(name=name, topic=outcomes.TOPIC)
+        self.subscription = server.run(server.broker.admin.create_subscription(spec)).name
 
     def pass_minute(self) -> None:
         """Let the minute end, and what it brought be told."""
@@ -164,8 +170,8 @@ def test_reading_outcomes_is_no_outcome(told):
 
 def test_jobs_are_none_either(told):
     server = told.server
-    server.publisher.create_topic(request={"name": "projects/fanlog-system/topics/jobs"})
-    server.publish("projects/fanlog-system/topics/jobs", b"1")
+    with Client(server.endpoint) as client:
+        Jobs(client).create("projects/test", "expire", {})
     told.pass_minute()
     assert told.messages() == []
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from dataclasses import replace
 
 import pytest
 
 from fanlog import jobs, limits
 from fanlog.broker.clock import ManualClock
+from fanlog.broker.writer import Publication
 from fanlog.client import Client
 from fanlog.client.jobs import Jobs, state_of
+from fanlog.core.records import JobRecord
 from fanlog.errors import InvalidArgument
 from fanlog.pipeline.worker import Worker
+from fanlog.wire.publish import build_body
 
 PARENT = "projects/test"
 QUICK_S = 0.01
@@ -181,3 +186,53 @@ def test_many_workers_share_the_jobs(server, client):
     for thread in threads:
         thread.join(15)
     assert sorted(done) == sorted(names)
+
+
+class TestForeignMessages:
+    """On the topic of jobs; an old broker took them from any caller."""
+
+    @pytest.mark.parametrize(
+        "data",
+        [b"not json", b"[]", b"{}", b'{"job": 5}', b'{"job": "x"}', b"\xff", b'{"job": null}'],
+    )
+    def test_malformed_ones_are_acknowledged_and_counted(self, server, client, data):
+        ask(client)
+        [genuine] = server.pull(jobs.SUBSCRIPTION)
+        server.ack(jobs.SUBSCRIPTION, [genuine])
+        topic = server.broker.hard.catalog.topic(jobs.TOPIC)
+        server.run(_forge(server.broker, topic, data))
+        one = worker(server, pytest.fail)
+        assert one.run_one(client)
+        assert one.malformed == 1
+        server.advance(limits.JOB_SILENCE_S + 1)
+        assert server.pull(jobs.SUBSCRIPTION) == []
+
+    def test_arguments_are_the_broker_s_and_checked_again(self, server, client):
+        ran = []
+        name = ask(client)
+        [genuine] = server.pull(jobs.SUBSCRIPTION)
+        server.ack(jobs.SUBSCRIPTION, [genuine])
+        forged = json.dumps({"job": name, "kind": "expire", "arguments": {"table": "../x"}})
+        topic = server.broker.hard.catalog.topic(jobs.TOPIC)
+        server.run(_forge(server.broker, topic, forged.encode()))
+        worker(server, lambda work: ran.append(dict(work.arguments)) or {}).run_one(client)
+        assert ran == [{}]
+
+    def test_a_job_that_is_kept_with_bad_arguments_fails(self, server, client):
+        name = ask(client)
+        job = server.broker.hard.jobs[name]
+        record = JobRecord(name, replace(job, arguments={"table": "messages", "before": "never"}))
+        server.run(_commit(server.broker, record))
+        worker(server, pytest.fail).run_one(client)
+        found = Jobs(client).get(name)
+        assert state_of(found) == "FAILED"
+        assert "arguments.before" in found.error
+
+
+async def _forge(broker, topic, data):
+    publication = Publication(topic.id, topic.partitions[0], build_body([(data, {}, "")]))
+    await broker.writer.submit(publication=publication)[0]
+
+
+async def _commit(broker, record):
+    await broker.commit([record])

@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable, Schema
 
 from fanlog.lake.location import Location
+from fanlog.lake.reach import NOTHING
 from fanlog.pipeline import export as exporting
 from fanlog.pipeline.export import Exports
 from server.registry import JSON, Registry, record
@@ -31,7 +32,9 @@ class World:
         self.checkpoints = folder / "checkpoints"
 
     def export(self, *, only: str = "") -> None:
-        running = Exports(self.spark, self.server.endpoint, self.location, self.checkpoints)
+        running = Exports(
+            self.spark, self.server.endpoint, self.location, self.checkpoints, NOTHING
+        )
         running.start(only_now=True, only=only).awaitTermination()
 
     def table(self, name: str) -> Any:

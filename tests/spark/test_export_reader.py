@@ -235,6 +235,20 @@ def test_a_bucket_that_cannot_be_written_is_said(world):
     assert found.cloud_storage_config.state.name == "ACTIVE"
 
 
+def test_a_bucket_that_was_not_allowed_is_said(world):
+    """The pipeline's credentials are not every caller's."""
+    topic = world.server.topic()
+    config = {"bucket": "s3://payroll/out", "max_messages": 1_000}
+    name = world.server.subscription(topic, cloud_storage_config=config)
+    world.server.publish(topic, *[b"x"] * 1_000)
+    assert world.rows(name).collect() == []
+    found = world.server.subscriber.get_subscription(subscription=name)
+    assert found.cloud_storage_config.state.name == "PERMISSION_DENIED"
+    broker = world.server.broker
+    trouble = broker.exports.trouble(broker.hard.catalog.subscription(name))
+    assert "may not use the bucket 'payroll'" in trouble.reason
+
+
 def test_dead_letters_are_collected_from_the_archive(lake_world):
     server = lake_world.server
     topic = server.topic()

@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fanlog.errors import FailedPrecondition, InvalidArgument
+from fanlog.errors import FailedPrecondition, InvalidArgument, PermissionDenied
 from fanlog.jobs import checked_arguments
 from fanlog.lake.location import Location
+from fanlog.lake.reach import Reach
 from fanlog.pipeline import kinds
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.work import Work
@@ -19,7 +20,8 @@ from spark.reading import kept_topic
 @pytest.fixture(scope="module")
 def context(spark, broker, tmp_path_factory):
     location = Location.parse(str(tmp_path_factory.mktemp("lake")))
-    return Context(spark=spark, endpoint=broker.endpoint, location=location)
+    reach = Reach(import_roots=(str(tmp_path_factory.getbasetemp()),))
+    return Context(spark=spark, endpoint=broker.endpoint, location=location, reach=reach)
 
 
 def do(context, kind, job="projects/test/jobs/job1", **arguments):
@@ -117,7 +119,7 @@ class TestImport:
         ("wrong", "says"),
         [
             ({"data": "colour"}, "there is no column 'colour'; there are"),
-            ({"path": "/nowhere/at/all"}, "arguments.path"),
+            ({"path": "rows.json"}, "not an absolute path"),
             ({"attributes": "n"}, "a map, or a JSON object"),
         ],
     )
@@ -127,6 +129,24 @@ class TestImport:
         arguments = {"topic": broker.topic(), "path": str(path), "format": "json"} | wrong
         with pytest.raises(InvalidArgument, match=says):
             do(context, "import", **arguments)
+
+    def test_a_folder_keeps_its_partition_columns(self, context, broker, tmp_path):
+        topic = broker.topic()
+        reader = broker.subscription(topic)
+        for day in ("2026-11-15", "2026-11-16"):
+            folder = tmp_path / "rows" / f"day={day}"
+            folder.mkdir(parents=True)
+            (folder / "part.json").write_text('{"n": 1}')
+        job = "projects/test/jobs/by-day"
+        do(context, "import", job=job, topic=topic, path=str(tmp_path / "rows"), format="json")
+        came = {json.loads(one.message.data)["day"] for one in broker.drain(reader, 2)}
+        assert came == {"2026-11-15", "2026-11-16"}
+
+    def test_files_outside_the_roots_are_not_read(self, context, broker, tmp_path):
+        (tmp_path / "link").symlink_to("/etc/passwd")
+        for path in ("/etc/passwd", "file:///etc/passwd", str(tmp_path / "link")):
+            with pytest.raises(PermissionDenied, match="not below an import root"):
+                do(context, "import", topic=broker.topic(), path=path, format="csv")
 
 
 class TestReplay:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
+import typer
 
 from fanlog import limits
+from fanlog.cli.main import app
 from fanlog.config import Config, resolve
 from fanlog.errors import ConfigError
 
@@ -264,3 +267,17 @@ def test_a_lake_in_the_file_is_relative_to_it(tmp_path):
 def test_a_largest_size_of_the_hot_log_needs_a_lake():
     with pytest.raises(ConfigError, match="lake is not"):
         resolve({}, {"FANLOG_HOT_SIZE_BYTES": "1000"})
+
+
+def test_variables_of_every_command_are_known() -> None:
+    """`fanlog up` starts a server in the environment that has the pipeline's variables, too."""
+    found: set[str] = set()
+    waiting = [typer.main.get_command(app)]
+    while waiting:
+        command = waiting.pop()
+        waiting += getattr(command, "commands", {}).values()
+        found |= {str(p.envvar) for p in command.params if p.envvar is not None}
+    variables = {name: "1" for name in found if name.startswith("FANLOG_")}
+    strange = variables.keys() - {f"FANLOG_{field.name.upper()}" for field in fields(Config)}
+    assert strange
+    resolve({}, dict.fromkeys(strange, "1"))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fanlog import limits
+from fanlog import limits, names
 from fanlog.broker.spool import Draft, Stage
 from fanlog.core.sinks import StageKey
 from fanlog.errors import FailedPrecondition, InvalidArgument, SchemaMismatch
@@ -75,6 +75,7 @@ class Staging:
             ResourceExhausted: As much is staged as may be, or the disk is full.
         """
         self._broker.check_serving()
+        names.refuse_system(topic_name)
         topic = self._broker.hard.catalog.find_topic(topic_name)
         if topic is None:
             for row in rows:

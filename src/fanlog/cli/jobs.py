@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated, Any
 
@@ -195,7 +196,10 @@ def expire(
 @app.command("import")
 def import_(
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
-    path: Annotated[str, typer.Argument(metavar="PATH", help="As the pipeline's workers see it.")],
+    path: Annotated[
+        str,
+        typer.Argument(metavar="PATH", help="Below an import root of the pipeline, as it sees it."),
+    ],
     format_: Annotated[str, typer.Option("--format", help="parquet, json or csv.")],
     data: Annotated[str | None, typer.Option(metavar="COLUMN")] = None,
     attributes: Annotated[str | None, typer.Option(metavar="COLUMN")] = None,
@@ -209,7 +213,8 @@ def import_(
     """Publish the rows of files; without --data, a row is published as a JSON object."""
     arguments = {
         "topic": topic,
-        "path": path,
+        # A short path is meant from here, and the pipeline has a folder of its own.
+        "path": path if ":" in path else os.path.abspath(path),
         "format": format_,
         "data": data,
         "attributes": attributes,

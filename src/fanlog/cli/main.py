@@ -41,6 +41,9 @@ class _Commands(TyperGroup):
             raise typer.Exit(1) from error
 
 
+#: Permissions that no file or folder of ours is made with.
+OWNER_ONLY = 0o077
+
 app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
@@ -89,6 +92,8 @@ def root(
 
 def main() -> None:
     """Run the command line; the entry point of the `fanlog` script."""
+    # Logs, lakes and backups hold messages and secrets: none of them is made for others to read.
+    os.umask(os.umask(OWNER_ONLY) | OWNER_ONLY)
     try:
         app()
     except BrokenPipeError:

@@ -46,6 +46,24 @@ DataDir = Annotated[
     Path,
     typer.Option("--data-dir", envvar="FANLOG_DATA_DIR", help="The data folder of the broker."),
 ]
+ImportRoots = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--import-root",
+        envvar="FANLOG_IMPORT_ROOTS",
+        metavar="DIR",
+        help="Folder whose files `fanlog job import` may publish; may be repeated. None otherwise.",
+    ),
+]
+Buckets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--s3-bucket",
+        envvar="FANLOG_S3_BUCKETS",
+        metavar="NAME",
+        help="Bucket that imports and exports may use; may be repeated. None otherwise.",
+    ),
+]
 
 PROJECT = PROJECT_DEFAULT
 DATA_DIR = Path("data")

@@ -11,6 +11,7 @@ import typer
 
 from fanlog.cli import options
 from fanlog.cli.output import note
+from fanlog.errors import InvalidArgument
 
 #: Log4j's, from the loudest.
 _LOG_LEVELS = {
@@ -45,12 +46,18 @@ def pipeline(
     log_level: Annotated[
         str | None, typer.Option(help="Of Spark's log; warn when not given.")
     ] = None,
+    import_root: options.ImportRoots = None,
+    s3_bucket: options.Buckets = None,
 ) -> None:
     """Archive, export, and do jobs, until SIGTERM or Ctrl-C."""
     master = options.spark_master(master, memory=memory, log_level=log_level)
     if log_level is not None:
         options.one_of(log_level, _LOG_LEVELS, "--log-level")
+    for folder in import_root or ():
+        if not folder.is_dir():
+            raise InvalidArgument(f"--import-root: {str(folder)!r} is not a folder of this machine")
     try:
+        from fanlog.lake.reach import Reach
         from fanlog.pipeline.process import JavaNotFound, Settings, run
     except ImportError as error:
         note(f"fanlog pipeline: Spark is needed ({error}): pip install 'fanlog[spark]'")
@@ -62,6 +69,10 @@ def pipeline(
         state_dir=state_dir,
         memory=memory,
         log_level=log_level,
+        reach=Reach(
+            import_roots=tuple(map(os.path.abspath, import_root or ())),
+            buckets=tuple(s3_bucket or ()),
+        ),
         spark=options.pairs(spark_conf, "--spark-conf"),
     )
     # Tasks need what we need.

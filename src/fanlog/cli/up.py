@@ -48,6 +48,8 @@ def up(
     memory: Annotated[
         str | None, typer.Option(help="Memory of Spark's driver; 1g when not given.")
     ] = None,
+    import_root: options.ImportRoots = None,
+    s3_bucket: options.Buckets = None,
 ) -> None:
     """Serve, archive and do jobs until SIGTERM or Ctrl-C.
 
@@ -66,6 +68,10 @@ def up(
     working += ["--state-dir", str(data_dir / "pipeline")]
     if memory is not None:
         working += ["--memory", memory]
+    for folder in import_root or ():
+        working += ["--import-root", str(folder)]
+    for bucket in s3_bucket or ():
+        working += ["--s3-bucket", bucket]
     raise typer.Exit(_Pair(serving, working).run())
 
 

@@ -54,7 +54,7 @@ def copy_files(files: dict[str, BinaryIO], place: Path) -> None:
     """Copy open files to a folder, under the names given. Durable on return."""
     if not files:
         return
-    place.mkdir(exist_ok=True)
+    place.mkdir(folder.FOLDER_MODE, exist_ok=True)
     for name, file in files.items():
         with (place / name).open("xb") as copy:
             shutil.copyfileobj(file, copy)

@@ -21,6 +21,7 @@ import errno
 import fcntl
 import logging
 import os
+import stat
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -43,6 +44,10 @@ FORMAT_VERSION = 1
 LOCK_NAME = "fanlog.lock"
 DATA_NAME = "data.mdb"
 READERS_NAME = "lock.mdb"
+
+#: The log holds messages and the secrets of push endpoints: its owner alone reads it.
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
 
 #: Address space, not disk: the map is made once and never resized while in use.
 MAP_BYTES = 1 << 40
@@ -130,6 +135,7 @@ def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
             max_spare_txns=1,
             readonly=readonly,
             create=not readonly,
+            mode=FILE_MODE,
         )
         try:
             _check_length(env, data_dir)
@@ -206,9 +212,23 @@ def make(data_dir: Path) -> None:
         ConfigError: It cannot be made.
     """
     try:
-        data_dir.mkdir(parents=True, exist_ok=True)
+        data_dir.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"cannot make the data folder {data_dir}: {error}") from error
+
+
+def warn_if_shared(path: Path) -> None:
+    """Say in the log that others of this machine may read a folder; one that is not there, not."""
+    with suppress(OSError):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & ~FOLDER_MODE:
+            log.warning(
+                "action=folder_shared path=%s mode=%o; others on this machine can read messages "
+                "and secrets in it: chmod -R go= %s",
+                path,
+                mode,
+                path,
+            )
 
 
 def require(data_dir: Path) -> None:
@@ -252,7 +272,7 @@ def take_lock(data_dir: Path) -> int:
         ConfigError: The folder is missing or not writable.
     """
     try:
-        descriptor = os.open(data_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(data_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT, FILE_MODE)
     except OSError as error:
         raise ConfigError(f"cannot write to the data folder {data_dir}: {error}") from error
     try:

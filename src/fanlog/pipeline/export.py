@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fanlog.client import CallFailed, Client
 from fanlog.lake.export.batch import BatchPlan, Piece, commit_batch
 from fanlog.lake.location import Location
+from fanlog.lake.reach import Reach
 from fanlog.pipeline.driver import parallelism_of
 from fanlog.pipeline.flow import start_query
 from fanlog.pipeline.log import log_of
@@ -37,12 +38,18 @@ class Exports:
     """The exports of one broker to one lake."""
 
     def __init__(
-        self, spark: SparkSession, endpoint: str, location: Location, checkpoints: Path
+        self,
+        spark: SparkSession,
+        endpoint: str,
+        location: Location,
+        checkpoints: Path,
+        reach: Reach,
     ) -> None:
         self._spark = spark
         self._endpoint = endpoint
         self._location = location
         self._checkpoints = checkpoints
+        self._reach = reach
 
     def start(self, *, every_s: float = EVERY_S, only_now: bool = False, only: str = "") -> Any:
         """Begin; gives the query. `only_now` ends when there is no batch, `only` is for one."""
@@ -54,6 +61,7 @@ class Exports:
             .option("endpoint", self._endpoint)
             .option("lake", self._location.uri)
             .option("tasks", str(parallelism_of(self._spark)))
+            .option("buckets", ",".join(self._reach.buckets))
             .option("only", only)
             .load()
         )

@@ -56,13 +56,17 @@ def messages(rows: DataFrame, arguments: Mapping[str, Any]) -> DataFrame:
 
 
 def _rows(context: Context, path: str, form: str) -> DataFrame:
+    files = context.reach.find_imports(path, field="arguments.path")
     reader = context.spark.read
+    if files.folder is not None:
+        reader = reader.option("basePath", files.folder)
+    paths = list(files.paths)
     try:
         if form == "csv":
-            return reader.option("header", "true").csv(path)
+            return reader.option("header", "true").csv(paths)
         if form == "json":
-            return reader.option("mode", "FAILFAST").json(path)
-        return reader.parquet(path)
+            return reader.option("mode", "FAILFAST").json(paths)
+        return reader.parquet(*paths)
     except AnalysisException as error:
         raise InvalidArgument(f"arguments.path: {str(error).splitlines()[0]}") from error
 

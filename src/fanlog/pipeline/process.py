@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from fanlog.client import CallFailed, Client
 from fanlog.errors import FailedPrecondition
 from fanlog.lake.location import Location
+from fanlog.lake.reach import NOTHING, Reach
 from fanlog.pipeline import kinds
 from fanlog.pipeline.archive import Archive
 from fanlog.pipeline.caretaker import Caretaker
@@ -58,6 +59,7 @@ class Settings:
     #: Of a driver of our own; None for what is usual.
     memory: str | None = None
     log_level: str | None = None
+    reach: Reach = NOTHING
     spark: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -81,7 +83,7 @@ class Pipeline:
         archive = Archive(spark, context.endpoint, context.location, checkpoints)
         letters = DeadLetters(context.endpoint, context.location, monotonic=time.monotonic)
         stats = Stats(spark, context.endpoint, context.location, checkpoints)
-        exports = Exports(spark, context.endpoint, context.location, checkpoints)
+        exports = Exports(spark, context.endpoint, context.location, checkpoints, context.reach)
         self.flows = [
             Flow(name, start, on_failure=self._flow_failed, monotonic=time.monotonic)
             for name, start in (
@@ -197,7 +199,9 @@ def _run(
     location = find_lake(settings)
     spark, where = _session(settings)
     stopping.is_starting = False
-    context = Context(spark=spark, endpoint=settings.endpoint, location=location)
+    context = Context(
+        spark=spark, endpoint=settings.endpoint, location=location, reach=settings.reach
+    )
     pipeline = Pipeline(context, settings.state_dir, on_lost=stopping.asked.set)
     pipeline.start()
     say(

@@ -9,16 +9,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from fanlog import jobs, limits
+from fanlog import jobs, limits, names
 from fanlog.client import CallFailed, Client
 from fanlog.client.jobs import Jobs, state_of
-from fanlog.errors import FanlogError
+from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.pipeline.causes import cause_of
 from fanlog.pipeline.work import Stopped, Work
+from fanlog.wire.jobs import values_of
 
 log = logging.getLogger("fanlog.pipeline")
 
@@ -50,6 +51,8 @@ class Worker:
         self._pull_s = pull_s
         self._stopping = threading.Event()
         self._work: Work | None = None
+        #: Messages on the topic of jobs that were none.
+        self.malformed = 0
 
     def stop(self) -> None:
         """End after the present job, which is asked to stop; another worker will take it up."""
@@ -80,7 +83,16 @@ class Worker:
         if not received:
             return False
         [message] = received
-        if self._do(client, _job_of(message)):
+        taken = _job_of(message)
+        if taken is None:
+            # Left unacknowledged it would come back to every worker, for as long as it is kept.
+            self.malformed += 1
+            log.warning(
+                "action=job_malformed message_id=%s malformed=%d; it is not a job of the broker's",
+                message.message.message_id,
+                self.malformed,
+            )
+        if taken is None or self._do(client, taken):
             client.acknowledge(jobs.SUBSCRIPTION, [message.ack_id])
         return True
 
@@ -93,7 +105,8 @@ class Worker:
             # Ended, cancelled, forgotten: nothing is left to do. Otherwise somebody tries again.
             return error.status in ("FAILED_PRECONDITION", "NOT_FOUND")
         log.info("action=job_started job=%s kind=%s attempt=%d", job.name, job.kind, job.attempt)
-        work = self._work = Work(job.name, job.kind, orjson.loads(taken.arguments))
+        # What the broker keeps of the job counts, not what the message says of it.
+        work = self._work = Work(job.name, job.kind, values_of(job.arguments, "arguments"))
         beat = _Beat(client, self._name, job.attempt, taken.ack_id, work, self._beat_s)
         try:
             return self._finish(asking, job, work, beat)
@@ -104,6 +117,7 @@ class Worker:
         said: dict[str, Any]
         with beat:
             try:
+                work.arguments = jobs.checked_arguments(work.project, work.kind, work.arguments)
                 result = self._kinds[job.kind](work)
                 state, said = "DONE", {"result": dict(result)}
             except Stopped:
@@ -131,18 +145,20 @@ class Worker:
         return True
 
 
-class _Taken:
-    """What the message of a job says."""
+class _Taken(NamedTuple):
+    """A job's name, and the lease of its message."""
 
-    def __init__(self, name: str, arguments: bytes, ack_id: str) -> None:
-        self.name = name
-        self.arguments = arguments
-        self.ack_id = ack_id
+    name: str
+    ack_id: str
 
 
-def _job_of(received: Any) -> _Taken:
-    said = orjson.loads(received.message.data)
-    return _Taken(said["job"], orjson.dumps(said["arguments"]), received.ack_id)
+def _job_of(received: Any) -> _Taken | None:
+    """The job that a message names; None when it names none."""
+    try:
+        name = names.parse_job(orjson.loads(received.message.data)["job"])
+    except (ValueError, LookupError, TypeError, AttributeError, InvalidArgument):
+        return None
+    return _Taken(name, received.ack_id)
 
 
 class _Beat:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
@@ -33,6 +34,7 @@ from fanlog.config import Config
 from fanlog.errors import ConfigError, FailedPrecondition, FanlogError, Unavailable
 from fanlog.log.api import Log
 from fanlog.log.embedded import EmbeddedLog
+from fanlog.log.folder import warn_if_shared
 from fanlog.log.memory import MemoryLog
 from fanlog.push import Guard
 from fanlog.server import departures, grpc_api
@@ -203,7 +205,12 @@ def _open_store(config: Config) -> Log:
 
 
 def _open_hot(config: Config) -> Log:
-    return MemoryLog() if config.memory else EmbeddedLog(config.data_dir)
+    if config.lake and "://" not in config.lake:
+        warn_if_shared(Path(config.lake))
+    if config.memory:
+        return MemoryLog()
+    warn_if_shared(config.data_dir)
+    return EmbeddedLog(config.data_dir)
 
 
 def _lake(config: Config, broker: Broker, store: Log, clock: Clock) -> LakeTiers | None:

@@ -30,6 +30,7 @@ from fanlog.server import (
     replay_api,
     schema_api,
     sink_api,
+    system_project,
 )
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.arrivals import Arrivals
@@ -111,7 +112,7 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
         "DeleteSnapshot": parsed(types.DeleteSnapshotRequest, subscriber.delete_snapshot),
         "Seek": parsed(types.SeekRequest, subscriber.seek),
     }
-    return {
+    services = {
         PUBLISHER: publisher_methods,
         SUBSCRIBER: subscriber_methods,
         SCHEMA_SERVICE: schema_api.methods(broker),
@@ -122,6 +123,13 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
         sink_api.SINK: sink_api.methods(broker),
         exports_api.EXPORTS: exports_api.methods(broker),
         replay_api.REPLAY: replay_api.methods(broker),
+    }
+    return {
+        service: {
+            name: system_project.guarded(f"{service.rpartition('.')[2]}.{name}", verb)
+            for name, verb in methods.items()
+        }
+        for service, methods in services.items()
     }
 
 
@@ -171,6 +179,7 @@ class PublisherApi:
 
     async def publish(self, raw: bytes, _: Call) -> bytes:
         publish = parse_publish(raw)
+        names.refuse_system(publish.topic)
         if publish.dedup_ids is not None:
             partition, offsets = await self._broker.publish_once(
                 publish.topic, publish.body, publish.dedup_ids

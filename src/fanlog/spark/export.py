@@ -32,12 +32,14 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from fanlog.core.cursor import runs
-from fanlog.errors import Aborted, FanlogError
+from fanlog.errors import Aborted, FanlogError, PermissionDenied
+from fanlog.exports import FILES_FIELD, S3
 from fanlog.lake.export.batch import BatchPlan, export_batch, table_columns
 from fanlog.lake.export.revisions import Revisions
 from fanlog.lake.export.rows import TableMismatch
 from fanlog.lake.location import Location
-from fanlog.model import ExportState, SchemaType, TableExport
+from fanlog.lake.reach import NOTHING, Reach
+from fanlog.model import ExportState, FileExport, SchemaType, TableExport
 from fanlog.spark.connection import CallFailed, Connection
 from fanlog.spark.plan import Span, divide
 from fanlog.spark.task import Portion, Task
@@ -65,8 +67,8 @@ _ROWS: Final = pa.schema(
 
 
 class ExportSource(DataSource):
-    """Options: `endpoint` of the broker, `lake` with its address, `tasks`, and `only` for one
-    subscription instead of all.
+    """Options: `endpoint` of the broker, `lake` with its address, `tasks`, `buckets` that files may
+    go to, with commas between them, and `only` for one subscription instead of all.
     """
 
     @classmethod
@@ -82,6 +84,7 @@ class ExportSource(DataSource):
             location=Location.parse(self.options["lake"]),
             tasks=int(self.options.get("tasks", "1")),
             only=self.options.get("only", ""),
+            reach=Reach(buckets=tuple(self.options.get("buckets", "").split(","))),
         )
 
 
@@ -98,11 +101,20 @@ class ExportPortion(InputPartition):
 class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Offsets are, for each export, the number of a batch and how often it was tried."""
 
-    def __init__(self, *, endpoint: str, location: Location, tasks: int, only: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        endpoint: str,
+        location: Location,
+        tasks: int,
+        only: str = "",
+        reach: Reach = NOTHING,
+    ) -> None:
         self._endpoint = endpoint
         self._location = location
         self._tasks = tasks
         self._only = only
+        self._reach = reach
         self._is_only_now = False
         #: When to try an export again.
         self._again_s: dict[str, float] = {}
@@ -203,6 +215,8 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _portions(self, connection: Connection, name: str, answer: Any) -> list[ExportPortion]:
         batch = answer.batch
         export = export_of(batch)
+        if isinstance(export, FileExport) and export.bucket.startswith(S3):
+            self._reach.check_bucket(export.bucket, field=f"{FILES_FIELD}.bucket")
         revisions = None
         if export.use_topic_schema:
             revisions = revisions_of(connection, batch.offsets[0].topic)
@@ -292,7 +306,11 @@ def reporting(endpoint: str, subscription: str) -> Iterator[None]:
         state: ExportState = "NOT_FOUND"
         if isinstance(error, TableMismatch):
             state = "SCHEMA_MISMATCH"
-        elif "ermission" in str(error) or "ead-only" in str(error):
+        elif (
+            isinstance(error, PermissionDenied)
+            or "ermission" in str(error)
+            or "ead-only" in str(error)
+        ):
             state = "PERMISSION_DENIED"
         reason = error.message if isinstance(error, FanlogError) else str(error)
         request = export_pb2.ReportExportRequest(
