@@ -267,20 +267,14 @@ class LogReads:
         return last
 
     def _check(self, one: LogRange) -> None:
-        hard = self._broker.hard
-        if one.topic:
-            known = hard.catalog.topic_name_of(one.partition)
-            # A topic that is gone is read as long as somebody has a backlog of it, also when there
-            # is another of that name.
-            if one.topic not in (known, *self._former_names(one.partition)):
-                if hard.catalog.find_topic(one.topic) is None:
-                    raise TopicNotFound(f"topic {one.topic!r} does not exist")
-                raise NotFound(f"topic {one.topic!r} has no partition {one.partition}")
-        elif (
-            hard.catalog.topic_of(one.partition) is None
-            and one.partition not in self._store.partitions()
-        ):
-            raise NotFound(f"there is no partition {one.partition}")
+        catalog = self._broker.hard.catalog
+        known = catalog.topic_name_of(one.partition)
+        # A topic that is gone is read as long as a subscription has a backlog of it, also when
+        # there is another of that name.
+        if one.topic not in (known, *self._former_names(one.partition)):
+            if catalog.find_topic(one.topic) is None:
+                raise TopicNotFound(f"topic {one.topic!r} does not exist")
+            raise NotFound(f"topic {one.topic!r} has no partition {one.partition}")
         hot = self._broker.tiers.hot_start(one.partition)
         end = self._broker.writer.end(one.partition)
         if one.start < one.end and (one.start < hot or one.end > end):
@@ -361,7 +355,7 @@ class _Gathered:
 
 def _out_of_range(one: LogRange, position: Offset, start: Offset, end: Offset) -> OutOfRange:
     return OutOfRange(
-        f"partition {one.partition} of {one.topic or 'some topic'}: offsets {position} to "
+        f"partition {one.partition} of {one.topic}: offsets {position} to "
         f"{one.end} (exclusive) were asked for; the hot log has {start} to {end}"
     )
 

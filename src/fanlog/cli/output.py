@@ -2,6 +2,10 @@
 
 Results go to standard output and everything said about them to standard error, so that a pipe gets
 results alone.
+
+Messages, names and errors are strangers' words: every text on its way to a terminal goes through
+`printable`, and every JSON line through `escaped`, so that none of them moves the cursor, changes
+colours or turns the direction of writing.
 """
 
 from __future__ import annotations
@@ -33,10 +37,10 @@ class Output:
         if self.is_json:
             self.line(fields)
         else:
-            self._console.print(Text(sentence))
+            self._console.print(Text(_lines(sentence)))
 
     def line(self, fields: Mapping[str, object]) -> None:
-        sys.stdout.write(json.dumps(fields, ensure_ascii=False) + "\n")
+        sys.stdout.write(escaped(json.dumps(fields, ensure_ascii=False)) + "\n")
         sys.stdout.flush()
 
     def text(self, *parts: str | Text) -> None:
@@ -74,8 +78,7 @@ class Output:
 
 def note(sentence: str) -> None:
     """Say something to the person, beside the results; some of it may be a stranger's words."""
-    lines = map(printable, sentence.split("\n"))
-    sys.stderr.write("\n".join(lines) + "\n")
+    sys.stderr.write(_lines(sentence) + "\n")
     sys.stderr.flush()
 
 
@@ -108,7 +111,7 @@ def received(message: Any) -> dict[str, Any]:
 def shown(value: object) -> str:
     """Give a value as a person reads it."""
     if isinstance(value, Mapping):
-        return " ".join(f"{name}={shown(inner)}" for name, inner in value.items())
+        return " ".join(f"{shown(name)}={shown(inner)}" for name, inner in value.items())
     if isinstance(value, list):
         return ",".join(map(shown, value))
     if isinstance(value, bool):
@@ -124,5 +127,17 @@ def printable(text: str) -> str:
     )
 
 
+def escaped(line: str) -> str:
+    """Escape in a line of JSON what a terminal would act upon; it is the same JSON afterwards."""
+    if line.isprintable():
+        return line
+    # Outside its strings JSON is ASCII, and inside them any character may be written as an escape.
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in line)
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def _as_text(part: str | Text) -> Text:
-    return part if isinstance(part, Text) else Text(part)
+    return part if isinstance(part, Text) else Text(_lines(part))

@@ -142,8 +142,8 @@ def _selection(selection: Any) -> Selection:
 
 
 def _range(one: Any, index: int) -> LogRange:
-    if one.topic:
-        names.parse_topic(one.topic, field=f"ranges[{index}].topic")
+    # Without a name a number alone would open any project's log.
+    names.parse_topic(one.topic, field=f"ranges[{index}].topic")
     if not 1 <= one.partition <= _PARTITION_MAX:
         raise InvalidArgument(f"ranges[{index}].partition: {one.partition} is not a partition")
     if not 0 <= one.start <= one.end <= limits.OFFSET_MAX:

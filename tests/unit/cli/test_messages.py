@@ -176,3 +176,32 @@ def test_every_json_line_is_one_object(shell, server):
     server.answers = [[message(b"two\nlines")]]
     [line] = shell.run("pull", "billing", "--json").splitlines()
     assert json.loads(line)["data"] == "two\nlines"
+
+
+class TestStrangersWords:
+    """Nothing that a message says reaches the terminal as an instruction."""
+
+    #: A colour, a C1 control, the mark that turns the direction of writing, and a line separator.
+    WORDS = "a\x1b[31m\x9b\u202e\u2028b"
+
+    @pytest.fixture
+    def said(self, shell, server):
+        one = message(
+            self.WORDS.encode(),
+            attributes={self.WORDS: self.WORDS},
+            ordering_key=self.WORDS,
+        )
+        server.answers = [[one]]
+        return lambda *options: shell.run("pull", "billing", *options)
+
+    def test_as_text(self, said):
+        text = said()
+        assert text.count("\n") == 1
+        assert all(char.isprintable() for char in text.rstrip("\n"))
+
+    def test_as_json(self, said):
+        line = said("--json")
+        assert all(char.isprintable() for char in line.rstrip("\n"))
+        found = json.loads(line)
+        assert found["attributes"] == {self.WORDS: self.WORDS}
+        assert (found["data"], found["ordering_key"]) == (self.WORDS, self.WORDS)
