@@ -80,7 +80,7 @@ REQUEST_ID_S = 7 * DAY_S
 REQUEST_IDS_MAX = 10_000
 REQUEST_ID_BYTES_MAX = 256
 #: Message ids in one request to reopen; a window or a bitmap says more with less.
-REOPEN_IDS_MAX = 100_000
+REOPEN_IDS_MAX = 50_000
 #: Dead letters redriven or discarded in one request at most, and if it does not say how many.
 LETTERS_MAX = 10_000
 LETTERS_DEFAULT = 1_000
@@ -268,6 +268,16 @@ PUSH_ENDPOINT_LENGTH_MAX = 2_048
 #: Webhook secrets of one subscription: the old and the new one while it is replaced.
 PUSH_SECRETS_MAX = 2
 
+# Requests, unfolded and before they are parsed. Most methods: a schema's definition, a policy or a
+# thousand names fit several times, and a hostile one costs milliseconds.
+REQUEST_BYTES_MAX = 1024 * 1024
+# As many ack ids as a request may have, each with a little room around it.
+ACK_BYTES_MAX = 8 * 1024 * 1024
+# As many stages as an epoch may have, with query and attempt of usual lengths.
+EPOCH_BYTES_MAX = 4 * 1024 * 1024
+# Parts of a request that are searched for the field that is not known, in order to name it.
+UNKNOWN_PARTS_MAX = 10_000
+
 # The gRPC server: above PUBLISH_BYTES_MAX, so that the refusal is ours and names the limit.
 GRPC_RECEIVE_BYTES_MAX = 24 * 1024 * 1024
 
@@ -294,6 +304,9 @@ OUTCOME_BYTES = 256 * 1024
 DRAIN_S = 8.0
 
 assert PUBLISH_BYTES_MAX < GRPC_RECEIVE_BYTES_MAX
+assert SCHEMA_DEFINITION_BYTES_MAX < REQUEST_BYTES_MAX < ACK_BYTES_MAX < GRPC_RECEIVE_BYTES_MAX
+assert JOB_BYTES_MAX < REQUEST_BYTES_MAX
+assert REOPEN_IDS_MAX * 20 <= REQUEST_BYTES_MAX
 assert HTTP_BYTES_MIN < PUBLISH_BYTES_MAX * 4 // 3 < HTTP_BYTES_MAX
 assert STREAM_FIRST_ANSWER_BYTES_MAX <= STREAM_ANSWER_BYTES_MAX
 assert STREAM_ANSWER_BYTES_MAX <= ANSWER_BYTES_MAX < 4 * 1024 * 1024

@@ -148,18 +148,24 @@ def checked_permissions(collection: str, permissions: Sequence[str]) -> list[str
     return list(dict.fromkeys(permissions))
 
 
+def check_counts(bindings: int, members: int) -> None:
+    """Raises InvalidArgument: A policy cannot have so many bindings or members."""
+    _check_count("bindings", bindings, limits.IAM_BINDINGS_MAX)
+    _check_count("members", members, limits.IAM_MEMBERS_MAX)
+
+
 def _check_sizes(bindings: Sequence[Binding]) -> None:
     members = [member for binding in bindings for member in binding.members]
+    check_counts(len(bindings), len(members))
     groups = sum(member.startswith("group:") for member in members)
+    _check_count("groups", groups, limits.IAM_GROUPS_MAX)
     size = sum(len(binding.role.encode()) for binding in bindings)
     size += sum(len(member.encode()) for member in members)
-    for what, count, most in (
-        ("bindings", len(bindings), limits.IAM_BINDINGS_MAX),
-        ("members", len(members), limits.IAM_MEMBERS_MAX),
-        ("groups", groups, limits.IAM_GROUPS_MAX),
-        ("bytes of roles and members", size, limits.IAM_POLICY_BYTES_MAX),
-    ):
-        if count > most:
-            raise InvalidArgument(
-                f"policy.bindings: {count} {what}; at most {most} are allowed in a policy"
-            )
+    _check_count("bytes of roles and members", size, limits.IAM_POLICY_BYTES_MAX)
+
+
+def _check_count(what: str, count: int, most: int) -> None:
+    if count > most:
+        raise InvalidArgument(
+            f"policy.bindings: {count} {what}; at most {most} are allowed in a policy"
+        )

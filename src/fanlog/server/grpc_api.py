@@ -38,6 +38,7 @@ from fanlog.server.calls import Call, Context, Unary, parsed
 from fanlog.server.departures import is_departure
 from fanlog.server.iam_api import IAM_POLICY, IamApi
 from fanlog.server.nacks import nack_of
+from fanlog.server.request_bounds import bounded
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.updates import SubscriptionUpdate
 from fanlog.wire import fields, paging, resources, types
@@ -126,11 +127,16 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
     }
     return {
         service: {
-            name: system_project.guarded(f"{service.rpartition('.')[2]}.{name}", verb)
+            name: _checked(f"{service.rpartition('.')[2]}.{name}", verb)
             for name, verb in methods.items()
         }
         for service, methods in services.items()
     }
+
+
+def _checked(method: str, verb: Unary) -> Unary:
+    """A verb behind the checks that all surfaces share, the cheapest first."""
+    return bounded(method, system_project.guarded(method, verb))
 
 
 def _hinting(sentence: str) -> tuple[tuple[str, str], ...]:

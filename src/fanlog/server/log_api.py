@@ -15,6 +15,7 @@ from fanlog.errors import InvalidArgument
 from fanlog.log.api import Damaged
 from fanlog.model import PartitionId
 from fanlog.server.calls import Context, Unary, parsed
+from fanlog.server.request_bounds import check_size
 from fanlog.v1 import log_pb2 as pb
 from fanlog.wire import fields
 from fanlog.wire.encode import varint
@@ -40,6 +41,7 @@ def methods(broker: Broker) -> dict[str, Unary]:
 
 async def read(broker: Broker, raw: bytes, context: Context) -> None:
     """Answer a Read. A chunk is read when gRPC has taken the last: a slow reader holds one."""
+    check_size(raw, limits.REQUEST_BYTES_MAX)
     request = fields.parse(pb.ReadRequest, raw)
     if not 0 < len(request.ranges) <= limits.LOG_READ_RANGES_MAX:
         raise InvalidArgument(

@@ -22,6 +22,7 @@ from fanlog.core.flow import Credit
 from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.model import Subscription
 from fanlog.server.answer import frame_deliveries
+from fanlog.server.request_bounds import check_size
 from fanlog.wire import fields, types
 
 #: Requests of one stream that may wait for their commit before the next one is read.
@@ -186,7 +187,15 @@ class _Stream:
 def _read(raw: Any) -> Any | None:
     if raw is grpc.aio.EOF:
         return None
-    return fields.parse(types.StreamingPullRequest, raw)
+    check_size(raw, limits.ACK_BYTES_MAX)
+    request = fields.parse(types.StreamingPullRequest, raw)
+    for name in ("ack_ids", "modify_deadline_ack_ids", "modify_deadline_seconds"):
+        count = len(getattr(request, name))
+        if count > limits.ACK_IDS_MAX:
+            raise InvalidArgument(
+                f"{name}: {count} values; at most {limits.ACK_IDS_MAX} are allowed in a request"
+            )
+    return request
 
 
 def _check_later(request: Any) -> None:

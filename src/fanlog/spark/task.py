@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from fanlog import limits
 from fanlog.errors import DataLoss
 from fanlog.lake.location import Location
 from fanlog.log.batch import BatchDamaged, decode, decode_header
@@ -185,21 +186,16 @@ class _HotRead:
         yield from self._flushed()
 
     def _asked(self) -> Iterator[pa.RecordBatch]:
-        """Ask for all that is left, once."""
-        asked = [span for span in self._left if span.count]
-        self._left = deque(asked)
-        ranges = [
-            log_pb2.Range(
-                topic=span.topic, partition=span.partition, start=span.start, end=span.end
-            )
-            for span in asked
-        ]
-        for answer in self._connection.read(ranges):
-            self._late_s = time.monotonic() + PATIENCE_S
-            self._ended(len(asked) - answer.range)
-            for item in _in_order(answer):
-                yield from self._taken(item)
-        self._ended(0)
+        """Ask for all that is left, once, in as many requests as that takes."""
+        self._left = deque(span for span in self._left if span.count)
+        for ranges in _requests(list(self._left)):
+            left = len(self._left)
+            for answer in self._connection.read(ranges):
+                self._late_s = time.monotonic() + PATIENCE_S
+                self._ended(left - answer.range)
+                for item in _in_order(answer):
+                    yield from self._taken(item)
+            self._ended(left - len(ranges))
 
     def _ended(self, count: int) -> None:
         """See that all spans but the last `count` were read to their ends, and forget them."""
@@ -295,3 +291,23 @@ def _in_order(answer: Any) -> list[Any]:
     found = [(each.start, each) for each in answer.damaged]
     found += [(decode_header(value).base_offset, value) for value in answer.batches]
     return [item for _, item in sorted(found, key=lambda pair: pair[0])]
+
+
+def _requests(spans: Sequence[Span]) -> Iterator[list[log_pb2.Range]]:
+    """Spans as ranges, in portions that the broker takes as one request."""
+    ranges: list[log_pb2.Range] = []
+    size_bytes = 0
+    for span in spans:
+        one = log_pb2.Range(
+            topic=span.topic, partition=span.partition, start=span.start, end=span.end
+        )
+        # A tag and a length besides, whatever the length is.
+        size_bytes += one.ByteSize() + 6
+        if ranges and (
+            len(ranges) == limits.LOG_READ_RANGES_MAX or size_bytes > limits.REQUEST_BYTES_MAX
+        ):
+            yield ranges
+            ranges, size_bytes = [], one.ByteSize() + 6
+        ranges.append(one)
+    if ranges:
+        yield ranges

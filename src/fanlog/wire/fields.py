@@ -7,7 +7,8 @@ is not in them is refused, so that a field a later API adds cannot slip through.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
@@ -15,7 +16,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from fanlog import names
+from fanlog import limits, names
 from fanlog.errors import InvalidArgument, Unimplemented
 
 _NANOS = 1_000_000_000
@@ -69,21 +70,37 @@ def refuse_unknown(message: Message, where: str = "") -> None:
     """Refuse fields known only by number, at any depth.
 
     Raises:
-        Unimplemented: Names the message and the number.
+        Unimplemented: Names the message and the number; of a message with very many parts, only
+            the message.
     """
-    unknown = UnknownFieldSet(message)
-    if len(unknown):
-        number = unknown[0].field_number
-        raise Unimplemented(
-            f"{where or message.DESCRIPTOR.name}: field number {number} is not known to this "
-            "version; leave it unset"
-        )
+    waiting = [(message, where)]
+    looked = 0
+    while waiting:
+        part, path = waiting.pop()
+        looked += 1
+        if looked > limits.UNKNOWN_PARTS_MAX:
+            raise Unimplemented(
+                f"{message.DESCRIPTOR.name}: a field that is not known to this version is set; "
+                "leave it unset"
+            )
+        unknown = UnknownFieldSet(part)
+        if len(unknown):
+            number = unknown[0].field_number
+            raise Unimplemented(
+                f"{path or part.DESCRIPTOR.name}: field number {number} is not known to this "
+                "version; leave it unset"
+            )
+        waiting += islice(_inner(part, path), limits.UNKNOWN_PARTS_MAX)
+
+
+def _inner(message: Message, where: str) -> Iterator[tuple[Message, str]]:
+    """The messages that a message has in its fields, each with its path."""
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None or descriptor.message_type.GetOptions().map_entry:
             continue
         path = f"{where}.{descriptor.name}" if where else descriptor.name
         for part in [value] if isinstance(value, Message) else value:
-            refuse_unknown(part, path)
+            yield part, path
 
 
 def refuse_unsupported(message: Message, honoured: Collection[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from google.iam.v1 import policy_pb2
 
-from fanlog.core.iam import Binding, Policy
+from fanlog.core.iam import Binding, Policy, check_counts
 from fanlog.errors import InvalidArgument
 from fanlog.wire.fields import mask_paths, unsupported
 
@@ -31,6 +31,8 @@ def bindings_of(request: Any) -> list[Binding] | None:
     if not request.HasField("policy"):
         raise InvalidArgument("policy: required; an empty one takes all roles away")
     policy = request.policy
+    # Counted before anything is made of them: a few bytes may claim half a million.
+    check_counts(len(policy.bindings), sum(len(one.members) for one in policy.bindings))
     check_version(policy.version, "policy.version")
     _refuse_unsupported(policy, "policy")
     for index, binding in enumerate(policy.bindings):

@@ -20,10 +20,13 @@ def values_of(struct: Any, field: str) -> dict[str, Any]:
     Raises:
         TooLarge: More than a job may have.
     """
-    values: dict[str, Any] = json_format.MessageToDict(struct)
-    size = len(json.dumps(values))
+    # The bytes of the Struct first: to make values of it costs far more than to refuse it.
+    size = struct.ByteSize()
+    if size <= limits.JOB_BYTES_MAX:
+        values: dict[str, Any] = json_format.MessageToDict(struct)
+        size = len(json.dumps(values))
     if size > limits.JOB_BYTES_MAX:
-        raise TooLarge(f"{field}: {size} bytes as JSON; at most {limits.JOB_BYTES_MAX} are allowed")
+        raise TooLarge(f"{field}: {size} bytes; at most {limits.JOB_BYTES_MAX} are allowed")
     return values
 
 

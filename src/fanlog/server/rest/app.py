@@ -15,8 +15,10 @@ from urllib.parse import parse_qsl
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from fanlog import limits
 from fanlog.errors import FanlogError, Internal, InvalidArgument, TooLarge, UnsupportedMediaType
 from fanlog.server.calls import Unary
+from fanlog.server.request_bounds import LARGE
 from fanlog.server.rest import errors
 from fanlog.server.rest.route import Asked, Route, Router
 
@@ -24,6 +26,8 @@ log = logging.getLogger("fanlog.rest")
 
 _JSON = (b"content-type", b"application/json")
 _PARAMETERS_MAX = 100
+#: Of methods that carry neither messages nor ack ids; as JSON their requests are a little larger.
+JSON_BYTES_MAX = limits.REQUEST_BYTES_MAX * 4 // 3
 #: A larger body is read in a thread: 10 MB of base64 take a tenth of a second, this a fiftieth.
 _LARGE_BYTES = 2 * 1024 * 1024
 #: A caller's own patience in seconds, as Google's clients say it.
@@ -80,7 +84,7 @@ class RestApp:
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, errors.Headers, bytes]:
         route, variables = self._router.find(scope["method"], scope["raw_path"])
         headers = dict(scope["headers"])
-        content = await self._read_body(headers, receive)
+        content = await self._read_body(headers, receive, self._bound_of(route))
         asked = Asked(
             variables=variables,
             query=_query(scope["query_string"]),
@@ -110,10 +114,16 @@ class RestApp:
         options = orjson.OPT_INDENT_2 if asked.is_pretty else 0
         return route.status, said, orjson.dumps(route.write(raw, asked), option=options)
 
-    async def _read_body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
+    def _bound_of(self, route: Route) -> int:
+        """The most bytes of a body: what the server takes, or less where less is needed."""
+        return self._bytes_max if route.method in LARGE else min(self._bytes_max, JSON_BYTES_MAX)
+
+    async def _read_body(
+        self, headers: Mapping[bytes, bytes], receive: Receive, most: int
+    ) -> bytes:
         length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > self._bytes_max:
-            raise self._too_large()
+        if length.isdigit() and int(length) > most:
+            raise self._too_large(most)
         parts: list[bytes] = []
         size = 0
         while True:
@@ -122,17 +132,16 @@ class RestApp:
                 raise Gone
             part = event.get("body", b"")
             size += len(part)
-            if size > self._bytes_max:
-                raise self._too_large()
+            if size > most:
+                raise self._too_large(most)
             parts.append(part)
             if not event.get("more_body", False):
                 return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _too_large(self) -> TooLarge:
-        return TooLarge(
-            f"the body has more than {self._bytes_max} bytes, the most this server takes "
-            "(http_max_bytes)"
-        )
+    def _too_large(self, most: int) -> TooLarge:
+        takes = "this server takes (http_max_bytes)"
+        which = takes if most == self._bytes_max else "this method takes"
+        return TooLarge(f"the body has more than {most} bytes, the most {which}")
 
 
 def failed(error: Exception) -> tuple[int, errors.Headers, bytes]:
