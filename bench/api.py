@@ -103,9 +103,17 @@ class Api:
     def create_topic(self, name: str) -> None:
         self._once("Publisher/CreateTopic", Topic(name=name))
 
-    def create_subscription(self, name: str, topic: str, wanted: str = "", push: str = "") -> None:
-        # The longest lease: nothing comes back while it is measured.
-        request = Subscription(name=name, topic=topic, filter=wanted, ack_deadline_seconds=600)
+    def create_subscription(
+        self, name: str, topic: str, wanted: str = "", push: str = "", *, is_once: bool = False
+    ) -> None:
+        request = Subscription(
+            name=name,
+            topic=topic,
+            filter=wanted,
+            # The longest lease: nothing comes back while it is measured.
+            ack_deadline_seconds=600,
+            enable_exactly_once_delivery=is_once,
+        )
         if push:
             request.push_config.push_endpoint = push
             request.push_config.no_wrapper.SetInParent()

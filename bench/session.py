@@ -87,10 +87,12 @@ class Session:
         self._topics.append(name)
         return name
 
-    def subscription(self, topic: str, *, wanted: str = "", push: str = "") -> str:
+    def subscription(
+        self, topic: str, *, wanted: str = "", push: str = "", is_once: bool = False
+    ) -> str:
         """Make a subscription, with a filter `wanted` and an endpoint if there are; its name."""
         name = f"{PROJECT}/subscriptions/bench-{uuid.uuid4().hex[:12]}"
-        self.api.create_subscription(name, topic, wanted, push)
+        self.api.create_subscription(name, topic, wanted, push, is_once=is_once)
         self._subscriptions.append(name)
         return name
 

@@ -8,6 +8,7 @@ from bench import (
     cold_reading,
     draining,
     end_to_end,
+    exactly_once,
     fan_out,
     footprint,
     log_reading,
@@ -86,6 +87,18 @@ BROKER = (
         ),
         counted="messages",
         count=200_000,
+    ),
+    Workload(
+        name="exactly-once",
+        measure=exactly_once.measure,
+        figures=(
+            Figure(key="batch", label="exactly-once, Pull of 1,000: times longer", unit="x"),
+            Figure(key="single", label="exactly-once, Pull of 1: times longer", unit="x"),
+        ),
+        counted="messages",
+        count=160_000,
+        # Fanlog against itself: the emulator has no part in it.
+        needs_filters=True,
     ),
     Workload(
         name="log-read",
