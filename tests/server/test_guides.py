@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from server.conftest import PATIENCE_S
+from server.conftest import PATIENCE_S, unique
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 SNIPPET = re.compile(r"^( *)```python\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -105,6 +105,33 @@ def test_ack_ids_from_before_a_restart(start_server):
     for name in (loose, once):
         server.ack(name, held[name])
         server.await_drained(name)
+
+
+def test_a_sample_by_message_id(server):
+    """The guide to filters: every tenth message, and the other nine."""
+    topic = server.topic()
+    tenth = server.subscription(topic, filter='message_id = "*0"')
+    others = server.subscription(topic, filter='NOT message_id = "*0"')
+    ids = server.publish(topic, *(b"%d" % number for number in range(100)))
+    wanted = {
+        name: [m.message.message_id for m in server.drain(name, count)]
+        for name, count in ((tenth, 10), (others, 90))
+    }
+    assert wanted[tenth] == ids[::10]
+    assert sorted(wanted[tenth] + wanted[others]) == ids
+
+
+def test_a_filter_does_not_see_the_attribute_of_patterns(server):
+    """The guide to patterns: `fanlog-topic` is added on delivery, `topic` is what filters have."""
+    prefix = unique("seen")
+    topic = server.topic(name=f"projects/test/topics/{prefix}.eu")
+    pattern = f"projects/test/topics/{prefix}.*"
+    blind = server.subscription(pattern, filter="attributes:fanlog-topic")
+    seeing = server.subscription(pattern, filter=f'topic = "{prefix}.e*"')
+    server.publish(topic, b"x")
+    [one] = server.pull(seeing)
+    assert one.message.attributes["fanlog-topic"] == topic
+    assert server.pull(blind) == []
 
 
 @pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not on this machine")
