@@ -44,6 +44,8 @@ class Program:
         for name in ("publisher", "subscriber"):
             if name in self.names:
                 self.names[name].transport.close()
+        if "ledger" in self.names:
+            self.names["ledger"].close()
 
 
 @pytest.fixture
