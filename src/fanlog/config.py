@@ -20,8 +20,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from fanlog import limits, names
+from fanlog import limits, names, quotas
 from fanlog.errors import ConfigError, InvalidArgument
+from fanlog.quotas import Quotas, parse_quotas
 
 ENV_PREFIX = "FANLOG_"
 #: Names the TOML file; a flag `config` does the same and comes first.
@@ -81,6 +82,8 @@ class Config:
     #: Whether the outcomes of deliveries are told on a topic every minute, one of OUTCOMES: auto is
     #: on with a lake, where the pipeline makes tables of them, and off without.
     outcomes: str = "auto"
+    #: The most topics, subscriptions, labels … of a project and in all: see the page of quotas.
+    quotas: Quotas = quotas.DEFAULTS
     #: How long SIGTERM waits for open work, in seconds.
     drain_s: float = limits.DRAIN_S
     #: One of LOG_LEVELS.
@@ -301,6 +304,14 @@ def _outcomes(value: object) -> str:
     return str(value)
 
 
+def _quotas(value: object) -> Quotas:
+    if isinstance(value, dict):
+        value = " ".join(f"{name}={number}" for name, number in value.items())
+    if not isinstance(value, str):
+        raise ValueError("must be quotas, such as 'topics=50000 all-topics=200000'")
+    return parse_quotas(value)
+
+
 def _projects(value: object) -> tuple[str, ...]:
     texts = value.replace(",", " ").split() if isinstance(value, str) else value
     if not isinstance(texts, list | tuple):
@@ -338,6 +349,7 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
     "hot_retention_s": _seconds,
     "hot_size_bytes": _size_bytes,
     "outcomes": _outcomes,
+    "quotas": _quotas,
     "drain_s": _seconds,
     "log_level": _level,
 }

@@ -222,7 +222,6 @@ FILTER_NESTING_MAX = 32
 # Schemas (Google): bytes of a definition, revisions of one schema, schemas of a project.
 SCHEMA_DEFINITION_BYTES_MAX = 300_000
 SCHEMA_REVISIONS_MAX = 20
-SCHEMAS_PER_PROJECT_MAX = 10_000
 #: Breaking changes that a refusal lists; the rest is counted.
 SCHEMA_BREAKS_SHOWN_MAX = 20
 #: Items without any bytes (nulls) in one Avro array: nothing else bounds how many are claimed.

@@ -18,6 +18,7 @@ from fanlog import limits, names, specs
 from fanlog.broker import exports, pushes, revision_labels, snapshots
 from fanlog.broker.clock import Clock
 from fanlog.broker.seeks import Seeks
+from fanlog.core.catalog import label_bytes
 from fanlog.core.records import Activity, Record
 from fanlog.core.share import Share
 from fanlog.errors import AlreadyExists, FailedPrecondition, InvalidArgument, TopicNotFound
@@ -67,6 +68,8 @@ class Admin:
     async def create_topic(self, spec: TopicSpec) -> Topic:
         """Raises AlreadyExists."""
         specs.check_tier(spec, None, has_lake=bool(self._broker.tiers.lake_uri))
+        if self._broker.hard.catalog.find_topic(spec.name) is None:
+            self._check_quota("topics", spec.name, spec.labels)
         topic, records = self._make_topic(spec)
         await self._broker.writer.submit(records=records)[0]
         return topic
@@ -81,6 +84,7 @@ class Admin:
         before = catalog.topic(update.name)
         topic = update.applied_to(before)
         specs.check_tier(topic, before, has_lake=bool(self._broker.tiers.lake_uri))
+        self._check_labels(topic.name, before.labels, topic.labels)
         settings = topic.schema_settings
         if settings is not None and settings != before.schema_settings:
             topic = replace(topic, schema_settings=catalog.schemas.bound(settings))
@@ -141,6 +145,7 @@ class Admin:
         }
         if self._broker.hard.catalog.has_subscription(spec.name):
             raise AlreadyExists(f"subscription {spec.name!r} exists already")
+        self._check_subscription_quotas(spec)
         pushes.check_forward(self._broker, spec.name, spec.topic, spec.push)
         revision_labels.check(self._broker.hard.catalog, spec.topic, spec.labels)
         exports.check_schema(self._broker.hard.catalog, spec.topic, spec.table, spec.files)
@@ -180,6 +185,7 @@ class Admin:
             before = self._broker.hard.catalog.subscription(update.name)
         self._broker.used(before)
         changed = self._with_filter_change(before, update.applied_to(before))
+        self._check_labels(changed.name, before.labels, changed.labels)
         if "push" in update.changes:
             pushes.check_forward(self._broker, changed.name, changed.topic, changed.push)
         if changed.schema_revision != before.schema_revision:
@@ -286,6 +292,7 @@ class Admin:
         shares = hard.shares_of(source)
         partitions = tuple(share.partition for share in shares)
         snapshot, made = hard.catalog.create_snapshot(spec, source, partitions, expire_s)
+        self._check_quota("snapshots", spec.name, spec.labels)
         records: list[Record] = [*made]
         for share in shares:
             passed = share.settle_passed().records
@@ -303,6 +310,7 @@ class Admin:
         catalog = self._broker.hard.catalog
         before = catalog.snapshot(update.name)
         changed = update.applied_to(before)
+        self._check_labels(changed.name, before.labels, changed.labels)
         now = self._clock.now()
         if changed.expire_s != before.expire_s and not (
             now < changed.expire_s <= now + limits.SNAPSHOT_LIFE_S
@@ -328,6 +336,26 @@ class Admin:
         resources = [get(name) for name in islice(found, limit)]
         await self._broker.writer.settled()
         return resources
+
+    def _check_quota(self, noun: str, name: str, labels: Mapping[str, str], more: int = 1) -> None:
+        """Raises ResourceExhausted: A quota leaves no room for a resource with these labels."""
+        usage, project = self._broker.hard.catalog.usage, names.project_of(name)
+        self._broker.quotas.check(noun, project, usage, more)
+        self._broker.quotas.check("label_bytes", project, usage, label_bytes(labels))
+
+    def _check_labels(self, name: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        usage, more = self._broker.hard.catalog.usage, label_bytes(after) - label_bytes(before)
+        self._broker.quotas.check("label_bytes", names.project_of(name), usage, more)
+
+    def _check_subscription_quotas(self, spec: SubscriptionSpec) -> None:
+        """All that a new subscription brings along, before any of it is applied."""
+        self._check_quota("subscriptions", spec.name, spec.labels, 1 + spec.makes_dead_letter_topic)
+        if spec.makes_dead_letter_topic:
+            self._check_quota("topics", spec.name, {})
+        if spec.is_pattern:
+            usage, project = self._broker.hard.catalog.usage, names.project_of(spec.topic)
+            self._broker.quotas.check("patterns", project, usage)
+            self._broker.patterns.check(spec.topic, self._broker.quotas)
 
     def put(self, changed: Subscription, records: list[Record]) -> asyncio.Future[None]:
         """Commit other settings, and records that go with them."""

@@ -62,6 +62,7 @@ from fanlog.errors import (
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Body
 from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId, Topic
+from fanlog.quotas import DEFAULTS, Quotas
 
 log = logging.getLogger("fanlog.broker")
 
@@ -90,11 +91,13 @@ class Broker:
         contents: Contents | None = None,
         disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES,
         hot_size_bytes: int = 0,
+        quotas: Quotas = DEFAULTS,
     ) -> None:
         self._store = store
         self._committer = committer
         self._clock = clock
         self._jitter = jitter
+        self.quotas = quotas
         self.metrics = Metrics()
         self.hard = HardState()
         self.patterns = Patterns()

@@ -19,6 +19,7 @@ from fanlog.core.records import JobRecord, Record
 from fanlog.errors import AlreadyExists, FailedPrecondition, JobNotFound
 from fanlog.jobs import Job, Report
 from fanlog.log.batch import Body
+from fanlog.quotas import Usage
 from fanlog.specs import SubscriptionSpec, TopicSpec
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Jobs:
                 raise AlreadyExists(f"job {job.name!r} exists, and is another")
             await self._broker.writer.settled()
             return present
+        self._check_quota(job)
         now = self._clock.now()
         job = replace(job, created_s=now, updated_s=now)
         records: list[Record] = [*self._forgotten(), JobRecord(job.name, job)]
@@ -130,6 +132,14 @@ class Jobs:
         if job is None:
             raise JobNotFound(f"job {name!r} does not exist")
         return job
+
+    def _check_quota(self, job: Job) -> None:
+        """Jobs that wait are never forgotten to make room: too many of them are refused."""
+        usage = Usage()
+        for one in self._broker.hard.jobs.values():
+            if not one.has_ended:
+                usage.change(names.project_of(one.name), {"waiting_jobs": 1}, 1)
+        self._broker.quotas.check("waiting_jobs", names.project_of(job.name), usage)
 
     def _forgotten(self) -> list[Record]:
         """Room for one more: the oldest that have ended."""

@@ -114,6 +114,7 @@ class Schemas:
         schema, revision, records = self._broker.hard.catalog.create_schema(
             name, kind, definition, compatibility or "NONE", self._clock.now()
         )
+        self._check_quotas(name, definition, schemas=1)
         await self._broker.commit(records)
         return schema, revision
 
@@ -294,6 +295,13 @@ class Schemas:
 
     # Private.
 
+    def _check_quotas(self, name: str, definition: str, schemas: int = 0) -> None:
+        """Raises ResourceExhausted: A quota leaves no room for another revision, or schema."""
+        more = {"schemas": schemas, "schema_revisions": 1, "schema_bytes": len(definition)}
+        usage, project = self._broker.hard.catalog.usage, names.project_of(name)
+        for noun, count in more.items():
+            self._broker.quotas.check(noun, project, usage, count)
+
     async def _add(
         self, name: str, definition: str, compatibility: Compatibility | None
     ) -> tuple[Schema, SchemaRevision]:
@@ -308,6 +316,7 @@ class Schemas:
             if table.schema(name) == schema and table.revisions(schema.id) == earlier:
                 break
         revision, records = table.add_revision(schema, definition, self._clock.now())
+        self._check_quotas(name, definition)
         changed = replace(schema, compatibility=level)
         settings = table.put(changed) if changed != schema else []
         await self._broker.commit([*settings, *records])

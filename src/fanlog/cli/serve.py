@@ -91,6 +91,13 @@ def serve(
         str | None,
         typer.Option(help="Tell outcomes of deliveries on a topic every minute: auto, on or off."),
     ] = None,
+    quotas: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=NUMBER …",
+            help="Most resources of a project and in all, such as 'topics=50000'.",
+        ),
+    ] = None,
     drain_s: Annotated[
         float | None, typer.Option(help="Seconds that SIGTERM waits for open work.")
     ] = None,
@@ -127,6 +134,7 @@ def serve(
             "hot_retention_s": hot_retention_s,
             "hot_size_bytes": hot_size_bytes,
             "outcomes": outcomes,
+            "quotas": quotas,
             "drain_s": drain_s,
             "disk_reserve_bytes": disk_reserve_bytes,
             "log_level": log_level,

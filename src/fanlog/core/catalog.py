@@ -7,7 +7,7 @@ id can never meet its successor of the same name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -40,6 +40,8 @@ from fanlog.model import (
     Topic,
     TopicId,
 )
+from fanlog.names import project_of
+from fanlog.quotas import Usage
 from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 
 Id = TypeVar("Id")
@@ -72,6 +74,8 @@ class Catalog:
         self._snapshot_names = NamesTable[SnapshotId]()
         self._subscriptions_of: dict[TopicId, NamesTable[SubscriptionId]] = {}
         self._topic_ids: dict[PartitionId, TopicId] = {}
+        #: Derived as well: how many there are, for quotas.
+        self.usage = Usage()
 
     # Looking up.
 
@@ -305,6 +309,11 @@ class Catalog:
 
     def apply(self, record: CatalogRecord) -> None:
         """Change hard state. The only method that does."""
+        self._count(record, -1)
+        self._apply(record)
+        self._count(record, 1)
+
+    def _apply(self, record: CatalogRecord) -> None:
         match record:
             case Counters():
                 self._counters = record
@@ -339,6 +348,21 @@ class Catalog:
             len(self._topics), len(self._subscriptions), len(self._snapshots), len(self.schemas)
         )
 
+    def _count(self, record: CatalogRecord, sign: int) -> None:
+        """Count what a record is about: away before it is applied, and in again afterwards."""
+        match record:
+            case TopicRecord(id=topic_id):
+                _change(self.usage, self._topics.get(topic_id), sign)
+            case SubscriptionRecord(id=subscription_id):
+                _change(self.usage, self._subscriptions.get(subscription_id), sign)
+            case SnapshotRecord(id=snapshot_id):
+                _change(self.usage, self._snapshots.get(snapshot_id), sign)
+            case SchemaRecord(id=schema_id) | SchemaRevisionRecord(id=schema_id):
+                schema = self.schemas.by_id(schema_id)
+                if schema is not None:
+                    counts = self.schemas.counts(schema_id)
+                    self.usage.change(project_of(schema.name), counts, sign)
+
     def _used_ids(self, count: int) -> Counters:
         return replace(self._counters, next_id=self._counters.next_id + count)
 
@@ -362,6 +386,27 @@ class Catalog:
         of_topic.remove(before.name)
         if not of_topic.ids:
             del self._subscriptions_of[before.topic_id]
+
+
+def label_bytes(labels: Mapping[str, str]) -> int:
+    """Bytes of the keys and values of labels, as quotas count them."""
+    return sum(len(key.encode()) + len(value.encode()) for key, value in labels.items())
+
+
+def _change(usage: Usage, resource: Topic | Subscription | Snapshot | None, sign: int) -> None:
+    if resource is None:
+        return
+    counts = {"label_bytes": label_bytes(resource.labels)}
+    match resource:
+        case Topic():
+            counts["topics"] = 1
+        case Subscription():
+            counts["subscriptions"] = 1
+            if resource.is_pattern:
+                usage.change(project_of(resource.topic), {"patterns": 1}, sign)
+        case Snapshot():
+            counts["snapshots"] = 1
+    usage.change(project_of(resource.name), counts, sign)
 
 
 def _put(

@@ -21,7 +21,7 @@ from fanlog.errors import (
     SchemaNotFound,
 )
 from fanlog.model import Compatibility, Schema, SchemaId, SchemaRevision, SchemaSettings, SchemaType
-from fanlog.names import project_of, schema_name, shown
+from fanlog.names import shown
 
 Revisions = tuple[SchemaRevision, ...]
 
@@ -113,14 +113,9 @@ class SchemaTable:
         kind: SchemaType,
         compatibility: Compatibility,
     ) -> tuple[Schema, list[SchemaRecord]]:
-        """Raises AlreadyExists, ResourceExhausted."""
+        """Raises AlreadyExists."""
         if name in self._names.ids:
             raise AlreadyExists(f"schema {name!r} exists already")
-        siblings = self._names.following(schema_name(project_of(name), ""), "")
-        if sum(1 for _ in siblings) >= limits.SCHEMAS_PER_PROJECT_MAX:
-            raise ResourceExhausted(
-                f"the project has {limits.SCHEMAS_PER_PROJECT_MAX} schemas, as many as it may"
-            )
         schema = Schema(id=schema_id, name=name, type=kind, compatibility=compatibility)
         return schema, [SchemaRecord(schema_id, schema)]
 
@@ -179,6 +174,15 @@ class SchemaTable:
                     self._revisions[schema_id] = tuple(sorted(others, key=lambda r: r.number))
                 else:
                     self._revisions.pop(schema_id, None)
+
+    def counts(self, schema_id: SchemaId) -> dict[str, int]:
+        """What a schema and its revisions count for in quotas."""
+        revisions = self.revisions(schema_id)
+        return {
+            "schemas": 1,
+            "schema_revisions": len(revisions),
+            "schema_bytes": sum(len(one.definition) for one in revisions),
+        }
 
     def __len__(self) -> int:
         return len(self._schemas)

@@ -37,6 +37,13 @@ class GlobIndex(Generic[Value]):
     def __bool__(self) -> bool:
         return bool(self._shapes)
 
+    @property
+    def shapes(self) -> int:
+        return len(self._shapes)
+
+    def has_shape(self, glob: str) -> bool:
+        return _frame(glob)[1] in self._shapes
+
     def get(self, glob: str) -> Value | None:
         frame, _, _ = _frame(glob)
         return self._plain.get(glob) if frame == glob else self._several.get(frame, {}).get(glob)

@@ -58,6 +58,8 @@ class TrieStats:
     patterns: int
     ids: int
     nodes: int
+    #: Different shapes of globs, counted where each segment is looked up.
+    shapes: int
     #: Topics remembered, and the ids remembered for them.
     cached_topics: int
     cached_ids: int
@@ -71,7 +73,7 @@ class PatternTrie(Generic[Id]):
     Invariants: every node but the root leads to an id; what is cached is of this `version`.
     """
 
-    __slots__ = ("_cache", "_ids", "_nodes", "_patterns", "_root", "_visits", "version")
+    __slots__ = ("_cache", "_ids", "_nodes", "_patterns", "_root", "_shapes", "_visits", "version")
 
     def __init__(self) -> None:
         self._root: _Node = _Node("")
@@ -81,6 +83,7 @@ class PatternTrie(Generic[Id]):
         self._patterns = 0
         self._ids = 0
         self._nodes = 0
+        self._shapes = 0
         self._visits = 0
 
     def __len__(self) -> int:
@@ -92,7 +95,9 @@ class PatternTrie(Generic[Id]):
         for segment in canonical_pattern(pattern).split("."):
             child = node.child(segment)
             if child is None:
+                self._shapes -= node.shapes
                 child = node.grow(intern(segment))
+                self._shapes += node.shapes
                 self._nodes += 1
             node = child
         is_first = node.ids is None
@@ -117,10 +122,24 @@ class PatternTrie(Generic[Id]):
         self._ids -= 1
         while len(path) > 1 and path[-1].is_bare:
             bare = path.pop()
+            self._shapes -= path[-1].shapes
             path[-1].prune(bare.label)
+            self._shapes += path[-1].shapes
             self._nodes -= 1
         self._changed()
         return True
+
+    def missing_shapes(self, pattern: str) -> int:
+        """How many shapes of globs a pattern would add: each costs every new topic a look-up."""
+        node: _Node | None = self._root
+        missing = 0
+        for segment in canonical_pattern(pattern).split("."):
+            child = None if node is None else node.child(segment)
+            if child is None and "*" in segment and segment != "*":
+                globs = None if node is None else node.globs
+                missing += globs is None or not globs.has_shape(segment)
+            node = child
+        return missing
 
     def match(self, topic_id: str) -> tuple[Id, ...]:
         """Look up the ids kept for all patterns that match: each once, always in one order."""
@@ -150,6 +169,7 @@ class PatternTrie(Generic[Id]):
             patterns=self._patterns,
             ids=self._ids,
             nodes=self._nodes,
+            shapes=self._shapes,
             cached_topics=self._cache.topics,
             cached_ids=self._cache.ids,
             visits=self._visits,
@@ -212,6 +232,10 @@ class _Node:
         self.one: _Node | None = None
         self.any_number: _Node | None = None
         self.globs: GlobIndex[_Node] | None = None
+
+    @property
+    def shapes(self) -> int:
+        return 0 if self.globs is None else self.globs.shapes
 
     @property
     def is_bare(self) -> bool:

@@ -125,6 +125,7 @@ async def _serving(
         jitter=random.random,
         disk_reserve_bytes=0 if config.memory else config.disk_reserve_bytes,
         hot_size_bytes=config.hot_size_bytes,
+        quotas=config.quotas,
     )
     lake = _lake(config, broker, store, clock)
     tokens = Tokens(None if config.memory else config.data_dir, clock)

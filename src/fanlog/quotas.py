@@ -1,0 +1,128 @@
+"""Quotas: the most resources of each kind that a project, and the server as a whole, may have.
+
+All resources are hard state and live in memory, so a caller who may create them could fill it. The
+defaults leave room for tens of thousands of each; an operator sets others by name in one setting:
+`quotas = "topics=50000 all-topics=200000"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Final
+
+from fanlog.errors import ResourceExhausted
+
+#: The prefix of the quotas that hold for all projects together.
+_ALL: Final = "all-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quotas:
+    """The most of each kind. Each field has a twin for all projects together."""
+
+    #: Topics of a project.
+    topics: int = 20_000
+    all_topics: int = 100_000
+    #: Subscriptions of a project.
+    subscriptions: int = 20_000
+    all_subscriptions: int = 100_000
+    #: Snapshots of a project. Google allows 5,000.
+    snapshots: int = 10_000
+    all_snapshots: int = 20_000
+    #: Schemas of a project, as Google has it.
+    schemas: int = 10_000
+    all_schemas: int = 20_000
+    #: Revisions of all schemas of a project.
+    schema_revisions: int = 20_000
+    all_schema_revisions: int = 50_000
+    #: Bytes of the definitions of all revisions of a project: they are kept in memory.
+    schema_bytes: int = 64 * 1024 * 1024
+    all_schema_bytes: int = 256 * 1024 * 1024
+    #: Bytes of the keys and values of all labels in a project. In memory they take five times that.
+    label_bytes: int = 8 * 1024 * 1024
+    all_label_bytes: int = 32 * 1024 * 1024
+    #: Subscriptions of a project that are on a pattern.
+    patterns: int = 10_000
+    all_patterns: int = 50_000
+    #: Different lengths of the literal parts of globs (`us-*`, `*-eu-*`) in the patterns of a
+    #: project: a new topic is tried against each, 60 ms for this many.
+    glob_shapes: int = 1_000
+    all_glob_shapes: int = 10_000
+    #: Jobs of a project that wait for a worker.
+    waiting_jobs: int = 1_000
+    all_waiting_jobs: int = 5_000
+
+    def check(self, noun: str, project: str, usage: Usage, more: int = 1) -> None:
+        """Refuse `more` of a kind in a project when that is more than a quota allows.
+
+        Raises:
+            ResourceExhausted: Names the quota, and how much of it is used.
+        """
+        if more <= 0:
+            return
+        words = noun.replace("_", " ")
+        name = noun.replace("_", "-")
+        for what, quota, used, most in (
+            (f"project {project!r} has", name, usage.of(noun, project), getattr(self, noun)),
+            ("all projects have", _ALL + name, usage.in_all(noun), getattr(self, f"all_{noun}")),
+        ):
+            if used + more > most:
+                raise ResourceExhausted(
+                    f"{what} {used} {words}, and {more} more would pass the quota {quota}={most}; "
+                    "delete what is not needed, or have the setting `quotas` raised"
+                )
+
+
+#: Of a server that was told of none.
+DEFAULTS: Final = Quotas()
+#: The kinds of resources that are counted.
+NOUNS: Final = tuple(field.name for field in fields(Quotas) if not field.name.startswith("all_"))
+#: Every quota by the name that the setting has for it.
+NAMES: Final = {
+    field.name.replace("_", "-"): field.name
+    for field in sorted(fields(Quotas), key=lambda field: field.name)
+}
+
+
+class Usage:
+    """How much of each kind there is, in each project and in all."""
+
+    __slots__ = ("_all", "_projects")
+
+    def __init__(self) -> None:
+        self._all: dict[str, int] = {}
+        self._projects: dict[tuple[str, str], int] = {}
+
+    def of(self, noun: str, project: str) -> int:
+        return self._projects.get((noun, project), 0)
+
+    def in_all(self, noun: str) -> int:
+        return self._all.get(noun, 0)
+
+    def change(self, project: str, counts: Mapping[str, int], sign: int) -> None:
+        """Add what a resource counts for, or with `sign` -1 take it away."""
+        for noun, count in counts.items():
+            self._all[noun] = self._all.get(noun, 0) + sign * count
+            key = (noun, project)
+            self._projects[key] = self._projects.get(key, 0) + sign * count
+            assert self._projects[key] >= 0, key
+            if not self._projects[key]:
+                del self._projects[key]
+
+
+def parse_quotas(text: str) -> Quotas:
+    """Read quotas as the setting has them: `NAME=NUMBER`, with blanks or commas between.
+
+    Raises:
+        ValueError: An unknown name, or not a whole number.
+    """
+    found: dict[str, int] = {}
+    for part in text.replace(",", " ").split():
+        name, _, number = part.partition("=")
+        if name not in NAMES:
+            raise ValueError(f"has no quota {name!r}; there are {', '.join(NAMES)}")
+        if not number.isdigit() or len(number) > 18:
+            raise ValueError(f"must give {name} a whole number")
+        found[NAMES[name]] = int(number)
+    return Quotas(**found)
