@@ -21,7 +21,7 @@ from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
 import fanlog
-from fanlog import config, errors, limits
+from fanlog import config, errors, limits, quotas
 from fanlog.cli.main import app
 from fanlog.server import metric_families
 
@@ -78,8 +78,24 @@ def settings_page() -> str:
         flag = "--" + field.name.replace("_", "-")
         variable = config.ENV_PREFIX + field.name.upper()
         default = "" if field.default is None else f"`{field.default}`"
+        if isinstance(field.default, quotas.Quotas):
+            default = "see [below](#quotas)"
         lines.append(f"| `{field.name}` | `{flag}` | `{variable}` | {default} | {text} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *_quotas()]) + "\n"
+
+
+def _quotas() -> Iterator[str]:
+    yield from ("## Quotas", "")
+    yield 'Given by name, with blanks between them: `quotas = "topics=50000 all-topics=200000"`.'
+    yield "What would pass a quota is refused with RESOURCE_EXHAUSTED and the quota's name; what is"
+    yield "there stays."
+    yield from ("", "| quota | default | in all, `all-…` | |", "| --- | --: | --: | --- |")
+    source, defaults = inspect.getsource(quotas.Quotas), quotas.DEFAULTS
+    for noun in quotas.NOUNS:
+        comment = re.search(rf"((?:    #: .*\n)+)    {noun}:", source)
+        text = " ".join(re.findall(r"#: (.*)", comment[1])) if comment else ""
+        one, every = getattr(defaults, noun), getattr(defaults, f"all_{noun}")
+        yield f"| `{noun.replace('_', '-')}` | {one:,} | {every:,} | {text} |"
 
 
 def cli_page() -> str:

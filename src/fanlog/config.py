@@ -82,7 +82,7 @@ class Config:
     #: Whether the outcomes of deliveries are told on a topic every minute, one of OUTCOMES: auto is
     #: on with a lake, where the pipeline makes tables of them, and off without.
     outcomes: str = "auto"
-    #: The most topics, subscriptions, labels … of a project and in all: see the page of quotas.
+    #: The most topics, subscriptions, labels … of a project and in all.
     quotas: Quotas = quotas.DEFAULTS
     #: How long SIGTERM waits for open work, in seconds.
     drain_s: float = limits.DRAIN_S

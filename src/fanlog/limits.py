@@ -219,7 +219,7 @@ FILTER_PREDICATES_MAX = 100
 #: Levels of AND, OR and NOT over each other, and of parentheses: every reader of the tree recurses.
 FILTER_NESTING_MAX = 32
 
-# Schemas (Google): bytes of a definition, revisions of one schema, schemas of a project.
+# Schemas (Google): bytes of a definition, revisions of one schema.
 SCHEMA_DEFINITION_BYTES_MAX = 300_000
 SCHEMA_REVISIONS_MAX = 20
 #: Breaking changes that a refusal lists; the rest is counted.
@@ -267,14 +267,13 @@ PUSH_ENDPOINT_LENGTH_MAX = 2_048
 #: Webhook secrets of one subscription: the old and the new one while it is replaced.
 PUSH_SECRETS_MAX = 2
 
-# Requests, unfolded and before they are parsed. Most methods: a schema's definition, a policy or a
-# thousand names fit several times, and a hostile one costs milliseconds.
+# Requests, unfolded and before they are parsed: of most methods, and of those that carry more.
 REQUEST_BYTES_MAX = 1024 * 1024
-# As many ack ids as a request may have, each with a little room around it.
+#: As many ack ids as a request may have, each with a little room around it.
 ACK_BYTES_MAX = 8 * 1024 * 1024
-# As many stages as an epoch may have, with query and attempt of usual lengths.
+#: As many stages as an epoch may have, with query and attempt of usual lengths.
 EPOCH_BYTES_MAX = 4 * 1024 * 1024
-# Parts of a request that are searched for the field that is not known, in order to name it.
+#: Parts of a request that are searched for the field that is not known, in order to name it.
 UNKNOWN_PARTS_MAX = 10_000
 
 # The gRPC server: above PUBLISH_BYTES_MAX, so that the refusal is ours and names the limit.
