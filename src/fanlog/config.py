@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from fanlog import limits, names, quotas
+from fanlog import limits, names, origins, quotas
 from fanlog.errors import ConfigError, InvalidArgument
 from fanlog.quotas import Quotas, parse_quotas
 
@@ -51,6 +51,12 @@ class Config:
     http_port: int = 8086
     #: Largest body of an HTTP request, in bytes; larger ones are answered with 413.
     http_max_bytes: int = limits.HTTP_BYTES_MAX
+    #: Names the HTTP port may be called by (`Host`) besides loopback's; on loopback, and wherever
+    #: some are given, others are refused.
+    http_hosts: tuple[str, ...] = ()
+    #: Origins whose web pages may call the HTTP port, such as https://app.example:3000; all others
+    #: are refused.
+    cors_origins: tuple[str, ...] = ()
     #: Folder of the log; not used when `memory` is set.
     data_dir: Path = Path("data")
     #: Keep everything in memory: nothing survives the process.
@@ -90,7 +96,7 @@ class Config:
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        if not self.insecure and not _is_loopback(self.host):
+        if not self.insecure and not self.is_on_loopback:
             raise ConfigError(
                 f"host {self.host!r} can be reached by others and this version does not"
                 " authenticate them; use 127.0.0.1, or say --insecure to serve it anyway"
@@ -105,6 +111,11 @@ class Config:
                 "event_projects names where events may make topics, but event_topics is 'refuse';"
                 " say --event-topics create, or leave the projects out"
             )
+
+    @property
+    def is_on_loopback(self) -> bool:
+        """Whether only this machine reaches the ports."""
+        return origins.is_loopback_listener(self.host)
 
     @property
     def tells_outcomes(self) -> bool:
@@ -212,13 +223,6 @@ def _parsed(name: str, text: str) -> object:
     return text
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError("must be a text")
@@ -286,9 +290,43 @@ def _networks(value: object) -> tuple[Network, ...]:
         raise ValueError("must be networks, such as 127.0.0.0/8") from error
 
 
+def _hosts(value: object) -> tuple[str, ...]:
+    texts = value.replace(",", " ").split() if isinstance(value, str) else value
+    wanted = "must be host names or addresses without a port, such as fanlog.internal"
+    if not isinstance(texts, list | tuple):
+        raise ValueError(wanted)
+    found: list[str] = []
+    for text in texts:
+        # An address of IPv6 may stand without its brackets, as nothing follows it.
+        written = f"[{text}]" if str(text).count(":") > 1 and "[" not in str(text) else str(text)
+        try:
+            name, port = origins.parse_host(written)
+        except ValueError as error:
+            raise ValueError(wanted) from error
+        if port is not None:
+            raise ValueError(wanted)
+        found.append(name)
+    return tuple(found)
+
+
+def _origins(value: object) -> tuple[str, ...]:
+    texts = value.replace(",", " ").split() if isinstance(value, str) else value
+    wanted = "must be origins, each by its name, such as https://app.example:3000"
+    if not isinstance(texts, list | tuple):
+        raise ValueError(wanted)
+    try:
+        return tuple(origins.parse_origin(str(text)) for text in texts)
+    except ValueError as error:
+        raise ValueError(wanted) from error
+
+
 def _issuer(value: object) -> str:
     if not isinstance(value, str) or not value.startswith(("https://", "http://")):
         raise ValueError("must be an http or https address")
+    try:
+        origins.parse_host(value.split("/")[2])
+    except ValueError as error:
+        raise ValueError("must be an http or https address") from error
     return value.rstrip("/")
 
 
@@ -335,6 +373,8 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
     "port": _port,
     "http_port": _port,
     "http_max_bytes": _body_bytes,
+    "http_hosts": _hosts,
+    "cors_origins": _origins,
     "data_dir": _path,
     "memory": _flag,
     "insecure": _flag,

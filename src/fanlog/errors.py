@@ -49,6 +49,25 @@ class UnsupportedMediaType(InvalidArgument):
     http_status = 415
 
 
+class HostNotAllowed(FanlogError):
+    """HTTP: the request calls the server by a name that it does not have (DNS rebinding).
+
+    A proxy's names are allowed with `http_hosts`.
+    """
+
+    code = "HOST_NOT_ALLOWED"
+    grpc_status = "PERMISSION_DENIED"
+    http_status = 403
+
+
+class ForeignOrigin(FanlogError):
+    """HTTP: a web page of another origin sent the request; `cors_origins` lists those that may."""
+
+    code = "FOREIGN_ORIGIN"
+    grpc_status = "PERMISSION_DENIED"
+    http_status = 403
+
+
 class OutOfRange(FanlogError):
     """A number lies outside what the service accepts where Google answers OUT_OF_RANGE."""
 

@@ -60,6 +60,30 @@ def test_file_named_by_flag_comes_first(toml, tmp_path):
     assert resolve({"config": toml("port = 7")}, {"FANLOG_CONFIG": str(missing)}).port == 7
 
 
+def test_hosts_and_origins_are_read_alike_from_everywhere(toml):
+    hosts, origins = ("fanlog.internal", "::1"), ("https://app.example", "http://[::1]:3000")
+    path = toml(
+        "http_hosts = ['Fanlog.Internal.', '::1']\ncors_origins = ['https://app.example:443', 'http://[::1]:3000']"
+    )
+    environ = {
+        "FANLOG_HTTP_HOSTS": "fanlog.internal, [::1]",
+        "FANLOG_CORS_ORIGINS": "https://App.example,http://[::1]:3000",
+    }
+    flags = {"http_hosts": list(hosts), "cors_origins": list(origins)}
+    for config in (resolve({"config": path}, {}), resolve({}, environ), resolve(flags, {})):
+        assert (config.http_hosts, config.cors_origins) == (hosts, origins)
+
+
+@pytest.mark.parametrize("value", ["*", "http://a", "a:80", "a/b", ["a b"], 5])
+def test_what_is_no_host(value):
+    assert "--http-hosts must be host names" in refused({"http_hosts": value})
+
+
+@pytest.mark.parametrize("value", ["*", "null", "app.example", "https://a/b", 5])
+def test_what_is_no_origin(value):
+    assert "--cors-origins must be origins, each by its name" in refused({"cors_origins": value})
+
+
 def test_where_events_make_topics(toml):
     assert not resolve({}, {}).makes_event_topics("shop")
     everywhere = resolve({}, {"FANLOG_EVENT_TOPICS": "create"})

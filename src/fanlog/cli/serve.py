@@ -25,6 +25,16 @@ def serve(
     http_max_bytes: Annotated[
         int | None, typer.Option(help="Largest body of an HTTP request; larger ones get a 413.")
     ] = None,
+    http_hosts: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name the HTTP port may be called by besides loopback's; may be repeated."
+        ),
+    ] = None,
+    cors_origins: Annotated[
+        list[str] | None,
+        typer.Option(help="Origin whose web pages may call the HTTP port; may be repeated."),
+    ] = None,
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the messages; ./data when not given.")
     ] = None,
@@ -121,6 +131,8 @@ def serve(
             "port": port,
             "http_port": http_port,
             "http_max_bytes": http_max_bytes,
+            "http_hosts": http_hosts or None,
+            "cors_origins": cors_origins or None,
             "data_dir": data_dir,
             "memory": memory,
             "insecure": insecure,

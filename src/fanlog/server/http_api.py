@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
+from urllib.parse import urlsplit
 
 import orjson
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
@@ -21,7 +23,9 @@ from fanlog.broker.broker import Broker
 from fanlog.config import Config
 from fanlog.errors import FanlogError, MethodNotAllowed, RouteNotFound
 from fanlog.log.api import Log
+from fanlog.origins import Doorkeeper, parse_host
 from fanlog.server import grpc_api
+from fanlog.server.doorkeeping import Door
 from fanlog.server.metrics_page import metrics_page
 from fanlog.server.push.key_pages import key_routes
 from fanlog.server.push.senders import Senders
@@ -72,7 +76,20 @@ def http_app(
             Route("/docs", docs),
             Mount("/v1", app=rest_app(broker, config)),
         ],
+        middleware=[Middleware(Door, keeper=_keeper(config))],
         exception_handlers={HTTPException: _refused},
+    )
+
+
+def _keeper(config: Config) -> Doorkeeper:
+    hosts = set(config.http_hosts)
+    if config.is_on_loopback and config.push_issuer:
+        # Receivers of tokens fetch the keys by that name.
+        hosts.add(parse_host(urlsplit(config.push_issuer).netloc)[0])
+    return Doorkeeper(
+        on_loopback=config.is_on_loopback,
+        hosts=frozenset(hosts),
+        origins=frozenset(config.cors_origins),
     )
 
 

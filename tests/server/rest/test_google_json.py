@@ -426,8 +426,9 @@ class TestLongPolls:
         body = b'{"maxMessages": 1}'
         with socket.create_connection((host, int(port))) as connection:
             connection.sendall(
-                b"POST /v1/%b:pull HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-                b"content-length: %d\r\n\r\n%b" % (subscription.encode(), len(body), body)
+                b"POST /v1/%b:pull HTTP/1.1\r\nhost: localhost\r\n"
+                b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+                % (subscription.encode(), len(body), body)
             )
             server.await_waiters(subscription, 1)
         late = time.monotonic() + PATIENCE_S

@@ -28,6 +28,7 @@ _JSON = (b"content-type", b"application/json")
 _PARAMETERS_MAX = 100
 #: Of methods that carry neither messages nor ack ids; as JSON their requests are a little larger.
 JSON_BYTES_MAX = limits.REQUEST_BYTES_MAX * 4 // 3
+_WITH_BODY = ("POST", "PUT", "PATCH")
 #: A larger body is read in a thread: 10 MB of base64 take a tenth of a second, this a fiftieth.
 _LARGE_BYTES = 2 * 1024 * 1024
 #: A caller's own patience in seconds, as Google's clients say it.
@@ -168,6 +169,9 @@ def _read(route: Route, asked: Asked, content: bytes) -> bytes:
 
 def _parsed(route: Route, headers: Mapping[bytes, bytes], content: bytes) -> Any:
     if not content:
+        # A form that says nothing is a form all the same.
+        if route.http in _WITH_BODY and b"content-type" in headers:
+            _check_media_type(headers)
         return {}
     if route.takes is None and content.strip() != b"{}":
         raise InvalidArgument(f"the body: {route.http} takes none here; leave it out")
