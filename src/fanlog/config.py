@@ -69,6 +69,8 @@ class Config:
     resources: Path | None = None
     #: Publishing stops when the disk has less than this left.
     disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES
+    #: Largest message that may be published, in bytes: data, attributes and ordering key.
+    message_bytes_max: int = limits.MESSAGE_BYTES_MAX
     #: Networks that push may reach although they are private, local or reserved.
     push_allow: tuple[Network, ...] = ()
     #: Issuer of OIDC tokens, where receivers find the keys; empty for the HTTP port's own address.
@@ -271,6 +273,12 @@ def _body_bytes(value: object) -> int:
     return value
 
 
+def _message_bytes(value: object) -> int:
+    if not _is_integer(value) or not 1 <= value <= limits.MESSAGE_BYTES_MAX:
+        raise ValueError(f"must be a whole number of bytes from 1 to {limits.MESSAGE_BYTES_MAX}")
+    return value
+
+
 def _seconds(value: object) -> float:
     if not _is_integer(value) and not isinstance(value, float):
         raise ValueError("must be a number of seconds, 0 or more")
@@ -381,6 +389,7 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
     "project": _project,
     "resources": _path,
     "disk_reserve_bytes": _size_bytes,
+    "message_bytes_max": _message_bytes,
     "push_allow": _networks,
     "push_issuer": _issuer,
     "event_topics": _event_topics,
@@ -396,7 +405,7 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
 _FLAG_WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
     ("false", "no", "off", "0"), False
 )
-_NUMBERS = (_port, _size_bytes, _body_bytes, _seconds)
+_NUMBERS = (_port, _size_bytes, _body_bytes, _message_bytes, _seconds)
 _ENGINE_CHOICE = frozenset({"memory", "data_dir"})
 
 assert _CHECKS.keys() == {field.name for field in fields(Config)}

@@ -25,6 +25,8 @@ PATTERN_CACHE_IDS_MAX = 4_000_000
 # Publish (Google).
 PUBLISH_MESSAGES_MAX = 1_000
 PUBLISH_BYTES_MAX = 10_000_000
+#: Of one message, unless `message_bytes_max` says less: as much as a request may have.
+MESSAGE_BYTES_MAX = PUBLISH_BYTES_MAX
 ATTRIBUTES_MAX = 100
 ATTRIBUTE_KEY_BYTES_MAX = 256
 ATTRIBUTE_VALUE_BYTES_MAX = 1_024

@@ -84,6 +84,13 @@ def test_what_is_no_origin(value):
     assert "--cors-origins must be origins, each by its name" in refused({"cors_origins": value})
 
 
+def test_how_large_a_message_may_be():
+    assert resolve({}, {}).message_bytes_max == 10_000_000
+    assert resolve({}, {"FANLOG_MESSAGE_BYTES_MAX": "5"}).message_bytes_max == 5
+    for value in (0, 10_000_001, 1.5, "many"):
+        assert "from 1 to 10000000" in refused({"message_bytes_max": value})
+
+
 def test_where_events_make_topics(toml):
     assert not resolve({}, {}).makes_event_topics("shop")
     everywhere = resolve({}, {"FANLOG_EVENT_TOPICS": "create"})

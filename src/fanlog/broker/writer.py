@@ -75,6 +75,8 @@ class Writer:
         self._metrics = metrics
         self._disk_reserve_bytes = disk_reserve_bytes
         self._hot_size_bytes = hot_size_bytes
+        #: Of one message that a caller publishes; checked where requests are read.
+        self.message_bytes_max = limits.MESSAGE_BYTES_MAX
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._gatherings: deque[_Gathering] = deque()

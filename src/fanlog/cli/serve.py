@@ -114,6 +114,9 @@ def serve(
     disk_reserve_bytes: Annotated[
         int | None, typer.Option(help="Publishing stops when the disk has less left.")
     ] = None,
+    message_bytes_max: Annotated[
+        int | None, typer.Option(help="Largest message, in bytes; 10 MB when not given.")
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     config_file: Annotated[
         Path | None,
@@ -149,6 +152,7 @@ def serve(
             "quotas": quotas,
             "drain_s": drain_s,
             "disk_reserve_bytes": disk_reserve_bytes,
+            "message_bytes_max": message_bytes_max,
             "log_level": log_level,
             "config": config_file,
         },

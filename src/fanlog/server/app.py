@@ -132,6 +132,7 @@ async def _serving(
     guard = Guard(config.push_allow)
     senders = Senders(broker, clock, guard, tokens, connections=push_connections())
     broker.pushes = senders
+    broker.writer.message_bytes_max = config.message_bytes_max
     if not config.memory:
         stages = config.data_dir / spool.FOLDER_NAME
         broker.sink.spool = spool.FileSpool(stages, limits.STAGED_BYTES_MAX)

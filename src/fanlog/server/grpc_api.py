@@ -184,7 +184,7 @@ class PublisherApi:
         self._broker = broker
 
     async def publish(self, raw: bytes, _: Call) -> bytes:
-        publish = parse_publish(raw)
+        publish = parse_publish(raw, self._broker.writer.message_bytes_max)
         names.refuse_system(publish.topic)
         if publish.dedup_ids is not None:
             partition, offsets = await self._broker.publish_once(

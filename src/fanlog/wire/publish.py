@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -52,16 +53,23 @@ class Publish:
     dedup_ids: Sequence[str] | None = None
 
 
-def parse_publish(raw: bytes) -> Publish:
+def parse_publish(raw: bytes, message_bytes_max: int = limits.MESSAGE_BYTES_MAX) -> Publish:
     """Validate a serialised PublishRequest, all or nothing.
 
     The limit on the request counts its serialised bytes as they came: topic name, every message
-    and the framing between them.
+    and the framing between them. That on a message counts those of the message alone.
 
     Raises:
         InvalidArgument: Malformed, or a limit is passed; the sentence names the message by its
             index in the request, the value and the limit.
     """
+    publish = _parsed(raw)
+    if len(publish.body.content) > message_bytes_max:
+        _check_sizes(publish.body.starts, message_bytes_max)
+    return publish
+
+
+def _parsed(raw: bytes) -> Publish:
     if len(raw) > limits.PUBLISH_BYTES_MAX:
         raise TooLarge(
             f"the publish request has {len(raw)} bytes; "
@@ -71,6 +79,19 @@ def parse_publish(raw: bytes) -> Publish:
     if found is not None:
         return found
     return _parse_any(raw)
+
+
+def _check_sizes(starts: Sequence[int], message_bytes_max: int) -> None:
+    """Check that no message is larger than one may be; raises TooLarge."""
+    for index, (start, end) in enumerate(pairwise(starts)):
+        # Without the field's tag, and without its length, which is of as many bytes as it needs.
+        framed = end - start - 1
+        size = framed - varint_size(framed - varint_size(framed))
+        if size > message_bytes_max:
+            raise TooLarge(
+                f"messages[{index}]: the message has {size} bytes; at most {message_bytes_max} are "
+                "allowed (message_bytes_max)"
+            )
 
 
 def build_body(messages: Iterable[tuple[bytes, Mapping[str, str], str]]) -> Body:
@@ -216,7 +237,8 @@ def _parse_any(raw: bytes) -> Publish:
     names.parse_topic(request.topic)
     count = len(request.messages)
     if not 1 <= count <= limits.PUBLISH_MESSAGES_MAX:
-        raise InvalidArgument(
+        refusal = TooLarge if count else InvalidArgument
+        raise refusal(
             f"messages: the publish request has {count}; "
             f"1 to {limits.PUBLISH_MESSAGES_MAX} are allowed"
         )

@@ -48,7 +48,10 @@ def split_request(raw: bytes) -> tuple[Any | None, list[bytes]]:
 
 
 def parse_rows(
-    raw: bytes, first: int, refuse: Callable[[int, str], None]
+    raw: bytes,
+    first: int,
+    refuse: Callable[[int, str], None],
+    message_bytes_max: int = limits.MESSAGE_BYTES_MAX,
 ) -> tuple[list[Rows], int]:
     """Check the rows for one topic, of which the first has a number; give those that are fine.
 
@@ -58,15 +61,15 @@ def parse_rows(
         InvalidArgument: Malformed.
     """
     try:
-        publish = parse_publish(raw)
+        publish = parse_publish(raw, message_bytes_max)
     except InvalidArgument:
-        return _one_by_one(raw, first, refuse)
+        return _one_by_one(raw, first, refuse, message_bytes_max)
     numbers = range(first, first + publish.body.count)
     return [Rows(publish.topic, publish.body, numbers)], len(numbers)
 
 
 def _one_by_one(
-    raw: bytes, first: int, refuse: Callable[[int, str], None]
+    raw: bytes, first: int, refuse: Callable[[int, str], None], message_bytes_max: int
 ) -> tuple[list[Rows], int]:
     request = fields.parse(pb.StagedRows, raw)
     topic = field(_TAG_TOPIC, request.topic.encode())
@@ -74,7 +77,7 @@ def _one_by_one(
     fine: list[tuple[int, bytes]] = []
     for number, message in enumerate(messages, start=first):
         try:
-            parse_publish(topic + message)
+            parse_publish(topic + message, message_bytes_max)
             fine.append((number, message))
         except InvalidArgument as error:
             refuse(number, error.message.removeprefix("messages[0]").lstrip(".: "))

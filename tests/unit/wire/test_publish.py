@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from fanlog import limits
-from fanlog.errors import InvalidArgument
+from fanlog.errors import InvalidArgument, TooLarge
 from fanlog.log.batch import Body
 from fanlog.wire import types
 from fanlog.wire.encode import field, message_field, varint, varint_size
@@ -167,6 +168,23 @@ def test_an_attribute_is_never_dropped_with_what_is_unknown_in_it() -> None:
 
 def test_limits_are_inclusive() -> None:
     parse_publish(request(*[{"data": b"x"}] * limits.PUBLISH_MESSAGES_MAX))
+
+
+@pytest.mark.parametrize("size", [8, 126, 127, 128, 16_380, 16_381, 16_382, 2_097_149])
+@pytest.mark.parametrize("others", [[], [{"data": b"x"}], [{"data": b"x", "ordering_key": "k"}]])
+def test_one_message_of_as_many_bytes_as_it_may_have(size, others):
+    large = {"data": b"x" * size}
+    exact = types.PubsubMessage(**large).ByteSize()
+    raw = request(*others, large)
+    assert parse_publish(raw, exact).body.count == 1 + len(others)
+    sentence = f"messages[{len(others)}]: the message has {exact} bytes; at most {exact - 1} are"
+    with pytest.raises(TooLarge, match=re.escape(f"{sentence} allowed (message_bytes_max)")):
+        parse_publish(raw, exact - 1)
+
+
+def test_more_messages_than_a_request_may_have_are_too_many():
+    with pytest.raises(TooLarge):
+        parse_publish(request(*[{"data": b"x"}] * (limits.PUBLISH_MESSAGES_MAX + 1)))
     parse_publish(
         request(
             {
