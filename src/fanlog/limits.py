@@ -32,6 +32,9 @@ ATTRIBUTE_KEY_BYTES_MAX = 256
 ATTRIBUTE_VALUE_BYTES_MAX = 1_024
 ORDERING_KEY_BYTES_MAX = 1_024
 
+# Describing what exists: names in a request.
+DESCRIBED_MAX = 1_000
+
 # Labels (Google): keys and values of 63 characters, 64 labels.
 LABELS_MAX = 64
 LABEL_LENGTH_MAX = 63
@@ -223,6 +226,8 @@ FILTER_NESTING_MAX = 32
 
 # Schemas (Google): bytes of a definition, revisions of one schema.
 SCHEMA_DEFINITION_BYTES_MAX = 300_000
+#: Of a revision: fewer digits than an id has.
+SCHEMA_REVISION_NUMBER_MAX = 9_999_999
 SCHEMA_REVISIONS_MAX = 20
 #: Breaking changes that a refusal lists; the rest is counted.
 SCHEMA_BREAKS_SHOWN_MAX = 20

@@ -71,12 +71,14 @@ class Schema:
     name: str
     type: SchemaType
     compatibility: Compatibility = "NONE"
+    #: The highest number that a revision of it had and that went; 0 while none later is missing.
+    last_number: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRevision:
     schema_id: SchemaId
-    #: Counts up within the schema: a later revision has a higher one.
+    #: 1, 2, 3 …, never given twice: a later revision has a higher one.
     number: int
     #: What users call it: eight hex digits.
     id: str
@@ -111,6 +113,8 @@ class Topic:
     #: Messages are kept this long whatever the subscriptions do; None keeps nothing for itself.
     message_retention_s: float | None = None
     schema_settings: SchemaSettings | None = None
+    #: None for one that was made before this was kept.
+    created_s: float | None = None
 
     @property
     def is_archived(self) -> bool:
@@ -250,7 +254,7 @@ class Subscription:
 
     @property
     def schema_revision(self) -> str:
-        """Id of the schema revision its messages are wanted in; empty for as they were written."""
+        """Id or number of the schema revision its messages are wanted in; empty for as written."""
         return self.labels.get(LABEL_SCHEMA_REVISION, "")
 
     @property

@@ -47,7 +47,8 @@ _HINTED_TOPICS = 3
 _SHOWN_MAX = 120
 
 
-_REVISION = re.compile(r"[0-9a-f]{8}", re.ASCII)
+#: An id, or a number: ids have eight digits, and a number has fewer.
+_REVISION = re.compile(r"[0-9a-f]{8}|[1-9][0-9]{0,6}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,7 @@ def parse_job(name: str, *, field: str = "name") -> str:
 
 
 def parse_schema_revision(name: str, *, field: str = "name") -> tuple[str, str]:
-    """Parse a schema name that may end in `@` and a revision id, which is empty if it does not.
+    """Parse a schema name that may end in `@` and a revision, by id or number; empty for none.
 
     Raises:
         InvalidArgument: Not a schema name, or not a revision id.
@@ -221,8 +222,8 @@ def check_revision_id(revision: str, *, field: str) -> None:
     """Raises InvalidArgument."""
     if not _REVISION.fullmatch(revision):
         raise InvalidArgument(
-            f"{field}: {shown(revision)} is not a revision id; one has eight digits of 0 to 9 and "
-            "a to f"
+            f"{field}: {shown(revision)} is not a revision; one is named by its id, eight digits "
+            "of 0 to 9 and a to f, or by its number"
         )
 
 

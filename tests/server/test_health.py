@@ -26,6 +26,7 @@ PUBLISHER = "google.pubsub.v1.Publisher"
 SUBSCRIBER = "google.pubsub.v1.Subscriber"
 SCHEMA_SERVICE = "google.pubsub.v1.SchemaService"
 IAM_POLICY = "google.iam.v1.IAMPolicy"
+CATALOG = "fanlog.v1.Catalog"
 JOBS = "fanlog.v1.Jobs"
 LOG = "fanlog.v1.Log"
 SINK = "fanlog.v1.Sink"
@@ -45,7 +46,19 @@ def get(server: RunningServer, path: str, method: str = "GET") -> tuple[int, str
 
 @pytest.mark.parametrize(
     "service",
-    ["", PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE, IAM_POLICY, JOBS, LOG, SINK, EXPORTS, REPLAY],
+    [
+        "",
+        PUBLISHER,
+        SUBSCRIBER,
+        SCHEMA_SERVICE,
+        IAM_POLICY,
+        CATALOG,
+        JOBS,
+        LOG,
+        SINK,
+        EXPORTS,
+        REPLAY,
+    ],
 )
 def test_grpc_health_says_serving(server, service):
     with closing(server.channel()) as channel:
@@ -96,6 +109,7 @@ def test_reflection_describes_what_is_served(server):
             SUBSCRIBER,
             SCHEMA_SERVICE,
             IAM_POLICY,
+            CATALOG,
             JOBS,
             LOG,
             SINK,

@@ -32,7 +32,7 @@ def test_what_cannot_be_asked_for(orders):
         orders.subscription(other.new)
     with pytest.raises(exceptions.InvalidArgument, match=f"label {LABEL}: 'newest' is not a rev"):
         orders.subscription("newest")
-    with pytest.raises(exceptions.InvalidArgument, match="is not a revision id"):
+    with pytest.raises(exceptions.InvalidArgument, match="is not a revision; one is"):
         server.subscription(orders.topic, labels={LABEL: ""})
     with pytest.raises(exceptions.InvalidArgument, match="is a pattern, and its topics may have"):
         server.subscription(f"projects/{PROJECT_DEFAULT}/topics/revised.#", labels={LABEL: "0" * 8})

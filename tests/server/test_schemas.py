@@ -316,7 +316,7 @@ def test_a_topic_accepts_a_range_of_revisions(registry):
         )
     with pytest.raises(exceptions.NotFound, match="has no revision '00000000'"):
         registry.topic(made.name, first_revision_id="00000000")
-    with pytest.raises(exceptions.InvalidArgument, match="is not a revision id"):
+    with pytest.raises(exceptions.InvalidArgument, match="is not a revision; one is"):
         registry.topic(made.name, first_revision_id="newest")
 
 

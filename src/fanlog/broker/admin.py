@@ -417,7 +417,7 @@ class Admin:
     def _make_topic(self, spec: TopicSpec) -> tuple[Topic, list[Record]]:
         """Decide and apply a new topic, and what joins it; the records are to be submitted."""
         hard = self._broker.hard
-        topic, made = hard.catalog.create_topic(spec)
+        topic, made = hard.catalog.create_topic(spec, self._clock.now())
         hard.apply_all(made)
         records: list[Record] = [*made, *self._broker.join(topic)]
         joined = snapshots.joined(hard, topic)

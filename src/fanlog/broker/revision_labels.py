@@ -62,7 +62,7 @@ def check_unasked(catalog: Catalog, topic: Topic, revision: SchemaRevision) -> N
         FailedPrecondition: One does; names it.
     """
     for subscription in _asking(catalog, topic):
-        if subscription.schema_revision == revision.id:
+        if subscription.schema_revision in (revision.id, str(revision.number)):
             raise FailedPrecondition(
                 f"subscription {subscription.name!r} asks for revision {revision.id}; change its "
                 f"label {LABEL_SCHEMA_REVISION} first"

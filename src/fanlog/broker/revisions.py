@@ -206,6 +206,19 @@ class Revisions:
         assert self._contents is not None, "a broker with schemas needs to read messages"
         return self._contents
 
+    def wanted(self, subscription: Subscription) -> str:
+        """The id of the revision that a subscription asks for, perhaps by its number."""
+        catalog = self._broker.hard.catalog
+        topic = catalog.topic_by_id(subscription.topic_id)
+        settings = topic.schema_settings if topic is not None else None
+        asked = subscription.schema_revision
+        if settings is not None and settings.schema_id is not None:
+            for revision in catalog.schemas.revisions(settings.schema_id):
+                if asked in (revision.id, str(revision.number)):
+                    return revision.id
+        # Of a topic that is gone, or whose schema is: each message says which it was.
+        return asked
+
     async def transform(self, said: Mapping[str, str], reader: str) -> Transform | str:
         """What turns a message that says this of its schema into one of `reader`, or why not."""
         name, encoding = said.get(SCHEMA_NAME, ""), said.get(SCHEMA_ENCODING, "")
@@ -234,7 +247,7 @@ class _Work:
     def __init__(self, revisions: Revisions, subscription: Subscription, max_bytes: int) -> None:
         self._revisions = revisions
         self._contents = revisions.contents
-        self._reader = subscription.schema_revision
+        self._reader = revisions.wanted(subscription)
         self._has_dead_letters = subscription.dead_letter is not None
         self._room = max_bytes
         self._is_full = self._has_some = False

@@ -190,15 +190,15 @@ class Schemas:
             settings = topic.schema_settings
             assert settings is not None
             revision_labels.check_unasked(catalog, topic, revision)
-            if revision_id in (settings.first_revision_id, settings.last_revision_id):
+            if revision.id in (settings.first_revision_id, settings.last_revision_id):
                 raise FailedPrecondition(
-                    f"revision {revision_id} is the first or last that topic {topic.name!r} "
+                    f"revision {revision.id} is the first or last that topic {topic.name!r} "
                     "accepts; update its schema_settings first"
                 )
         records = catalog.schemas.delete_revision(schema, revision)
         left = [one for one in catalog.schemas.revisions(schema.id) if one != revision][-1]
         await self._broker.commit(records)
-        return schema, left
+        return self._broker.hard.catalog.schemas.schema(name), left
 
     async def delete(self, name: str) -> None:
         """Remove a schema; topics that have it show `_deleted-schema_` and take no messages."""

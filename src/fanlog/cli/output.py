@@ -88,6 +88,13 @@ def resource(message: Any) -> dict[str, Any]:
     return fields
 
 
+def with_created(fields: dict[str, Any], told: Any | None) -> dict[str, Any]:
+    """Fields of a resource, and when it was made, if the server tells that."""
+    if told is None or not told.HasField("created_at"):
+        return fields
+    return fields | {"created_at": told.created_at.ToJsonString()}
+
+
 def received(message: Any) -> dict[str, Any]:
     """Give a received message as plain values; data that is no text comes as `data_base64`."""
     inner = message.message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from fanlog import names
 from fanlog.cli import options
 from fanlog.cli.output import Output, resource
 from fanlog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fanlog.client import Client
 
 app = typer.Typer(no_args_is_help=True, help="Create, commit, list, describe and delete schemas.")
 
@@ -52,8 +55,9 @@ def create(
     parent = names.project_name(name.project)
     with options.connect(endpoint) as client:
         made = client.create_schema(parent, name.id, _read(file, kind), compatibility)
-    sentence = f"created schema {made[0].name}, revision {made[0].revision_id}"
-    Output(is_json=json).done(sentence, _shown(*made))
+        numbers = _numbers(client, made[0].name)
+    sentence = f"created schema {made[0].name}, revision {_revision(made[0], numbers)}"
+    Output(is_json=json).done(sentence, _shown(*made, numbers=numbers))
 
 
 @app.command()
@@ -70,8 +74,9 @@ def commit(
     name = options.schema(schema, project)
     with options.connect(endpoint) as client:
         made = client.commit_schema(name, _read(file, kind), compatibility)
-    sentence = f"committed revision {made[0].revision_id} of schema {made[0].name}"
-    Output(is_json=json).done(sentence, _shown(*made))
+        numbers = _numbers(client, name)
+    sentence = f"committed revision {_revision(made[0], numbers)} of schema {made[0].name}"
+    Output(is_json=json).done(sentence, _shown(*made, numbers=numbers))
 
 
 @app.command("list")
@@ -82,15 +87,19 @@ def list_(
 ) -> None:
     """List the schemas of a project."""
     with options.connect(endpoint) as client:
-        found = (_shown(one) for one in client.list_schemas(names.project_name(project)))
-        Output(is_json=json).rows(["name", "type", "revision_id"], found)
+        found = (
+            _shown(one, numbers=_numbers(client, one.name))
+            for one in client.list_schemas(names.project_name(project))
+        )
+        Output(is_json=json).rows(["name", "type", "revision", "revision_id"], found)
 
 
 @app.command()
 def describe(
     schema: Schema,
     revision: Annotated[
-        str | None, typer.Option(help="Of this revision; of the latest if not given.")
+        str | None,
+        typer.Option(help="Of this revision, by number or id; of the latest if not given."),
     ] = None,
     project: options.Project = options.PROJECT,
     endpoint: options.Endpoint = None,
@@ -101,8 +110,14 @@ def describe(
     with options.connect(endpoint) as client:
         found = client.get_schema(name if revision is None else f"{name}@{revision}")
         ids = [one.revision_id for one in client.list_schema_revisions(name)]
-    fields = _shown(*found)
-    Output(is_json=json).fields(fields | {"revisions": ids if json else " ".join(ids)})
+        numbers = _numbers(client, name)
+    fields = _shown(*found, numbers=numbers)
+    if json:
+        fields |= {"revisions": ids, "revision_numbers": [numbers.get(one) for one in ids]}
+    else:
+        known = (f"{numbers[one]} ({one})" if one in numbers else one for one in ids)
+        fields["revisions"] = " ".join(known)
+    Output(is_json=json).fields(fields)
 
 
 @app.command()
@@ -135,11 +150,27 @@ def _read(file: Path, kind: str | None) -> Any:
     return types.Schema(type_=options.one_of(word, TYPES, "--type"), definition=definition)
 
 
-def _shown(schema: Any, compatibility: str | None = None) -> dict[str, Any]:
+def _numbers(client: Client, name: str) -> dict[str, int]:
+    """The numbers of a schema's revisions, by their ids."""
+    from fanlog.client.catalog import Catalog
+
+    return Catalog(client).revision_numbers(name)
+
+
+def _revision(schema: Any, numbers: dict[str, int]) -> str:
+    number = numbers.get(schema.revision_id)
+    return schema.revision_id if number is None else f"{number} ({schema.revision_id})"
+
+
+def _shown(
+    schema: Any, compatibility: str | None = None, *, numbers: dict[str, int]
+) -> dict[str, Any]:
     fields = resource(schema)
     words = {number: word for word, number in TYPES.items()}
     fields.pop("type_", None)
     shown = {"name": schema.name, "type": words.get(schema.type_, str(schema.type_))}
     if compatibility:
         shown["compatibility"] = compatibility.lower()
+    if schema.revision_id in numbers:
+        shown["revision"] = numbers[schema.revision_id]
     return shown | {key: value for key, value in fields.items() if key != "name"}

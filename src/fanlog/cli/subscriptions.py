@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fanlog import limits, names
 from fanlog.cli import exports, options
-from fanlog.cli.output import Output, resource
+from fanlog.cli.output import Output, resource, with_created
 from fanlog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fanlog.client import Client
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -117,7 +121,7 @@ def create(
         str | None,
         typer.Option(
             metavar="REVISION",
-            help="The revision of the topic's schema that messages are wanted in.",
+            help="Revision of the topic's schema that messages are wanted in, by number or id.",
         ),
     ] = None,
     label: options.Labels = None,
@@ -193,8 +197,11 @@ def list_(
             found = client.list_topic_subscriptions(options.topic(topic, project))
             output.rows(["name"], ({"name": name} for name in found))
         else:
-            listed = map(resource, client.list_subscriptions(names.project_name(project)))
-            output.rows(["name", "topic", "filter", "ack_deadline_seconds", "labels"], listed)
+            listed = _described(
+                client, list(client.list_subscriptions(names.project_name(project)))
+            )
+            head = ["name", "topic", "filter", "ack_deadline_seconds", "labels", "created_at"]
+            output.rows(head, listed)
 
 
 @app.command()
@@ -207,7 +214,7 @@ def describe(
     """Show everything about a subscription."""
     with options.connect(endpoint) as client:
         found = client.get_subscription(options.subscription(subscription, project))
-    fields = resource(found)
+        [fields] = _described(client, [found])
     if not json and fields.get("expiration_policy") == {}:
         fields["expiration_policy"] = "never"
     Output(is_json=json).fields(fields)
@@ -459,3 +466,11 @@ def _set_dead_letter(
         request.dead_letter_policy.dead_letter_topic = options.topic(dead_letter, project)
     if max_attempts is not None:
         request.dead_letter_policy.max_delivery_attempts = max_attempts
+
+
+def _described(client: Client, subscriptions: Sequence[Any]) -> list[dict[str, Any]]:
+    """Subscriptions as plain values, with when they were made where the server knows it."""
+    from fanlog.client.catalog import Catalog
+
+    told = Catalog(client).subscriptions([one.name for one in subscriptions])
+    return [with_created(resource(one), told.get(one.name)) for one in subscriptions]

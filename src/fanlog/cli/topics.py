@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fanlog import names
 from fanlog.cli import options
-from fanlog.cli.output import Output, resource
+from fanlog.cli.output import Output, resource, with_created
 from fanlog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fanlog.client import Client
 
 app = typer.Typer(no_args_is_help=True, help="Create, change, list, describe and delete topics.")
 
@@ -53,7 +57,8 @@ def create(
         request.schema_settings.encoding = options.one_of(encoding, ENCODINGS, "--encoding")
     with options.connect(endpoint) as client:
         created = client.create_topic(request)
-    Output(is_json=json).done(f"created topic {created.name}", resource(created))
+        fields = _described(client, [created])[0]
+    Output(is_json=json).done(f"created topic {created.name}", fields)
 
 
 @app.command()
@@ -97,7 +102,8 @@ def update(
         raise InvalidArgument("say what to change, such as --retention; see --help")
     with options.connect(endpoint) as client:
         updated = client.update_topic(changed, paths)
-    Output(is_json=json).done(f"updated topic {updated.name}", resource(updated))
+        fields = _described(client, [updated])[0]
+    Output(is_json=json).done(f"updated topic {updated.name}", fields)
 
 
 @app.command("list")
@@ -108,8 +114,9 @@ def list_(
 ) -> None:
     """List the topics of a project."""
     with options.connect(endpoint) as client:
-        topics = map(resource, client.list_topics(names.project_name(project)))
-        Output(is_json=json).rows(["name", "message_retention_duration", "labels"], topics)
+        topics = _described(client, list(client.list_topics(names.project_name(project))))
+        head = ["name", "message_retention_duration", "labels", "created_at"]
+        Output(is_json=json).rows(head, topics)
 
 
 @app.command()
@@ -122,7 +129,7 @@ def describe(
     """Show a topic and its subscriptions."""
     name = options.topic(topic, project)
     with options.connect(endpoint) as client:
-        fields = resource(client.get_topic(name))
+        [fields] = _described(client, [client.get_topic(name)])
         subscriptions = list(client.list_topic_subscriptions(name))
     output = Output(is_json=json)
     output.fields(fields | {"subscriptions": subscriptions if json else " ".join(subscriptions)})
@@ -140,3 +147,11 @@ def delete(
     with options.connect(endpoint) as client:
         client.delete_topic(name)
     Output(is_json=json).done(f"deleted topic {name}", {"name": name, "deleted": True})
+
+
+def _described(client: Client, topics: Sequence[Any]) -> list[dict[str, Any]]:
+    """Topics as plain values, with when they were made where the server knows it."""
+    from fanlog.client.catalog import Catalog
+
+    told = Catalog(client).topics([topic.name for topic in topics])
+    return [with_created(resource(topic), told.get(topic.name)) for topic in topics]

@@ -174,7 +174,7 @@ class Catalog:
     def boots(self) -> int:
         return self._counters.boots
 
-    def create_topic(self, spec: TopicSpec) -> tuple[Topic, list[CatalogRecord]]:
+    def create_topic(self, spec: TopicSpec, now: float) -> tuple[Topic, list[CatalogRecord]]:
         if spec.name in self._topic_names.ids:
             raise AlreadyExists(f"topic {spec.name!r} exists already")
         first = self._counters.next_id
@@ -185,6 +185,7 @@ class Catalog:
             labels=dict(spec.labels),
             message_retention_s=spec.message_retention_s,
             schema_settings=spec.schema_settings and self.schemas.bound(spec.schema_settings),
+            created_s=now,
         )
         return topic, [self._used_ids(2), TopicRecord(topic.id, topic)]
 

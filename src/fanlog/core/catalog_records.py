@@ -142,7 +142,13 @@ class SchemaRecord:
         return self.KIND + _ID.pack(self.id)
 
     def value(self) -> bytes | None:
-        return None if self.schema is None else _to_json(asdict(self.schema))
+        if self.schema is None:
+            return None
+        fields = asdict(self.schema)
+        # Written as before numbers were kept, where none has to be.
+        if not self.schema.last_number:
+            del fields["last_number"]
+        return _to_json(fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +231,9 @@ def _topic_json(topic: Topic) -> bytes:
     # A topic without a schema is written as it was before there were any.
     if topic.schema_settings is None:
         del fields["schema_settings"]
+    # And one whose age nobody knows as before that was kept.
+    if topic.created_s is None:
+        del fields["created_s"]
     return _to_json(fields)
 
 

@@ -58,12 +58,12 @@ class SchemaTable:
         return self._revisions.get(schema_id, ())
 
     def revision(self, schema: Schema, revision_id: str) -> SchemaRevision:
-        """The revision of that id, the latest for none; raises SchemaNotFound."""
+        """The revision of that id or number, the latest for none; raises SchemaNotFound."""
         revisions = self.revisions(schema.id)
         if not revision_id:
             return revisions[-1]
         for revision in revisions:
-            if revision.id == revision_id:
+            if revision_id in (revision.id, str(revision.number)):
                 return revision
         raise SchemaNotFound(f"schema {schema.name!r} has no revision {revision_id!r}")
 
@@ -91,7 +91,12 @@ class SchemaTable:
             InvalidArgument: The first revision is after the last, or it has no such encoding.
         """
         schema = self.schema(settings.schema)
-        bound = replace(settings, schema_id=schema.id)
+        bound = replace(
+            settings,
+            schema_id=schema.id,
+            first_revision_id=self._id_of(schema, settings.first_revision_id),
+            last_revision_id=self._id_of(schema, settings.last_revision_id),
+        )
         if schema.type == "JSON" and settings.encoding != "JSON":
             raise InvalidArgument(
                 f"schema_settings.encoding: {settings.encoding}; messages of a JSON Schema such as "
@@ -103,6 +108,10 @@ class SchemaTable:
                 f"revision than last_revision_id {shown(bound.last_revision_id)}"
             )
         return bound
+
+    def _id_of(self, schema: Schema, revision_id: str) -> str:
+        """The id of a revision that may be given by its number; empty stays empty."""
+        return self.revision(schema, revision_id).id if revision_id else ""
 
     # Changing.
 
@@ -132,7 +141,7 @@ class SchemaTable:
                 f"schema {schema.name!r} has {len(revisions)} revisions, as many as it may; "
                 "delete one that nobody needs"
             )
-        number = revisions[-1].number + 1 if revisions else 1
+        number = max(schema.last_number, revisions[-1].number if revisions else 0) + 1
         revision = SchemaRevision(
             schema_id=schema.id,
             number=number,
@@ -144,13 +153,20 @@ class SchemaTable:
 
     def delete_revision(
         self, schema: Schema, revision: SchemaRevision
-    ) -> list[SchemaRevisionRecord]:
+    ) -> list[SchemaRecord | SchemaRevisionRecord]:
         """Raises FailedPrecondition."""
-        if len(self.revisions(schema.id)) == 1:
+        revisions = self.revisions(schema.id)
+        if len(revisions) == 1:
             raise FailedPrecondition(
                 f"{revision.id} is the only revision of {schema.name!r}; delete the schema instead"
             )
-        return [SchemaRevisionRecord(schema.id, revision.number, None)]
+        gone: list[SchemaRecord | SchemaRevisionRecord] = [
+            SchemaRevisionRecord(schema.id, revision.number, None)
+        ]
+        if revision == revisions[-1]:
+            # The next one must not get its number.
+            gone += self.put(replace(schema, last_number=revision.number))
+        return gone
 
     def delete(self, schema: Schema) -> list[SchemaRecord | SchemaRevisionRecord]:
         gone = [SchemaRevisionRecord(schema.id, r.number, None) for r in self.revisions(schema.id)]

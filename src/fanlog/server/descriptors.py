@@ -16,7 +16,7 @@ from google.protobuf.empty_pb2 import Empty
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
-from fanlog.v1 import export_pb2, jobs_pb2, lake_pb2, log_pb2, replay_pb2, sink_pb2
+from fanlog.v1 import catalog_pb2, export_pb2, jobs_pb2, lake_pb2, log_pb2, replay_pb2, sink_pb2
 from fanlog.wire import types
 
 _PUBLISHER: dict[str, tuple[Any, Any]] = {
@@ -79,6 +79,14 @@ _JOBS: dict[str, tuple[Any, Any]] = {
     "DeleteJob": (jobs_pb2.DeleteJobRequest, jobs_pb2.DeleteJobResponse),
     "ReportJob": (jobs_pb2.ReportJobRequest, jobs_pb2.Job),
 }
+_CATALOG: dict[str, tuple[Any, Any]] = {
+    "DescribeTopics": (catalog_pb2.DescribeTopicsRequest, catalog_pb2.DescribeTopicsResponse),
+    "DescribeSubscriptions": (
+        catalog_pb2.DescribeSubscriptionsRequest,
+        catalog_pb2.DescribeSubscriptionsResponse,
+    ),
+    "DescribeSchema": (catalog_pb2.DescribeSchemaRequest, catalog_pb2.SchemaDescription),
+}
 _LAKE: dict[str, tuple[Any, Any]] = {
     "GetLake": (lake_pb2.GetLakeRequest, lake_pb2.LakeStatus),
     "AcceptLoss": (lake_pb2.AcceptLossRequest, lake_pb2.AcceptLossResponse),
@@ -99,6 +107,7 @@ _UNDESCRIBED = {
 METHODS = {
     **_UNDESCRIBED,
     "IAMPolicy": _IAM_POLICY,
+    "Catalog": _CATALOG,
     "Jobs": _JOBS,
     "Lake": _LAKE,
     "Replay": _REPLAY,
@@ -117,6 +126,7 @@ def service_descriptors() -> DescriptorPool:
         schemas,
         Empty.DESCRIPTOR.file,
         iam_policy_pb2.DESCRIPTOR,
+        catalog_pb2.DESCRIPTOR,
         jobs_pb2.DESCRIPTOR,
         lake_pb2.DESCRIPTOR,
         replay_pb2.DESCRIPTOR,

@@ -23,6 +23,7 @@ from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
 from fanlog.model import Subscription
 from fanlog.server import (
+    catalog_api,
     exports_api,
     jobs_api,
     lake_api,
@@ -58,6 +59,7 @@ SERVICES = (
     SUBSCRIBER,
     SCHEMA_SERVICE,
     IAM_POLICY,
+    catalog_api.CATALOG,
     jobs_api.JOBS,
     lake_api.LAKE,
     log_api.LOG,
@@ -118,6 +120,7 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
         SUBSCRIBER: subscriber_methods,
         SCHEMA_SERVICE: schema_api.methods(broker),
         IAM_POLICY: _iam_methods(IamApi(broker)),
+        catalog_api.CATALOG: catalog_api.methods(broker),
         log_api.LOG: log_api.methods(broker),
         lake_api.LAKE: lake_api.methods(broker),
         jobs_api.JOBS: jobs_api.methods(broker),

@@ -32,6 +32,7 @@ from fanlog.server.push.senders import Senders
 from fanlog.server.rest import events, google_json, own_json, path_form, short_form
 from fanlog.server.rest.app import RestApp, failed
 from fanlog.server.rest.docs_page import docs_page
+from fanlog.server.rest.facts import Facts
 from fanlog.server.rest.openapi import document
 from fanlog.server.rest.positions import position_verbs
 from fanlog.server.rest.route import Route as RestRoute
@@ -107,6 +108,7 @@ def rest_app(broker: Broker, config: Config) -> RestApp:
         verbs,
         project=config.project,
         bytes_max=config.http_max_bytes,
+        facts=Facts(broker),
     )
 
 

@@ -140,7 +140,7 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
                 await broker.admin.create_topic(topic)
             log.info("action=resource_created topic=%s", topic.name)
         else:
-            _say_differences("topic", topic, existing)
+            _say_differences("topic", _found(broker, topic), existing)
     for subscription in wanted.subscriptions:
         if not catalog.has_subscription(subscription.name):
             with _naming(wanted.path, f"subscription {subscription.name!r}"):
@@ -151,6 +151,19 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
         else:
             present = catalog.subscription(subscription.name)
             _say_differences("subscription", subscription, present)
+
+
+def _found(broker: Broker, topic: TopicSpec) -> TopicSpec:
+    """A topic whose schema's revisions are named by their ids, as the catalog has them."""
+    settings = topic.schema_settings
+    if settings is None:
+        return topic
+    try:
+        bound = broker.hard.catalog.schemas.bound(settings)
+    except FanlogError:
+        # Then it differs anyway.
+        return topic
+    return replace(topic, schema_settings=replace(bound, schema_id=None))
 
 
 def _say_differences(

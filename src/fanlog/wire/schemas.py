@@ -42,6 +42,10 @@ def type_of(schema: Any) -> SchemaType:
     return kind
 
 
+def type_number(kind: SchemaType) -> int:
+    return _TYPE_NUMBERS[kind]
+
+
 def encoding_of(number: int, field: str) -> Encoding:
     """Raises InvalidArgument."""
     encoding = _ENCODINGS.get(number)

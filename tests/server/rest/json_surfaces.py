@@ -171,6 +171,7 @@ class PathForm(GoogleJson):
     def create_subscription(self, subscription: str, topic: str, **fields: Any) -> Any:
         body = {"topic": topic, **fields}
         found = self.call("PUT", f"/v1/{subscription_name(subscription)}", body)
+        assert found.pop("createdAt")
         return self._shown(types.Subscription, found)
 
     def pull(self, subscription: str, max_messages: int = 100, *, wait: bool = False) -> Any:
@@ -184,7 +185,12 @@ class Short(GoogleJson):
     """The short form."""
 
     def _topic(self, answer: Any) -> Any:
-        return self._shown(types.Topic, answer | {"name": topic_name(answer["name"])})
+        found = answer | {"name": topic_name(answer["name"])}
+        assert found.pop("created_at")
+        assert found.pop("partition_count") == 1
+        kept_s = found.pop("retention_seconds", None)
+        assert (kept_s is None) == ("message_retention_duration" not in found)
+        return self._shown(types.Topic, found)
 
     def create_topic(self, topic: str, **fields: Any) -> Any:
         return self._topic(self.call("POST", "/v1/topics", {"name": topic, **fields}))
@@ -225,6 +231,8 @@ class Short(GoogleJson):
         found = dict(answer)
         found["name"] = subscription_name(found["name"])
         found["topic"] = topic_name(found["topic"])
+        assert found.pop("created_at")
+        assert f"{found.pop('retention_seconds')}s" == found["message_retention_duration"]
         mode, url = found.pop("mode"), found.pop("delivery_url", "")
         is_export = "bigquery_config" in found or "cloud_storage_config" in found
         assert mode == ("push" if url else "export" if is_export else "pull")

@@ -29,6 +29,7 @@ THERE = {
     "subscription": "billing",
     "snapshot": "monday",
     "schema": "order",
+    "revision": "1",
     "job": "sweep",
 }
 KEPT = (

@@ -67,13 +67,18 @@ class TestPut:
         }
         made = call("PUT", path, first).json()
         assert made["ackDeadlineSeconds"] == 20
+        assert made["createdAt"].endswith("Z")
         again = call("PUT", path, first)
         assert (again.status_code, again.json()) == (200, made)
         replaced = call("PUT", path, {"topic": topic, "ackDeadlineSeconds": 40}).json()
         assert replaced["ackDeadlineSeconds"] == 40
         assert "filter" not in replaced
         assert "labels" not in replaced
+        # When it was made is this form's to tell; Google's clients get no field of ours.
+        assert replaced.pop("createdAt") == made["createdAt"]
         assert call("GET", path).json() == replaced
+        google = call("PUT", path + "-2", first, headers={"x-goog-api-client": "gapic"}).json()
+        assert "createdAt" not in google
 
     def test_a_topic_by_its_id(self, server, call):
         topic = server.topic()

@@ -52,7 +52,7 @@ class World:
         self.router = Router(
             lambda: self.hard, self.log, lambda p: self.log.bounds(p).end, candidates, Metrics()
         )
-        topic, made = self.hard.catalog.create_topic(TopicSpec(name="projects/p/topics/topic"))
+        topic, made = self.hard.catalog.create_topic(TopicSpec(name="projects/p/topics/topic"), 0.0)
         self.hard.apply_all(made)
         [self.partition] = topic.partitions
 

@@ -97,7 +97,7 @@ def test_a_deleted_schema_is_remembered_as_gone():
     catalog = Catalog()
     made(catalog, "a", "b")
     topic, records = catalog.create_topic(
-        TopicSpec(name="projects/p/topics/t-1", schema_settings=settings())
+        TopicSpec(name="projects/p/topics/t-1", schema_settings=settings()), 0.0
     )
     apply(catalog, records)
     schema = catalog.schemas.schema(NAME)

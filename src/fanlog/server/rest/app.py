@@ -20,6 +20,7 @@ from fanlog.errors import FanlogError, Internal, InvalidArgument, TooLarge, Unsu
 from fanlog.server.calls import Unary
 from fanlog.server.request_bounds import LARGE
 from fanlog.server.rest import errors
+from fanlog.server.rest.facts import Facts
 from fanlog.server.rest.route import Asked, Route, Router
 
 log = logging.getLogger("fanlog.rest")
@@ -63,12 +64,19 @@ class RestApp:
     """All routes under `/v1`, each in front of its verb."""
 
     def __init__(
-        self, router: Router, verbs: Mapping[str, Unary], *, project: str, bytes_max: int
+        self,
+        router: Router,
+        verbs: Mapping[str, Unary],
+        *,
+        project: str,
+        bytes_max: int,
+        facts: Facts,
     ) -> None:
         self._router = router
         self._verbs = verbs
         self._project = project
         self._bytes_max = bytes_max
+        self._facts = facts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -91,6 +99,7 @@ class RestApp:
             query=_query(scope["query_string"]),
             body={},
             project=self._project,
+            facts=self._facts,
             headers=headers,
             metadata=_metadata(scope["headers"]),
         )
@@ -107,7 +116,7 @@ class RestApp:
             work = self._verbs[asked.verb or route.method](request, call)
             raw = await (_while_there(work, receive) if route.waits else work)
         except FanlogError as error:
-            error.message = _renamed(error.message, route.renames)
+            error.message = _renamed(error.message, (*asked.renames, *route.renames))
             raise
         said = [(key.encode(), _header_value(value)) for key, value in call.metadata]
         if route.status == 204:

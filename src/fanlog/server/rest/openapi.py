@@ -11,6 +11,7 @@ from fanlog.server.rest.route import Route, parse_template
 
 #: What a segment after a collection is called.
 _SINGULARS = {
+    "revisions": "revision",
     "projects": "project",
     "topics": "topic",
     "subscriptions": "subscription",

@@ -6,6 +6,7 @@ all settings; but one who calls as Google's clients do gets what they expect.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,7 +17,14 @@ from fanlog import names
 from fanlog.errors import InvalidArgument
 from fanlog.server.rest import google_json, json_in, positions
 from fanlog.server.rest.google_json import Binding
-from fanlog.server.rest.json_schema import BOOLEAN, STRING, TIMESTAMP, integer, record
+from fanlog.server.rest.json_schema import (
+    BOOLEAN,
+    STRING,
+    TIMESTAMP,
+    integer,
+    properties,
+    record,
+)
 from fanlog.server.rest.route import Asked, Route
 from fanlog.server.rest.short_shapes import PULL_MESSAGES_DEFAULT
 from fanlog.wire import types
@@ -50,7 +58,7 @@ def routes() -> list[Route]:
                 "POST", f"{_SUBSCRIPTION}/modifyAckDeadline", "Subscriber.ModifyAckDeadline", "*"
             )
         ),
-        replace(google_json.route(_PUT), method=positions.PUT_SUBSCRIPTION, read=_read_put),
+        _put(),
         Route(
             http="GET",
             path=f"{_SUBSCRIPTION}/snapshot",
@@ -82,17 +90,41 @@ def _read_put(asked: Asked) -> bytes:
     body = asked.body
     if isinstance(body, dict) and isinstance(body.get("topic"), str):
         asked.body = body | {"topic": _in_project("topics", body["topic"], asked)}
-    if _is_google_client(asked):
+    if _only_creates(asked):
         asked.verb = "Subscriber.CreateSubscription"
     return google_json.read_request(_PUT, types.Subscription, asked)
 
 
-def _is_google_client(asked: Asked) -> bool:
+def _put() -> Route:
+    route = google_json.route(_PUT)
+    shown = record(properties(types.Subscription.DESCRIPTOR) | {"createdAt": TIMESTAMP})
+    return replace(
+        route,
+        method=positions.PUT_SUBSCRIPTION,
+        read=_read_put,
+        write=partial(_write_put, route.write),
+        gives=shown,
+    )
+
+
+def _write_put(write: Callable[[bytes, Asked], Any], raw: bytes, asked: Asked) -> Any:
+    """Google's answer, and when it was made; Google's clients get no field they do not know."""
+    found = write(raw, asked)
+    if asked.facts is not None and not _is_google_client(asked):
+        told = asked.facts.of(types.Subscription.FromString(raw))
+        if "created_at" in told:
+            found["createdAt"] = told["created_at"]
+    return found
+
+
+def _only_creates(asked: Asked) -> bool:
     """Whether somebody asks who wants 409 when it exists: Google's clients, or `If-None-Match`."""
-    return (
-        b"x-goog-api-client" in asked.headers
-        or asked.headers.get(b"if-none-match") == b"*"
-        or any(key in ("alt", "$alt") for key, _ in asked.query)
+    return _is_google_client(asked) or asked.headers.get(b"if-none-match") == b"*"
+
+
+def _is_google_client(asked: Asked) -> bool:
+    return b"x-goog-api-client" in asked.headers or any(
+        key in ("alt", "$alt") for key, _ in asked.query
     )
 
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from fanlog import names
 from fanlog.errors import InvalidArgument, MethodNotAllowed, RouteNotFound
 from fanlog.server.calls import Call, Unary
 from fanlog.server.rest.json_schema import Schema
+
+if TYPE_CHECKING:
+    from fanlog.server.rest.facts import Facts
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,11 +33,15 @@ class Asked:
     body: Any
     #: The project of names that are given without one.
     project: str
+    #: What answers of our own forms tell besides.
+    facts: Facts | None = None
     headers: Mapping[bytes, bytes] = field(default_factory=dict)
     #: The verb, if it is another than the route's; for `Route.read` to say.
     verb: str | None = None
     #: What gRPC's callers say in metadata; of these, `Route.read` may say some more.
     metadata: list[tuple[str, str]] = field(default_factory=list)
+    #: Fields that the request called otherwise; as `Route.renames`, and before those.
+    renames: list[tuple[str, str]] = field(default_factory=list)
     #: About the answer: enums as numbers, and with line breaks.
     has_integer_enums: bool = False
     is_pretty: bool = False

@@ -26,6 +26,9 @@ def short_resource(message: Any, project: str) -> Body:
     for field in ("name", "topic"):
         if field in found:
             found[field] = short_name(found[field], project)
+    if "schema_settings" in found:
+        settings = found["schema_settings"]
+        settings["schema"] = short_name(settings["schema"], project)
     return found
 
 
@@ -46,15 +49,22 @@ def short_subscription(message: Any, project: str) -> Body:
 
 
 def resource(of: Any, short: Callable[[Any, str], Body], raw: bytes, asked: Asked) -> Body:
-    return short(of.FromString(raw), asked.project)
+    found: Body = _told(short, of.FromString(raw), asked)
+    return found
 
 
 def page(of: Any, key: str, short: Callable[[Any, str], Any], raw: bytes, asked: Asked) -> Body:
     message = of.FromString(raw)
-    found: Body = {key: [short(one, asked.project) for one in getattr(message, key)]}
+    found: Body = {key: [_told(short, one, asked) for one in getattr(message, key)]}
     if message.next_page_token:
         found["next_page_token"] = message.next_page_token
     return found
+
+
+def _told(short: Callable[[Any, str], Any], one: Any, asked: Asked) -> Any:
+    """An entry of an answer, with what else is known of it."""
+    found = short(one, asked.project)
+    return found | asked.facts.of(one) if asked.facts and isinstance(found, dict) else found
 
 
 def published(raw: bytes, _: Asked) -> Body:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from fanlog.server.rest import positions, short_replay
+from fanlog.server.rest import positions, short_replay, short_schemas
 from fanlog.server.rest import short_answers as answers
 from fanlog.server.rest import short_requests as requests
 from fanlog.server.rest import short_shapes as shapes
@@ -36,11 +36,11 @@ Write = Callable[[bytes, Asked], Any]
 _SHOWN: dict[str, tuple[Write, Schema]] = {
     "topics": (
         partial(answers.resource, types.Topic, answers.short_resource),
-        record(shapes.TOPIC),
+        record(shapes.TOPIC_SHOWN),
     ),
     "subscriptions": (
         partial(answers.resource, types.Subscription, answers.short_subscription),
-        record(shapes.SUBSCRIPTION),
+        record(shapes.SUBSCRIPTION_SHOWN),
     ),
     "snapshots": (
         partial(answers.resource, types.Snapshot, answers.short_resource),
@@ -51,18 +51,24 @@ _SHOWN: dict[str, tuple[Write, Schema]] = {
 
 def routes() -> list[Route]:
     """All routes of the short form."""
-    found = [*_topics(), *_subscriptions(), *_messages(), *_snapshots(), *short_replay.routes()]
+    found = [*_topics(), *_subscriptions(), *_messages(), *_snapshots()]
+    found += [*short_replay.routes(), *short_schemas.routes()]
     return [replace(route, renames=RENAMES) for route in found]
 
 
 def _topics() -> list[Route]:
-    new = partial(requests.create, "topics", types.Topic, shapes.TOPIC, requests.same, ())
+    new = partial(requests.create, "topics", types.Topic, shapes.NEW_TOPIC, requests.new_topic, ())
     change = partial(
-        requests.update, "topics", types.UpdateTopicRequest, "topic", shapes.TOPIC, requests.same
+        requests.update,
+        "topics",
+        types.UpdateTopicRequest,
+        "topic",
+        shapes.TOPIC,
+        requests.google_topic,
     )
     show_page = partial(answers.page, types.ListTopicsResponse, "topics", answers.short_resource)
     return [
-        _making("topics", "Publisher.CreateTopic", new, shapes.TOPIC, "name"),
+        _making("topics", "Publisher.CreateTopic", new, shapes.NEW_TOPIC, "name"),
         _listing(
             "/v1/topics", "Publisher.ListTopics", types.ListTopicsRequest, show_page, "topics"
         ),
@@ -133,26 +139,37 @@ def _messages() -> list[Route]:
         shapes.MODIFY,
         ("ack_ids", "ack_deadline_seconds"),
     )
+    publish = Route(
+        http="POST",
+        path="/v1/topics/{topic=*}:publish",
+        method="Publisher.Publish",
+        read=requests.publish,
+        write=answers.published,
+        takes=record(shapes.MESSAGES, "messages"),
+        gives=shapes.PUBLISHED,
+    )
+    pull = Route(
+        http="POST",
+        path="/v1/subscriptions/{subscription=*}:pull",
+        method="Subscriber.Pull",
+        read=requests.pull,
+        write=answers.pulled,
+        waits=True,
+        takes=record(shapes.PULL),
+        gives=shapes.PULLED,
+    )
+    pull_at_path = replace(
+        pull,
+        path="/v1/subscriptions/{subscription=*}/pull",
+        read=requests.pull_at_path,
+        parameters=shapes.PULL_QUERY,
+    )
     return [
-        Route(
-            http="POST",
-            path="/v1/topics/{topic=*}:publish",
-            method="Publisher.Publish",
-            read=requests.publish,
-            write=answers.published,
-            takes=record(shapes.MESSAGES, "messages"),
-            gives=shapes.PUBLISHED,
-        ),
-        Route(
-            http="POST",
-            path="/v1/subscriptions/{subscription=*}:pull",
-            method="Subscriber.Pull",
-            read=requests.pull,
-            write=answers.pulled,
-            waits=True,
-            takes=record(shapes.PULL),
-            gives=shapes.PULLED,
-        ),
+        publish,
+        replace(publish, path="/v1/topics/{topic=*}/publish"),
+        pull,
+        pull_at_path,
+        replace(pull_at_path, http="GET", takes=None),
         Route(
             http="GET",
             path="/v1/subscriptions/{subscription=*}/snapshot",

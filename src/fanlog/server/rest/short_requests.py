@@ -16,20 +16,28 @@ from fanlog.server.rest.publishing import publish_request
 from fanlog.server.rest.route import Asked
 from fanlog.wire import types
 
+#: The longest that protobuf has words for: some 10,000 years.
+_DURATION_S_MAX = 315_576_000_000
+_RETENTION = "message_retention_duration"
 _DEAD_LETTER = {
     "topic": "dead_letter_topic",
     "max_delivery_attempts": "max_delivery_attempts",
 }
 #: Fields of this form that are called otherwise in Google's.
-_PATHS = {"mode": "push_config", "delivery_url": "push_config", "dead_letter": "dead_letter_policy"}
+_PATHS = {
+    "mode": "push_config",
+    "delivery_url": "push_config",
+    "dead_letter": "dead_letter_policy",
+    "retention_seconds": _RETENTION,
+}
 _MODE_PATHS = ("push_config", "bigquery_config", "cloud_storage_config")
 _EXPORTS = _MODE_PATHS[1:]
-_SHORT_ONLY = frozenset({"name", "mode", "delivery_url", "dead_letter"})
+_SHORT_ONLY = frozenset({"name", "mode", "delivery_url", "dead_letter", "retention_seconds"})
 
 Body = dict[str, Any]
 
 
-def _fields(asked: Asked, known: Mapping[str, Any], *required: str) -> Body:
+def fields(asked: Asked, known: Mapping[str, Any], *required: str) -> Body:
     """The body, once it is an object that has no other fields."""
     if asked.query:
         raise json_in.unknown_parameter(asked.query[0][0], ())
@@ -53,7 +61,8 @@ def _check_known(value: object, known: Mapping[str, Any], where: str) -> None:
             )
 
 
-def _full_name(collection: str, value: object, field: str, project: str) -> str:
+def full_name(collection: str, value: object, field: str, project: str) -> str:
+    """The full name of what is given by its id, or by that already."""
     if not isinstance(value, str):
         raise InvalidArgument(f"{field}: must be a string, not {json_in.kind(value)}")
     if value.startswith("projects/"):
@@ -61,7 +70,7 @@ def _full_name(collection: str, value: object, field: str, project: str) -> str:
     return f"projects/{project}/{collection}/{value}"
 
 
-def _own_name(collection: str, asked: Asked, value: object = None) -> str:
+def own_name(collection: str, asked: Asked, value: object = None) -> str:
     """The full name of the resource that a request is about; an id, never a full name."""
     if value is None:
         [value] = asked.variables.values()
@@ -79,10 +88,11 @@ def create(
     asked: Asked,
 ) -> bytes:
     """Make a resource."""
-    body = _fields(asked, known, "name", *required)
+    body = fields(asked, known, "name", *required)
     message = request()
+    _rename(body, asked)
     json_in.fill(message, to_google(body, asked.project))
-    message.name = _own_name(collection, asked, body["name"])
+    message.name = own_name(collection, asked, body["name"])
     return bytes(message.SerializeToString())
 
 
@@ -95,13 +105,14 @@ def update(
     asked: Asked,
 ) -> bytes:
     """Change the fields that a body names."""
-    body = _fields(asked, known)
+    body = fields(asked, known)
     if not body:
         raise InvalidArgument(f"the body: names no field to change, of {', '.join(sorted(known))}")
     message = request()
+    _rename(body, asked)
     resource = getattr(message, field)
     json_in.fill(resource, to_google(body, asked.project))
-    resource.name = _own_name(collection, asked)
+    resource.name = own_name(collection, asked)
     paths: list[str] = []
     for key, value in body.items():
         if key == "mode":
@@ -117,26 +128,26 @@ def update(
 
 def named(collection: str, request: Any, field: str, asked: Asked) -> bytes:
     """A request that has nothing but the name of what it is about."""
-    _fields(asked, {})
-    return bytes(request(**{field: _own_name(collection, asked)}).SerializeToString())
+    fields(asked, {})
+    return bytes(request(**{field: own_name(collection, asked)}).SerializeToString())
 
 
 def get_position(asked: Asked) -> bytes:
     """Where a subscription stands."""
-    _fields(asked, {})
-    return orjson.dumps({"subscription": _own_name("subscriptions", asked)})
+    fields(asked, {})
+    return orjson.dumps({"subscription": own_name("subscriptions", asked)})
 
 
 def listing(request: Any, asked: Asked) -> bytes:
     message = request(project=names.project_name(asked.project))
-    return _with_page(message, asked)
+    return with_page(message, asked)
 
 
 def list_of(request: Any, asked: Asked) -> bytes:
-    return _with_page(request(topic=_own_name("topics", asked)), asked)
+    return with_page(request(topic=own_name("topics", asked)), asked)
 
 
-def _with_page(message: Any, asked: Asked) -> bytes:
+def with_page(message: Any, asked: Asked) -> bytes:
     json_in.fill_query(message, asked.query, frozenset(shapes.PAGE))
     return bytes(message.SerializeToString())
 
@@ -145,10 +156,50 @@ def same(body: Body, _: str) -> Body:
     return {key: value for key, value in body.items() if key != "name"}
 
 
+def _rename(body: Body, asked: Asked) -> None:
+    """What is wrong with a field is said by the name that the caller gave it."""
+    if "retention_seconds" in body:
+        asked.renames.append((_RETENTION, "retention_seconds"))
+
+
+def new_topic(body: Body, project: str) -> Body:
+    count = body.get("partition_count")
+    if count not in (None, 1) or isinstance(count, bool):
+        raise InvalidArgument(
+            f"partition_count: cannot be {names.shown(str(count))}; a topic has 1 partition"
+        )
+    return google_topic({k: v for k, v in body.items() if k != "partition_count"}, project)
+
+
+def google_topic(body: Body, project: str) -> Body:
+    """A topic of this form, as Google's API would have it."""
+    made = {k: v for k, v in same(body, project).items() if k != "retention_seconds"}
+    made |= _google_retention(body)
+    settings = made.get("schema_settings")
+    if isinstance(settings, dict) and settings.get("schema") is not None:
+        schema = full_name("schemas", settings["schema"], "schema_settings.schema", project)
+        made["schema_settings"] = settings | {"schema": schema}
+    return made
+
+
+def _google_retention(body: Body) -> Body:
+    if "retention_seconds" not in body:
+        return {}
+    if _RETENTION in body:
+        raise InvalidArgument(f"retention_seconds: say it, or {_RETENTION}, not both")
+    seconds = body["retention_seconds"]
+    if seconds is None:
+        return {_RETENTION: None}
+    _check_kind("retention_seconds", seconds, int, float)
+    if not 0 <= seconds <= _DURATION_S_MAX:
+        raise InvalidArgument(f"retention_seconds: {names.shown(str(seconds))} is out of range")
+    return {_RETENTION: f"{seconds:.9f}s" if isinstance(seconds, float) else f"{seconds}s"}
+
+
 def google_snapshot(body: Body, project: str) -> Body:
     fields = same(body, project)
     if "subscription" in fields:
-        fields["subscription"] = _full_name(
+        fields["subscription"] = full_name(
             "subscriptions", fields["subscription"], "subscription", project
         )
     return fields
@@ -162,9 +213,9 @@ def new_subscription(body: Body, project: str) -> Body:
 
 def google_subscription(body: Body, project: str) -> Body:
     """A subscription of this form, as Google's API would have it."""
-    fields = {k: v for k, v in body.items() if k not in _SHORT_ONLY}
+    fields = {k: v for k, v in body.items() if k not in _SHORT_ONLY} | _google_retention(body)
     if body.get("topic") is not None:
-        fields["topic"] = _full_name("topics", body["topic"], "topic", project)
+        fields["topic"] = full_name("topics", body["topic"], "topic", project)
     if "ack_deadline_seconds" in body and body["ack_deadline_seconds"] is None:
         fields["ack_deadline_seconds"] = shapes.ACK_DEADLINE_S_DEFAULT
     if body.get("dead_letter") is not None:
@@ -189,7 +240,7 @@ def _google_dead_letter(policy: object, project: str) -> Body:
     found = {_DEAD_LETTER[key]: value for key, value in policy.items()}
     topic = policy.get("topic")
     if topic is not None:
-        found["dead_letter_topic"] = _full_name("topics", topic, "dead_letter.topic", project)
+        found["dead_letter_topic"] = full_name("topics", topic, "dead_letter.topic", project)
     return found
 
 
@@ -204,8 +255,8 @@ def _google_push(mode: object, delivery_url: object) -> Body:
 
 
 def publish(asked: Asked) -> bytes:
-    body = _fields(asked, shapes.MESSAGES, "messages")
-    topic = _own_name("topics", asked)
+    body = fields(asked, shapes.MESSAGES, "messages")
+    topic = own_name("topics", asked)
     raw = publish_request(topic, body)
     if raw is not None:
         return raw
@@ -214,30 +265,50 @@ def publish(asked: Asked) -> bytes:
     return bytes(message.SerializeToString())
 
 
+def pull_at_path(asked: Asked) -> bytes:
+    """A pull that may say in the query what the other one says in its body."""
+    parameters, asked.query = asked.query, []
+    body = dict(fields(asked, shapes.PULL))
+    message = types.PullRequest()
+    for key, _ in parameters:
+        if key not in shapes.PULL_QUERY:
+            raise json_in.unknown_parameter(key, shapes.PULL_QUERY)
+        if key == "max":
+            asked.renames.append(("max_messages", "max"))
+    given = [("max_messages" if key == "max" else key, text) for key, text in parameters]
+    json_in.fill_query(message, given, frozenset(shapes.PULL))
+    for key, _ in given:
+        if key in body:
+            raise InvalidArgument(f"{key}: is in the query and in the body; say it once")
+        body[key] = getattr(message, key)
+    asked.body = body
+    return pull(asked)
+
+
 def pull(asked: Asked) -> bytes:
     message = types.PullRequest(max_messages=shapes.PULL_MESSAGES_DEFAULT)
-    json_in.fill(message, _fields(asked, shapes.PULL))
+    json_in.fill(message, fields(asked, shapes.PULL))
     if not 1 <= message.max_messages <= limits.PULL_MESSAGES_MAX:
         raise InvalidArgument(
             f"max_messages: {message.max_messages} is out of range; "
             f"1 to {limits.PULL_MESSAGES_MAX} are allowed"
         )
-    message.subscription = _own_name("subscriptions", asked)
+    message.subscription = own_name("subscriptions", asked)
     return bytes(message.SerializeToString())
 
 
 def settle(
     request: Any, known: Mapping[str, Any], required: tuple[str, ...], asked: Asked
 ) -> bytes:
-    body = _fields(asked, known, *required)
+    body = fields(asked, known, *required)
     message = request()
     json_in.fill(message, body)
-    message.subscription = _own_name("subscriptions", asked)
+    message.subscription = own_name("subscriptions", asked)
     return bytes(message.SerializeToString())
 
 
 def nack(asked: Asked) -> bytes:
-    body = dict(_fields(asked, shapes.NACK, "ack_ids"))
+    body = dict(fields(asked, shapes.NACK, "ack_ids"))
     requeue, delay_s, reason = (body.pop(n, None) for n in ("requeue", "delay_seconds", "reason"))
     if requeue is not None:
         _check_kind("requeue", requeue, bool)
@@ -248,7 +319,7 @@ def nack(asked: Asked) -> bytes:
     if reason is not None:
         _check_kind("reason", reason, str)
         asked.metadata.append((nacks.REASON, reason))
-    message = types.ModifyAckDeadlineRequest(subscription=_own_name("subscriptions", asked))
+    message = types.ModifyAckDeadlineRequest(subscription=own_name("subscriptions", asked))
     json_in.fill(message, body)
     return bytes(message.SerializeToString())
 
@@ -259,14 +330,14 @@ def _check_kind(name: str, value: object, *kinds: type) -> None:
 
 
 def seek(asked: Asked) -> bytes:
-    body = dict(_fields(asked, shapes.SEEK))
+    body = dict(fields(asked, shapes.SEEK))
     raw = positions.read_seek(asked, body, "message_id")
     if raw is not None:
         return raw
     body = {key: value for key, value in body.items() if key in ("time", "snapshot")}
     if body.get("snapshot") is not None:
-        body["snapshot"] = _full_name("snapshots", body["snapshot"], "snapshot", asked.project)
+        body["snapshot"] = full_name("snapshots", body["snapshot"], "snapshot", asked.project)
     message = types.SeekRequest()
     json_in.fill(message, body)
-    message.subscription = _own_name("subscriptions", asked)
+    message.subscription = own_name("subscriptions", asked)
     return bytes(message.SerializeToString())

@@ -22,7 +22,12 @@ from fanlog.wire import types
 ACK_DEADLINE_S_DEFAULT = 30
 PULL_MESSAGES_DEFAULT = 10
 
-TOPIC = properties(types.Topic.DESCRIPTOR, snake_case=True)
+#: What is told of resources besides their fields.
+_TOLD: dict[str, Schema] = {"created_at": TIMESTAMP}
+_RETENTION: dict[str, Schema] = {"retention_seconds": {"type": "number", "minimum": 0}}
+TOPIC = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
+NEW_TOPIC = TOPIC | {"partition_count": integer(1, 1, default=1)}
+TOPIC_SHOWN = NEW_TOPIC | _TOLD
 _REPLACED = frozenset({"push_config", "dead_letter_policy"})
 SUBSCRIPTION: dict[str, Schema] = {
     name: schema
@@ -40,6 +45,8 @@ SUBSCRIPTION: dict[str, Schema] = {
         }
     ),
 }
+SUBSCRIPTION |= _RETENTION
+SUBSCRIPTION_SHOWN = SUBSCRIPTION | _TOLD
 SNAPSHOT = properties(types.Snapshot.DESCRIPTOR, snake_case=True)
 NEW_SNAPSHOT = {"name": STRING, "subscription": STRING, "labels": LABELS}
 _MESSAGE = {"data": BASE64, "attributes": LABELS, "ordering_key": STRING}
@@ -49,6 +56,8 @@ PULL: dict[str, Schema] = {
     "max_messages": integer(1, limits.PULL_MESSAGES_MAX, default=PULL_MESSAGES_DEFAULT),
     "return_immediately": BOOLEAN,
 }
+#: The same in a query; `max` is short for `max_messages`.
+PULL_QUERY: dict[str, Schema] = {"max": PULL["max_messages"], **PULL}
 _RECEIVED = record(
     {
         "ack_id": STRING,
