@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from fanlog import limits
+from fanlog.core import records as codec
 from fanlog.core.catalog import Catalog
+from fanlog.core.catalog_records import TopicRecord
 from fanlog.errors import (
     AlreadyExists,
     FailedPrecondition,
@@ -128,3 +131,48 @@ def test_the_last_revision_stays():
     [revision] = catalog.schemas.revisions(schema.id)
     with pytest.raises(FailedPrecondition):
         catalog.schemas.delete_revision(schema, revision)
+
+
+def test_a_revision_is_found_by_its_number_too():
+    catalog = Catalog()
+    first, second = made(catalog, "a", "b")
+    schema = catalog.schemas.schema(NAME)
+    assert catalog.schemas.revision(schema, "1").id == first
+    assert catalog.schemas.revision(schema, "2").id == second
+    with pytest.raises(SchemaNotFound, match="has no revision '3'"):
+        catalog.schemas.revision(schema, "3")
+    bound = catalog.schemas.bound(settings("1", "2"))
+    assert (bound.first_revision_id, bound.last_revision_id) == (first, second)
+
+
+def test_a_number_is_given_once_whatever_is_deleted():
+    catalog = Catalog()
+    made(catalog, "a", "b")
+    for number in (3, 4):
+        schema = catalog.schemas.schema(NAME)
+        latest = catalog.schemas.revision(schema, "")
+        apply(catalog, catalog.schemas.delete_revision(schema, latest))
+        schema = catalog.schemas.schema(NAME)
+        assert schema.last_number == number - 1
+        revision, added = catalog.schemas.add_revision(schema, "b", 2.0)
+        apply(catalog, added)
+        assert revision.number == number
+    # One in the middle that goes is no reason to write anything down.
+    revision, added = catalog.schemas.add_revision(schema, "c", 2.0)
+    apply(catalog, added)
+    [gone] = catalog.schemas.delete_revision(schema, catalog.schemas.revision(schema, "4"))
+    assert gone.value() is None
+
+
+def test_records_say_no_more_than_they_have_to():
+    catalog = Catalog()
+    made(catalog, "a", "b")
+    schema = catalog.schemas.schema(NAME)
+    [record] = catalog.schemas.put(schema)
+    assert b"last_number" not in record.value()
+    topic, _ = catalog.create_topic(TopicSpec(name="projects/p/topics/t-1"), 12.5)
+    assert topic.created_s == 12.5
+    for changed, is_said in ((topic, True), (replace(topic, created_s=None), False)):
+        record = TopicRecord(topic.id, changed)
+        assert (b"created_s" in record.value()) == is_said
+        assert codec.decode(record.key(), record.value()) == record
