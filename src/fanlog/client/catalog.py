@@ -41,7 +41,7 @@ class Catalog:
         return found
 
     def revision_numbers(self, schema: str) -> dict[str, int]:
-        """The number of each revision of a schema by its id, the newest first."""
+        """The number of each revision of a schema by its id; none of one that is gone by now."""
         request = pb.DescribeSchemaRequest(name=schema)
         answer = self._call("DescribeSchema", request, pb.SchemaDescription)
         return {one.id: one.number for one in answer.revisions}
@@ -50,7 +50,7 @@ class Catalog:
         try:
             return self._client.call(f"{_SERVICE}/{method}", request, answer)
         except CallFailed as failure:
-            if failure.status != "UNIMPLEMENTED":
+            if failure.status not in ("UNIMPLEMENTED", "NOT_FOUND"):
                 raise
             return answer()
 
