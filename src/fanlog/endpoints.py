@@ -21,6 +21,7 @@ FIELD = "push_config.push_endpoint"
 #: The attribute of a push config that sets the secrets; it is never shown.
 SECRET_ATTRIBUTE = "fanlog-webhook-secret"
 SECRET_FIELD = f'push_config.attributes["{SECRET_ATTRIBUTE}"]'
+WEB_SCHEMES = ("http", "https")
 #: What an endpoint over gRPC begins with; `grpcs` is with TLS.
 GRPC_SCHEMES = ("grpc", "grpcs")
 #: Forwards to a topic; the rest is its name, full or within the subscription's project.
@@ -78,7 +79,7 @@ def parse_web(url: str) -> WebEndpoint:
     except ValueError as error:
         raise InvalidArgument(f"{FIELD}: {shown} is not an address: {error}") from error
     scheme = parts.scheme
-    if scheme not in ("http", "https", *GRPC_SCHEMES):
+    if scheme not in (*WEB_SCHEMES, *GRPC_SCHEMES):
         raise InvalidArgument(
             f"{FIELD}: {shown} is not an address of http, https, grpc or grpcs, nor topic:NAME"
         )
@@ -124,6 +125,10 @@ def _check_host(host: str, *, is_bracketed: bool) -> None:
             raise InvalidArgument(
                 f"{FIELD}: {shown} is not an IPv4 address of four decimal numbers"
             ) from error
+
+
+def is_web(endpoint: str) -> bool:
+    return endpoint.partition(":")[0].lower() in WEB_SCHEMES
 
 
 def is_grpc(endpoint: str) -> bool:

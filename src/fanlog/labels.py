@@ -10,7 +10,15 @@ from typing import Literal
 
 from fanlog import limits, names
 from fanlog.errors import InvalidArgument
-from fanlog.model import LABEL_ARCHIVE, LABEL_PUSH_BODY, LABEL_SCHEMA_REVISION
+from fanlog.model import (
+    FIRST_IMMEDIATE,
+    LABEL_ARCHIVE,
+    LABEL_PUSH_BODY,
+    LABEL_PUSH_TIMEOUT,
+    LABEL_RETRY,
+    LABEL_SCHEMA_REVISION,
+    PUSH_BODIES,
+)
 
 #: Where a new subscription begins: at what comes next, at the oldest there is, or at a time in
 #: seconds since the epoch.
@@ -25,7 +33,10 @@ LABEL_DEDUP_WINDOW = "fanlog-dedup-window"
 TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE})
 #: Read once, when a subscription is made.
 FIXED_LABELS = frozenset({LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER})
-SUBSCRIPTION_LABELS = FIXED_LABELS | {LABEL_PUSH_BODY, LABEL_SCHEMA_REVISION}
+#: Settings that have a field of their own in the short form and an option in the command line: an
+#: update mask may name one of them alone, as `labels.NAME`.
+SETTING_LABELS = frozenset({LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT})
+SUBSCRIPTION_LABELS = FIXED_LABELS | SETTING_LABELS | {LABEL_SCHEMA_REVISION}
 SNAPSHOT_LABELS: frozenset[str] = frozenset()
 
 _KEY_RULE = (
@@ -78,6 +89,33 @@ def check_fixed_labels(before: Mapping[str, str], after: Mapping[str, str]) -> N
                 f"labels: {key} is read when a subscription is made and cannot be changed later "
                 f"(it is {names.shown(before[key]) if key in before else 'not set'})"
             )
+
+
+def check_settings(labels: Mapping[str, str]) -> None:
+    """Check the values of the labels that are settings.
+
+    Raises:
+        InvalidArgument: Names the label, its value and what it may be.
+    """
+    retry = labels.get(LABEL_RETRY, FIRST_IMMEDIATE)
+    if retry != FIRST_IMMEDIATE:
+        raise InvalidArgument(
+            f"label {LABEL_RETRY}: {names.shown(retry)} is not {FIRST_IMMEDIATE!r}; other waits "
+            "are a retry_policy"
+        )
+    body = labels.get(LABEL_PUSH_BODY, PUSH_BODIES[0])
+    if body not in PUSH_BODIES:
+        raise InvalidArgument(
+            f"label {LABEL_PUSH_BODY}: {names.shown(body)} is not one of "
+            f"{', '.join(map(repr, PUSH_BODIES))}"
+        )
+    timeout = labels.get(LABEL_PUSH_TIMEOUT, "1")
+    least, most = limits.PUSH_TIMEOUT_S_MIN, limits.PUSH_TIMEOUT_S_MAX
+    if not (timeout.isascii() and timeout.isdigit() and least <= int(timeout) <= most):
+        raise InvalidArgument(
+            f"label {LABEL_PUSH_TIMEOUT}: {names.shown(timeout)} is not a whole number of seconds "
+            f"from {least} to {most}"
+        )
 
 
 def parse_start(text: str) -> Start:

@@ -70,6 +70,9 @@ SNAPSHOT_LIFE_S_MIN = HOUR_S
 RETRY_BACKOFF_S_MAX = 600.0
 RETRY_MINIMUM_BACKOFF_S_DEFAULT = 10.0
 RETRY_MAXIMUM_BACKOFF_S_DEFAULT = 600.0
+#: The second and later waits of `fanlog-retry: first-immediate`, doubling; the first is none.
+FIRST_IMMEDIATE_BACKOFF_S_MIN = 1.0
+FIRST_IMMEDIATE_BACKOFF_S_MAX = 600.0
 DELIVERY_ATTEMPTS_MIN = 1
 DELIVERY_ATTEMPTS_MAX = 100
 DELIVERY_ATTEMPTS_DEFAULT = 5
@@ -257,17 +260,21 @@ PUSH_CONNECTIONS_MAX = 8_192
 PUSH_BREAKER_FAILURES = 5
 PUSH_BREAKER_OPEN_S_MIN = 1.0
 PUSH_BREAKER_OPEN_S_MAX = 30.0
-#: Waits of a message that failed, doubling, unless a retry policy says otherwise (Google's).
-PUSH_BACKOFF_S_MIN = 0.1
-PUSH_BACKOFF_S_MAX = 60.0
 #: Longest that a Retry-After may ask for: like the longest back-off of a policy.
 PUSH_RETRY_AFTER_S_MAX = 600.0
+#: How long an endpoint has to answer, whatever the ack deadline is.
+PUSH_TIMEOUT_S_DEFAULT = 10
+PUSH_TIMEOUT_S_MIN = 1
+PUSH_TIMEOUT_S_MAX = 600
 #: A message is leased for so much longer than its request may take: the answer must find it leased.
 PUSH_LEASE_MARGIN_S = 5.0
 #: How long what a name resolved to is believed.
 PUSH_ADDRESS_AGE_S = 30.0
-#: Bytes of an answer read, and thrown away, so that its connection can be used again.
+#: Bytes of an answer read, so that its connection can be used again. All but the first are thrown
+#: away; of those, so many characters of text are kept for the dead letter.
 PUSH_ANSWER_BYTES_MAX = 16 * 1024
+PUSH_ANSWER_KEPT_BYTES = 4 * 1024
+PUSH_ANSWER_CHARACTERS = 200
 #: How long an OIDC token is good.
 PUSH_TOKEN_S = 3_600
 PUSH_ENDPOINT_LENGTH_MAX = 2_048
@@ -326,3 +333,7 @@ assert PUSH_WINDOW_FIRST <= PUSH_WINDOW_MAX <= PUSH_CONNECTIONS_PER_HOST_MAX
 assert PUSH_RETRY_AFTER_S_MAX <= RETRY_BACKOFF_S_MAX
 assert PUBLISH_BYTES_MAX < PUSH_BYTES_MAX < PUSH_BYTES_TOTAL_MAX // 2
 assert PUSH_CALL_BYTES_MAX <= PUSH_BYTES_MAX
+assert PUSH_ANSWER_CHARACTERS * 4 <= PUSH_ANSWER_KEPT_BYTES <= PUSH_ANSWER_BYTES_MAX
+assert PUSH_ANSWER_CHARACTERS * 4 < ATTRIBUTE_VALUE_BYTES_MAX
+assert PUSH_TIMEOUT_S_MIN <= PUSH_TIMEOUT_S_DEFAULT <= PUSH_TIMEOUT_S_MAX
+assert FIRST_IMMEDIATE_BACKOFF_S_MIN < FIRST_IMMEDIATE_BACKOFF_S_MAX <= RETRY_BACKOFF_S_MAX

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NewType
+from typing import Final, Literal, NewType
 
 from fanlog import limits, names
 
@@ -47,7 +47,7 @@ Ordering = Literal["none", "key", "strict"]
 
 
 #: How the body of a push request is made; see `fanlog.push.request`.
-PushForm = Literal["wrapped", "unwrapped", "unwrapped-metadata", "plain", "cloudevents"]
+PushForm = Literal["wrapped", "unwrapped", "unwrapped-metadata", "plain", "cloudevents", "event"]
 
 #: How messages leave a subscription: asked for, sent, or taken to the lake by the pipeline.
 Mode = Literal["pull", "push", "export"]
@@ -55,8 +55,15 @@ FileFormat = Literal["text", "avro"]
 #: Whether an export goes on (Google's words).
 ExportState = Literal["ACTIVE", "PERMISSION_DENIED", "NOT_FOUND", "SCHEMA_MISMATCH"]
 
+#: The schedule of retries whose first wait is none, and whose others double.
+FIRST_IMMEDIATE: Final = "first-immediate"
+#: Asks for that schedule on a subscription without a retry policy.
+LABEL_RETRY = "fanlog-retry"
 #: Chooses the body of push requests, beyond Google's two.
 LABEL_PUSH_BODY = "fanlog-push-body"
+PUSH_BODIES = ("wrapped", "plain", "cloudevents", "event")
+#: How many seconds an endpoint has to answer.
+LABEL_PUSH_TIMEOUT = "fanlog-push-timeout"
 #: The revision of its topic's schema that a subscription wants its messages in.
 LABEL_SCHEMA_REVISION = "fanlog-schema-revision"
 #: `off` keeps a topic out of the archive.
@@ -132,6 +139,10 @@ class Topic:
 class RetryPolicy:
     minimum_backoff_s: float = limits.RETRY_MINIMUM_BACKOFF_S_DEFAULT
     maximum_backoff_s: float = limits.RETRY_MAXIMUM_BACKOFF_S_DEFAULT
+
+
+#: How long a message waits after a failed delivery; None for not at all.
+RetrySchedule = RetryPolicy | Literal["first-immediate"] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +281,17 @@ class Subscription:
         return "strict" if is_strict else "key"
 
     @property
+    def retry_schedule(self) -> RetrySchedule:
+        """The waits between deliveries: the policy's; `first-immediate` where that is asked for.
+
+        It is the rule of push: an endpoint is not to be asked again and again without a pause.
+        """
+        if self.retry is not None:
+            return self.retry
+        is_asked_for = self.labels.get(LABEL_RETRY) == FIRST_IMMEDIATE
+        return FIRST_IMMEDIATE if is_asked_for or self.push is not None else None
+
+    @property
     def push_form(self) -> PushForm:
         if self.push is not None and self.push.no_wrapper:
             return "unwrapped-metadata" if self.push.write_metadata else "unwrapped"
@@ -278,7 +300,14 @@ class Subscription:
                 return "plain"
             case "cloudevents":
                 return "cloudevents"
+            case "event":
+                return "event"
         return "wrapped"
+
+    @property
+    def push_timeout_s(self) -> int:
+        """How long an endpoint has to answer."""
+        return int(self.labels.get(LABEL_PUSH_TIMEOUT, limits.PUSH_TIMEOUT_S_DEFAULT))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,11 +22,14 @@ from fanlog.labels import (
     TOPIC_LABELS,
     Start,
     check_labels,
+    check_settings,
     parse_start,
 )
 from fanlog.model import (
     LABEL_ARCHIVE,
     LABEL_PUSH_BODY,
+    LABEL_PUSH_TIMEOUT,
+    LABEL_RETRY,
     LABEL_SCHEMA_REVISION,
     DeadLetterPolicy,
     FileExport,
@@ -133,11 +136,11 @@ class SubscriptionSpec:
                 raise InvalidArgument(
                     f"label {LABEL_ORDERING}: needs enable_message_ordering, which is not set"
                 )
-        body = self.labels.get(LABEL_PUSH_BODY)
-        if body not in (None, "wrapped", "plain", "cloudevents"):
+        check_settings(self.labels)
+        if self.retry is not None and LABEL_RETRY in self.labels:
             raise InvalidArgument(
-                f"label {LABEL_PUSH_BODY}: {names.shown(body)} is not 'wrapped', 'plain' or "
-                "'cloudevents'"
+                f"label {LABEL_RETRY}: asks for another schedule than retry_policy, which is set; "
+                "leave one of them out"
             )
         if LABEL_SCHEMA_REVISION in self.labels:
             self._check_schema_revision(self.labels[LABEL_SCHEMA_REVISION])
@@ -180,10 +183,12 @@ class SubscriptionSpec:
                 f"{endpoints.FIELD}: {names.shown(topic)} is a topic the subscription itself "
                 "reads; what it forwards would come back to it"
             )
-        if push.oidc_email or not is_plain:
+        is_timed = LABEL_PUSH_TIMEOUT in self.labels or LABEL_RETRY in self.labels
+        if push.oidc_email or not is_plain or is_timed:
             raise InvalidArgument(
                 f"{endpoints.FIELD}: forwarding to a topic makes no request; no_wrapper, "
-                f"oidc_token, secrets and {LABEL_PUSH_BODY} mean nothing with it"
+                f"oidc_token, secrets and the labels {LABEL_PUSH_BODY}, {LABEL_PUSH_TIMEOUT} and "
+                f"{LABEL_RETRY} mean nothing with it"
             )
 
     def _check_export(self) -> None:
@@ -206,6 +211,7 @@ class SubscriptionSpec:
             "enable_exactly_once_delivery": self.enable_exactly_once,
             "dead_letter_policy": self.dead_letter is not None,
             "retry_policy": self.retry is not None,
+            f"label {LABEL_RETRY}": LABEL_RETRY in self.labels,
             f"label {LABEL_SCHEMA_REVISION}": LABEL_SCHEMA_REVISION in self.labels,
         }
         for name, is_set in meaningless.items():

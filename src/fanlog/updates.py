@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fanlog import endpoints
 from fanlog.errors import InvalidArgument
-from fanlog.labels import SNAPSHOT_LABELS, check_fixed_labels, check_labels
+from fanlog.labels import SETTING_LABELS, SNAPSHOT_LABELS, check_fixed_labels, check_labels
 from fanlog.model import (
+    LABEL_PUSH_BODY,
     DeadLetterPolicy,
     PushConfig,
     RetryPolicy,
@@ -53,11 +55,16 @@ class SubscriptionUpdate:
     """Changes to a subscription: `model.Subscription`'s field to its new value.
 
     A field of a policy is named `retry.minimum_backoff_s`; the rest of the policy stays. The
-    secrets of a push config stay unless `push.webhook_secrets` says otherwise.
+    secrets of a push config stay unless `push.webhook_secrets` says otherwise. One label is named
+    `labels.fanlog-retry`; None removes it.
     """
 
     name: str
     changes: Mapping[str, Any]
+    #: The body of push requests to a subscription that was not pushed to an HTTP endpoint before;
+    #: it goes with that endpoint, unless another was asked for. Set by the short form, in which
+    #: labels that are settings are fields, and stay when `labels` changes without them.
+    short_body: str = ""
 
     def applied_to(self, subscription: Subscription) -> Subscription:
         """Give the subscription as changed; raises InvalidArgument as `SubscriptionSpec` does."""
@@ -69,13 +76,42 @@ class SubscriptionUpdate:
             # Nobody is ever shown them, so whoever sends back what was read has none to send.
             kept = subscription.push.webhook_secrets if subscription.push is not None else ()
             changed = replace(changed, push=replace(changed.push, webhook_secrets=kept))
+        changed = replace(changed, labels=self._labels(subscription, changed))
         for path, value in self.changes.items():
             policy, _, part = path.partition(".")
-            if part:
+            if part and policy != "labels":
                 merged: Any = _merged(getattr(changed, policy), policy, part, value)
                 changed = replace(changed, **{policy: merged})
         check_fixed_labels(subscription.labels, changed.labels)
         return replace(changed, filter=subscription_spec_of(changed).filter)
+
+    def _labels(self, before: Subscription, after: Subscription) -> dict[str, str]:
+        labels = self._short_labels(before, after) if self.short_body else dict(after.labels)
+        for path, value in self.changes.items():
+            field, _, name = path.partition(".")
+            if field == "labels" and name:
+                labels.pop(name, None)
+                if value is None and name == LABEL_PUSH_BODY and _is_web(after):
+                    value = self.short_body or None
+                if value is not None:
+                    labels[name] = value
+        return labels
+
+    def _short_labels(self, before: Subscription, after: Subscription) -> dict[str, str]:
+        """Labels after an update of the short form, before those that it names one by one."""
+        named = self.changes.get("labels", {})
+        kept = {
+            name: value
+            for name, value in before.labels.items()
+            if name in SETTING_LABELS and name not in named
+        }
+        if "push" in self.changes:
+            if not _is_web(after) and kept.get(LABEL_PUSH_BODY) == self.short_body:
+                del kept[LABEL_PUSH_BODY]
+                return {n: v for n, v in after.labels.items() if n != LABEL_PUSH_BODY} | kept
+            if _is_web(after) and not _is_web(before):
+                kept.setdefault(LABEL_PUSH_BODY, self.short_body)
+        return kept | dict(after.labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +129,12 @@ class SnapshotUpdate:
         changed = replace(snapshot, **self.changes)
         check_labels(changed.labels, SNAPSHOT_LABELS, "a snapshot")
         return changed
+
+
+def _is_web(subscription: Subscription) -> bool:
+    """Whether messages are sent in the bodies of HTTP requests."""
+    push = subscription.push
+    return push is not None and endpoints.is_web(push.endpoint)
 
 
 def _merged_settings(present: SchemaSettings | None, part: str, value: Any) -> SchemaSettings:

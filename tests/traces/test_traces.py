@@ -8,9 +8,9 @@
 
 A reply says what became of the whole share. After `|` come the records, when a row cares about
 them: the changed keys of hard state in the order they were decided. `#` begins a comment; blank
-lines are free. Options of `share`: ordering=key|strict, exactly-once, attempts=N, retry=MIN..MAX,
-deadline=S. Options of `pull`: max=N, by=NAME (who holds several answers), messages=N and bytes=N
-(its window, told once).
+lines are free. Options of `share`: ordering=key|strict, exactly-once, attempts=N, retry=MIN..MAX
+or retry=first-immediate, deadline=S. Options of `pull`: max=N, by=NAME (who holds several
+answers), messages=N and bytes=N (its window, told once).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
 from fanlog.core.records import AttemptsChunk, CursorChunk, CursorHead, ShareRecord
 from fanlog.core.share import Decision
-from fanlog.model import RetryPolicy
+from fanlog.model import LABEL_RETRY, RetryPolicy
 from unit.core.world import Id, World, subscription
 
 TRACES = sorted(Path(__file__).parent.glob("*.trace"))
@@ -37,7 +37,8 @@ class Trace:
 
     def __init__(self, head: str) -> None:
         options = dict(word.partition("=")[::2] for word in head.split()[1:])
-        least, _, most = options.get("retry", "").partition("..")
+        retry = options.get("retry", "")
+        least, _, most = retry.partition("..")
         self.deadline_s = float(options.get("deadline", 10))
         self.world = World(
             subscription(
@@ -45,8 +46,9 @@ class Trace:
                 exactly_once="exactly-once" in options,
                 attempts=int(options["attempts"]) if "attempts" in options else None,
                 retry=RetryPolicy(minimum_backoff_s=float(least), maximum_backoff_s=float(most))
-                if least
+                if most
                 else None,
+                labels={LABEL_RETRY: retry} if retry and not most else None,
             )
         )
         self.names: list[str] = []

@@ -129,14 +129,18 @@ class Admin:
 
     # Subscriptions.
 
-    async def create_subscription(self, spec: SubscriptionSpec) -> Subscription:
+    async def create_subscription(
+        self, spec: SubscriptionSpec, hints: list[str] | None = None
+    ) -> Subscription:
         """Make a subscription; it gets what is published after this, or from `fanlog-start` on.
+
+        What is fine and still worth a word is added to `hints`.
 
         Raises:
             AlreadyExists: One of that name exists.
             TopicNotFound: Its topic or its dead letter topic does not exist.
         """
-        await pushes.check_reach(self._broker, spec.push)
+        said = await pushes.check_reach(self._broker, spec.push)
         # Asked before anything is decided: the answer must not change in between.
         starts = {
             partition: await self._start_offset(partition, spec.start)
@@ -154,6 +158,8 @@ class Admin:
             self._check_dead_letter_topic(spec.dead_letter.dead_letter_topic)
         subscription, made = self._make_subscription(spec, starts)
         await self._broker.writer.submit(records=[*records, *made])[0]
+        if hints is not None:
+            hints += said
         return subscription
 
     async def get_subscription(self, name: str) -> tuple[Subscription, Topic | None]:
@@ -175,8 +181,11 @@ class Admin:
         topics = self._broker.hard.catalog.topic_names(prefix, "")
         return names.undotted_hint(name.id, [topic[len(prefix) :] for topic in topics])
 
-    async def update_subscription(self, update: SubscriptionUpdate) -> Subscription:
-        await pushes.check_reach(self._broker, update.changes.get("push"))
+    async def update_subscription(
+        self, update: SubscriptionUpdate, hints: list[str] | None = None
+    ) -> Subscription:
+        """Change a subscription; `hints` as in `create_subscription`."""
+        said = await pushes.check_reach(self._broker, update.changes.get("push"))
         before = self._broker.hard.catalog.subscription(update.name)
         if len(before.filter_changes) >= limits.FILTER_CHANGES_MAX and not before.detached:
             # Perhaps no sweep has come by since they were of use.
@@ -195,6 +204,8 @@ class Admin:
         committed = self.put(changed, exports.changed(self._broker, before, changed))
         pushes.switched(self._broker, before, changed)
         await committed
+        if hints is not None:
+            hints += said
         return changed
 
     def turn_push_off(self, subscription: Subscription, why: str) -> asyncio.Future[None]:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class Pushes(Protocol):
-    async def check(self, push: PushConfig) -> None:
-        """Look at a push config before it is kept.
+    async def check(self, push: PushConfig) -> str:
+        """Look at a push config before it is kept; a hint, if its endpoint is not there yet.
 
         Raises:
             InvalidArgument: The endpoint may not be reached.
@@ -40,7 +40,7 @@ class Pushes(Protocol):
 class NoPushes:
     """Nobody pushes."""
 
-    async def check(self, push: PushConfig) -> None:
+    async def check(self, push: PushConfig) -> str:
         raise Unimplemented(f"{endpoints.FIELD}: this broker does not push; leave it unset")
 
     def changed(self, subscription: Subscription) -> None:
@@ -53,14 +53,14 @@ class NoPushes:
         return ""
 
 
-async def check_reach(broker: Broker, push: PushConfig | None) -> None:
-    """Look at where a push config leads before it is kept.
+async def check_reach(broker: Broker, push: PushConfig | None) -> list[str]:
+    """Look at where a push config leads before it is kept; hints for whoever sets it.
 
     Raises:
         InvalidArgument: Its endpoint may not be reached.
     """
-    if push is not None:
-        await broker.pushes.check(push)
+    hint = "" if push is None else await broker.pushes.check(push)
+    return [hint] if hint else []
 
 
 def check_forward(broker: Broker, name: str, topic: str, push: PushConfig | None) -> None:

@@ -11,6 +11,7 @@ from fanlog import limits, names
 from fanlog.cli import exports, options
 from fanlog.cli.output import Output, resource, with_created
 from fanlog.errors import InvalidArgument
+from fanlog.model import LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_RETRY
 
 if TYPE_CHECKING:
     from fanlog.client import Client
@@ -42,6 +43,17 @@ Expiration = Annotated[
     str | None,
     typer.Option(
         metavar="TIME|never", help="Delete the subscription when idle this long: 1d or more."
+    ),
+]
+
+PushTimeout = Annotated[
+    str | None, typer.Option(help="Time an endpoint has to answer: 1s to 600s; 10s by default.")
+]
+PushBody = Annotated[
+    str | None,
+    typer.Option(
+        metavar="wrapped|plain|cloudevents|event",
+        help="What push requests have in their bodies; wrapped, as Google's, by default.",
     ),
 ]
 
@@ -95,8 +107,18 @@ def create(
     max_attempts: MaxAttempts = None,
     min_backoff: MinBackoff = None,
     max_backoff: MaxBackoff = None,
+    retry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="first-immediate",
+            help="Redeliver at once the first time, then after 1s, doubling to 10m; the rule of"
+            " push without a back-off.",
+        ),
+    ] = None,
     expiration: Expiration = None,
     push: Annotated[str | None, typer.Option(metavar="URL", help=PUSH_HELP)] = None,
+    push_body: PushBody = None,
+    push_timeout: PushTimeout = None,
     table: exports.Table = None,
     bucket: exports.Bucket = None,
     topic_schema: exports.TopicSchema = False,
@@ -151,6 +173,9 @@ def create(
         request.labels["fanlog-start"] = _start(start)
     if schema_revision is not None:
         request.labels["fanlog-schema-revision"] = schema_revision
+    if push is None and (push_body is not None or push_timeout is not None):
+        raise InvalidArgument("--push-body and --push-timeout need --push, to say where to")
+    _set_labels(request, retry, push_body, push_timeout)
     if min_backoff is not None:
         _set(request.retry_policy.minimum_backoff, min_backoff, "--min-backoff")
     if max_backoff is not None:
@@ -259,8 +284,21 @@ def update(
     min_backoff: MinBackoff = None,
     max_backoff: MaxBackoff = None,
     no_backoff: Annotated[
-        bool, typer.Option("--no-backoff", help="Redeliver at once, without any wait.")
+        bool,
+        typer.Option(
+            "--no-backoff",
+            help="Redeliver without a policy: at once; where messages are pushed, as"
+            " --retry first-immediate.",
+        ),
     ] = False,
+    retry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="first-immediate|default",
+            help="Redeliver at once the first time, then after 1s, doubling to 10m; or as by"
+            " default.",
+        ),
+    ] = None,
     expiration: Expiration = None,
     push: Annotated[
         str | None,
@@ -271,6 +309,8 @@ def update(
     no_push: Annotated[
         bool, typer.Option("--no-push", help="Let messages be pulled, and push none.")
     ] = False,
+    push_body: PushBody = None,
+    push_timeout: PushTimeout = None,
     table: exports.Table = None,
     bucket: exports.Bucket = None,
     topic_schema: exports.TopicSchema = False,
@@ -321,6 +361,7 @@ def update(
         _set(changed.retry_policy.maximum_backoff, max_backoff, "--max-backoff")
     if expiration is not None:
         _set_expiration(changed, expiration)
+    _set_labels(changed, retry if retry != "default" else None, push_body, push_timeout)
     if push is not None:
         changed.push_config.push_endpoint = _endpoint(push)
     export = exports.Export(
@@ -354,6 +395,9 @@ def update(
         "retry_policy": no_backoff,
         "retry_policy.minimum_backoff": min_backoff is not None,
         "retry_policy.maximum_backoff": max_backoff is not None,
+        f"labels.{LABEL_RETRY}": retry is not None,
+        f"labels.{LABEL_PUSH_BODY}": push_body is not None,
+        f"labels.{LABEL_PUSH_TIMEOUT}": push_timeout is not None,
         "expiration_policy": expiration is not None,
         # Whatever messages do from now on, they do not do what they did.
         "push_config": is_switched or no_push,
@@ -421,6 +465,24 @@ def seek(
 
 def _set(duration: Any, text: str, option: str) -> None:
     duration.FromMicroseconds(round(options.duration_s(text, option) * 1e6))
+
+
+def _set_labels(
+    request: Any, retry: str | None, push_body: str | None, push_timeout: str | None
+) -> None:
+    given = {
+        LABEL_RETRY: retry,
+        LABEL_PUSH_BODY: push_body,
+        LABEL_PUSH_TIMEOUT: None
+        if push_timeout is None
+        else str(_whole_s(push_timeout, "--push-timeout")),
+    }
+    for label, value in given.items():
+        if value is None:
+            continue
+        if request.labels.get(label, value) != value:
+            raise InvalidArgument(f"--label {label} says otherwise; give one of them")
+        request.labels[label] = value
 
 
 def _whole_s(text: str, option: str) -> int:

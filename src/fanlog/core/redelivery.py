@@ -13,24 +13,36 @@ from dataclasses import dataclass
 
 from pyroaring import BitMap64
 
+from fanlog import limits
 from fanlog.core.attempts import Attempts, Counts
-from fanlog.model import DeadLetterPolicy, Offset, RetryPolicy
+from fanlog.model import FIRST_IMMEDIATE, DeadLetterPolicy, Offset, RetrySchedule
 
 #: Jitter spreads a wait by up to this share upwards, so that it stays within the policy's bounds.
 JITTER = 0.25
 
 
-def backoff_s(policy: RetryPolicy | None, failures: int, jitter: float) -> float:
+#: Reasons of failed messages remembered by one share; the oldest are forgotten first.
+_REASONS_MAX = 10_000
+
+
+def backoff_s(schedule: RetrySchedule, failures: int, jitter: float) -> float:
     """Seconds before the next delivery after `failures` of them; `jitter` is in [0, 1).
 
-    Without a policy a failed message comes back at once.
+    Without a schedule a failed message comes back at once; with `first-immediate` it does so the
+    first time.
     """
-    if policy is None:
+    if schedule is None:
         return 0.0
-    # Beyond this power every policy is at its maximum; the bound keeps floats finite.
-    wait_s = policy.minimum_backoff_s * 2.0 ** min(max(failures, 1) - 1, 30)
-    wait_s = min(wait_s, policy.maximum_backoff_s)
-    return min(wait_s * (1.0 + JITTER * jitter), policy.maximum_backoff_s)
+    if schedule == FIRST_IMMEDIATE:
+        failures -= 1
+        if failures <= 0:
+            return 0.0
+        least_s, most_s = limits.FIRST_IMMEDIATE_BACKOFF_S_MIN, limits.FIRST_IMMEDIATE_BACKOFF_S_MAX
+    else:
+        least_s, most_s = schedule.minimum_backoff_s, schedule.maximum_backoff_s
+    # Beyond this power every schedule is at its maximum; the bound keeps floats finite.
+    wait_s = min(least_s * 2.0 ** min(max(failures, 1) - 1, 30), most_s)
+    return min(wait_s * (1.0 + JITTER * jitter), most_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +105,30 @@ class Failures:
         self._nack = nack
         self._spared -= offsets
         if nack.reason:
-            self._reasons |= dict.fromkeys(offsets, nack.reason)
+            self._note(offsets, nack.reason)
         if nack.is_terminal:
             self._given_up |= offsets
         self._counted = {offset: self.attempts[offset] + 1 for offset in offsets}
         return self.attempts.increased(offsets)
 
+    def _note(self, offsets: BitMap64, reason: str) -> None:
+        for offset in offsets:
+            # The newest last.
+            self._reasons.pop(offset, None)
+            self._reasons[offset] = reason
+        while len(self._reasons) > max(_REASONS_MAX, len(offsets)):
+            del self._reasons[next(iter(self._reasons))]
+
     def waits(
-        self, nack: Nack, policy: RetryPolicy | None, jitter: float
+        self, nack: Nack, schedule: RetrySchedule, jitter: float
     ) -> Callable[[Offset], float] | None:
         """How long each message waits before it is delivered again; None when all go at once."""
         delay_s = nack.delay_s
         if delay_s is not None:
             return lambda _: delay_s
-        if policy is None:
+        if schedule is None:
             return None
-        return lambda offset: backoff_s(policy, self[offset], jitter)
+        return lambda offset: backoff_s(schedule, self[offset], jitter)
 
     def counted(self) -> None:
         """The verb is over; its records speak for themselves."""
@@ -141,7 +161,12 @@ class Failures:
             reason += f", the last one {self._nack.how}"
         if offset in self._reasons:
             reason += f": {self._reasons[offset]}"
-        return DeadLetter(offset, self[offset], reason)
+        return DeadLetter(offset, self[offset], _cut(reason))
+
+
+def _cut(reason: str) -> str:
+    """As much of a reason as the value of an attribute holds."""
+    return reason.encode()[: limits.ATTRIBUTE_VALUE_BYTES_MAX].decode(errors="ignore")
 
 
 class Delayed:

@@ -489,12 +489,12 @@ class Share(ShareState):
             offsets |= some
         if not offsets:
             return
-        retry = self.settings.retry
+        schedule = self.settings.retry_schedule
         self._failures.came_back(offsets, nack)
-        if nack.is_counted and (self.settings.dead_letter is not None or retry is not None):
+        if nack.is_counted and (self.settings.dead_letter is not None or schedule is not None):
             chunks = self._failures.count(offsets, nack)
             decision.records += self._attempt_records(chunks.items())
-        self._put_back(now, offsets, self._failures.waits(nack, retry, jitter))
+        self._put_back(now, offsets, self._failures.waits(nack, schedule, jitter))
 
     def _put_back(
         self, now: float, offsets: BitMap64, wait_of: Callable[[Offset], float] | None

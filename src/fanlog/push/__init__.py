@@ -3,20 +3,21 @@
 No I/O: time is an argument, addresses are given. `fanlog.server.push` does the sending.
 """
 
+from fanlog.push.answers import first_words, first_words_of, printable
 from fanlog.push.breaker import Breaker
 from fanlog.push.guard import Guard
+from fanlog.push.message import PushedMessage, event_id
 from fanlog.push.oidc import SigningKey
 from fanlog.push.outcome import (
     ANSWERED,
     Outcome,
-    backoff_s,
     of_error,
     of_grpc,
     of_status,
     of_timeout,
     retry_after_s,
 )
-from fanlog.push.request import PushedMessage, push_request
+from fanlog.push.request import push_request
 from fanlog.push.signatures import webhook_headers
 from fanlog.push.window import Window
 
@@ -28,11 +29,14 @@ __all__ = [
     "PushedMessage",
     "SigningKey",
     "Window",
-    "backoff_s",
+    "event_id",
+    "first_words",
+    "first_words_of",
     "of_error",
     "of_grpc",
     "of_status",
     "of_timeout",
+    "printable",
     "push_request",
     "retry_after_s",
     "webhook_headers",

@@ -1,4 +1,4 @@
-"""What an answer means for the message: the status decides, and nothing of the body is kept.
+"""What an answer means for the message: the status decides; its first words are kept.
 
 Over HTTP:
 
@@ -61,20 +61,30 @@ class Outcome:
     is_failing: bool = False
     #: Whether push is to be turned off.
     is_gone: bool = False
-    #: For whoever reads the dead letter: the status or the exception.
+    #: The status or the exception.
     reason: str = ""
+    #: The first words of the answer, printable; empty for none.
+    said: str = ""
     #: The endpoint's own wish.
     delay_s: float | None = None
     #: How long it wishes to be left alone by all messages.
     hold_s: float = 0.0
+
+    @property
+    def whole_reason(self) -> str:
+        """For whoever reads the dead letter."""
+        return f"{self.reason}: {self.said}" if self.said else self.reason
 
 
 #: A call was answered; what becomes of its messages, the answer says.
 ANSWERED = Outcome("2xx", is_ack=True)
 
 
-def of_status(status: int, retry_after: str | None, wall_s: float) -> Outcome:
-    """Judge an answer by its status; `wall_s` is the time, for a Retry-After that is a date."""
+def of_status(status: int, retry_after: str | None, wall_s: float, said: str = "") -> Outcome:
+    """Judge an answer by its status; `wall_s` is the time, for a Retry-After that is a date.
+
+    `said` is what `first_words` gave of it.
+    """
     if 200 <= status < 300:
         return Outcome("2xx", is_ack=True)
     hundreds = status // 100
@@ -84,13 +94,17 @@ def of_status(status: int, retry_after: str | None, wall_s: float) -> Outcome:
         is_failing=hundreds != 4 or status in _FAILING_4XX,
         is_gone=status == _GONE,
         reason=f"HTTP {status}",
+        said=said,
         delay_s=delay_s,
         hold_s=(delay_s or 0.0) if status in _HOLDING else 0.0,
     )
 
 
-def of_grpc(status: str, delay_s: float | None, *, is_gone: bool) -> Outcome:
-    """Judge a call that failed by the name of its status; `delay_s` is the endpoint's wish."""
+def of_grpc(status: str, delay_s: float | None, *, is_gone: bool, said: str = "") -> Outcome:
+    """Judge a call that failed by the name of its status; `delay_s` is the endpoint's wish.
+
+    `said` is what `first_words` gave of its message.
+    """
     if delay_s is not None:
         delay_s = min(max(0.0, delay_s), limits.PUSH_RETRY_AFTER_S_MAX)
     return Outcome(
@@ -98,6 +112,7 @@ def of_grpc(status: str, delay_s: float | None, *, is_gone: bool) -> Outcome:
         is_failing=status not in _GRPC_4XX or status in _GRPC_FAILING_4XX,
         is_gone=is_gone,
         reason=f"gRPC {status}",
+        said=said,
         delay_s=delay_s,
         hold_s=(delay_s or 0.0) if status in _GRPC_HOLDING else 0.0,
     )
@@ -124,9 +139,3 @@ def retry_after_s(text: str, wall_s: float) -> float | None:
         except (ValueError, TypeError, OverflowError):
             return None
     return min(max(0.0, seconds), limits.PUSH_RETRY_AFTER_S_MAX)
-
-
-def backoff_s(failures: int) -> float:
-    """Wait of a message without a retry policy: an endpoint is not to be asked without a pause."""
-    wait_s: float = limits.PUSH_BACKOFF_S_MIN * 2.0 ** min(max(failures, 1) - 1, 20)
-    return min(wait_s, limits.PUSH_BACKOFF_S_MAX)

@@ -6,6 +6,7 @@
 | unwrapped (`no_wrapper`)       | the data as it was published                      |
 | plain (`fanlog-push-body`)     | `{"message": {…}, "ack_id": …}`                   |
 | cloudevents (`fanlog-push-body`) | the data; what it is stands in `ce-` headers    |
+| event (`fanlog-push-body`)     | `{"event_id": …, "payload": …}`, see `message`    |
 
 Every request has `X-Event-Id`, `X-Event-Type` and `X-Delivery-Attempt`.
 """
@@ -14,23 +15,26 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 
 from fanlog.model import PushForm
+from fanlog.push.message import (
+    PushedMessage,
+    event,
+    event_id,
+    event_type,
+    rfc3339,
+    rfc3339_us,
+)
 
 CLOUDEVENT_TYPE = "google.cloud.pubsub.topic.v1.messagePublished"
 CLOUDEVENT_SOURCE = "//pubsub.googleapis.com/"
 USER_AGENT = "fanlog-push"
 
-#: Attributes that say what kind of event a message is; the first that is there counts.
-_TYPE_ATTRIBUTES = ("ce-type", "type", "event_type", "eventType")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 _EXTENSION = re.compile(r"[a-z0-9]{1,64}")
 #: Headers that are ours or the connection's: no attribute may stand in their place.
@@ -39,32 +43,13 @@ _RESERVED = frozenset(
         "authorization", "connection", "content-encoding", "content-length", "content-type",
         "cookie", "date", "expect", "forwarded", "host", "keep-alive", "origin", "proxy-connection",
         "set-cookie", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "via",
-        "x-delivery-attempt", "x-event-id", "x-event-type",
+        "x-delivery-attempt", "x-event-encoding", "x-event-id", "x-event-type",
     }
 )  # fmt: skip
 _RESERVED_PREFIXES = ("x-goog-", "webhook-", "proxy-", "sec-", "x-forwarded-", "access-control-")
 #: What percent-encoding leaves alone in a header's value: all of printable ASCII but `%`.
 _SAFE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 _SAFE_CLOUDEVENT = _SAFE.replace(" ", "").replace('"', "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PushedMessage:
-    """One message on its way to an endpoint."""
-
-    data: bytes
-    attributes: Mapping[str, str]
-    ordering_key: str
-    message_id: str
-    publish_time_ns: int
-    #: Full names.
-    topic: str
-    subscription: str
-    ack_id: str
-    #: Which delivery this is, from 1, as far as anybody remembers.
-    attempt: int
-    #: Whether a dead letter policy counts the deliveries: then the body says so, as Google's does.
-    is_counted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +62,7 @@ def push_request(message: PushedMessage, form: PushForm) -> PushRequest:
     """The request for a message, without what proves that it is ours."""
     headers = {
         "User-Agent": USER_AGENT,
-        "X-Event-Id": message.message_id,
+        "X-Event-Id": event_id(message),
         "X-Event-Type": _value(event_type(message)),
         "X-Delivery-Attempt": str(message.attempt),
     }
@@ -88,6 +73,10 @@ def push_request(message: PushedMessage, form: PushForm) -> PushRequest:
         case "plain":
             headers["Content-Type"] = "application/json"
             return PushRequest(orjson.dumps(_plain(message)), headers)
+        case "event":
+            body, encoding = event(message)
+            headers |= {"Content-Type": "application/json", "X-Event-Encoding": encoding}
+            return PushRequest(orjson.dumps(body), headers)
         case "cloudevents":
             return PushRequest(message.data, headers | _cloudevent_headers(message))
         case "unwrapped":
@@ -96,22 +85,6 @@ def push_request(message: PushedMessage, form: PushForm) -> PushRequest:
         case "unwrapped-metadata":
             headers["Content-Type"] = _content_type(message)
             return PushRequest(message.data, headers | _metadata_headers(message))
-
-
-def event_type(message: PushedMessage) -> str:
-    """What kind of event a message is: what an attribute says, or the topic's own name."""
-    for name in _TYPE_ATTRIBUTES:
-        if message.attributes.get(name):
-            return message.attributes[name]
-    return message.topic.rpartition("/")[2]
-
-
-@lru_cache(maxsize=4096)
-def rfc3339(time_ns: int) -> str:
-    # Kept: one message goes to many endpoints.
-    seconds, nanos = divmod(time_ns, 1_000_000_000)
-    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{text}.{nanos // 1_000_000:03d}Z" if nanos else f"{text}Z"
 
 
 def _wrapped(message: PushedMessage) -> dict[str, Any]:
@@ -142,7 +115,7 @@ def _plain(message: PushedMessage) -> dict[str, Any]:
             "data": base64.b64encode(message.data).decode(),
             "attributes": dict(message.attributes),
             "ordering_key": message.ordering_key,
-            "publish_time": rfc3339(message.publish_time_ns),
+            "publish_time": rfc3339_us(message.publish_time_ns),
         },
         "ack_id": message.ack_id,
     }
@@ -173,7 +146,7 @@ def _cloudevent_headers(message: PushedMessage) -> dict[str, str]:
     """Attributes of an event that came as one (`ce-…`) stay; the rest is made of the message."""
     event = {
         "ce-specversion": "1.0",
-        "ce-id": message.message_id,
+        "ce-id": event_id(message),
         "ce-source": CLOUDEVENT_SOURCE + message.topic,
         "ce-type": CLOUDEVENT_TYPE,
         "ce-time": rfc3339(message.publish_time_ns),

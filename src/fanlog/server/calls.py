@@ -9,6 +9,11 @@ import grpc
 
 from fanlog.wire import fields
 
+#: Metadata of an update that the short form asks for, and the body of push requests in that form;
+#: see `SubscriptionUpdate.short_body`.
+SHORT_FORM_METADATA = "fanlog-short-form"
+SHORT_BODY = "plain"
+
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
 

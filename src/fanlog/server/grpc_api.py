@@ -7,7 +7,8 @@ nobody needs, and everything else parses here, where a malformed request can be 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, cast
 
@@ -35,7 +36,14 @@ from fanlog.server import (
 )
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.arrivals import Arrivals
-from fanlog.server.calls import Call, Context, Unary, parsed
+from fanlog.server.calls import (
+    SHORT_BODY,
+    SHORT_FORM_METADATA,
+    Call,
+    Context,
+    Unary,
+    parsed,
+)
 from fanlog.server.departures import is_departure
 from fanlog.server.iam_api import IAM_POLICY, IamApi
 from fanlog.server.nacks import nack_of
@@ -97,9 +105,7 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
     subscriber_methods: dict[str, Unary] = {
         "CreateSubscription": subscriber.create_subscription,
         "GetSubscription": subscriber.get_subscription,
-        "UpdateSubscription": parsed(
-            types.UpdateSubscriptionRequest, subscriber.update_subscription
-        ),
+        "UpdateSubscription": subscriber.update_subscription,
         "ListSubscriptions": parsed(types.ListSubscriptionsRequest, subscriber.list_subscriptions),
         "DeleteSubscription": parsed(
             types.DeleteSubscriptionRequest, subscriber.delete_subscription
@@ -107,7 +113,7 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
         "ModifyAckDeadline": subscriber.modify_ack_deadline,
         "Acknowledge": subscriber.acknowledge,
         "Pull": subscriber.pull,
-        "ModifyPushConfig": parsed(types.ModifyPushConfigRequest, subscriber.modify_push_config),
+        "ModifyPushConfig": subscriber.modify_push_config,
         "GetSnapshot": parsed(types.GetSnapshotRequest, subscriber.get_snapshot),
         "ListSnapshots": parsed(types.ListSnapshotsRequest, subscriber.list_snapshots),
         "CreateSnapshot": parsed(types.CreateSnapshotRequest, subscriber.create_snapshot),
@@ -147,6 +153,14 @@ def _hinting(sentence: str) -> tuple[tuple[str, str], ...]:
     line = " ".join(sentence.split())
     text = line.encode("ascii", "backslashreplace").decode()
     return ((HINT_METADATA, "".join(one if one.isprintable() else "?" for one in text)),)
+
+
+def _say(context: Call, subscription: str, hints: Sequence[str]) -> None:
+    """Give hints to whoever asked, and to the log."""
+    for hint in hints:
+        log.warning("action=hint subscription=%s %s", subscription, hint)
+    if hints:
+        context.set_trailing_metadata(_hinting("; ".join(hints)))
 
 
 def _iam_methods(iam: IamApi) -> dict[str, Unary]:
@@ -311,11 +325,12 @@ class SubscriberApi:
 
     async def create_subscription(self, raw: bytes, context: Call) -> bytes:
         spec = resources.subscription_spec(fields.parse(types.Subscription, raw))
-        subscription = await self._broker.admin.create_subscription(spec)
+        hints: list[str] = []
+        subscription = await self._broker.admin.create_subscription(spec, hints)
         hint = self._broker.admin.pattern_hint(subscription)
         if hint is not None:
-            log.warning("action=pattern_hint subscription=%s %s", subscription.name, hint)
-            context.set_trailing_metadata(_hinting(hint))
+            hints.append(hint)
+        _say(context, subscription.name, hints)
         return cast(bytes, self._shown(subscription).SerializeToString())
 
     async def get_subscription(self, raw: bytes, context: Call) -> bytes:
@@ -328,9 +343,14 @@ class SubscriberApi:
             context.set_trailing_metadata(_hinting(trouble))
         return cast(bytes, self._shown(subscription).SerializeToString())
 
-    async def update_subscription(self, request: Any) -> Any:
-        update = resources.subscription_update(request)
-        return self._shown(await self._broker.admin.update_subscription(update))
+    async def update_subscription(self, raw: bytes, context: Call) -> bytes:
+        update = resources.subscription_update(fields.parse(types.UpdateSubscriptionRequest, raw))
+        if SHORT_FORM_METADATA in dict(context.invocation_metadata() or ()):
+            update = replace(update, short_body=SHORT_BODY)
+        hints: list[str] = []
+        subscription = await self._broker.admin.update_subscription(update, hints)
+        _say(context, subscription.name, hints)
+        return cast(bytes, self._shown(subscription).SerializeToString())
 
     async def list_subscriptions(self, request: Any) -> Any:
         project = names.parse_project(request.project)
@@ -346,11 +366,15 @@ class SubscriberApi:
         await self._broker.admin.delete_subscription(_subscription(request.subscription))
         return Empty()
 
-    async def modify_push_config(self, request: Any) -> Any:
+    async def modify_push_config(self, raw: bytes, context: Call) -> bytes:
+        request = fields.parse(types.ModifyPushConfigRequest, raw)
         changes = push_changes(request.push_config)
         name = _subscription(request.subscription)
-        await self._broker.admin.update_subscription(SubscriptionUpdate(name=name, changes=changes))
-        return Empty()
+        hints: list[str] = []
+        update = SubscriptionUpdate(name=name, changes=changes)
+        await self._broker.admin.update_subscription(update, hints)
+        _say(context, name, hints)
+        return _EMPTY
 
     async def get_snapshot(self, request: Any) -> Any:
         name = str(names.parse_snapshot(request.snapshot))

@@ -143,11 +143,14 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
             _say_differences("topic", _found(broker, topic), existing)
     for subscription in wanted.subscriptions:
         if not catalog.has_subscription(subscription.name):
+            hints: list[str] = []
             with _naming(wanted.path, f"subscription {subscription.name!r}"):
-                created = await broker.admin.create_subscription(subscription)
+                created = await broker.admin.create_subscription(subscription, hints)
             log.info("action=resource_created subscription=%s", subscription.name)
             if (hint := broker.admin.pattern_hint(created)) is not None:
-                log.warning("action=pattern_hint subscription=%s %s", created.name, hint)
+                hints.append(hint)
+            for hint in hints:
+                log.warning("action=hint subscription=%s %s", created.name, hint)
         else:
             present = catalog.subscription(subscription.name)
             _say_differences("subscription", subscription, present)

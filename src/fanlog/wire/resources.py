@@ -11,7 +11,7 @@ from typing import Any
 
 from fanlog import limits, names
 from fanlog.errors import InvalidArgument
-from fanlog.labels import LABEL_DEAD_LETTER
+from fanlog.labels import LABEL_DEAD_LETTER, SETTING_LABELS
 from fanlog.model import DeadLetterPolicy, RetryPolicy, Snapshot, Subscription, Topic
 from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 from fanlog.updates import SnapshotUpdate, SubscriptionUpdate, TopicUpdate
@@ -59,6 +59,7 @@ _SUBSCRIPTION_UPDATABLE = frozenset(
         "bigquery_config",
         "cloud_storage_config",
     }
+    | {f"labels.{label}" for label in SETTING_LABELS}
 )
 _SUBSCRIPTION_HONOURED = frozenset(
     {"name", "topic", "enable_message_ordering"}
@@ -361,6 +362,9 @@ def _subscription_change(path: str, subscription: Any) -> dict[str, Any]:
             return {"table": exports.table_export(subscription)}
         case "cloud_storage_config":
             return {"files": exports.file_export(subscription)}
-        case _:
-            assert path == "push_config"
+        case "push_config":
             return push_changes(subscription.push_config)
+        case _:
+            label = path.removeprefix("labels.")
+            assert label in SETTING_LABELS
+            return {path: subscription.labels.get(label)}

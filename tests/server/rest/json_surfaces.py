@@ -238,6 +238,8 @@ class Short(GoogleJson):
         assert mode == ("push" if url else "export" if is_export else "pull")
         if url:
             found["push_config"] = {"push_endpoint": url}
+        for field in ("retry", "push_body", "push_timeout_seconds"):
+            found.pop(field, None)
         if "dead_letter" in found:
             policy = found.pop("dead_letter")
             found["dead_letter_policy"] = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from pyroaring import BitMap64
 
+from fanlog import limits
+from fanlog.core import redelivery
 from fanlog.core.attempts import COUNT_MAX, Attempts
 from fanlog.core.redelivery import (
     EXPIRED,
@@ -16,7 +18,7 @@ from fanlog.core.redelivery import (
     Nack,
     backoff_s,
 )
-from fanlog.model import RetryPolicy
+from fanlog.model import FIRST_IMMEDIATE, RetryPolicy
 from unit.core.world import dead_letter
 
 POLICY = RetryPolicy(minimum_backoff_s=10.0, maximum_backoff_s=60.0)
@@ -37,6 +39,15 @@ def test_jitter_only_adds_and_never_beyond_the_maximum():
             wait_s = backoff_s(POLICY, failures, jitter)
             assert least <= wait_s <= min(least * (1 + JITTER), 60.0)
     assert backoff_s(POLICY, 1, 0.5) == 10.0 * (1 + JITTER / 2)
+
+
+@pytest.mark.parametrize(
+    ("failures", "wait_s"),
+    [(0, 0.0), (1, 0.0), (2, 1.0), (3, 2.0), (4, 4.0), (11, 512.0), (12, 600.0), (255, 600.0)],
+)
+def test_first_immediate_then_doubling_from_a_second_to_ten_minutes(failures, wait_s):
+    assert backoff_s(FIRST_IMMEDIATE, failures, 0.0) == wait_s
+    assert wait_s <= backoff_s(FIRST_IMMEDIATE, failures, 0.999) <= min(wait_s * 1.25, 600.0)
 
 
 def test_without_a_policy_there_is_no_wait():
@@ -165,6 +176,23 @@ class TestFailures:
         ]
         failures.forget(BitMap64([3]))
         assert failures.letter(3, dead_letter(2)).reason == "2 of 2 delivery attempts"
+
+    def test_a_reason_is_no_longer_than_the_value_of_an_attribute(self):
+        failures = Failures(Attempts())
+        failures.count(BitMap64([3]), Nack(reason="é" * 1_000))
+        reason = failures.letter(3, dead_letter(1)).reason
+        assert 1_023 <= len(reason.encode()) <= limits.ATTRIBUTE_VALUE_BYTES_MAX
+        assert reason.startswith("1 of 1 delivery attempts, the last one nacked: éé")
+
+    def test_the_oldest_reasons_are_forgotten_first(self, monkeypatch):
+        monkeypatch.setattr(redelivery, "_REASONS_MAX", 2)
+        failures = Failures(Attempts())
+        for offset in (1, 2, 1, 3):
+            failures.count(BitMap64([offset]), Nack(reason=f"why {offset}"))
+        assert [o for o in (1, 2, 3) if "why" in failures.letter(o, dead_letter(9)).reason] == [
+            1,
+            3,
+        ]
 
     def test_one_that_is_given_up_has_no_attempts_left(self):
         failures = Failures(Attempts())

@@ -7,7 +7,7 @@ for, and can restart from what it kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -38,6 +38,7 @@ def subscription(
     *,
     exactly_once: bool = False,
     retry: RetryPolicy | None = None,
+    labels: Mapping[str, str] | None = None,
     attempts: int | None = None,
 ) -> Subscription:
     return Subscription(
@@ -47,7 +48,7 @@ def subscription(
         topic_id=TopicId(1),
         partitions=(PARTITION,),
         enable_message_ordering=ordering != "none",
-        labels={"fanlog-ordering": "strict"} if ordering == "strict" else {},
+        labels={"fanlog-ordering": "strict"} if ordering == "strict" else labels or {},
         enable_exactly_once=exactly_once,
         retry=retry,
         dead_letter=None if attempts is None else dead_letter(attempts),

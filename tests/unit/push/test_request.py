@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from fanlog.push.request import PushedMessage, event_type, push_request, rfc3339
+from fanlog.push.message import PushedMessage, event_type, rfc3339, rfc3339_us
+from fanlog.push.request import push_request
 
 MESSAGE = PushedMessage(
     data=b"caf\xc3\xa9",
@@ -62,7 +63,7 @@ def test_plain_has_the_ack_id():
             "data": base64.b64encode(MESSAGE.data).decode(),
             "attributes": {"colour": "blue"},
             "ordering_key": "k",
-            "publish_time": "2020-09-13T12:26:40.123Z",
+            "publish_time": "2020-09-13T12:26:40.123456Z",
         },
         "ack_id": "ack",
     }
@@ -159,5 +160,69 @@ def test_event_type(attributes, kind):
     assert event_type(replace(MESSAGE, attributes=attributes)) == kind
 
 
+def test_event():
+    request = push_request(MESSAGE, "event")
+    assert json.loads(request.body) == {
+        "event_id": "7000000000001",
+        "event_type": "orders.eu",
+        "source_service": "p",
+        "schema_version": None,
+        "payload": "café",
+        "published_at": "2020-09-13T12:26:40.123456Z",
+    }
+    assert request.headers == {
+        "User-Agent": "fanlog-push",
+        "Content-Type": "application/json",
+        "X-Event-Id": "7000000000001",
+        "X-Event-Type": "orders.eu",
+        "X-Event-Encoding": "text",
+        "X-Delivery-Attempt": "3",
+    }
+
+
+@pytest.mark.parametrize(
+    ("attributes", "source", "version"),
+    [
+        ({"source": "a"}, "a", None),
+        ({"source": "a", "source_service": "b"}, "b", None),
+        ({"source_service": "b", "ce-source": "/c"}, "/c", None),
+        ({"source": "", "schema_version": "2"}, "p", "2"),
+        ({"schemaVersion": "3"}, "p", "3"),
+        ({"schema_version": "2", "googclient_schemarevisionid": "0a1b2c3d"}, "p", "0a1b2c3d"),
+    ],
+)
+def test_event_from_attributes(attributes, source, version):
+    request = push_request(replace(MESSAGE, attributes={"ce-type": "made"} | attributes), "event")
+    body = json.loads(request.body)
+    assert (body["source_service"], body["schema_version"]) == (source, version)
+    assert body["event_type"] == request.headers["X-Event-Type"] == "made"
+
+
+@pytest.mark.parametrize(
+    ("data", "payload", "encoding"),
+    [
+        (b'{"a": [1, 2]}', b'{"a": [1, 2]}', "json"),
+        # Not a digit of it is lost, though no float has so many.
+        (b"12345678901234567890123", b"12345678901234567890123", "json"),
+        (b'"text"', b'"text"', "json"),
+        (b" null\n", b" null\n", "json"),
+        (b"", b"null", "json"),
+        (b"two chairs", b'"two chairs"', "text"),
+        (b'{"a": NaN}', b'"{\\"a\\": NaN}"', "text"),
+        (b"[" * 5_000 + b"]" * 5_000, b'"' + b"[" * 5_000 + b"]" * 5_000 + b'"', "text"),
+        (b"\x00\xff", b'"AP8="', "base64"),
+    ],
+)
+def test_payloads(data, payload, encoding):
+    request = push_request(replace(MESSAGE, data=data), "event")
+    assert b'"payload":' + payload + b"," in request.body
+    assert request.headers["X-Event-Encoding"] == encoding
+
+
 def test_whole_seconds_have_no_fraction():
-    assert rfc3339(0) == "1970-01-01T00:00:00Z"
+    assert rfc3339(0) == rfc3339_us(0) == "1970-01-01T00:00:00Z"
+
+
+def test_fractions_have_three_digits_or_six():
+    assert rfc3339_us(1_500_000_000) == "1970-01-01T00:00:01.500Z"
+    assert rfc3339_us(1_000_001_999) == "1970-01-01T00:00:01.000001Z"

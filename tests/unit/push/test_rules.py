@@ -7,7 +7,6 @@ import pytest
 from fanlog import limits
 from fanlog.push.breaker import Breaker
 from fanlog.push.outcome import (
-    backoff_s,
     of_error,
     of_grpc,
     of_status,
@@ -191,8 +190,3 @@ def test_no_answer():
 )
 def test_retry_after(text, seconds):
     assert retry_after_s(text, 1_600_000_000.0) == seconds
-
-
-def test_a_message_that_fails_waits_longer_each_time():
-    assert [backoff_s(n) for n in (0, 1, 2, 3)] == [0.1, 0.1, 0.2, 0.4]
-    assert backoff_s(10_000) == limits.PUSH_BACKOFF_S_MAX

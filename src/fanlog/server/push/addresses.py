@@ -24,6 +24,10 @@ class AddressRefused(OSError):
     """No address of the host may be connected to."""
 
 
+class NameUnresolved(OSError):
+    """The name has no address just now; it may have one later."""
+
+
 @dataclass(slots=True)
 class _Found:
     addresses: asyncio.Task[list[str]]
@@ -49,7 +53,13 @@ class Addresses:
         self._known: dict[str, _Found] = {}
 
     async def check(self, endpoint: WebEndpoint) -> None:
-        """Raises AddressRefused, or OSError when the name does not resolve."""
+        """Judge where an endpoint is.
+
+        Raises:
+            AddressRefused: Nothing there may be connected to.
+            NameUnresolved: The name has no address just now.
+            OSError: It is no name.
+        """
         if endpoint.address is not None:
             self.check_literal(endpoint)
         else:
@@ -125,3 +135,5 @@ async def _quiet(looking: Awaitable[list[str]]) -> list[str]:
         return await looking
     except UnicodeError as error:
         raise OSError(f"not a host name: {error}") from error
+    except OSError as error:
+        raise NameUnresolved(error.errno, error.strerror or str(error)) from error

@@ -18,7 +18,15 @@ import grpc
 from fanlog import limits
 from fanlog.broker.clock import Clock
 from fanlog.endpoints import WebEndpoint
-from fanlog.push import ANSWERED, Outcome, of_error, of_grpc, of_timeout, retry_after_s
+from fanlog.push import (
+    ANSWERED,
+    Outcome,
+    first_words,
+    of_error,
+    of_grpc,
+    of_timeout,
+    retry_after_s,
+)
 from fanlog.push.request import USER_AGENT
 from fanlog.server.push.addresses import Addresses
 from fanlog.wire.receiver import METHOD, retry_info_s
@@ -75,17 +83,23 @@ class Channels:
         self, endpoint: WebEndpoint, request: bytes, metadata: Metadata, timeout_s: float
     ) -> tuple[Outcome, bytes]:
         """Make one call; whatever happens is an outcome, with the answer if there is one."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
         try:
-            addresses = await self._addresses.of(endpoint)
-            if endpoint.scheme == "grpcs" and self._credentials is None:
-                roots = await asyncio.to_thread(_trusted)
-                self._credentials = grpc.ssl_channel_credentials(roots)
+            async with asyncio.timeout_at(until):
+                addresses = await self._addresses.of(endpoint)
+                if endpoint.scheme == "grpcs" and self._credentials is None:
+                    roots = await asyncio.to_thread(_trusted)
+                    self._credentials = grpc.ssl_channel_credentials(roots)
+        except TimeoutError:
+            return of_timeout(timeout_s), b""
         except OSError as error:
             return of_error(type(error).__name__), b""
         channel = self._channel(endpoint, addresses)
         channel.users += 1
         try:
-            answer = await channel.call(request, timeout=timeout_s, metadata=tuple(metadata))
+            left_s = max(0.0, until - loop.time())
+            answer = await channel.call(request, timeout=left_s, metadata=tuple(metadata))
             return ANSWERED, answer
         except grpc.aio.AioRpcError as error:
             return self._judged(error, timeout_s), b""
@@ -98,7 +112,10 @@ class Channels:
             return of_timeout(timeout_s)
         said = dict(error.trailing_metadata() or ())
         return of_grpc(
-            error.code().name, self._delay_s(said), is_gone=said.get(GONE, "").lower() == "true"
+            error.code().name,
+            self._delay_s(said),
+            is_gone=said.get(GONE, "").lower() == "true",
+            said=first_words(error.details() or ""),
         )
 
     def _delay_s(self, said: dict[str, Any]) -> float | None:

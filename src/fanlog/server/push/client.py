@@ -1,6 +1,7 @@
 """One HTTP client for all push subscriptions: a request goes out, an outcome comes back.
 
-Redirects are not followed, cookies and answers' bodies are not kept, no proxy is asked.
+Redirects are not followed, cookies are not kept, no proxy is asked. Of the body of an answer a
+little is read, and the first words of a refusal are kept.
 
 aiohttp takes a while to import, mostly for the authorities that TLS trusts; so it is left to a
 thread, when there is something to send for the first time.
@@ -18,15 +19,15 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from fanlog import limits
 from fanlog.broker.clock import Clock
 from fanlog.endpoints import WebEndpoint
-from fanlog.push import Outcome, of_error, of_status, of_timeout
-from fanlog.server.push.addresses import Addresses, AddressRefused
+from fanlog.push import Outcome, first_words_of, of_error, of_status, of_timeout
+from fanlog.server.push.addresses import Addresses, AddressRefused, NameUnresolved
 
 if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
 
 #: How long an answer's body may hold up the next request on its connection.
-_DISCARD_S = 1.0
+_READ_S = 1.0
 _KEEP_ALIVE_S = 30.0
 #: Larger bodies are sent in parts, so that the loop has other things done meanwhile.
 _PART_BYTES = 512 * 1024
@@ -96,13 +97,19 @@ class Client:
         session = await self._session()
         import aiohttp
 
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
         try:
             self._addresses.check_literal(endpoint)
             try:
                 return await self._post(session, endpoint, body, headers, timeout_s)
             except aiohttp.ServerDisconnectedError:
-                # Mostly a connection that the other side was closing while it lay idle.
-                return await self._post(session, endpoint, body, headers, timeout_s)
+                # Mostly a connection that the other side was closing while it lay idle. Both
+                # requests together have the time of one: the lease is for no more.
+                left_s = until - loop.time()
+                if left_s <= 0:
+                    raise
+                return await self._post(session, endpoint, body, headers, left_s)
         except TimeoutError:
             return of_timeout(timeout_s)
         except aiohttp.ClientConnectorError as error:
@@ -127,12 +134,17 @@ class Client:
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=None),
         ) as response:
-            outcome = of_status(
-                response.status, response.headers.get("Retry-After"), self._clock.wall_ns() / 1e9
-            )
+            first = b""
             if not response.content.at_eof():
-                await _discard(response.content)
-        return outcome
+                first = await _first_bytes(response.content)
+            head = response.headers
+            said = ""
+            if not 200 <= response.status < 300:
+                said = first_words_of(
+                    first, head.get("Content-Type", ""), head.get("Content-Encoding", "")
+                )
+            wall_s = self._clock.wall_ns() / 1e9
+            return of_status(response.status, head.get("Retry-After"), wall_s, said)
 
 
 @lru_cache(maxsize=1024)
@@ -142,20 +154,23 @@ def _url(text: str) -> URL:
     return URL(text, encoded=True)
 
 
-async def _discard(content: aiohttp.StreamReader) -> None:
-    """Read a short body away, so that its connection can be used again; a long one ends it."""
+async def _first_bytes(content: aiohttp.StreamReader) -> bytes:
+    """Read a short body, so that its connection can be used again; a long one ends it."""
     import aiohttp
 
+    first = bytearray()
     left = limits.PUSH_ANSWER_BYTES_MAX
     with suppress(aiohttp.ClientError, TimeoutError, OSError):
-        async with asyncio.timeout(_DISCARD_S):
+        async with asyncio.timeout(_READ_S):
             while left > 0 and (part := await content.readany()):
                 left -= len(part)
+                first += part[: limits.PUSH_ANSWER_KEPT_BYTES - len(first)]
+    return bytes(first)
 
 
 def _cause(error: aiohttp.ClientConnectorError) -> BaseException:
-    """A refusal of ours, where that is what lies under it."""
+    """What the resolver says, where that is what lies under it."""
     for found in (error.os_error, error.__cause__):
-        if isinstance(found, AddressRefused):
+        if isinstance(found, AddressRefused | NameUnresolved):
             return found
     return error

@@ -12,7 +12,7 @@ from fanlog import limits
 from fanlog.core.redelivery import Nack
 from fanlog.errors import InvalidArgument
 from fanlog.model import Subscription
-from fanlog.push import Outcome, of_error
+from fanlog.push import Outcome, of_error, printable
 from fanlog.server.push.sender import Leased, Sender
 from fanlog.wire.frame import ACK_ID_OFFSET_DIGITS, frame_received
 from fanlog.wire.receiver import Refusal, receive_request, refusals
@@ -73,7 +73,7 @@ class GrpcSender(Sender):
             self._endpoint,
             receive_request(map(_frame, messages), subscription.name),
             metadata,
-            subscription.ack_deadline_s,
+            subscription.push_timeout_s,
         )
 
 
@@ -83,4 +83,8 @@ def _frame(one: Leased) -> bytes:
 
 
 def _nack(refusal: Refusal) -> Nack:
-    return Nack(delay_s=refusal.delay_s, is_terminal=refusal.is_terminal, reason=refusal.reason)
+    return Nack(
+        delay_s=refusal.delay_s,
+        is_terminal=refusal.is_terminal,
+        reason=printable(refusal.reason),
+    )

@@ -1,7 +1,8 @@
 """One push subscription: messages are leased, sent, and settled by what their endpoint answers.
 
 It is a consumer like a stream is, with the window for its credit. A message is leased for as long
-as its request may take and a little longer; while it waits for a connection its lease is extended.
+as its request may take (the push time-out, not the ack deadline) and a little longer; while it
+waits for a connection its lease is extended, and once more when it has one.
 How a request is made of messages is left to `WebSender` and `GrpcSender`.
 """
 
@@ -23,12 +24,12 @@ from fanlog.endpoints import WebEndpoint, parse_web
 from fanlog.errors import FanlogError
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId, PushConfig, Subscription
-from fanlog.push import Breaker, Outcome, Window, backoff_s
+from fanlog.push import Breaker, Outcome, Window
 from fanlog.server.push.consumer import Consumer, Tools, is_pushed
 
 log = logging.getLogger("fanlog.push")
 
-#: Messages whose failures are remembered, for their back-off; the oldest are forgotten first.
+#: Messages whose failures are remembered, for `X-Delivery-Attempt`; the oldest are forgotten first.
 _FAILED_MAX = 10_000
 _NOT_SENT = Nack(reason="not sent: push had ended")
 
@@ -114,6 +115,10 @@ class Sender(Consumer):
         if state == "closed":
             return ""
         return f"push waits, its circuit breaker is {state}: {self.last_reason}"
+
+    @property
+    def _lease_s(self) -> float:
+        return self._subscription.push_timeout_s + limits.PUSH_LEASE_MARGIN_S
 
     # Taking.
 
@@ -226,7 +231,7 @@ class Sender(Consumer):
         return None
 
     async def _enter_host(self, host: Host, messages: Sequence[Leased]) -> None:
-        """Wait for a connection to a host; leases are kept up meanwhile."""
+        """Wait for a connection to a host; leases are kept up, and cover the request after it."""
         if self._tools.gate.enter_nowait(host):
             return
         ack_ids = [one.ack_id for one in messages]
@@ -235,6 +240,7 @@ class Sender(Consumer):
             while not await self._is_done_within(entering, self._lease_s / 2):
                 await self._broker.settle_some(self._subscription, ack_ids, int(self._lease_s))
             entering.result()
+            await self._broker.settle_some(self._subscription, ack_ids, int(self._lease_s))
         except BaseException:
             if entering.done() and not entering.cancelled():
                 self._tools.gate.leave(host)
@@ -300,7 +306,7 @@ class Sender(Consumer):
         if outcome.is_gone and self._subscription.push == subscription.push:
             with suppress(FanlogError):
                 self._turn_off(outcome.reason)
-        nack = Nack(delay_s=outcome.delay_s, reason=outcome.reason)
+        nack = Nack(delay_s=outcome.delay_s, reason=outcome.whole_reason)
         await self._nack(subscription, [(one, nack) for one in messages])
 
     async def _nack(
@@ -308,9 +314,8 @@ class Sender(Consumer):
     ) -> None:
         alike: defaultdict[Nack, list[str]] = defaultdict(list)
         for one, nack in refused:
-            delay_s = self._delay_s(one.key, nack.delay_s)
-            told = Nack(delay_s=delay_s, is_terminal=nack.is_terminal, reason=nack.reason)
-            alike[told].append(one.ack_id)
+            self._note_failure(one.key)
+            alike[nack].append(one.ack_id)
         # The subscription may be gone, or hard state loaded again; then the leases are gone too.
         with suppress(FanlogError):
             for nack, ack_ids in alike.items():
@@ -333,14 +338,10 @@ class Sender(Consumer):
         with suppress(FanlogError):
             await self._broker.settle_some(self._subscription, acked, None)
 
-    def _delay_s(self, key: tuple[PartitionId, Offset], wished_s: float | None) -> float | None:
-        failures = self._failures.pop(key, 0) + 1
-        self._failures[key] = failures
+    def _note_failure(self, key: tuple[PartitionId, Offset]) -> None:
+        self._failures[key] = self._failures.pop(key, 0) + 1
         if len(self._failures) > _FAILED_MAX:
             del self._failures[next(iter(self._failures))]
-        if wished_s is not None or self._subscription.retry is not None:
-            return wished_s
-        return backoff_s(failures)
 
     def _turn_off(self, reason: str) -> None:
         present = self._broker.present(self._subscription)

@@ -14,7 +14,7 @@ from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.model import PushConfig, Subscription, SubscriptionId
 from fanlog.push import Guard
 from fanlog.push.breaker import State
-from fanlog.server.push.addresses import Addresses, AddressRefused
+from fanlog.server.push.addresses import Addresses, AddressRefused, NameUnresolved
 from fanlog.server.push.channels import Caller, Channels
 from fanlog.server.push.client import Client, Poster
 from fanlog.server.push.consumer import Consumer, Tools, is_pushed
@@ -100,9 +100,9 @@ class Senders:
 
     # For the broker.
 
-    async def check(self, push: PushConfig) -> None:
+    async def check(self, push: PushConfig) -> str:
         if push.endpoint.startswith(endpoints.TOPIC_SCHEME):
-            return
+            return ""
         endpoint = endpoints.parse_web(push.endpoint)
         try:
             await self._addresses.check(endpoint)
@@ -111,10 +111,14 @@ class Senders:
                 f"{endpoints.FIELD}: {error}: it is private, local or reserved. Who runs the "
                 "service may allow its network with --push-allow"
             ) from error
+        except NameUnresolved as error:
+            return (
+                f"{endpoints.FIELD}: the host {endpoint.host!r} does not resolve: "
+                f"{error.strerror}; messages wait, and are tried again until it does"
+            )
         except OSError as error:
-            raise InvalidArgument(
-                f"{endpoints.FIELD}: the host {endpoint.host!r} does not resolve: {error.strerror}"
-            ) from error
+            raise InvalidArgument(f"{endpoints.FIELD}: {endpoint.host!r} is {error}") from error
+        return ""
 
     def changed(self, subscription: Subscription) -> None:
         if not self._is_running:

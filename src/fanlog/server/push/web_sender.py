@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from fanlog.model import Subscription
-from fanlog.push import Outcome, PushedMessage, of_error, push_request, webhook_headers
+from fanlog.push import (
+    Outcome,
+    PushedMessage,
+    event_id,
+    of_error,
+    push_request,
+    webhook_headers,
+)
 from fanlog.server.push.sender import Leased, Sender
 from fanlog.wire import types
 from fanlog.wire.publish import message_id
@@ -64,7 +71,7 @@ class WebSender(Sender):
         if push.webhook_secrets:
             wall_s = self._tools.clock.wall_ns() // 1_000_000_000
             headers |= webhook_headers(
-                push.webhook_secrets, message.message_id, wall_s, request.body
+                push.webhook_secrets, event_id(message), wall_s, request.body
             )
         token = await self._token(push)
         if token is None:
@@ -72,5 +79,5 @@ class WebSender(Sender):
         if token:
             headers["Authorization"] = f"Bearer {token}"
         return await self._tools.client.post(
-            self._endpoint, request.body, headers, subscription.ack_deadline_s
+            self._endpoint, request.body, headers, subscription.push_timeout_s
         )

@@ -8,7 +8,10 @@ from typing import Any
 
 import orjson
 
+from fanlog import endpoints, limits
+from fanlog.model import PUSH_BODIES
 from fanlog.server.rest import json_out
+from fanlog.server.rest import short_shapes as shapes
 from fanlog.server.rest.route import Asked
 from fanlog.wire import types
 
@@ -39,6 +42,7 @@ def short_subscription(message: Any, project: str) -> Body:
     found["mode"] = "push" if push.get("push_endpoint") else "export" if is_export else "pull"
     if found["mode"] == "push":
         found["delivery_url"] = push["push_endpoint"]
+    _show_settings(found, push)
     policy = found.pop("dead_letter_policy", None)
     if policy is not None:
         found["dead_letter"] = {
@@ -46,6 +50,19 @@ def short_subscription(message: Any, project: str) -> Body:
             "max_delivery_attempts": policy["max_delivery_attempts"],
         }
     return found
+
+
+def _show_settings(found: Body, push: Body) -> None:
+    """Show the labels that are fields here; of those that push has, also what is so by default."""
+    labels = found.get("labels", {})
+    url = push.get("push_endpoint", "")
+    if endpoints.is_web(url) and "no_wrapper" not in push:
+        found["push_body"] = PUSH_BODIES[0]
+    if endpoints.is_web(url) or endpoints.is_grpc(url):
+        found["push_timeout_seconds"] = limits.PUSH_TIMEOUT_S_DEFAULT
+    for name, (label, kind) in shapes.SETTINGS.items():
+        if label in labels:
+            found[name] = kind(labels[label])
 
 
 def resource(of: Any, short: Callable[[Any, str], Body], raw: bytes, asked: Asked) -> Body:

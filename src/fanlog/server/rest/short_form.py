@@ -2,7 +2,8 @@
 
 A resource is what Google's API has, with its fields in snake_case, but for `name` and `topic`,
 which are ids (a topic of another project is given in full); `mode` and `delivery_url` stand for
-`push_config`, `dead_letter` for `dead_letter_policy`. PATCH changes the fields that it names, and
+`push_config`, `dead_letter` for `dead_letter_policy`, and `retry`, `push_body` and
+`push_timeout_seconds` for labels. PATCH changes the fields that it names, and
 `null` takes one back to its default. The verbs behind it are those of gRPC.
 """
 
@@ -28,6 +29,7 @@ RENAMES = (
     ("dead_letter_policy", "dead_letter"),
     ("push_config.push_endpoint", "delivery_url"),
     ("push_config", "mode"),
+    *((f"label {label}", field) for field, (label, _) in shapes.SETTINGS.items()),
 )
 
 Read = Callable[[Asked], bytes]

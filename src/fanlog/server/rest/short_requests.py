@@ -7,9 +7,11 @@ from typing import Any
 
 import orjson
 
-from fanlog import limits, names
+from fanlog import endpoints, limits, names
 from fanlog.errors import InvalidArgument
+from fanlog.model import LABEL_PUSH_BODY
 from fanlog.server import nacks
+from fanlog.server.calls import SHORT_BODY, SHORT_FORM_METADATA
 from fanlog.server.rest import json_in, positions
 from fanlog.server.rest import short_shapes as shapes
 from fanlog.server.rest.publishing import publish_request
@@ -29,10 +31,13 @@ _PATHS = {
     "delivery_url": "push_config",
     "dead_letter": "dead_letter_policy",
     "retention_seconds": _RETENTION,
+    **{field: f"labels.{label}" for field, (label, _) in shapes.SETTINGS.items()},
 }
 _MODE_PATHS = ("push_config", "bigquery_config", "cloud_storage_config")
 _EXPORTS = _MODE_PATHS[1:]
-_SHORT_ONLY = frozenset({"name", "mode", "delivery_url", "dead_letter", "retention_seconds"})
+_SHORT_ONLY = frozenset(
+    {"name", "mode", "delivery_url", "dead_letter", "retention_seconds", *shapes.SETTINGS}
+)
 
 Body = dict[str, Any]
 
@@ -108,6 +113,8 @@ def update(
     body = fields(asked, known)
     if not body:
         raise InvalidArgument(f"the body: names no field to change, of {', '.join(sorted(known))}")
+    if collection == "subscriptions":
+        asked.metadata.append((SHORT_FORM_METADATA, "true"))
     message = request()
     _rename(body, asked)
     resource = getattr(message, field)
@@ -206,14 +213,25 @@ def google_snapshot(body: Body, project: str) -> Body:
 
 
 def new_subscription(body: Body, project: str) -> Body:
-    return google_subscription(
+    for name in ("push_body", "push_timeout_seconds"):
+        if body.get(name) is not None and body.get("mode") != "push":
+            raise InvalidArgument(f"{name}: is for mode push; say so, or leave it out")
+    fields = google_subscription(
         {"ack_deadline_seconds": shapes.ACK_DEADLINE_S_DEFAULT} | body, project
     )
+    url = fields.get("push_config", {}).get("push_endpoint")
+    labels = fields.get("labels", {})
+    if isinstance(url, str) and endpoints.is_web(url) and isinstance(labels, dict):
+        fields["labels"] = {LABEL_PUSH_BODY: SHORT_BODY} | labels
+    return fields
 
 
 def google_subscription(body: Body, project: str) -> Body:
     """A subscription of this form, as Google's API would have it."""
     fields = {k: v for k, v in body.items() if k not in _SHORT_ONLY} | _google_retention(body)
+    settings = _setting_labels(body)
+    if settings:
+        fields["labels"] = (body.get("labels") or {}) | settings
     if body.get("topic") is not None:
         fields["topic"] = full_name("topics", body["topic"], "topic", project)
     if "ack_deadline_seconds" in body and body["ack_deadline_seconds"] is None:
@@ -230,6 +248,21 @@ def google_subscription(body: Body, project: str) -> Body:
             else f"mode: 'export' needs {' or '.join(_EXPORTS)}"
         )
     return fields
+
+
+def _setting_labels(body: Body) -> dict[str, str]:
+    """The labels that fields of this form stand for."""
+    found: dict[str, str] = {}
+    given = body.get("labels") or {}
+    if not isinstance(given, dict):
+        raise InvalidArgument(f"labels: must be a JSON object, not {json_in.kind(given)}")
+    for name, (label, kind) in shapes.SETTINGS.items():
+        if body.get(name) is not None:
+            _check_kind(name, body[name], kind)
+            found[label] = str(body[name])
+            if given.get(label, found[label]) != found[label]:
+                raise InvalidArgument(f"{name}: the label {label} says otherwise; give one of them")
+    return found
 
 
 def _google_dead_letter(policy: object, project: str) -> Body:

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from fanlog import limits
+from fanlog.model import (
+    FIRST_IMMEDIATE,
+    LABEL_PUSH_BODY,
+    LABEL_PUSH_TIMEOUT,
+    LABEL_RETRY,
+    PUSH_BODIES,
+)
 from fanlog.server.rest.json_schema import (
     BASE64,
     BOOLEAN,
@@ -29,6 +36,12 @@ TOPIC = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
 NEW_TOPIC = TOPIC | {"partition_count": integer(1, 1, default=1)}
 TOPIC_SHOWN = NEW_TOPIC | _TOLD
 _REPLACED = frozenset({"push_config", "dead_letter_policy"})
+#: Fields that are labels everywhere else, and what their values are in JSON.
+SETTINGS: dict[str, tuple[str, type]] = {
+    "retry": (LABEL_RETRY, str),
+    "push_body": (LABEL_PUSH_BODY, str),
+    "push_timeout_seconds": (LABEL_PUSH_TIMEOUT, int),
+}
 SUBSCRIPTION: dict[str, Schema] = {
     name: schema
     for name, schema in properties(types.Subscription.DESCRIPTOR, snake_case=True).items()
@@ -36,6 +49,11 @@ SUBSCRIPTION: dict[str, Schema] = {
 } | {
     "mode": {"type": "string", "enum": ["pull", "push", "export"]},
     "delivery_url": STRING,
+    "retry": {"type": "string", "enum": [FIRST_IMMEDIATE]},
+    "push_body": {"type": "string", "enum": list(PUSH_BODIES)},
+    "push_timeout_seconds": integer(
+        limits.PUSH_TIMEOUT_S_MIN, limits.PUSH_TIMEOUT_S_MAX, default=limits.PUSH_TIMEOUT_S_DEFAULT
+    ),
     "dead_letter": record(
         {
             "topic": STRING,

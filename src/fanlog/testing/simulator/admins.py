@@ -10,7 +10,17 @@ from typing import Any
 from fanlog import limits
 from fanlog.errors import FanlogError
 from fanlog.labels import LABEL_DEDUP_WINDOW, LABEL_ORDERING, LABEL_START
-from fanlog.model import LABEL_PUSH_BODY, DeadLetterPolicy, Offset, PartitionId, RetryPolicy
+from fanlog.model import (
+    FIRST_IMMEDIATE,
+    LABEL_PUSH_BODY,
+    LABEL_PUSH_TIMEOUT,
+    LABEL_RETRY,
+    PUSH_BODIES,
+    DeadLetterPolicy,
+    Offset,
+    PartitionId,
+    RetryPolicy,
+)
 from fanlog.names import snapshot_name
 from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 from fanlog.testing.simulator import archivers, dedups, probes, reopening, surfaces
@@ -150,7 +160,13 @@ def some_spec(world: World, name: str) -> SubscriptionSpec:
     can_fail = world.chance(temper.dead_letters) and not _reads_letters(source)
     push = some_push(rng, name, temper.forwards) if world.chance(temper.pushes) else None
     if push is not None and push.endpoint.startswith("http") and not push.no_wrapper:
-        labels[LABEL_PUSH_BODY] = rng.choice(("wrapped", "plain", "cloudevents"))
+        labels[LABEL_PUSH_BODY] = rng.choice(PUSH_BODIES)
+    is_forward = push is not None and push.endpoint.startswith("topic:")
+    retry = _retry(world) if world.chance(temper.retries) else None
+    if not is_forward and world.chance(0.3):
+        labels[LABEL_PUSH_TIMEOUT] = rng.choice(("1", "3", "60", "600"))
+    if not is_forward and retry is None and world.chance(0.2):
+        labels[LABEL_RETRY] = FIRST_IMMEDIATE
     return SubscriptionSpec(
         name=name,
         topic=source,
@@ -163,7 +179,7 @@ def some_spec(world: World, name: str) -> SubscriptionSpec:
         enable_exactly_once=world.chance(temper.exactly_once) and push is None,
         expiration_ttl_s=rng.choice((None, limits.DAY_S * 8, limits.DAY_S * 31)),
         dead_letter=_dead_letter(world) if can_fail else None,
-        retry=_retry(world) if world.chance(temper.retries) else None,
+        retry=retry,
         push=push,
     )
 

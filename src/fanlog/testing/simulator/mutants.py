@@ -579,11 +579,11 @@ def _(_: Any) -> Any:
 
 @mutant("a refused update changes something", 100, (Admin, "update_subscription"))
 def _(update_subscription: Any) -> Any:
-    async def update(self: Admin, update: SubscriptionUpdate) -> Any:
+    async def update(self: Admin, update: SubscriptionUpdate, *more: Any) -> Any:
         hard: HardState = self._broker.hard
         before = hard.catalog.subscription(update.name)
         try:
-            return await update_subscription(self, update)
+            return await update_subscription(self, update, *more)
         except FanlogError:
             whole = {name: value for name, value in update.changes.items() if "." not in name}
             hard.apply_all(hard.catalog.put_subscription(replace(before, **whole)))

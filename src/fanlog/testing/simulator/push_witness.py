@@ -127,7 +127,10 @@ class PushWitness:
         self._consumers: dict[SubscriptionId, int] = {}
         #: Leases, and offsets in them, that receivers said they took.
         self._received: set[tuple[int, Offset]] = set()
-        #: Before when a message must not come again, as its receiver asked, and when it did.
+        #: How often each message failed since its subscription was last disturbed, and since when.
+        self._failed: dict[tuple[int, int, int], tuple[int, int]] = {}
+        #: Before when a message must not come again, as its receiver asked or as the schedule of
+        #: retries has it, and when that was known.
         self._not_before: dict[tuple[int, int, int], tuple[float, int]] = {}
         clock: Any = life.clock
         broker: Any = self
@@ -242,7 +245,7 @@ class PushWitness:
         if world.now < until_s - EPSILON_S and world.disturbed_at(who.name) < at:
             world.broken.append(
                 f"push: {partition}:{offset} of {who.name} came {until_s - world.now:.3f} s before "
-                "the time that Retry-After gave"
+                "the time that Retry-After or its schedule of retries gave"
             )
 
     def answered(
@@ -256,21 +259,31 @@ class PushWitness:
         """A request has ended; the sender is told just now."""
         sender, now, world = lease.sender, self._world.now, self._world
         live_s = world.chronicle.decided_s[lease.generation] + lease.deadline_s
+        key = lease.subscription.id, partition, offset
         if outcome.is_ack:
             self._received.add((lease.generation, offset))
-        elif (
-            outcome.delay_s is not None
-            and now < live_s
-            and world.disturbed_at(lease.subscription.name) < lease.at
-        ):
-            key = lease.subscription.id, partition, offset
-            self._not_before[key] = now + outcome.delay_s, world.chronicle.at
+            self._failed.pop(key, None)
+        elif now < live_s and world.disturbed_at(lease.subscription.name) < lease.at:
+            least_s = self._least_wait_s(lease, key)
+            wait_s = least_s if outcome.delay_s is None else outcome.delay_s
+            self._not_before[key] = now + wait_s, world.chronicle.at
         if endpoint is sender._endpoint:
             self.pace_of(sender).note(outcome, self._world.now)
         if outcome.is_gone:
             push = lease.subscription.push
             if sender._subscription.push == push:
                 self._world.loop.call_soon(self._check_off, lease.subscription)
+
+    def _least_wait_s(self, lease: _Lease, key: tuple[int, int, int]) -> float:
+        """Count a failure; how long its message waits at least, where nothing else has a say."""
+        who = lease.subscription
+        count, since = self._failed.get(key, (0, lease.at))
+        if self._world.disturbed_at(who.name) >= since:
+            count, since = 0, lease.at
+        self._failed[key] = count + 1, since
+        if who.retry is not None or who.dead_letter is not None or who.enable_message_ordering:
+            return 0.0
+        return float(min(2 ** (count - 1), 600)) if count else 0.0
 
     def _check_off(self, subscription: Subscription) -> None:
         """Who says that it is gone is sent nothing any more."""
@@ -431,9 +444,25 @@ class _Said:
 def _said(body: bytes, headers: Mapping[str, str]) -> _Said:
     if headers["Content-Type"] != "application/json":
         return _Said(body)
-    message = json.loads(body)["message"]
+    content = json.loads(body)
+    if "payload" in content:
+        return _Said(_payload(content["payload"], headers["X-Event-Encoding"], body))
+    message = content["message"]
     return _Said(
         base64.b64decode(message.get("data", "")),
         message.get("attributes", {}),
         message.get("orderingKey") or message.get("ordering_key", ""),
     )
+
+
+def _payload(payload: Any, encoding: str, body: bytes) -> bytes:
+    """The data of an event's message."""
+    match encoding:
+        case "base64":
+            return base64.b64decode(payload)
+        case "text":
+            return bytes(payload.encode())
+    # As it was published, whatever its reading would make of it.
+    start = body.index(b'"payload":') + len(b'"payload":')
+    end = body.rindex(b',"published_at":')
+    return b"" if payload is None and body[start:end] == b"null" else body[start:end]

@@ -18,9 +18,11 @@ from fanlog.core.catalog import Catalog
 from fanlog.core.dedup import Admission, DedupWindow
 from fanlog.core.flow import Credit
 from fanlog.core.iam import Policy
+from fanlog.core.redelivery import Failures
 from fanlog.core.schemas import SchemaTable
 from fanlog.errors import FanlogError
-from fanlog.push import Breaker, Window, backoff_s
+from fanlog.model import FIRST_IMMEDIATE
+from fanlog.push import Breaker, Window
 from fanlog.server.push import sender
 from fanlog.server.push.consumer import Consumer
 from fanlog.server.push.forwarder import Forwarder
@@ -67,9 +69,20 @@ def _(_: Any) -> Any:
     return lambda self, reason: None
 
 
-@mutant("Retry-After is not obeyed", 20, (Sender, "_delay_s"), needs="pushes")
-def _(_: Any) -> Any:
-    return lambda self, key, wished_s: backoff_s(1)
+@mutant("Retry-After is not obeyed", 20, (Sender, "_nack"), needs="pushes")
+def _(nack: Any) -> Any:
+    return lambda self, subscription, refused: nack(
+        self, subscription, [(one, replace(how, delay_s=None)) for one, how in refused]
+    )
+
+
+@mutant("a pushed message that failed comes again at once", 20, (Failures, "waits"), needs="pushes")
+def _(waits: Any) -> Any:
+    def none(self: Failures, nack: Any, schedule: Any, jitter: float) -> Any:
+        is_set = nack.delay_s is not None or schedule != FIRST_IMMEDIATE
+        return waits(self, nack, schedule, jitter) if is_set else None
+
+    return none
 
 
 @mutant(
