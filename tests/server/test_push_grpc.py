@@ -107,7 +107,7 @@ def test_calls_are_bounded_by_bytes(server):
 def test_what_is_refused_is_nacked_and_the_rest_acknowledged(server):
     def answer(request, _):
         return [
-            Refusal(ack_id=one.ack_id, reason="no such order")
+            Refusal(ack_id=one.ack_id, reason="no \x1b\u202esuch\norder")
             for one in request.messages
             if one.message.data == b"2"
         ]
@@ -193,7 +193,7 @@ def test_statuses(still_server, status, kind, is_failing):
     server = still_server
 
     def answer(_, context):
-        context.abort(grpc.StatusCode[status], "a secret page")
+        context.abort(grpc.StatusCode[status], "a \tword\u202e" + "!" * 300)
 
     with receiving(answer) as receiver:
         dead, letters = server.topic_and_subscription()
@@ -202,7 +202,8 @@ def test_statuses(still_server, status, kind, is_failing):
             dead_letter_policy={"dead_letter_topic": dead, "max_delivery_attempts": 6},
         )
         server.publish(topic, b"x")
-        for count in range(1, 7):
+        # The second comes at once.
+        for count in range(2, 7):
             receiver.wait(count)
             server.await_metric("fanlog_nacks_total", name, count)
             if count == 5:
@@ -212,7 +213,8 @@ def test_statuses(still_server, status, kind, is_failing):
                 assert shown.state == (failing if is_failing else Subscription.State.ACTIVE)
             server.advance(20)
         [letter] = server.await_pull(letters)
-    why = "no answer within 10 s" if kind == "timeout" else f"gRPC {status}"
+    said = "a word" + "!" * 194
+    why = "no answer within 10 s" if kind == "timeout" else f"gRPC {status}: {said}"
     reason = letter.message.attributes["fanlog-dead-letter-reason"]
     assert reason == f"6 of 6 delivery attempts, the last one nacked: {why}"
     assert outcomes(server, name, kind) == 6

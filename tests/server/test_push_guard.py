@@ -8,13 +8,16 @@ from ipaddress import ip_network
 import pytest
 from google.api_core.exceptions import InvalidArgument
 
-from fanlog.broker.clock import SystemClock
+from fanlog.broker.clock import ManualClock, SystemClock
 from fanlog.endpoints import parse_web
 from fanlog.push import Guard
 from fanlog.server.push import addresses
 from fanlog.server.push.addresses import Addresses, AddressRefused
 from fanlog.server.push.client import Client
 from fanlog.server.push.gate import Gate
+from fanlog.wire import types
+from server import grpc_receiver
+from server.conftest import PATIENCE_S, unique
 from server.receiver import receiving
 
 PUBLIC = "93.184.216.34"
@@ -57,13 +60,78 @@ def test_names_are_resolved_when_a_subscription_is_made(server, monkeypatch, ans
         )
 
 
-def test_a_name_that_does_not_resolve_is_refused(server, monkeypatch):
-    async def nothing(_: str) -> list[str]:
-        raise OSError(-2, "Name or service not known")
+async def nowhere(_: str) -> list[str]:
+    raise OSError(-2, "Name or service not known")
 
-    monkeypatch.setattr(addresses, "lookup", nothing)
-    with pytest.raises(InvalidArgument, match="does not resolve: Name or service not known"):
-        server.topic_and_subscription(push_config={"push_endpoint": "http://nowhere.test-b.org/"})
+
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_a_name_that_does_not_resolve_yet_is_accepted_and_tried(start_server, monkeypatch, scheme):
+    names = Names([])
+    monkeypatch.setattr(addresses, "lookup", nowhere)
+    kind = receiving if scheme == "http" else grpc_receiver.receiving
+    with kind() as receiver:
+        server = start_server("memory", clock=ManualClock())
+        url = f"{scheme}://later.test-b.org:{receiver.port}"
+        topic, name = server.topic_and_subscription(push_config={"push_endpoint": url})
+        server.publish(topic, b"x")
+        # At once, and once more at once.
+        server.await_metric("fanlog_push_attempts_total", name, 2)
+        # Names are asked about at every attempt, and addresses judged: this one is refused.
+        names.answers = [["10.0.0.1"]]
+        monkeypatch.setattr(addresses, "lookup", names)
+        server.await_metric("fanlog_nacks_total", name, 2)
+        server.advance(1.25)
+        server.await_metric("fanlog_push_attempts_total", name, 3)
+        assert names.asked == 1
+        assert receiver.received == []
+        sender = next(iter(server.broker.pushes))
+        assert sender.last_reason == "AddressRefused"
+        # What a name resolved to is believed for a while.
+        names.answers = [["127.0.0.1"]]
+        server.await_metric("fanlog_nacks_total", name, 3)
+        server.advance(600)
+        server.await_drained(name)
+        assert len(receiver.received) == 1
+
+
+def test_a_hint_says_that_a_name_does_not_resolve(server, monkeypatch):
+    monkeypatch.setattr(addresses, "lookup", nowhere)
+    topic, unresolved = server.topic(), "http://nowhere.test-b.org/"
+    word = "'nowhere.test-b.org' does not resolve: Name or service not known; messages wait"
+    name = f"projects/test/subscriptions/{unique('nowhere')}"
+    push = {"push_endpoint": unresolved}
+    made = hints(server, "CreateSubscription", name=name, topic=topic, push_config=push)
+    assert len(made) == 1
+    assert word in made[0]
+    changed = {"name": name, "push_config": push}
+    mask = {"paths": ["push_config"]}
+    [hint] = hints(server, "UpdateSubscription", subscription=changed, update_mask=mask)
+    assert word in hint
+    [hint] = hints(server, "ModifyPushConfig", subscription=name, push_config=push)
+    assert word in hint
+    assert not hints(server, "ModifyPushConfig", subscription=name, push_config={})
+
+
+def hints(server, method, **fields):
+    """Call a method of Subscriber; the hints that come with its answer."""
+    request = {
+        "CreateSubscription": types.Subscription,
+        "UpdateSubscription": types.UpdateSubscriptionRequest,
+        "ModifyPushConfig": types.ModifyPushConfigRequest,
+    }[method](**fields)
+    with server.channel() as channel:
+        call = channel.unary_unary(f"/google.pubsub.v1.Subscriber/{method}")
+        _, done = call.with_call(request.SerializeToString(), timeout=PATIENCE_S)
+    return [value for key, value in done.trailing_metadata() or () if key == "fanlog-hint"]
+
+
+def test_what_is_no_name_is_refused(server, monkeypatch):
+    async def none(_: str) -> list[str]:
+        raise UnicodeError("label too long")
+
+    monkeypatch.setattr(addresses, "lookup", none)
+    with pytest.raises(InvalidArgument, match=r"'odd\.test-c\.org' is not a host name: label too"):
+        server.topic_and_subscription(push_config={"push_endpoint": "http://odd.test-c.org/"})
 
 
 async def _posted(url: str, *allowed: str) -> str:

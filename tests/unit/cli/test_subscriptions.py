@@ -122,6 +122,35 @@ def test_push(shell, server, orders):
     assert list(update.update_mask.paths) == ["push_config"]
 
 
+def test_settings_that_are_labels(shell, server, orders):
+    shell.run(
+        "sub", "create", "hook", "--topic", orders, "--push", "https://example.com/hook",
+        "--push-body", "event", "--push-timeout", "1m", "--retry", "first-immediate",
+    )  # fmt: skip
+    assert dict(server.last(types.Subscription).labels) == {
+        "fanlog-push-body": "event",
+        "fanlog-push-timeout": "60",
+        "fanlog-retry": "first-immediate",
+    }
+    shell.run("sub", "update", "hook", "--push-body", "plain", "--push-timeout", "5")
+    update = server.last(types.UpdateSubscriptionRequest)
+    assert dict(update.subscription.labels) == {
+        "fanlog-push-body": "plain",
+        "fanlog-push-timeout": "5",
+    }
+    assert list(update.update_mask.paths) == [
+        "labels.fanlog-push-body",
+        "labels.fanlog-push-timeout",
+    ]
+    shell.run("sub", "update", "hook", "--retry", "first-immediate")
+    update = server.last(types.UpdateSubscriptionRequest)
+    assert dict(update.subscription.labels) == {"fanlog-retry": "first-immediate"}
+    shell.run("sub", "update", "hook", "--retry", "default")
+    update = server.last(types.UpdateSubscriptionRequest)
+    assert dict(update.subscription.labels) == {}
+    assert list(update.update_mask.paths) == ["labels.fanlog-retry"]
+
+
 def test_strict_order_is_order_and_a_label(shell, server, orders):
     shell.run("sub", "create", "billing", "--topic", orders, "--strict-order")
     sent = server.last(types.Subscription)
@@ -308,6 +337,13 @@ class TestSeek:
         (["--start", "later"], "--start"),
         (["--dead-letter", "a/b"], "projects/{project}/topics/{id}"),
         (["--topic", "orders.**"], "'orders.**'"),
+        (["--push-timeout", "20s"], "need --push"),
+        (["--push-body", "event"], "need --push"),
+        (["--push", "http://a.example", "--push-timeout", "1.5s"], "whole seconds"),
+        (
+            ["--retry", "first-immediate", "--label", "fanlog-retry=x"],
+            "--label fanlog-retry says otherwise",
+        ),
     ],
 )
 def test_create_refuses(shell, server, options, words):

@@ -407,7 +407,45 @@ def test_a_subscription_of_a_deleted_topic() -> None:
         (
             {"labels": {"fanlog-push-body": "xml"}},
             InvalidArgument,
-            "label fanlog-push-body: 'xml' is not 'wrapped', 'plain' or 'cloudevents'",
+            "label fanlog-push-body: 'xml' is not one of 'wrapped', 'plain', 'cloudevents', 'event",
+        ),
+        (
+            {"labels": {"fanlog-retry": "at-once"}},
+            InvalidArgument,
+            "label fanlog-retry: 'at-once' is not 'first-immediate'; other waits are a retry",
+        ),
+        (
+            {"labels": {"fanlog-retry": "first-immediate"}, "retry_policy": {}},
+            InvalidArgument,
+            "label fanlog-retry: asks for another schedule than retry_policy, which is set",
+        ),
+        *(
+            (
+                {"labels": {"fanlog-push-timeout": text}},
+                InvalidArgument,
+                f"label fanlog-push-timeout: '{text}' is not a whole number of seconds from 1 to",
+            )
+            for text in ("0", "601", "1.5", "-1", "", "10s", "9" * 30)
+        ),
+        *(
+            (
+                {"labels": {label: value}, "push_config": {"push_endpoint": "topic:elsewhere"}},
+                InvalidArgument,
+                "push_config.push_endpoint: forwarding to a topic makes no request",
+            )
+            for label, value in (
+                ("fanlog-push-timeout", "20"),
+                ("fanlog-retry", "first-immediate"),
+                ("fanlog-push-body", "event"),
+            )
+        ),
+        (
+            {
+                "labels": {"fanlog-retry": "first-immediate"},
+                "bigquery_config": {"table": "p.d.t"},
+            },
+            InvalidArgument,
+            "label fanlog-retry: means nothing with bigquery_config",
         ),
         ({"bigtable_config": {}}, Unimplemented, "bigtable_config: export to Bigtable is not"),
         ({"message_transforms": [{}]}, Unimplemented, "message_transforms: message transforms"),

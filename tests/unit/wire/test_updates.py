@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from fanlog.errors import FanlogError, InvalidArgument, Unimplemented
 from fanlog.model import (
     DeadLetterPolicy,
     PartitionId,
+    PushConfig,
     RetryPolicy,
     Snapshot,
     SnapshotId,
@@ -21,6 +22,7 @@ from fanlog.model import (
     Topic,
     TopicId,
 )
+from fanlog.updates import SubscriptionUpdate
 from fanlog.wire import types
 from fanlog.wire.resources import (
     snapshot_update,
@@ -291,7 +293,7 @@ def test_a_whole_policy_goes_before_its_parts() -> None:
             (
                 "labels: 'fanlog-shoe-size' is not a label this service knows on a subscription; "
                 "it knows fanlog-dead-letter, fanlog-ordering, fanlog-push-body, "
-                "fanlog-schema-revision, fanlog-start"
+                "fanlog-push-timeout, fanlog-retry, fanlog-schema-revision, fanlog-start"
             ),
         ),
     ],
@@ -381,3 +383,77 @@ def test_snapshot_updates_refused(paths: list[str], given: dict[str, Any], sente
     with pytest.raises(InvalidArgument) as caught:
         update_snapshot(*paths, **given)
     assert caught.value.message.startswith(sentence)
+
+
+# --- Labels that are settings -------------------------------------------------------------------
+
+WEB, CALL = "https://example.com/hook", "grpc://example.com:9000"
+
+
+def short(present: Subscription, **changes: Any) -> dict[str, str]:
+    """The labels of a subscription after an update of the short form."""
+    named = {path.replace("__", ".").replace("_", "-"): v for path, v in changes.items()}
+    update = SubscriptionUpdate(name=SUBSCRIPTION, changes=named, short_body="plain")
+    return dict(update.applied_to(present).labels)
+
+
+def test_one_setting_is_changed_and_the_other_labels_stay() -> None:
+    present = subscription(labels={"team": "a", "fanlog-retry": "first-immediate"})
+    changed = updated(
+        "labels.fanlog-push-timeout labels.fanlog-retry",
+        present,
+        labels={"fanlog-push-timeout": "20", "team": "b"},
+    )
+    assert changed.labels == {"team": "a", "fanlog-push-timeout": "20"}
+    assert changed.push_timeout_s == 20
+    with pytest.raises(InvalidArgument, match="names a single label"):
+        updated("labels.team", present)
+
+
+def test_a_setting_is_checked_when_it_is_changed() -> None:
+    with pytest.raises(InvalidArgument, match="label fanlog-push-timeout: '' is not"):
+        updated("labels.fanlog-push-timeout", labels={"fanlog-push-timeout": ""})
+    present = subscription(retry=RetryPolicy())
+    with pytest.raises(InvalidArgument, match="leave one of them out"):
+        updated("labels.fanlog-retry", present, labels={"fanlog-retry": "first-immediate"})
+    present = subscription(labels={"fanlog-retry": "first-immediate"})
+    with pytest.raises(InvalidArgument, match="leave one of them out"):
+        updated("retry_policy", present, retry_policy={})
+    assert updated("retry_policy labels.fanlog-retry", present, retry_policy={}).labels == {}
+
+
+def test_schedules_of_retries() -> None:
+    policy = RetryPolicy()
+    assert subscription().retry_schedule is None
+    asked = subscription(labels={"fanlog-retry": "first-immediate"})
+    assert asked.retry_schedule == "first-immediate"
+    pushed = subscription(push=PushConfig(endpoint=WEB))
+    assert pushed.retry_schedule == "first-immediate"
+    assert replace(pushed, retry=policy).retry_schedule is policy
+    assert pushed.push_timeout_s == limits.PUSH_TIMEOUT_S_DEFAULT == 10
+
+
+def test_the_body_of_the_short_form_goes_with_an_http_endpoint() -> None:
+    web, call = PushConfig(endpoint=WEB), PushConfig(endpoint=CALL)
+    plain = {"fanlog-push-body": "plain"}
+    assert short(subscription(), push=web) == plain
+    assert short(subscription(push=call), push=web) == plain
+    assert short(subscription(push=web), push=web) == {}
+    assert short(subscription(push=web, labels=plain), push=web) == plain
+    assert short(subscription(push=web, labels=plain), push=call) == {}
+    assert short(subscription(push=web, labels=plain), push=None) == {}
+    event = {"fanlog-push-body": "event"}
+    assert short(subscription(labels=event), push=web) == event
+    assert short(subscription(push=web, labels=event), push=None) == event
+    # Null is the default of the form.
+    assert short(subscription(push=web, labels=event), labels__fanlog_push_body=None) == plain
+    assert short(subscription(labels=event), labels__fanlog_push_body=None) == {}
+
+
+def test_labels_of_the_short_form_leave_settings_alone() -> None:
+    settings = {"fanlog-push-timeout": "20", "fanlog-retry": "first-immediate"}
+    present = subscription(labels={"team": "a"} | settings)
+    assert short(present, labels={"team": "b"}) == {"team": "b"} | settings
+    assert short(present, labels={"fanlog-push-timeout": "30"}) == settings | {
+        "fanlog-push-timeout": "30"
+    }
