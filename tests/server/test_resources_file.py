@@ -10,6 +10,7 @@ import google.pubsub_v1 as gapic
 import pytest
 
 from fanlog.errors import ConfigError
+from fanlog.server.push import addresses
 from fanlog.server.resources import ensure_resources, read_resources
 from server.conftest import RunningServer, unique
 from server.registry import ONE, TWO, Registry
@@ -185,6 +186,32 @@ def test_a_filter_that_says_nothing_is_none(started, caplog):
 def test_a_pattern_that_looks_as_if_it_matched_is_said(started, caplog):
     started.ensure("r.toml", '[topics.OrderPlaced]\n[subscriptions.audit]\ntopic = "Order.*"\n')
     assert "'Order.*' matches no topic yet" in caplog.text
+
+
+def test_settings_of_push_and_a_name_that_does_not_resolve(started, caplog, monkeypatch):
+    async def nowhere(_: str) -> list[str]:
+        raise OSError(-2, "Name or service not known")
+
+    monkeypatch.setattr(addresses, "lookup", nowhere)
+    text = """
+[topics.orders]
+[subscriptions.hook]
+topic = "orders"
+push_config = { push_endpoint = "http://nowhere.test-e.org/" }
+[subscriptions.hook.labels]
+fanlog-push-body = "event"
+fanlog-push-timeout = "60"
+fanlog-retry = "first-immediate"
+"""
+    for _ in range(2):
+        started.ensure("r.toml", text)
+    assert dict(started.subscription("hook").labels) == {
+        "fanlog-push-body": "event",
+        "fanlog-push-timeout": "60",
+        "fanlog-retry": "first-immediate",
+    }
+    assert caplog.text.count("'nowhere.test-e.org' does not resolve") == 1
+    assert "differs" not in caplog.text
 
 
 def test_what_differs_is_said_and_left_as_it_is(started, caplog):

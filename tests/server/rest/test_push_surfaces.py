@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from fanlog.broker.clock import ManualClock
 from server import grpc_receiver, receiver
 from server.conftest import unique
 from server.rest.surfaces import Refused, subscription_name, topic_name
@@ -120,3 +121,69 @@ def test_a_topic_that_is_not_there_and_a_loop(surface, topic):
             unique("push"), topic, push_config={"push_endpoint": f"topic:{topic_name(topic)}"}
         )
     assert "itself reads" in refused.value.message
+
+
+def test_labels_that_are_settings(surface, topic):
+    """Each can be set when a subscription is made, and changed: with push, and without."""
+    name = unique("push")
+    given = {"fanlog-retry": "first-immediate", "fanlog-push-timeout": "300"}
+    made = surface.create_subscription(name, topic, labels=given)
+    assert made["labels"] == given
+    changed = given | {"fanlog-push-timeout": "1", "fanlog-push-body": "event"}
+    assert surface.update_subscription(name, labels=changed)["labels"] == changed
+    assert surface.get_subscription(name)["labels"] == changed
+    retry = {"minimum_backoff": "1s"}
+    with pytest.raises(Refused) as refused:
+        surface.update_subscription(name, retry_policy=retry)
+    assert re.search("(label fanlog-retry|retry): asks for another schedule", str(refused.value))
+    for label, value in (
+        ("fanlog-push-timeout", "601"),
+        ("fanlog-push-timeout", "ten"),
+        ("fanlog-push-body", "xml"),
+        ("fanlog-retry", "at-once"),
+    ):
+        with pytest.raises(Refused) as refused:
+            surface.create_subscription(unique("push"), topic, labels={label: value})
+        assert refused.value.status == "INVALID_ARGUMENT"
+        assert f"'{value}' is not" in refused.value.message
+
+
+@pytest.mark.parametrize("body", ["wrapped", "plain", "cloudevents", "event"])
+def test_bodies(server, surface, topic, body):
+    name = unique("push")
+    with receiver.receiving() as web:
+        surface.create_subscription(
+            name,
+            topic,
+            push_config={"push_endpoint": web.url()},
+            labels={"fanlog-push-body": body},
+        )
+        [message_id] = surface.publish(topic, {"data": b'{"chairs": 2}'})
+        server.await_drained(subscription_name(name))
+        [got] = web.received
+    assert got.headers["X-Event-Id"] == message_id
+    match body:
+        case "wrapped":
+            assert got.json["subscription"] == subscription_name(name)
+        case "plain":
+            assert got.json["message"]["id"] == message_id
+        case "cloudevents":
+            assert got.headers["ce-id"] == message_id
+        case "event":
+            assert got.json["payload"] == {"chairs": 2}
+            assert got.json["event_type"] == topic == got.headers["X-Event-Type"]
+
+
+def test_pull_that_retries_first_at_once(start_server):
+    server = start_server("memory", clock=ManualClock())
+    topic, name = server.topic_and_subscription(labels={"fanlog-retry": "first-immediate"})
+    server.publish(topic, b"x")
+    server.nack(name, server.await_pull(name))
+    server.nack(name, server.pull(name))
+    assert server.pull(name) == []
+    server.advance(1.25)
+    server.nack(name, server.await_pull(name))
+    server.advance(1.9)
+    assert server.pull(name) == []
+    server.advance(0.6)
+    assert len(server.await_pull(name)) == 1

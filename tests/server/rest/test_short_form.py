@@ -7,8 +7,10 @@ import re
 
 import pytest
 
-from fanlog.config import Config, resolve
+from fanlog.config import PROJECT_DEFAULT, Config, resolve
+from fanlog.server.push import addresses
 from server.conftest import RunningServer, unique
+from server.receiver import receiving
 from server.rest.http import Http
 
 
@@ -299,3 +301,153 @@ def test_draining(start_server):
     assert response.status_code == 503
     assert "retry-after" in response.headers
     call.close()
+
+
+class TestPush:
+    """Settings of push and of retries, which are labels everywhere else."""
+
+    def made(self, call, topic, **fields):
+        response = call(
+            "POST", "/v1/subscriptions", {"name": unique("hook"), "topic": topic} | fields
+        )
+        assert response.status_code == 201, response.text
+        return response.json()
+
+    def changed(self, call, made, **fields):
+        response = call("PATCH", f"/v1/subscriptions/{made['name']}", fields)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    def test_the_body_is_what_a_pull_answers(self, call, server, topic, subscription):
+        with receiving(lambda _: 204) as web:
+            made = self.made(call, topic, mode="push", delivery_url=web.url())
+            assert (made["push_body"], made["push_timeout_seconds"]) == ("plain", 10)
+            message = {
+                "data": base64.b64encode(b"two chairs").decode(),
+                "attributes": {"region": "eu"},
+                "ordering_key": "k",
+            }
+            call("POST", f"/v1/topics/{topic}:publish", {"messages": [message]})
+            [got] = web.wait(1)
+        pulled = call("POST", f"/v1/subscriptions/{subscription}:pull", {}).json()
+        [received] = pulled["received_messages"]
+        assert got.json.keys() == {"message", "ack_id"}
+        assert got.json["message"] == received["message"]
+
+    @pytest.mark.parametrize(("verb", "comes_again"), [("ack", False), ("nack", True)])
+    def test_its_ack_id_is_one(self, call, topic, verb, comes_again):
+        """An endpoint that does not say 2xx may settle by itself, before or after it answers."""
+        statuses = []
+
+        def answer(got):
+            if not statuses:
+                path = f"/v1/subscriptions/{made['name']}:{verb}"
+                statuses.append(call("POST", path, {"ack_ids": [got.json["ack_id"]]}).status_code)
+                return 500
+            return 204
+
+        with receiving(answer) as web:
+            made = self.made(call, topic, mode="push", delivery_url=web.url())
+            call("POST", f"/v1/topics/{topic}:publish", {"messages": [{"data": "eA=="}]})
+            web.wait(2 if comes_again else 1)
+            path = f"/v1/subscriptions/{made['name']}/snapshot"
+            while call("GET", path).json()["unacked_messages"]:
+                pass
+        assert statuses == [204]
+        assert len(web.received) == (2 if comes_again else 1)
+
+    @pytest.mark.parametrize("url", ["grpc://127.0.0.1:9", "topic:target"])
+    def test_only_http_has_bodies(self, call, topic, url):
+        call("POST", "/v1/topics", {"name": "target"})
+        made = self.made(call, topic, mode="push", delivery_url=url)
+        assert "push_body" not in made
+        assert not made.get("labels")
+        web = "http://127.0.0.1:9/"
+        made = self.changed(call, made, mode="push", delivery_url=web)
+        assert made["push_body"] == "plain"
+        made = self.changed(call, made, mode="push", delivery_url=url)
+        assert not made.get("labels")
+
+    def test_another_body_is_asked_for(self, call, topic):
+        push = {"mode": "push", "delivery_url": "http://127.0.0.1:9/"}
+        made = self.made(call, topic, **push, push_body="event")
+        assert made["push_body"] == made["labels"]["fanlog-push-body"] == "event"
+        made = self.made(call, topic, **push, labels={"fanlog-push-body": "wrapped"})
+        assert made["push_body"] == "wrapped"
+        assert self.changed(call, made, push_body="cloudevents")["push_body"] == "cloudevents"
+        assert self.changed(call, made, **push)["push_body"] == "cloudevents"
+        assert self.changed(call, made, labels={"team": "a"})["labels"] == {
+            "fanlog-push-body": "cloudevents",
+            "team": "a",
+        }
+        assert self.changed(call, made, push_body=None)["push_body"] == "plain"
+
+    def test_one_that_google_made_keeps_its_body(self, call, server, topic):
+        name = unique("official")
+        body = {
+            "topic": f"projects/{PROJECT_DEFAULT}/topics/{topic}",
+            "pushConfig": {"pushEndpoint": "http://127.0.0.1:9/"},
+        }
+        path = f"/v1/projects/{PROJECT_DEFAULT}/subscriptions/{name}"
+        assert call("PUT", path, body).status_code == 200
+        found = call("GET", f"/v1/subscriptions/{name}").json()
+        assert found["push_body"] == "wrapped"
+        found = self.changed(call, found, mode="push", delivery_url="http://127.0.0.1:8/")
+        assert found["push_body"] == "wrapped"
+
+    def test_time_out_and_retry(self, call, topic, subscription):
+        push = {"mode": "push", "delivery_url": "http://127.0.0.1:9/"}
+        made = self.made(call, topic, **push, push_timeout_seconds=600, retry="first-immediate")
+        assert (made["push_timeout_seconds"], made["retry"]) == (600, "first-immediate")
+        made = self.changed(call, made, push_timeout_seconds=1, retry=None)
+        assert made["push_timeout_seconds"] == 1
+        assert "retry" not in made
+        assert self.changed(call, made, push_timeout_seconds=None)["push_timeout_seconds"] == 10
+        made = self.changed(call, {"name": subscription}, retry="first-immediate")
+        assert made["retry"] == made["labels"]["fanlog-retry"] == "first-immediate"
+
+    @pytest.mark.parametrize(
+        ("fields", "sentence"),
+        [
+            ({"push_timeout_seconds": 0}, "push_timeout_seconds: '0' is not a whole number"),
+            ({"push_timeout_seconds": 601}, "push_timeout_seconds: '601' is not a whole number"),
+            ({"push_timeout_seconds": 1.5}, "push_timeout_seconds: cannot be"),
+            ({"push_timeout_seconds": True}, "push_timeout_seconds: cannot be"),
+            ({"push_body": "xml"}, "push_body: 'xml' is not one of"),
+            ({"retry": "soon"}, "retry: 'soon' is not 'first-immediate'"),
+            ({"retry": "first-immediate", "retry_policy": {}}, "retry: asks for another schedule"),
+            (
+                {"push_body": "event", "labels": {"fanlog-push-body": "plain"}},
+                "push_body: the label fanlog-push-body says otherwise",
+            ),
+            ({"mode": "pull", "push_body": "event"}, "push_body: is for mode push"),
+            ({"labels": 7, "retry": "first-immediate"}, "labels: must be a JSON object"),
+        ],
+    )
+    def test_what_is_refused(self, call, topic, fields, sentence):
+        push = {"mode": "push", "delivery_url": "http://127.0.0.1:9/"}
+        if fields.get("mode") == "pull":
+            push = {}
+        body = {"name": unique("hook"), "topic": topic} | push | fields
+        response = call("POST", "/v1/subscriptions", body)
+        assert response.status_code == 400
+        assert response.json()["error"]["message"].startswith(sentence)
+
+    def test_a_name_that_does_not_resolve_comes_with_a_hint(self, call, topic, monkeypatch):
+        async def nowhere(_):
+            raise OSError(-2, "Name or service not known")
+
+        monkeypatch.setattr(addresses, "lookup", nowhere)
+        name, push = unique("hook"), {"mode": "push", "delivery_url": "http://nowhere.test-d.org/"}
+        path = f"/v1/projects/{PROJECT_DEFAULT}/subscriptions/{unique('hook')}"
+        config = {"pushEndpoint": push["delivery_url"]}
+        google = {"topic": f"projects/{PROJECT_DEFAULT}/topics/{topic}", "pushConfig": config}
+        for http, where, body in (
+            ("POST", "/v1/subscriptions", {"name": name, "topic": topic} | push),
+            ("PATCH", f"/v1/subscriptions/{name}", push),
+            ("PUT", path, google),
+            ("POST", f"{path}:modifyPushConfig", {"pushConfig": config}),
+        ):
+            response = call(http, where, body)
+            assert response.status_code < 300, response.text
+            assert "'nowhere.test-d.org' does not resolve" in response.headers["fanlog-hint"]
