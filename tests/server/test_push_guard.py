@@ -97,7 +97,7 @@ def test_a_name_that_does_not_resolve_yet_is_accepted_and_tried(start_server, mo
 def test_a_hint_says_that_a_name_does_not_resolve(server, monkeypatch):
     monkeypatch.setattr(addresses, "lookup", nowhere)
     topic, unresolved = server.topic(), "http://nowhere.test-b.org/"
-    word = "'nowhere.test-b.org' does not resolve: Name or service not known; messages wait"
+    word = "'nowhere.test-b.org', does not resolve: Name or service not known; it is"
     name = f"projects/test/subscriptions/{unique('nowhere')}"
     push = {"push_endpoint": unresolved}
     made = hints(server, "CreateSubscription", name=name, topic=topic, push_config=push)

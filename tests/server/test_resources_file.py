@@ -210,7 +210,7 @@ fanlog-retry = "first-immediate"
         "fanlog-push-timeout": "60",
         "fanlog-retry": "first-immediate",
     }
-    assert caplog.text.count("'nowhere.test-e.org' does not resolve") == 1
+    assert caplog.text.count("'nowhere.test-e.org', does not resolve") == 1
     assert "differs" not in caplog.text
 
 

@@ -450,4 +450,4 @@ class TestPush:
         ):
             response = call(http, where, body)
             assert response.status_code < 300, response.text
-            assert "'nowhere.test-d.org' does not resolve" in response.headers["fanlog-hint"]
+            assert "'nowhere.test-d.org', does not resolve" in response.headers["fanlog-hint"]

@@ -113,8 +113,8 @@ class Senders:
             ) from error
         except NameUnresolved as error:
             return (
-                f"{endpoints.FIELD}: the host {endpoint.host!r} does not resolve: "
-                f"{error.strerror}; messages wait, and are tried again until it does"
+                f"the host of the push endpoint, {endpoint.host!r}, does not resolve: "
+                f"{error.strerror}; it is looked up again at every attempt"
             )
         except OSError as error:
             raise InvalidArgument(f"{endpoints.FIELD}: {endpoint.host!r} is {error}") from error
