@@ -126,7 +126,8 @@ class Receiver:
             case "hanging":
                 return Reply(FOR_EVER_S, of_error("never"))
             case "down":
-                return Reply(0.0, of_error("ConnectionRefusedError"))
+                # It takes a moment: a policy without waits would otherwise try for ever in none.
+                return Reply(soon_s, of_error("ConnectionRefusedError"))
             case "flapping" if self._count % 2:
                 return Reply(soon_s, of_status(503, None, wall_s))
             case "cutting" if rng.random() < 0.7:
