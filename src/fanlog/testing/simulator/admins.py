@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +17,6 @@ from fanlog.model import (
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
     LABEL_RETRY,
-    PUSH_BODIES,
     DeadLetterPolicy,
     Offset,
     PartitionId,
@@ -160,14 +161,8 @@ def some_spec(world: World, name: str) -> SubscriptionSpec:
     can_fail = world.chance(temper.dead_letters) and not _reads_letters(source)
     push = some_push(rng, name, temper.forwards) if world.chance(temper.pushes) else None
     if push is not None and push.endpoint.startswith("http") and not push.no_wrapper:
-        labels[LABEL_PUSH_BODY] = rng.choice(PUSH_BODIES)
-    is_forward = push is not None and push.endpoint.startswith("topic:")
-    retry = _retry(world) if world.chance(temper.retries) else None
-    if not is_forward and world.chance(0.3):
-        labels[LABEL_PUSH_TIMEOUT] = rng.choice(("1", "3", "60", "600"))
-    if not is_forward and retry is None and world.chance(0.2):
-        labels[LABEL_RETRY] = FIRST_IMMEDIATE
-    return SubscriptionSpec(
+        labels[LABEL_PUSH_BODY] = rng.choice(("wrapped", "plain", "cloudevents"))
+    spec = SubscriptionSpec(
         name=name,
         topic=source,
         filter=some_filter(rng) if world.chance(temper.filters) else "",
@@ -179,9 +174,25 @@ def some_spec(world: World, name: str) -> SubscriptionSpec:
         enable_exactly_once=world.chance(temper.exactly_once) and push is None,
         expiration_ttl_s=rng.choice((None, limits.DAY_S * 8, limits.DAY_S * 31)),
         dead_letter=_dead_letter(world) if can_fail else None,
-        retry=retry,
+        retry=_retry(world) if world.chance(temper.retries) else None,
         push=push,
     )
+    return _with_settings(spec, random.Random(f"{name} {world.chronicle.at}"))
+
+
+def _with_settings(spec: SubscriptionSpec, rng: random.Random) -> SubscriptionSpec:
+    """Some labels that are settings; by dice of their own, so that worlds stay what they were."""
+    if spec.push is not None and spec.push.endpoint.startswith("topic:"):
+        return spec
+    labels = dict(spec.labels)
+    if LABEL_PUSH_BODY in labels and rng.random() < 0.25:
+        labels[LABEL_PUSH_BODY] = "event"
+    if rng.random() < 0.7:
+        # Long ones too: what waits for a connection is to wait for a while.
+        labels[LABEL_PUSH_TIMEOUT] = rng.choice(("1", "30", "60", "600"))
+    if spec.retry is None and rng.random() < 0.2:
+        labels[LABEL_RETRY] = FIRST_IMMEDIATE
+    return replace(spec, labels=labels)
 
 
 def _reads_letters(source: str) -> bool:

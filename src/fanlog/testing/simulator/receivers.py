@@ -31,7 +31,7 @@ MOODS = {
     "down": 1.0,
     "flapping": 1.0,
     "cutting": 1.0,
-    "gone": 0.3,
+    "gone": 0.6,
 }
 #: How long a mood lasts, in paces of the world.
 MOOD_PACES = 15.0
