@@ -79,6 +79,9 @@ DELIVERY_ATTEMPTS_DEFAULT = 5
 #: How long a consumer may put off a message that it nacks: twelve hours; and what it may say.
 NACK_DELAY_S_MAX = 43_200
 NACK_REASON_BYTES_MAX = 512
+#: How long a message that a stream nacked is for other consumers only: a client that ends nacks
+#: what it has, and closes its streams a moment later.
+AVERSION_S = 0.25
 #: How long a message whose dead letter topic is missing waits before it is tried again.
 DEAD_LETTER_RETRY_S = 10.0
 

@@ -400,6 +400,16 @@ class RunningServer:
         found = self.broker.hard.catalog.subscription(subscription)
         return self._loop.run(self.broker.admin.backlog(found)).outstanding
 
+    def await_outstanding(self, subscription: str, count: int) -> None:
+        """Wait until so many messages are held by somebody."""
+
+        async def held() -> None:
+            found = self.broker.hard.catalog.subscription(subscription)
+            while (await self.broker.admin.backlog(found)).outstanding != count:
+                await asyncio.sleep(0.001)
+
+        self._loop.run(held())
+
     def await_submitted(self, topic: str, count: int) -> None:
         """Wait until so many messages of a topic are committed or wait for their commit."""
 

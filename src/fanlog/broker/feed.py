@@ -153,6 +153,26 @@ class Feed:
         self._closed = error
         self.wake()
 
+    def void(self, error: FanlogError) -> None:
+        """As `close`; the shares are no longer the broker's, and nothing is decided on them."""
+        self._shares = {}
+        self.close(error)
+
+    def give_back(self, consumer: Credit, written: int) -> None:
+        """A consumer gets nothing more: what it leased after a generation never left.
+
+        It is free at once, for whoever waits.
+        """
+        for share in self.shares:
+            decision = share.give_back(self._now(), consumer, written)
+            if decision.count:
+                self._decide(share, decision, wakes=True)
+
+    def abandon(self, consumer: Credit) -> None:
+        """A consumer is gone; what was written to it stays leased."""
+        for share in self.shares:
+            share.abandon(consumer)
+
     async def wait(self, version: int) -> None:
         """Return when the feed was woken since it had `version`.
 

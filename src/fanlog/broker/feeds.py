@@ -60,7 +60,8 @@ class Feeds:
 
     def clear(self, error: FanlogError) -> None:
         """Send all consumers away and forget their feeds: hard state is loaded again."""
-        self.drain(error)
+        for feed in self._feeds.values():
+            feed.void(error)
         self._feeds.clear()
         self._on.clear()
 

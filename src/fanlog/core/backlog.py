@@ -14,6 +14,7 @@ from typing import Protocol
 
 from pyroaring import BitMap64
 
+from fanlog.core.aversion import Aversions
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Budget, Credit
 from fanlog.core.lease import Run
@@ -89,15 +90,16 @@ class Packer:
 class Backlog:
     """The unordered backlog."""
 
-    __slots__ = ("_held", "_ready", "_skipped_count", "next_offset")
+    __slots__ = ("_aversions", "_held", "_ready", "_skipped_count", "next_offset")
 
-    def __init__(self, floor: Offset, held: BitMap64) -> None:
+    def __init__(self, floor: Offset, held: BitMap64, aversions: Aversions) -> None:
         #: First offset never handed out since the start or the last seek.
         self.next_offset = floor
         self._ready = BitMap64()
         # Ahead of `next_offset`, yet not to be handed out: leases that outlived a restart, and
         # what cannot be read.
         self._held = held.copy()
+        self._aversions = aversions
         self._skipped_count = 0
 
     @property
@@ -108,11 +110,13 @@ class Backlog:
     def has_some(self, cursor: Openness, end: Offset) -> bool:
         return bool(self._ready) or next(self._fresh(cursor, end), None) is not None
 
-    def plan(self, cursor: Openness, end: Offset, limit: int, _consumer: Credit) -> list[Range]:
+    def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
         """Ranges worth reading for the next answer, ascending, about `limit` offsets."""
-        ranges = list(runs(BitMap64(islice(self._ready, limit)))) if self._ready else []
+        averse = self._aversions.of(consumer)
+        ready = self._ready - averse if averse else self._ready
+        ranges = list(runs(BitMap64(islice(ready, limit)))) if ready else []
         limit -= sum(stop - start for start, stop in ranges)
-        for start, stop in self._fresh(cursor, end):
+        for start, stop in self._fresh(cursor, end, averse):
             if limit <= 0:
                 break
             ranges.append((start, min(stop, start + limit)))
@@ -140,7 +144,7 @@ class Backlog:
                     return
                 part_end = min(stop, slots.end_offset)
                 reached = packer.add(slots, start, part_end)
-                self._taken(start, reached)
+                self._taken(cursor, start, reached)
                 if reached < part_end:
                     return
                 start = reached
@@ -194,11 +198,18 @@ class Backlog:
     def abandon(self, consumer: Credit) -> None:
         """A consumer is gone. Without order, nothing waited for it."""
 
-    def _fresh(self, cursor: Openness, end: Offset) -> Iterator[Range]:
-        return without(cursor.unacked_ranges(self.next_offset, end), self._held)
+    def _fresh(
+        self, cursor: Openness, end: Offset, averse: BitMap64 | None = None
+    ) -> Iterator[Range]:
+        held = self._held | averse if averse else self._held
+        return without(cursor.unacked_ranges(self.next_offset, end), held)
 
-    def _taken(self, start: Offset, end: Offset) -> None:
+    def _taken(self, cursor: Openness, start: Offset, end: Offset) -> None:
         if end > self.next_offset:
+            # Passed by for an aversion, after the backlog went back: `next_offset` leaves them.
+            if start > self.next_offset:
+                for averse_start, averse_end in self._fresh(cursor, start):
+                    self._ready.add_range(averse_start, averse_end)
             self.next_offset = end
         elif end > start:
             self._ready.remove_range(start, end)

@@ -23,11 +23,15 @@ class Credit:
     alone, when nothing else is outstanding: otherwise it never could.
     """
 
-    __slots__ = ("has_returned", "max_bytes", "max_messages", "messages", "size_bytes")
+    __slots__ = ("client", "has_returned", "max_bytes", "max_messages", "messages", "size_bytes")
 
-    def __init__(self, max_messages: int = 0, max_bytes: int = 0) -> None:
+    def __init__(
+        self, max_messages: int = 0, max_bytes: int = 0, *, client: object | None = None
+    ) -> None:
         self.max_messages = max_messages
         self.max_bytes = max_bytes
+        #: Whose stream it is, for its aversions; None of a consumer that has none.
+        self.client = client
         #: Outstanding now.
         self.messages = 0
         self.size_bytes = 0

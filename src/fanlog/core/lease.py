@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyroaring import BitMap64
 
+from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
+from fanlog.core.records import LeaseHeld
 from fanlog.model import Offset
 
 
@@ -113,6 +115,19 @@ class LeaseTable:
         #: Leases that became other since the last time somebody looked; the share clears it.
         self.changed: set[tuple[int, int]] = set()
 
+    @classmethod
+    def restored(cls, held: Iterable[LeaseHeld], cursor: Cursor, latest_s: float) -> LeaseTable:
+        """The leases that outlived a restart, less what is acknowledged; none ends later."""
+        table = cls()
+        for one in held:
+            assert one.offsets is not None
+            offsets = BitMap64(o for o in one.offsets if o not in cursor)
+            if offsets:
+                deadline_s = min(one.deadline_s, latest_s)
+                table.add(Lease(one.generation, one.part, deadline_s, offsets, (), None))
+        table.changed.clear()
+        return table
+
     def __iter__(self) -> Iterator[Lease]:
         for parts in self._by_generation.values():
             yield from parts
@@ -123,6 +138,11 @@ class LeaseTable:
     @property
     def outstanding(self) -> int:
         return sum(len(lease.open) for lease in self)
+
+    @property
+    def offsets(self) -> BitMap64:
+        """All that is leased."""
+        return BitMap64().union(*(lease.open for lease in self))
 
     def parts(self, generation: int) -> Sequence[Lease]:
         return self._by_generation.get(generation, ())
@@ -205,6 +225,16 @@ class LeaseTable:
             parts.remove(lease)
             if not parts:
                 del self._by_generation[lease.generation]
+
+    def settle_all(self, matched: Sequence[Matched]) -> BitMap64:
+        """As `settle`; all their offsets."""
+        for lease, offsets in matched:
+            self.settle(lease, offsets)
+        return BitMap64().union(*(offsets for _, offsets in matched))
+
+    def of(self, consumer: Credit, *, after: int = -1) -> list[Lease]:
+        """A consumer's leases of later generations. Linear in leases."""
+        return [x for x in self if x.credit is consumer and x.generation > after]
 
     def extend(self, lease: Lease, offsets: BitMap64, deadline_s: float) -> None:
         """Give `offsets` of `lease` a new deadline; the rest of it keeps its own."""

@@ -23,54 +23,25 @@ that are still leased are recalled when they are met.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from pyroaring import BitMap64
 
 from fanlog import limits
+from fanlog.core.aversion import Aversions
 from fanlog.core.backlog import Openness, Packer, Slots, without
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
+from fanlog.core.ordering_key import Key, Recall
 from fanlog.model import Offset
-
-
-class Key:
-    """One ordering key that has messages outstanding or waiting."""
-
-    __slots__ = ("acked", "is_restored", "outstanding", "owner", "rescan_from", "waiting")
-
-    def __init__(self) -> None:
-        #: Leased and not hard-acknowledged, in order.
-        self.outstanding: deque[Offset] = deque()
-        #: Those of `outstanding` that were acknowledged ahead of an earlier one.
-        self.acked: set[Offset] = set()
-        #: Who holds the outstanding ones; None also for a lease whose consumer is gone.
-        self.owner: Credit | None = None
-        #: Met and not delivered, in order; all of them come after `outstanding`.
-        self.waiting: deque[Offset] = deque()
-        #: From here on messages of the key were met but not remembered.
-        self.rescan_from: Offset | None = None
-        #: All that is outstanding was leased before the restart, and none of it failed since.
-        self.is_restored = False
-
-
-@dataclass(frozen=True, slots=True)
-class Recall:
-    """What came back: the first message of each key, all of them, and the other kinds."""
-
-    heads: Mapping[int, Offset]
-    offsets: BitMap64
-    keyless: BitMap64
-    #: Their keys are not known yet; they will be met as fresh.
-    unplaced: BitMap64
 
 
 class OrderedBacklog:
     """The backlog of a share with ordering; see `Backlog` for the methods both have."""
 
     __slots__ = (
+        "_aversions",
         "_blocked",
         "_exhausted",
         "_held",
@@ -92,6 +63,7 @@ class OrderedBacklog:
         self,
         floor: Offset,
         held: BitMap64,
+        aversions: Aversions,
         *,
         strict: bool,
         exhausted: Callable[[Offset], bool],
@@ -102,6 +74,7 @@ class OrderedBacklog:
         #: One message of a key at a time.
         self.strict = strict
         self._exhausted = exhausted
+        self._aversions = aversions
         #: Released messages that have no key.
         self._keyless = BitMap64()
         self._keys: dict[int, Key] = {}
@@ -142,7 +115,7 @@ class OrderedBacklog:
         return next(self._fresh(cursor, end), None) is not None
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
-        wanted = BitMap64(islice(self._keyless, limit))
+        wanted = BitMap64(islice(self._keyless - self._aversions.of(consumer), limit))
         for key in self._queued.values():
             if len(wanted) >= limit:
                 break
@@ -172,7 +145,7 @@ class OrderedBacklog:
         limit: int,
         consumer: Credit,
     ) -> None:
-        self._take_keyless(views, packer)
+        self._take_keyless(views, packer, consumer)
         for number, key in list(self._queued.items()):
             if packer.is_full:
                 return
@@ -375,6 +348,8 @@ class OrderedBacklog:
         """Whether `consumer` may get the next message of the key."""
         if not self._is_free(key) or (key.outstanding and key.owner is not consumer):
             return False
+        if key.waiting and key.waiting[0] in self._aversions.of(consumer):
+            return False
         # One without attempts left waits until it is first, and is forwarded then.
         return not (key.outstanding and key.waiting and self._exhausted(key.waiting[0]))
 
@@ -390,11 +365,11 @@ class OrderedBacklog:
         fresh = without(cursor.unacked_ranges(self.next_offset, end), self._skipped)
         return without(fresh, self._met) if self._met else fresh
 
-    def _take_keyless(self, views: Sequence[Slots], packer: Packer) -> None:
+    def _take_keyless(self, views: Sequence[Slots], packer: Packer, consumer: Credit) -> None:
         if not self._keyless:
             return
         taken = BitMap64()
-        for offset in self._keyless:
+        for offset in self._keyless - self._aversions.of(consumer):
             slots = _find(views, offset)
             if self._exhausted(offset):
                 self.to_forward.append(offset)
@@ -483,7 +458,7 @@ class OrderedBacklog:
             self._place(offset, number)
             return True
         if number == 0:
-            return self._meet_keyless(offset, slots, packer)
+            return self._meet_keyless(offset, slots, packer, consumer)
         key = self._keys.get(number)
         if key is None:
             key = self._keys[number] = Key()
@@ -500,13 +475,15 @@ class OrderedBacklog:
         self._settle(number, key)
         return True
 
-    def _meet_keyless(self, offset: Offset, slots: Slots, packer: Packer | None) -> bool:
+    def _meet_keyless(
+        self, offset: Offset, slots: Slots, packer: Packer | None, consumer: Credit | None
+    ) -> bool:
         if offset in self._blocked:
             # It will be released as what it is.
             del self._blocked[offset]
         elif self._exhausted(offset):
             self.to_forward.append(offset)
-        elif packer is None:
+        elif packer is None or offset in self._aversions.of(consumer):
             self._keyless.add(offset)
         else:
             return packer.add(slots, offset, offset + 1) > offset
@@ -533,7 +510,7 @@ class OrderedBacklog:
             return False
         if key.outstanding and key.outstanding[-1] > offset:
             return False
-        return self._is_open(key, consumer)
+        return offset not in self._aversions.of(consumer) and self._is_open(key, consumer)
 
     def _let_wait(self, number: int, key: Key, offset: Offset) -> None:
         self._queued[number] = key

@@ -59,6 +59,11 @@ class Nack:
     #: Whether it was an attempt at all: what was leased and never left the broker is none.
     is_counted: bool = True
 
+    @property
+    def is_told(self) -> bool:
+        """Whether a consumer said so: it does not want the message just now."""
+        return self.how == "nacked"
+
 
 NACKED = Nack()
 EXPIRED = Nack("expired")

@@ -9,6 +9,7 @@ States of a message on a share, and what moves it:
 | OUTSTANDING                 | nacked or expired, attempts left, back-off | DELAYED       |
 | OUTSTANDING                 | nacked or expired, attempts left, none     | BACKLOG       |
 | OUTSTANDING                 | nacked or expired, no attempts left        | FORWARDING    |
+| OUTSTANDING                 | given back: never written to its stream    | BACKLOG       |
 | DELAYED                     | back-off over                              | BACKLOG       |
 | FORWARDING                  | forward committed                          | ACKED         |
 | FORWARDING                  | no dead letter topic                       | DELAYED       |
@@ -19,14 +20,17 @@ States of a message on a share, and what moves it:
 | ACKED                       | seek before it, still retained             | BACKLOG       |
 | ACKED                       | reopened                                   | BACKLOG       |
 
+A message that a stream nacked is not for that stream's client, in whichever state, until its
+aversion is over (`fanlog.core.aversion`); with ordering, nor are those after it of its key.
+
 With ordering, a message that leaves OUTSTANDING other than by an ack takes those after it of its
 key along, and ACKED is reached only when all earlier ones of the key have. What is outstanding
 when an earlier one of its key is reopened is neither taken away nor held up: it is acknowledged as
 it would have been, and of the rest of the key the reopened one is the next; should it fail, it
 comes back behind the reopened one.
 
-Hard state is in `fanlog.core.share_state`. Soft state: leases, back-offs, the backlog's position,
-and what the filter leaves out (`fanlog.core.passing`).
+Hard state is in `fanlog.core.share_state`. Soft state: leases, back-offs, aversions, the backlog's
+position, and what the filter leaves out (`fanlog.core.passing`).
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pyroaring import BitMap64
 
 from fanlog import limits
+from fanlog.core.aversion import Aversions
 from fanlog.core.backlog import Backlog, Packer, Slots
 from fanlog.core.cursor import Cursor, CursorChange, Range
 from fanlog.core.decision import Decision, Grant, ShareStats
@@ -45,8 +50,7 @@ from fanlog.core.lease import ByGeneration, Lease, LeaseTable, Matched, Run, spl
 from fanlog.core.ordering import OrderedBacklog
 from fanlog.core.passing import Passing
 from fanlog.core.records import ShareRecord
-from fanlog.core.redelivery import EXPIRED, NACKED, DeadLetter, Delayed, Failures, Nack
-from fanlog.core.replay_records import ReopenedChunk
+from fanlog.core.redelivery import EXPIRED, NACKED, UNSENT, DeadLetter, Delayed, Failures, Nack
 from fanlog.core.share_state import ShareState
 from fanlog.model import Offset, PartitionId, Subscription
 
@@ -71,15 +75,7 @@ class Share(ShareState):
 
         No lease ends after `latest_s`: one that would was given before the clock was set back.
         """
-        self._leases = LeaseTable()
-        for held in self._held.values():
-            assert held.offsets is not None
-            offsets = BitMap64(o for o in held.offsets if o not in self.cursor)
-            if offsets:
-                deadline_s = min(held.deadline_s, latest_s)
-                lease = Lease(held.generation, held.part, deadline_s, offsets, (), None)
-                self._leases.add(lease)
-        self._leases.changed.clear()
+        self._leases = LeaseTable.restored(self._held.values(), self.cursor, latest_s)
         self._forget_soft_state()
 
     def apply(self, record: ShareRecord) -> None:
@@ -99,12 +95,7 @@ class Share(ShareState):
             self._leases.changed.update((lease.generation, lease.part) for lease in self._leases)
         elif before.enable_exactly_once and not settings.enable_exactly_once:
             decision.records += [self._lease_over(*key) for key in self._held]
-        if before.dead_letter is not None and settings.dead_letter is None:
-            # Nobody would write these records again, nor remove them.
-            decision.records += self._attempts_over()
-        elif before.dead_letter is None and settings.dead_letter is not None:
-            # What was counted for the back-off counts for the policy, too, and so survives.
-            decision.records += self._attempt_records(self._attempts.items())
+        decision.records += self._recounted(before)
         assert settings.enable_message_ordering == before.enable_message_ordering
         if isinstance(self._backlog, OrderedBacklog):
             self._backlog.strict = settings.ordering == "strict"
@@ -290,22 +281,35 @@ class Share(ShareState):
         return self._finish(decision)
 
     def expire(self, now: float, *, jitter: float) -> Decision:
-        """Release leases whose deadline passed and messages whose back-off is over."""
+        """Release leases and aversions that are over, and messages whose back-off is."""
         decision = Decision()
         due: list[Matched] = [(lease, lease.open) for lease in self._leases.due(now)]
         decision.count = sum(len(offsets) for _, offsets in due)
         self._fail(decision, now, due, EXPIRED, jitter)
+        self._aversions.expire(now)
         waited = self._delayed.due(now)
         if waited:
             self._backlog.release(waited)
         return self._finish(decision)
 
     def abandon(self, consumer: Credit) -> None:
-        """A consumer is gone: its leases run on to their deadlines, its window is nobody's."""
-        for lease in self._leases:
-            if lease.credit is consumer:
-                lease.credit = None
+        """A consumer is gone: its leases run on to their deadlines, its window is nobody's.
+
+        Clients acknowledge with unary calls after they have closed their streams.
+        """
+        for lease in self._leases.of(consumer):
+            lease.credit = None
         self._backlog.abandon(consumer)
+
+    def give_back(self, now: float, consumer: Credit, written: int) -> Decision:
+        """Release what a consumer leased after the generation that was written to it last.
+
+        It never left, so that no attempt is counted and nobody has to wait for it.
+        """
+        unsent = [(lease, lease.open) for lease in self._leases.of(consumer, after=written)]
+        decision = Decision(count=sum(len(offsets) for _, offsets in unsent))
+        self._fail(decision, now, unsent, UNSENT, jitter=0.0)
+        return self._finish(decision)
 
     # Dead letters.
 
@@ -379,11 +383,7 @@ class Share(ShareState):
         chunks = self.cursor.reopened.added(
             opened, fence=generation, since_s=now, is_wanted=is_wanted
         )
-        owner, partition = self.settings.id, self.partition
-        decision = Decision(count=len(opened))
-        decision.records += [ReopenedChunk(owner, partition, n, c) for n, c in chunks.items()]
-        if self._attempts:
-            decision.records += self._attempt_records(self._attempts.cleared(opened).items())
+        decision = Decision(self._reopened_records(opened, chunks), count=len(opened))
         if self._passing is None and isinstance(self._backlog, Backlog):
             self._backlog.release(opened)
         else:
@@ -416,7 +416,8 @@ class Share(ShareState):
 
     def next_deadline(self) -> float | None:
         """When `expire` has something to do next."""
-        deadlines = (self._leases.next_deadline(), self._delayed.next_deadline())
+        parts = (self._leases, self._delayed, self._aversions)
+        deadlines = [part.next_deadline() for part in parts]
         return min((d for d in deadlines if d is not None), default=None)
 
     def stats(self, end: Offset) -> ShareStats:
@@ -483,12 +484,11 @@ class Share(ShareState):
         self, decision: Decision, now: float, failed: Sequence[Matched], nack: Nack, jitter: float
     ) -> None:
         """Leased messages came back: count, then wait, deliver again or forward."""
-        offsets = BitMap64()
-        for lease, some in failed:
-            self._leases.settle(lease, some)
-            offsets |= some
+        offsets = self._leases.settle_all(failed)
         if not offsets:
             return
+        if nack.is_told:
+            self._aversions.nacked(now, failed)
         schedule = self.settings.retry_schedule
         self._failures.came_back(offsets, nack)
         if nack.is_counted and (self.settings.dead_letter is not None or schedule is not None):
@@ -519,7 +519,7 @@ class Share(ShareState):
 
     def _taken_offsets(self) -> BitMap64:
         """What is leased, or on its way to be a dead letter."""
-        return self._forwarding.union(*(lease.open for lease in self._leases))
+        return self._forwarding | self._leases.offsets
 
     def _let_go(self, gone: BitMap64) -> BitMap64:
         """Nobody shall have these; return what becomes acknowledged because of that."""
@@ -580,19 +580,18 @@ class Share(ShareState):
         return self._finish(decision)
 
     def _new_backlog(self) -> Backlog | OrderedBacklog:
-        held = BitMap64().union(*(lease.open for lease in self._leases))
-        floor, ordering = self.cursor.floor, self.settings.ordering
+        floor, held, ordering = self.cursor.floor, self._leases.offsets, self.settings.ordering
         if ordering == "none":
-            return Backlog(floor, held)
-        return OrderedBacklog(
-            floor, held, strict=ordering == "strict", exhausted=self._is_exhausted
-        )
+            return Backlog(floor, held, self._aversions)
+        is_strict, exhausted = ordering == "strict", self._is_exhausted
+        return OrderedBacklog(floor, held, self._aversions, strict=is_strict, exhausted=exhausted)
 
     def _forget_soft_state(self) -> None:
         self._delayed = Delayed()
         self._forwarding = BitMap64()
         self._to_forward: list[Offset] = []
         self._failures = Failures(self._attempts)
+        self._aversions = Aversions()
         self._backlog = self._new_backlog()
         self._passing = None
         if self.settings.is_filtered:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pyroaring import BitMap64
+
 from fanlog.core.attempts import Attempts, Counts
 from fanlog.core.cursor import Cursor, CursorChange
 from fanlog.core.decision import Decision
 from fanlog.core.lease import Lease
 from fanlog.core.records import AttemptsChunk, CursorChunk, CursorHead, LeaseHeld, ShareRecord
+from fanlog.core.reopening import ChunkChanges
 from fanlog.core.replay_records import ReopenedChunk
 from fanlog.model import Offset, PartitionId, Subscription
 
@@ -103,6 +106,25 @@ class ShareState:
             return []
         owner, partition = self.settings.id, self.partition
         return [AttemptsChunk(owner, partition, number, counts) for number, counts in chunks]
+
+    def _recounted(self, before: Subscription) -> list[ShareRecord]:
+        """The settings are others now: attempts become hard, or stop being so, with the policy."""
+        if before.dead_letter is not None and self.settings.dead_letter is None:
+            # Nobody would write these records again, nor remove them.
+            return self._attempts_over()
+        if before.dead_letter is None and self.settings.dead_letter is not None:
+            # What was counted for the back-off counts for the policy, too, and so survives.
+            return self._attempt_records(self._attempts.items())
+        return []
+
+    def _reopened_records(self, opened: BitMap64, chunks: ChunkChanges) -> list[ShareRecord]:
+        """What is reopened begins without a failure."""
+        owner, partition = self.settings.id, self.partition
+        records: list[ShareRecord] = []
+        records += [ReopenedChunk(owner, partition, n, chunk) for n, chunk in chunks.items()]
+        if self._attempts:
+            records += self._attempt_records(self._attempts.cleared(opened).items())
+        return records
 
     def _attempts_over(self) -> list[ShareRecord]:
         owner, partition = self.settings.id, self.partition

@@ -2,6 +2,10 @@
 
 Two things go on at once: requests come in (acknowledgements, deadlines), answers go out (messages,
 confirmations). Messages go out as soon as they are committed and the stream has credit.
+
+A client that has half-closed its stream is leaving: it gets no more messages, only confirmations
+of what it said before. Messages that were leased for it and not written by then are free at once;
+those that were written stay leased, for clients acknowledge with unary calls after they have left.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import grpc
 from fanlog import limits, names, specs
 from fanlog.broker import pushes
 from fanlog.broker.broker import Broker
+from fanlog.broker.feed import Delivery
 from fanlog.broker.settling import INVALID_ACK_ID, UNORDERED_ACK_ID
 from fanlog.core.flow import Credit
 from fanlog.errors import FanlogError, InvalidArgument
@@ -59,14 +64,19 @@ class _Stream:
         self._deadline_s = _stream_deadline(first.stream_ack_deadline_seconds)
         self._answers_pings = first.protocol_version >= KEEP_ALIVE_VERSION
         self._credit = Credit(
-            max(0, first.max_outstanding_messages), max(0, first.max_outstanding_bytes)
+            max(0, first.max_outstanding_messages),
+            max(0, first.max_outstanding_bytes),
+            client=first.client_id or self,
         )
+        #: The generation that was written to the client last.
+        self._written = 0
         pushes.check_pull(broker.hard.catalog, self._name)
         self._subscription, self._feed = broker.attach(self._name)
         self._settling: set[asyncio.Task[None]] = set()
         self._write_lock = asyncio.Lock()
         self._ended: FanlogError | None = None
-        self._is_over = False
+        self._is_half_closed = False
+        self._over = asyncio.Event()
 
     async def run(self) -> None:
         self._broker.metrics.streams += 1
@@ -75,16 +85,20 @@ class _Stream:
             if self._subscription.enable_exactly_once or self._subscription.enable_message_ordering:
                 await self._write(b"")
             await self._deliver()
+            self._feed.give_back(self._credit, self._written)
+            await self._over.wait()
+            if self._ended is not None:
+                raise self._ended
         finally:
             self._broker.metrics.streams -= 1
             reader.cancel()
-            for share in self._feed.shares:
-                share.abandon(self._credit)
+            self._feed.give_back(self._credit, self._written)
+            self._feed.abandon(self._credit)
             self._broker.detach(self._subscription, self._feed)
             await asyncio.gather(reader, return_exceptions=True)
 
     async def _deliver(self) -> None:
-        while not self._is_over:
+        while not self._is_half_closed:
             version = self._feed.version
             deliveries = []
             if self._credit.has_room:
@@ -97,11 +111,7 @@ class _Stream:
             if not deliveries:
                 await self._feed.wait(version)
                 continue
-            subscription = self._broker.present(self._subscription)
-            self._broker.delivered(subscription, deliveries)
-            await self._write(frame_deliveries(self._broker, subscription, deliveries))
-        if self._ended is not None:
-            raise self._ended
+            await self._send(deliveries)
 
     @property
     def _answer_bytes_max(self) -> int:
@@ -109,16 +119,28 @@ class _Stream:
             return limits.STREAM_ANSWER_BYTES_MAX
         return min(limits.STREAM_FIRST_ANSWER_BYTES_MAX, limits.STREAM_ANSWER_BYTES_MAX)
 
-    async def _write(self, answer: bytes) -> None:
-        # Every answer says what the subscription is like: clients take a missing word for "no".
+    async def _send(self, deliveries: Sequence[Delivery]) -> None:
+        """Write messages, unless the client has half-closed meanwhile."""
+        subscription = self._broker.present(self._subscription)
+        answer = frame_deliveries(self._broker, subscription, deliveries)
         async with self._write_lock:
-            await self._context.write(
-                answer + _properties(self._broker.present(self._subscription))
-            )
+            if self._is_half_closed:
+                return
+            self._written = max(delivery.generation for delivery in deliveries)
+            self._broker.delivered(subscription, deliveries)
+            await self._write_now(answer)
+
+    async def _write(self, answer: bytes) -> None:
+        async with self._write_lock:
+            await self._write_now(answer)
+
+    async def _write_now(self, answer: bytes) -> None:
+        # Every answer says what the subscription is like: clients take a missing word for "no".
+        await self._context.write(answer + _properties(self._broker.present(self._subscription)))
 
     async def _say(self, answer: bytes) -> None:
         """Write from beside the delivery; a stream that has ended has nobody to hear it."""
-        if not self._is_over:
+        if not self._over.is_set():
             with suppress(grpc.aio.BaseError):
                 await self._write(answer)
 
@@ -133,15 +155,20 @@ class _Stream:
                 if self._answers_pings and not (request.ack_ids or request.modify_deadline_ack_ids):
                     self._begin(self._say(b""))
             # The client has said all it had to say; it may still hear how that went.
+            self._half_close()
             while self._settling:
                 await asyncio.wait(self._settling)
         except FanlogError as error:
             self._ended = error
         self._end()
 
-    def _end(self) -> None:
-        self._is_over = True
+    def _half_close(self) -> None:
+        self._is_half_closed = True
         self._feed.wake()
+
+    def _end(self) -> None:
+        self._over.set()
+        self._half_close()
 
     async def _settle(self, request: Any) -> None:
         """Begin what a request asks for; its order is kept, its commit is not waited for."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyroaring import BitMap64
 
+from fanlog.core.aversion import Aversions
 from fanlog.core.backlog import Backlog, Packer, without
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Budget, Credit
@@ -14,7 +15,7 @@ BATCHES = [view(0, [0] * 4), view(4, [0] * 4), view(8, [0] * 4)]
 
 
 def backlog(floor: int = 0, held: tuple[int, ...] = ()) -> Backlog:
-    return Backlog(floor, BitMap64(held))
+    return Backlog(floor, BitMap64(held), Aversions())
 
 
 def take(made: Backlog, cursor: Cursor, limit: int, views: list | None = None) -> list[int]:

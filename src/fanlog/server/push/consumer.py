@@ -136,8 +136,7 @@ class Consumer(ABC):
             except FanlogError:
                 return
             finally:
-                for share in feed.shares:
-                    share.abandon(credit)
+                feed.abandon(credit)
                 self._broker.detach(subscription, feed)
                 self._feed = None
 

@@ -30,7 +30,8 @@ from fanlog.core.cursor import Cursor
 from fanlog.core.decision import Decision
 from fanlog.core.flow import Budget, Credit
 from fanlog.core.lease import LeaseTable
-from fanlog.core.ordering import Key, OrderedBacklog, Recall
+from fanlog.core.ordering import OrderedBacklog
+from fanlog.core.ordering_key import Key, Recall
 from fanlog.core.passing import Passing
 from fanlog.core.records import CursorHead
 from fanlog.core.share import Share
