@@ -35,6 +35,8 @@ class Model:
     spared: set[int] = field(default_factory=set)
     #: Leased since before the restart behind one that failed; the share finds out when it scans.
     doomed: set[int] = field(default_factory=set)
+    #: Until when a client does not get back what it nacked.
+    averse: dict[tuple[object, int], float] = field(default_factory=dict)
     fence: int = 0
     #: When each reopened message was, and from which generation on its ack ids count.
     reopened: dict[int, tuple[float, int]] = field(default_factory=dict)
@@ -82,6 +84,8 @@ class Model:
             if key:
                 met.add(key)
             if offset in self.delayed or self.is_exhausted(offset):
+                continue
+            if (consumer.client, offset) in self.averse:
                 continue
             if not key or self.is_open(offset, consumer):
                 out.add(offset)
@@ -142,13 +146,27 @@ class Model:
         for some in (self.soft, self.forwarding, self.spared, self.doomed):
             some.discard(offset)
 
-    def fail(self, offsets: Iterable[int], unplaced: set[int]) -> set[int]:
+    def nacked(self, offsets: Iterable[int], now: float) -> None:
+        """Their clients are averse to them for a while."""
+        for consumer, offset in [(self.leased[o].consumer, o) for o in offsets]:
+            if consumer is not None and consumer.client is not None:
+                self.averse[consumer.client, offset] = now + limits.AVERSION_S
+
+    def give_back(self, offsets: Iterable[int]) -> None:
+        """Leased messages never left."""
+        spared = self.spared & set(offsets)
+        self.fail(offsets, set(), is_attempt=False)
+        self.spared |= spared
+
+    def fail(
+        self, offsets: Iterable[int], unplaced: set[int], *, is_attempt: bool = True
+    ) -> set[int]:
         """Leased messages came back; return those that may have to wait."""
         failed = sorted(offsets)
         heads: set[int] = set()
         is_counted = self.settings.dead_letter is not None or self.settings.retry is not None
         for offset in failed:
-            if is_counted:
+            if is_counted and is_attempt:
                 self.failures[offset] = self.failures.get(offset, 0) + 1
             self.spared.discard(offset)
         for offset in failed:
@@ -176,8 +194,10 @@ class Model:
             self.leased.clear()
         if self.settings.dead_letter is None:
             self.failures.clear()
-        for gone in (self.soft, self.delayed, self.forwarding, self.spared, self.judged):
+        for gone in (self.soft, self.forwarding, self.spared, self.judged):
             gone.clear()
+        self.delayed.clear()
+        self.averse.clear()
         for offset in self.leased if self.is_ordered else ():
             if self.key(offset) and any(o not in self.leased for o in self.earlier(offset)):
                 self.doomed.add(offset)
@@ -195,4 +215,5 @@ class Model:
         self.reopened = {o: when for o, when in reopened.items() if o in unacked}
         self.behind.clear()
         self.judged.clear()
+        self.averse.clear()
         self.unacked, self.fence = unacked, fence

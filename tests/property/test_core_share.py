@@ -29,10 +29,16 @@ RETRY = RetryPolicy(minimum_backoff_s=4.0, maximum_backoff_s=20.0)
 DEADLINE_S = 10.0
 #: Messages, then bytes; 0 is no limit. Messages are 5 to 40 bytes.
 WINDOWS = [(0, 0), (3, 0), (0, 45), (2, 60)]
+#: A pull, two streams of one client, and one of another.
+CLIENTS = [None, "a", "a", "b"]
 
 index = st.integers(0, 10_000)
 messages = st.lists(st.tuples(st.integers(0, 2), st.integers(5, 40)), min_size=4, max_size=10)
 picks = st.lists(st.integers(0, 20), min_size=1, max_size=6)
+
+
+def consumers() -> list[Credit]:
+    return [Credit(*window, client=name) for window, name in zip(WINDOWS, CLIENTS, strict=True)]
 
 
 class ShareMachine(RuleBasedStateMachine):
@@ -51,7 +57,7 @@ class ShareMachine(RuleBasedStateMachine):
         )
         self.world, self.model = World(chosen), Model(chosen)
         self.now = 1_000.0
-        self.consumers = [Credit(*window) for window in WINDOWS]
+        self.consumers = consumers()
         #: Every ack id ever handed out.
         self.ids: list[Id] = []
         self.snapshot: Cursor | None = None
@@ -161,6 +167,8 @@ class ShareMachine(RuleBasedStateMachine):
         model = self.model
         live = sorted({o for g, o in ids if self.is_live((g, o))})
         unplaced = set(self.world.share.unplaced)
+        if not seconds:
+            model.nacked(live, self.now)
         decision = self.world.modify(self.now, ids, seconds, partial=True)
         assert decision.count == len(live)
         if seconds:
@@ -170,7 +178,7 @@ class ShareMachine(RuleBasedStateMachine):
             self.put_back(live, unplaced)
         self.take_letters()
 
-    @rule(seconds=st.sampled_from([1.0, 5.0, 11.0, 40.0]))
+    @rule(seconds=st.sampled_from([0.1, 1.0, 5.0, 11.0, 40.0]))
     def expire(self, seconds: float) -> None:
         self.now += seconds
         model, unplaced = self.model, set(self.world.share.unplaced)
@@ -180,6 +188,7 @@ class ShareMachine(RuleBasedStateMachine):
         self.put_back(due, unplaced)
         for offset in [o for o, due_s in model.delayed.items() if due_s <= self.now]:
             del model.delayed[offset]
+        model.averse = {who: due_s for who, due_s in model.averse.items() if due_s > self.now}
         self.take_letters()
 
     @precondition(lambda self: self.model.forwarding)
@@ -232,7 +241,7 @@ class ShareMachine(RuleBasedStateMachine):
 
     # One rule for all that voids leases: there would be none left to try the rest on.
     @rule(
-        what=st.sampled_from(["seek", "snapshot", "restore", "advance", "abandon"]),
+        what=st.sampled_from(["seek", "snapshot", "restore", "advance", "abandon", "leave"]),
         first=st.floats(0, 1),
         second=st.floats(0, 1),
     )
@@ -248,6 +257,8 @@ class ShareMachine(RuleBasedStateMachine):
                 self.advance(first / 2, 0.0 if second < 0.5 else 30.0)
             case "abandon":
                 self.abandon(round(first * 3))
+            case "leave":
+                self.leave(round(first * 3), second)
 
     def seek(self, where: float, retained: float) -> None:
         start, end = self.world.log_start, self.model.end
@@ -306,7 +317,22 @@ class ShareMachine(RuleBasedStateMachine):
         for held in self.model.leased.values():
             if held.consumer is consumer:
                 held.consumer = None
-        self.consumers[which] = Credit(consumer.max_messages, consumer.max_bytes)
+        window = consumer.max_messages, consumer.max_bytes
+        self.consumers[which] = Credit(*window, client=consumer.client)
+
+    def leave(self, which: int, share: float) -> None:
+        """Half-close: what was leased after the last write is free at once."""
+        model, consumer = self.model, self.consumers[which]
+        mine = {o: held for o, held in model.leased.items() if held.consumer is consumer}
+        generations = sorted({held.generation for held in mine.values()})
+        written = ([0, *generations])[round(share * len(generations))]
+        unsent = [o for o, held in mine.items() if held.generation > written]
+        decision = self.world.share.give_back(self.now, consumer, written)
+        self.world.decided(decision)
+        assert decision.count == len(unsent)
+        model.give_back(unsent)
+        self.take_letters()
+        self.abandon(which)
 
     @rule(scan=st.booleans())
     def crash(self, scan: bool) -> None:
@@ -314,7 +340,7 @@ class ShareMachine(RuleBasedStateMachine):
         self.model.restart()
         if scan:
             self.world.place_restored()
-        self.consumers = [Credit(*window) for window in WINDOWS]
+        self.consumers = consumers()
         self.settle_doomed()
         self.take_letters()
 
@@ -438,7 +464,7 @@ class ShareMachine(RuleBasedStateMachine):
     @invariant()
     def somebody_will_look_in_time(self) -> None:
         times = [held.deadline_s for held in self.model.leased.values()]
-        times += self.model.delayed.values()
+        times += [*self.model.delayed.values(), *self.model.averse.values()]
         next_s = self.world.share.next_deadline()
         if times:
             assert next_s is not None

@@ -10,7 +10,9 @@ A reply says what became of the whole share. After `|` come the records, when a 
 them: the changed keys of hard state in the order they were decided. `#` begins a comment; blank
 lines are free. Options of `share`: ordering=key|strict, exactly-once, attempts=N, retry=MIN..MAX
 or retry=first-immediate, deadline=S. Options of `pull`: max=N, by=NAME (who holds several
-answers), messages=N and bytes=N (its window, told once).
+answers), messages=N and bytes=N (its window, told once), client=NAME (whose stream it is, told
+once). `give-back by=NAME after=a#1`: of what NAME was leased, that answer was the last that was
+written to it.
 """
 
 from __future__ import annotations
@@ -78,6 +80,10 @@ class Trace:
                 decision = world.modify(now, self.ids(words), float(options["by"]))
             case "expire":
                 decision = world.expire(now)
+            case "give-back":
+                written = self.deliveries[options["after"]][0] if "after" in options else 0
+                consumer = self.consumers[options["by"]]
+                decision = world.decided(share.give_back(now, consumer, written))
             case "forwarded":
                 decision = world.decided(share.forwarded(self.offsets(words)))
             case "not-forwarded":
@@ -109,7 +115,11 @@ class Trace:
         return " ".join(map(str, self.world.publish(*[number] * len(names))))
 
     def pull(self, now: float, options: dict[str, str]) -> str:
-        window = Credit(int(options.get("messages", 0)), int(options.get("bytes", 0)))
+        window = Credit(
+            int(options.get("messages", 0)),
+            int(options.get("bytes", 0)),
+            client=options.get("client"),
+        )
         consumer = window
         if "by" in options:
             consumer = self.consumers.setdefault(options["by"], window)
