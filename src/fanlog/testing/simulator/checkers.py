@@ -16,7 +16,7 @@ from fanlog.labels import LABEL_ORDERING
 from fanlog.model import Offset, PartitionId, SubscriptionId
 from fanlog.testing.simulator.chronicle import NEVER, AckRef, Delivered, Entry, Message, Op
 from fanlog.testing.simulator.faults import TIMER_LATE_S
-from fanlog.testing.simulator.ledger import Account, Card, Ledger
+from fanlog.testing.simulator.ledger import EPSILON_S, Account, Card, Ledger
 from fanlog.testing.simulator.meanings import is_matched, is_wanted
 
 
@@ -357,6 +357,20 @@ def exactly_once(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[V
             "P5",
             f"{_name(ledger, card)} came at {delivered.at} while the lease of generation "
             f"{lease.generation:x} lived for another {lease.lo_s - delivered.decided_s:.3f} s",
+            ledger.id,
+            ledger.partition,
+            card.message.offset,
+        )
+
+
+def aversions_are_kept(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[Violation]:
+    """P6: a message that a stream nacked is for others first, and for the stream after a while."""
+    is_early = delivered.decided_s < card.averse_until_s - EPSILON_S
+    if card.averse == delivered.consumer and is_early and ledger.moved_until(card) < card.averse_at:
+        yield Violation(
+            "P6",
+            f"{_name(ledger, card)} came at {delivered.at} to the stream that nacked it, "
+            f"{card.averse_until_s - delivered.decided_s:.3f} s too early",
             ledger.id,
             ledger.partition,
             card.message.offset,

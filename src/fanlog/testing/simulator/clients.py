@@ -22,6 +22,7 @@ from fanlog.testing.simulator.meanings import (
     some_message,
 )
 from fanlog.testing.simulator.network import (
+    LAG_S,
     Confirmation,
     Received,
     Stream,
@@ -346,8 +347,11 @@ async def streamer(world: World) -> None:
             )
         except Lost:
             continue
+        pocket = Pocket(world)
         with suppress(FanlogError, Lost):
-            await _use(world, stream, Pocket(world))
+            await _use(world, stream, pocket)
+        if stream.consumer % 3 == 0 and pocket.held and not stream.is_over:
+            await _nack_and_leave(world, stream, pocket)
         _leave(world, stream)
 
 
@@ -374,6 +378,15 @@ async def _use(world: World, stream: Stream, pocket: Pocket) -> None:
         else:
             deadline_s = rng.choice(DEADLINES_S) if rng.random() < 0.1 else 0
             stream.send(modify=[(ref, seconds) for ref in refs], deadline_s=deadline_s)
+
+
+async def _nack_and_leave(world: World, stream: Stream, pocket: Pocket) -> None:
+    """As Go does: a unary nack of all that is held, a half-close, and a cancellation."""
+    with suppress(FanlogError, Lost):
+        await settle(world, stream.name, [one.ref for one in pocket.held], 0)
+    stream.close()
+    await world.sleep(LAG_S)
+    stream.cut()
 
 
 def _leave(world: World, stream: Stream) -> None:

@@ -66,6 +66,9 @@ class Card:
     __slots__ = (
         "ack_delivered",
         "ack_until",
+        "averse",
+        "averse_at",
+        "averse_until_s",
         "closed_until",
         "confirmed_from",
         "confirmed_generation",
@@ -114,6 +117,11 @@ class Card:
         self.failures = 0
         self.failed_at = -1
         self.lease: Lease | None = None
+        #: The consumer that nacked it last, if that certainly counted; since when it counts, and
+        #: until when at least it is for others.
+        self.averse = 0
+        self.averse_at = -1
+        self.averse_until_s = 0.0
         self.is_rotten = False
         #: It came in the drain at the end.
         self.is_drained = False

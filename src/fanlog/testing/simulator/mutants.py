@@ -38,13 +38,20 @@ from fanlog.core.share import Share
 from fanlog.core.share_state import ShareState
 from fanlog.errors import FanlogError
 from fanlog.log.api import Trim
-from fanlog.testing.simulator import lake_mutants, replay_mutants, sink_mutants, surface_mutants
+from fanlog.testing.simulator import (
+    lake_mutants,
+    leaving_mutants,
+    replay_mutants,
+    sink_mutants,
+    surface_mutants,
+)
 from fanlog.testing.simulator.planting import MUTANTS, mutant, planted
 from fanlog.updates import SubscriptionUpdate
 
 __all__ = [
     "MUTANTS",
     "lake_mutants",
+    "leaving_mutants",
     "mutant",
     "planted",
     "replay_mutants",

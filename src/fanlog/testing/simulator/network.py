@@ -229,6 +229,8 @@ class Stream:
         self.error: FanlogError | None = None
         self.is_half_open = False
         self._is_closing = False
+        #: The server knows that the client has said all.
+        self._is_half_closed = False
         first = types.StreamingPullRequest(
             subscription=name,
             stream_ack_deadline_seconds=deadline_s,
@@ -299,6 +301,7 @@ class Stream:
             self._has_request = self._world.loop.create_future()
             await self._has_request
         if not self._requests:
+            self._is_half_closed = True
             return grpc.aio.EOF
         raw = self._requests.popleft()
         self._note_request(raw)
@@ -311,6 +314,11 @@ class Stream:
         said: list[list[Received] | Confirmation] = []
         if response.received_messages:
             messages = response.received_messages
+            if self._is_half_closed:
+                self._world.broken.append(
+                    f"P6: {len(messages)} messages of {self.name} were written to a stream after "
+                    "its half-close"
+                )
             said.append(parsed(self._world, messages, self.consumer, self._deadlines, self._credit))
         if response.HasField("acknowledge_confirmation"):
             confirmation = response.acknowledge_confirmation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from fanlog.limits import AVERSION_S
 from fanlog.model import PartitionId, SubscriptionId
 from fanlog.testing.simulator import checkers
 from fanlog.testing.simulator.checkers import Violation
@@ -101,6 +102,8 @@ class Settles:
             if card.is_maybe_closed or card.lease is None:
                 continue
             card.lease.end(op.ended_at)
+            card.averse, card.averse_at = card.lease.consumer, op.begun_at
+            card.averse_until_s = op.begun_s + AVERSION_S
             if ledger.settings.dead_letter is not None and ledger.update_until < op.begun_at:
                 card.failures += 1
                 card.failed_at = op.ended_at
