@@ -221,6 +221,12 @@ class HotLogFull(ResourceExhausted):
     code = "HOT_LOG_FULL"
 
 
+class WriterBacklogFull(ResourceExhausted):
+    """Too many bytes wait for the disk already. Try again in a moment, or publish more slowly."""
+
+    code = "WRITER_BACKLOG_FULL"
+
+
 class Unavailable(FanlogError):
     """The broker is draining, starting or recovering. Nothing is lost; try again."""
 

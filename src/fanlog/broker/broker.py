@@ -187,7 +187,7 @@ class Broker:
         Raises:
             TopicNotFound: There is no such topic.
             SchemaMismatch: A message does not conform to the topic's schema.
-            DiskFull: Only the reserve is left.
+            ResourceExhausted: There is no room, see `Writer.check_room`.
         """
         self.check_serving()
         topic = self.hard.catalog.topic(topic_name)
@@ -597,4 +597,5 @@ class Broker:
                 if subscription.filter_changes:
                     await self.admin.forget_filters(subscription.id)
         await self.sink.sweep()
+        self.writer.refusals.degraded()
         await self.retention.sweep(self._clock.now(), self._active)

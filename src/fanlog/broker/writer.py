@@ -19,8 +19,9 @@ from fanlog import limits
 from fanlog.broker.clock import Clock, Timer
 from fanlog.broker.committer import Committer
 from fanlog.broker.metrics import Metrics
+from fanlog.broker.refusals import Refusals
 from fanlog.core.records import Record
-from fanlog.errors import CommitFailed, DiskFull, FanlogError, HotLogFull, ResourceExhausted
+from fanlog.errors import CommitFailed, DiskFull, FanlogError, HotLogFull, WriterBacklogFull
 from fanlog.log.api import Append, Commit, Log, Trim
 from fanlog.log.batch import Body
 from fanlog.model import Offset, PartitionId, TopicId
@@ -91,6 +92,8 @@ class Writer:
         self._room_bytes = 0
         self._used_bytes = 0
         self._room_read_s = float("-inf")
+        #: What `check_room` refuses, and whether it still would.
+        self.refusals = Refusals(self._check_room)
         self._assigned: dict[PartitionId, Offset] = {}
         #: Trims that are submitted; kept a little longer, which does no harm.
         self._trimmed: dict[PartitionId, Offset] = {}
@@ -120,8 +123,11 @@ class Writer:
         Raises:
             DiskFull: Publishing resumes by itself when there is room.
             HotLogFull: As soon as the archive has come further.
-            ResourceExhausted: Too much waits for the disk already.
+            WriterBacklogFull: Too much waits for the disk already.
         """
+        self.refusals.check(size_bytes)
+
+    def _check_room(self, size_bytes: int) -> None:
         now = self._clock.now()
         if now - self._room_read_s >= ROOM_AGE_S:
             self._room_read_s = now
@@ -141,7 +147,7 @@ class Writer:
                 "the archive has come further"
             )
         if self._waiting_bytes + size_bytes > limits.WRITER_BACKLOG_BYTES_MAX:
-            raise ResourceExhausted(
+            raise WriterBacklogFull(
                 f"{self._waiting_bytes} bytes wait for the disk; try again in a moment"
             )
 

@@ -141,7 +141,7 @@ async def _serving(
     await broker.start()
     is_ready = asyncio.Event()
     grpc_server = grpc.aio.server(options=GRPC_OPTIONS)
-    health = Health(grpc_api.SERVICES)
+    health = Health(grpc_api.SERVICES, broker.writer.refusals.degraded)
     arrivals = Arrivals()
     _add_services(grpc_server, broker, arrivals, health)
     http_server = HttpServer(

@@ -1,4 +1,8 @@
-"""grpc.health.v1: one status for the whole server.
+"""grpc.health.v1: one status for the whole server, and one for its publisher.
+
+While publishing is refused for want of room the publisher is NOT_SERVING and everything else is
+served. Nothing tells of that, so that it is looked at for each `Check`, and for a `Watch` once a
+second.
 
 Watchers are told NOT_SERVING when the server drains and then sent away, so that a client that only
 watches does not hold up the stop.
@@ -7,7 +11,8 @@ watches does not hold up the stop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -18,12 +23,22 @@ _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 _UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 
-class Health(health_pb2_grpc.HealthServicer):
-    """Not serving until `serving` is called, nor after `drain`."""
+#: The service that does not serve while publishing is refused.
+PUBLISHER = "google.pubsub.v1.Publisher"
+#: How often a watched publisher is looked at.
+LOOK_S = 1.0
 
-    def __init__(self, services: Iterable[str]) -> None:
+
+class Health(health_pb2_grpc.HealthServicer):
+    """Not serving until `serving` is called, nor after `drain`.
+
+    `degraded` says why publishing is refused; nothing while it is not.
+    """
+
+    def __init__(self, services: Iterable[str], degraded: Callable[[], str]) -> None:
         #: The empty name is the server as a whole.
         self._services = {"", *services}
+        self._degraded = degraded
         self._status = _NOT_SERVING
         self._is_over = False
         self._changed = asyncio.Event()
@@ -40,17 +55,29 @@ class Health(health_pb2_grpc.HealthServicer):
             await context.abort(
                 grpc.StatusCode.NOT_FOUND, f"service: {request.service!r} is not served here"
             )
-        return health_pb2.HealthCheckResponse(status=self._status)
+        return health_pb2.HealthCheckResponse(status=self._status_of(request.service))
 
     async def Watch(self, request: Any, context: Any) -> None:
+        told = None
         while True:
             changed = self._changed
-            # The protocol wants an unknown service watched, too: it may come later.
-            status = self._status if request.service in self._services else _UNKNOWN
-            await context.write(health_pb2.HealthCheckResponse(status=status))
+            status = self._status_of(request.service)
+            if status != told:
+                told = status
+                await context.write(health_pb2.HealthCheckResponse(status=status))
             if self._is_over:
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
-            await changed.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S if request.service == PUBLISHER else None):
+                    await changed.wait()
+
+    def _status_of(self, service: str) -> health_pb2.HealthCheckResponse.ServingStatus:
+        if service not in self._services:
+            # The protocol wants an unknown service watched, too: it may come later.
+            return _UNKNOWN
+        if service == PUBLISHER and self._status == _SERVING and self._degraded():
+            return _NOT_SERVING
+        return self._status
 
     def _change(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
         self._status = status

@@ -51,11 +51,15 @@ def http_app(
         return PlainTextResponse("ok\n")
 
     async def readyz(_: Request) -> Response:
-        if is_ready():
-            # It serves: what is not archived is kept.
-            alarm = broker.tiers.alarm
-            return PlainTextResponse(f"ready\nlake alarm: {alarm}\n" if alarm else "ready\n")
-        return PlainTextResponse("not ready\n", status_code=503)
+        if not is_ready():
+            return PlainTextResponse("not ready\n", status_code=503)
+        # It serves readers all the same; and what is not archived is kept.
+        troubles = (
+            ("degraded", broker.writer.refusals.degraded()),
+            ("lake alarm", broker.tiers.alarm),
+        )
+        told = [f"{kind}: {trouble}\n" for kind, trouble in troubles if trouble]
+        return PlainTextResponse("".join(["ready\n", *told]))
 
     async def metrics(_: Request) -> Response:
         page = await metrics_page(broker, store, senders)

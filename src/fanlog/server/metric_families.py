@@ -41,6 +41,13 @@ BROKER = (
     Family("fanlog_published_bytes", "counter", "Bytes of messages published."),
     Family("fanlog_publish_requests", "counter", "Publish requests accepted."),
     Family(
+        "fanlog_publish_refusals",
+        "counter",
+        "Publishes refused because there was no room for them.",
+        ("reason",),
+    ),
+    Family("fanlog_degraded", "gauge", "1 while publishing is refused for want of room."),
+    Family(
         "fanlog_deduplicated",
         "counter",
         "Messages not appended because they repeat one published lately.",

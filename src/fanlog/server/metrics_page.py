@@ -47,6 +47,12 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
     yield sample("fanlog_published", metrics.published)
     yield sample("fanlog_published_bytes", metrics.published_bytes)
     yield sample("fanlog_publish_requests", metrics.publish_requests)
+    refusals = broker.writer.refusals
+    refused = labelled("fanlog_publish_refusals")
+    for reason, count in refusals.counts.items():
+        refused.add_metric([reason], count)
+    yield refused
+    yield sample("fanlog_degraded", int(bool(refusals.degraded())))
     yield sample("fanlog_deduplicated", metrics.deduplicated)
     yield sample("fanlog_commit_failures", metrics.commits_failed)
     yield sample("fanlog_damaged_batches", metrics.batches_damaged)

@@ -52,7 +52,11 @@ _OF_BODIES = frozenset({413, 415})
 _RETRIED = frozenset({429, 503})
 _PAGES = {
     "/healthz": ("The process is alive", "text/plain", (200,)),
-    "/readyz": ("It serves, or does not yet or any more", "text/plain", (200, 503)),
+    "/readyz": (
+        "It serves, or does not yet or any more; what is wrong with it",
+        "text/plain",
+        (200, 503),
+    ),
     "/metrics": ("Metrics for Prometheus", "text/plain", (200,)),
     "/openapi.json": ("This document", "application/json", (200,)),
     "/docs": ("This document, to be read", "text/html", (200,)),
