@@ -39,7 +39,7 @@ class Health(health_pb2_grpc.HealthServicer):
         #: The empty name is the server as a whole.
         self._services = {"", *services}
         self._degraded = degraded
-        self._status = _NOT_SERVING
+        self._status: health_pb2.HealthCheckResponse.ServingStatus = _NOT_SERVING
         self._is_over = False
         self._changed = asyncio.Event()
 
