@@ -597,5 +597,4 @@ class Broker:
                 if subscription.filter_changes:
                     await self.admin.forget_filters(subscription.id)
         await self.sink.sweep()
-        self.writer.refusals.degraded()
         await self.retention.sweep(self._clock.now(), self._active)

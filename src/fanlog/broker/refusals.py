@@ -2,7 +2,7 @@
 
 The broker is *degraded* while it would refuse again what it refused last, or anything at all.
 Deliveries and acknowledgements go on meanwhile. Nobody has to publish for that to end: it is looked
-at whenever somebody asks, and with every sweep.
+at whenever somebody asks.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class Refusals:
             # Whole epochs of a sink are larger: what a publish may have is what counts.
             self._refused_bytes = min(size_bytes, limits.PUBLISH_BYTES_MAX)
             raise
+        if self._refused_bytes is not None:
+            self.degraded()
 
     def degraded(self) -> str:
         """Why publishing is refused now, as a sentence; empty while it is not."""

@@ -57,6 +57,19 @@ def test_it_is_degraded_until_what_was_refused_would_be_taken(caplog):
     ]
 
 
+def test_a_publish_that_is_taken_finds_out_as_well(caplog):
+    caplog.set_level("INFO", "fanlog.broker")
+    room = Room(10)
+    refusals = Refusals(room.check)
+    with pytest.raises(DiskFull):
+        refusals.check(20)
+    refusals.check(5)
+    assert refusals.degraded(), "what was refused would be refused again"
+    room.size_bytes = 20
+    refusals.check(5)
+    assert caplog.records[-1].getMessage() == "action=publishing_resumed"
+
+
 def test_it_is_degraded_before_anybody_publishes_when_nothing_would_be_taken():
     assert Refusals(Room(-1).check).degraded()
 
