@@ -8,6 +8,7 @@ from datetime import datetime
 import pytest
 from google.api_core.exceptions import GoogleAPICallError, InvalidArgument, NotFound
 
+from fanlog import limits
 from fanlog.broker.clock import ManualClock
 
 GOOGLE = "CloudPubSubDeadLetterSource"
@@ -169,6 +170,8 @@ def test_on_a_stream(still_server, world):
         [held] = stream.messages(1)
         assert held.delivery_attempt == number
         stream.send(modify_deadline_ack_ids=[held.ack_id], modify_deadline_seconds=[0])
+        still_server.await_outstanding(world.subscription, 0)
+        still_server.advance(limits.AVERSION_S)
     assert data(still_server.await_pull(world.reader)) == [b"x"]
 
 

@@ -11,6 +11,7 @@ import pytest
 from google.api_core.exceptions import FailedPrecondition, GoogleAPICallError
 from google.cloud.pubsub_v1.subscriber.exceptions import AcknowledgeError, AcknowledgeStatus
 
+from fanlog import limits
 from fanlog.broker.clock import ManualClock
 from server.conftest import PATIENCE_S
 
@@ -388,6 +389,7 @@ class TestOfficialSubscriber:
         still_server.publish(topic, b"x")
         message = received.get(timeout=PATIENCE_S)
         assert message.nack_with_response().result(PATIENCE_S) is AcknowledgeStatus.SUCCESS
+        still_server.advance(limits.AVERSION_S)
         again = received.get(timeout=PATIENCE_S)
         assert again.message_id == message.message_id
         assert again.ack_with_response().result(PATIENCE_S) is AcknowledgeStatus.SUCCESS
@@ -429,6 +431,8 @@ class TestOfficialSubscriber:
             name, is_good, future = futures.get(timeout=PATIENCE_S)
             assert future.result(PATIENCE_S) is AcknowledgeStatus.SUCCESS
             acked[name] += is_good
+            if not is_good:
+                still_server.advance(limits.AVERSION_S)
         still_server.await_drained(subscription)
         pulling.cancel()
         pulling.result(PATIENCE_S)

@@ -9,6 +9,7 @@ from collections import defaultdict
 import pytest
 from google.cloud import pubsub_v1
 
+from fanlog import limits
 from fanlog.broker.clock import ManualClock
 from server.conftest import PATIENCE_S
 
@@ -176,6 +177,8 @@ class TestRedelivery:
         held = stream.messages(4)
         stream.send(modify_deadline_ack_ids=ids(held[1:2]), modify_deadline_seconds=[0], ack_ids=[])
         stream.send(ack_ids=ids(held[:1]))
+        still_server.await_outstanding(subscription, 1)
+        still_server.advance(limits.AVERSION_S)
         assert data(stream.messages(2)) == [b"1", b"2"]
 
     def test_random_settling_keeps_the_order_of_every_key(self, still_server, ordered):

@@ -55,6 +55,8 @@ def _(_: Any) -> Any:
 
         async def then() -> None:
             await first
+            # A crash rarely falls between two commits that follow each other at once.
+            await asyncio.sleep(1.0)
             records: list[Any] = []
             for share, offsets in originals.items():
                 decision = share.reopen(
