@@ -10,7 +10,7 @@ from fanlog.core.sinks import SinkTable
 from fanlog.testing.simulator.planting import mutant
 
 
-@mutant("an epoch that is done is published again", 50, (SinkTable, "query"), needs="sinks")
+@mutant("an epoch that is done is published again", 100, (SinkTable, "query"), needs="sinks")
 def _(query: Any) -> Any:
     def forgotten(self: SinkTable, name: str) -> Any:
         asker = sys._getframe(1).f_code.co_name
