@@ -26,7 +26,8 @@ from fanlog.specs import TopicSpec, subscription_spec_of
 class TopicUpdate:
     """Changes to a topic: `model.Topic`'s field to its new value.
 
-    A part of the schema settings is named `schema_settings.encoding`; the rest of them stays.
+    A part of the schema settings is named `schema_settings.encoding`; the rest of them stays. On a
+    topic without a schema, parts make settings when schema and encoding are among them.
     """
 
     name: str
@@ -36,11 +37,15 @@ class TopicUpdate:
         """Give the topic as changed; raises InvalidArgument as `TopicSpec` does."""
         whole = {name: value for name, value in self.changes.items() if "." not in name}
         changed = replace(topic, **whole)
-        for path, value in self.changes.items():
-            _, _, part = path.partition(".")
-            if part:
-                settings = _merged_settings(changed.schema_settings, part, value)
-                changed = replace(changed, schema_settings=settings)
+        prefix = "schema_settings."
+        parts = {
+            path.removeprefix(prefix): value
+            for path, value in self.changes.items()
+            if path.startswith(prefix)
+        }
+        if parts:
+            settings = _merged_settings(changed.schema_settings, parts)
+            changed = replace(changed, schema_settings=settings)
         TopicSpec(
             name=changed.name,
             labels=changed.labels,
@@ -137,13 +142,17 @@ def _is_web(subscription: Subscription) -> bool:
     return push is not None and endpoints.is_web(push.endpoint)
 
 
-def _merged_settings(present: SchemaSettings | None, part: str, value: Any) -> SchemaSettings:
-    if present is None:
+def _merged_settings(present: SchemaSettings | None, parts: Mapping[str, Any]) -> SchemaSettings:
+    if present is not None:
+        return replace(present, **parts)
+    missing = [name for name in ("schema", "encoding") if not parts.get(name)]
+    if missing:
+        named = ", ".join(f"schema_settings.{part}" for part in sorted(parts))
         raise InvalidArgument(
-            f"update_mask: schema_settings.{part} cannot be changed; the topic has no schema. "
-            "Update schema_settings as a whole"
+            f"update_mask: {named} cannot be changed alone; the topic has no schema. Name "
+            f"{' and '.join(f'schema_settings.{name}' for name in missing)}, too, and set them"
         )
-    return replace(present, **{part: value})
+    return SchemaSettings(**parts)
 
 
 def _merged(

@@ -109,6 +109,25 @@ def test_what_does_not_exist_is_not_found(server):
         server.subscription(topic, dead_letter_policy={"dead_letter_topic": no_topic})
 
 
+def test_one_without_a_name_gets_one_in_the_project_of_its_topic(server):
+    elsewhere = f"projects/{unique('elsewhere')}"
+    topic = server.topic(name=f"{elsewhere}/topics/orders")
+    made = [server.subscriber.create_subscription(request={"topic": topic}) for _ in range(2)]
+    first, second = (one.name for one in made)
+    assert first != second
+    assert first.startswith(f"{elsewhere}/subscriptions/")
+    server.publish(topic, b"0")
+    assert [one.message.data for one in server.pull(second)] == [b"0"]
+    # On a pattern, too; and the dead letter topic is called by the name that it got.
+    labels = {"fanlog-dead-letter": "auto"}
+    request = {"topic": f"{elsewhere}/topics/o*", "labels": labels}
+    third = server.subscriber.create_subscription(request=request)
+    own = third.name.replace("/subscriptions/", "/topics/") + ".dead-letters"
+    assert third.dead_letter_policy.dead_letter_topic == own
+    with pytest.raises(InvalidArgument, match="topic: a name is required"):
+        server.subscriber.create_subscription(request={"labels": {"a": "b"}})
+
+
 def test_a_second_subscription_of_a_name_is_refused(server):
     topic, name = server.topic_and_subscription()
     with pytest.raises(AlreadyExists, match=name):

@@ -218,8 +218,7 @@ def create_with_trailers(project: Project, pattern: str) -> dict[str, str]:
 def test_a_pattern_that_looks_as_if_it_matched_comes_with_a_hint(project):
     project.topics("OrderPlaced", "OrderSent")
     hint = create_with_trailers(project, "Order.*")["fanlog-hint"]
-    assert "Order*" in hint
-    assert "OrderPlaced" in hint
+    assert "'Order*' would match 'OrderPlaced', 'OrderSent'" in hint
     assert "fanlog-hint" not in create_with_trailers(project, "Order*")
     assert "fanlog-hint" not in create_with_trailers(project, "invoice.*")
     project.topic("Order.placed")

@@ -346,6 +346,40 @@ def test_settings_are_updated_and_cleared(registry):
     server.publish(topic, b"anything")
 
 
+def test_parts_of_settings_make_them_on_a_topic_without_a_schema(registry):
+    # As Go's client sends them: only the parts that are set, each by itself.
+    server = registry.server
+    made, other = registry.create(ONE), registry.create(OTHER)
+    topic = server.topic()
+
+    def update(**settings: Any) -> Any:
+        mask = {"paths": [f"schema_settings.{part}" for part in settings]}
+        changed = {"name": topic, "schema_settings": settings}
+        request = {"topic": changed, "update_mask": mask}
+        return server.publisher.update_topic(request=request).schema_settings
+
+    for parts in (
+        {"schema": made.name},
+        {"encoding": JSON},
+        {"first_revision_id": made.revision_id},
+        {"encoding": JSON, "last_revision_id": made.revision_id},
+    ):
+        with pytest.raises(exceptions.InvalidArgument, match="the topic has no schema. Name sch"):
+            update(**parts)
+    settings = update(schema=made.name, encoding=JSON)
+    assert (settings.schema, settings.encoding) == (made.name, JSON)
+    with pytest.raises(exceptions.InvalidArgument, match="expected JSON"):
+        server.publish(topic, b"anything")
+    # All four, over settings that are there.
+    parts = {"schema": other.name, "encoding": JSON, "first_revision_id": other.revision_id}
+    settings = update(**parts, last_revision_id=other.revision_id)
+    assert (settings.schema, settings.first_revision_id) == (other.name, other.revision_id)
+    clear = {"topic": {"name": topic}, "update_mask": {"paths": ["schema_settings"]}}
+    server.publisher.update_topic(request=clear)
+    settings = update(**parts, last_revision_id=other.revision_id)
+    assert (settings.schema, settings.last_revision_id) == (other.name, other.revision_id)
+
+
 def test_a_schema_that_is_gone(registry):
     server = registry.server
     made = registry.create(ONE)

@@ -62,6 +62,23 @@ def server(still_server: RunningServer) -> RunningServer:
     return still_server
 
 
+def test_one_without_a_name_gets_one_in_the_project_of_its_subscription(server):
+    topic, subscription = server.topic_and_subscription()
+    server.publish(topic, b"0")
+    made = [
+        server.subscriber.create_snapshot(request={"subscription": subscription}) for _ in range(2)
+    ]
+    first, second = (one.name for one in made)
+    assert first != second
+    assert first.startswith(f"projects/{PROJECT}/snapshots/")
+    assert server.subscriber.get_snapshot(snapshot=first).topic == topic
+    take(server, subscription)
+    seek(server, subscription, second)
+    assert take(server, subscription) == [b"0"]
+    with pytest.raises(InvalidArgument, match="subscription: a name is required"):
+        server.subscriber.create_snapshot(request={"labels": {"a": "b"}})
+
+
 def test_a_snapshot_comes_back_as_it_was_made(server):
     topic, subscription = server.topic_and_subscription()
     name = snapshot_name()

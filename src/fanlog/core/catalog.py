@@ -122,6 +122,9 @@ class Catalog:
     def subscription_by_id(self, subscription_id: SubscriptionId) -> Subscription | None:
         return self._subscriptions.get(subscription_id)
 
+    def has_snapshot(self, name: str) -> bool:
+        return name in self._snapshot_names.ids
+
     def snapshot(self, name: str) -> Snapshot:
         """Raises SnapshotNotFound."""
         snapshot_id = self._snapshot_names.ids.get(name)
@@ -254,7 +257,7 @@ class Catalog:
         partitions: tuple[PartitionId, ...],
         expire_s: float,
     ) -> tuple[Snapshot, list[CatalogRecord]]:
-        if spec.name in self._snapshot_names.ids:
+        if self.has_snapshot(spec.name):
             raise AlreadyExists(f"snapshot {spec.name!r} exists already")
         snapshot = Snapshot(
             id=SnapshotId(self._counters.next_id),

@@ -24,6 +24,7 @@ from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
 from fanlog.model import Subscription
 from fanlog.server import (
+    assigned_names,
     catalog_api,
     exports_api,
     jobs_api,
@@ -324,7 +325,9 @@ class SubscriberApi:
         raise answer if all_fit(answer) else AckIdsRefused(answer.message, {})
 
     async def create_subscription(self, raw: bytes, context: Call) -> bytes:
-        spec = resources.subscription_spec(fields.parse(types.Subscription, raw))
+        request = fields.parse(types.Subscription, raw)
+        assigned_names.name_subscription(request, self._broker.hard.catalog.has_subscription)
+        spec = resources.subscription_spec(request)
         hints: list[str] = []
         subscription = await self._broker.admin.create_subscription(spec, hints)
         hint = self._broker.admin.pattern_hint(subscription)
@@ -391,6 +394,7 @@ class SubscriberApi:
         )
 
     async def create_snapshot(self, request: Any) -> Any:
+        assigned_names.name_snapshot(request, self._broker.hard.catalog.has_snapshot)
         spec = resources.snapshot_spec(request)
         return resources.snapshot_pb(await self._broker.admin.create_snapshot(spec))
 
