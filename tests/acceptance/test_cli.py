@@ -171,9 +171,11 @@ def test_a_pattern_and_a_filter(shared):
 
 def test_a_pattern_that_looks_as_if_it_matched_gets_a_hint(shared):
     shared.run("topic", "create", "OrderPlaced")
+    shared.run("topic", "create", "OrderSent")
     made = shared.run("sub", "create", "audit", "--topic", "Order.*")
     assert made.stdout.startswith("created subscription ")
     assert made.stderr.startswith("hint: 'Order.*' matches no topic yet")
+    assert made.stderr.endswith("'Order*' would match 'OrderPlaced', 'OrderSent'\n")
 
 
 def test_seek_there_and_back(shared):

@@ -184,8 +184,10 @@ def test_a_filter_that_says_nothing_is_none(started, caplog):
 
 
 def test_a_pattern_that_looks_as_if_it_matched_is_said(started, caplog):
-    started.ensure("r.toml", '[topics.OrderPlaced]\n[subscriptions.audit]\ntopic = "Order.*"\n')
+    topics = "[topics.OrderPlaced]\n[topics.OrderSent]\n"
+    started.ensure("r.toml", f'{topics}[subscriptions.audit]\ntopic = "Order.*"\n')
     assert "'Order.*' matches no topic yet" in caplog.text
+    assert "'Order*' would match 'OrderPlaced', 'OrderSent'" in caplog.text
 
 
 def test_settings_of_push_and_a_name_that_does_not_resolve(started, caplog, monkeypatch):

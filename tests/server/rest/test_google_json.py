@@ -458,10 +458,14 @@ async def waiting(server: RunningServer, subscription: str) -> int:
 
 def test_a_hint_comes_as_a_header(server, call):
     stem = unique("Order")
-    server.topic(name=f"projects/test/topics/{stem}Placed")
+    for event in ("Placed", "Sent"):
+        server.topic(name=f"projects/test/topics/{stem}{event}")
     body = {"topic": f"projects/test/topics/{stem}.*"}
     response = call("PUT", f"/v1/projects/test/subscriptions/{unique('rest-sub')}", body)
-    assert f"{stem}*" in response.headers["fanlog-hint"]
+    said = f"'{stem}*' would match '{stem}Placed', '{stem}Sent'"
+    assert response.headers["fanlog-hint"].endswith(said)
+    short = {"name": unique("rest-sub"), "topic": body["topic"]}
+    assert call("POST", "/v1/subscriptions", short).headers["fanlog-hint"].endswith(said)
 
 
 def test_the_limit_of_a_body_is_a_setting(loop_thread):
