@@ -18,10 +18,11 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, get_args
 
 from fanlog import limits, names, origins, quotas
 from fanlog.errors import ConfigError, InvalidArgument
+from fanlog.model import DeadLetterDefault
 from fanlog.quotas import Quotas, parse_quotas
 
 ENV_PREFIX = "FANLOG_"
@@ -33,6 +34,7 @@ OTHER_VARIABLES = frozenset({"FANLOG_MASTER", "FANLOG_IMPORT_ROOTS", "FANLOG_S3_
 PROJECT_DEFAULT = "fanlog"
 EVENT_TOPICS = ("refuse", "create")
 OUTCOMES = ("auto", "on", "off")
+DEAD_LETTER_DEFAULTS: tuple[DeadLetterDefault, ...] = get_args(DeadLetterDefault)
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -92,6 +94,12 @@ class Config:
     outcomes: str = "auto"
     #: The most topics, subscriptions, labels … of a project and in all.
     quotas: Quotas = quotas.DEFAULTS
+    #: Where this server stands, such as europe-west1: topics whose message_storage_policy names
+    #: regions are only made when this is one of them. Empty for nowhere in particular.
+    region: str = ""
+    #: Dead letters of subscriptions made without a policy, one of DEAD_LETTER_DEFAULTS: none, or a
+    #: topic of their own with a subscription on it, as the label `fanlog-dead-letter: auto` makes.
+    dead_letter_default: DeadLetterDefault = "none"
     #: How long SIGTERM waits for open work, in seconds.
     drain_s: float = limits.DRAIN_S
     #: One of LOG_LEVELS.
@@ -358,6 +366,22 @@ def _quotas(value: object) -> Quotas:
     return parse_quotas(value)
 
 
+def _region(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be the name of a region, such as europe-west1")
+    try:
+        names.check_region(value, field="region")
+    except InvalidArgument as error:
+        raise ValueError("must be the name of a region, such as europe-west1") from error
+    return value
+
+
+def _dead_letter_default(value: object) -> str:
+    if value not in DEAD_LETTER_DEFAULTS:
+        raise ValueError(f"must be one of {', '.join(DEAD_LETTER_DEFAULTS)}")
+    return str(value)
+
+
 def _projects(value: object) -> tuple[str, ...]:
     texts = value.replace(",", " ").split() if isinstance(value, str) else value
     if not isinstance(texts, list | tuple):
@@ -399,6 +423,8 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
     "hot_size_bytes": _size_bytes,
     "outcomes": _outcomes,
     "quotas": _quotas,
+    "region": _region,
+    "dead_letter_default": _dead_letter_default,
     "drain_s": _seconds,
     "log_level": _level,
 }

@@ -39,6 +39,9 @@ DESCRIBED_MAX = 1_000
 LABELS_MAX = 64
 LABEL_LENGTH_MAX = 63
 
+# Regions that a topic's messages may be in. Google has about forty.
+STORAGE_REGIONS_MAX = 100
+
 # IAM policies (Google): members and groups each time they are named, and permissions asked for.
 IAM_MEMBERS_MAX = 1_500
 IAM_GROUPS_MAX = 250

@@ -59,6 +59,9 @@ ExportState = Literal["ACTIVE", "PERMISSION_DENIED", "NOT_FOUND", "SCHEMA_MISMAT
 FIRST_IMMEDIATE: Final = "first-immediate"
 #: Asks for that schedule on a subscription without a retry policy.
 LABEL_RETRY = "fanlog-retry"
+#: What becomes of subscriptions that are made without a dead letter policy.
+DeadLetterDefault = Literal["none", "auto"]
+
 #: Chooses the body of push requests, beyond Google's two.
 LABEL_PUSH_BODY = "fanlog-push-body"
 PUSH_BODIES = ("wrapped", "plain", "cloudevents", "event")
@@ -112,6 +115,15 @@ class SchemaSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoragePolicy:
+    """Where a topic's messages may be: regions, of which the server's own must be one."""
+
+    allowed_regions: tuple[str, ...]
+    #: Whether publishing and subscribing is for those regions alone, too; one server has one.
+    enforce_in_transit: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     id: TopicId
     name: str
@@ -122,6 +134,8 @@ class Topic:
     schema_settings: SchemaSettings | None = None
     #: None for one that was made before this was kept.
     created_s: float | None = None
+    #: None for anywhere.
+    storage_policy: StoragePolicy | None = None
 
     @property
     def is_archived(self) -> bool:

@@ -49,6 +49,8 @@ _SHOWN_MAX = 120
 
 #: An id, or a number: ids have eight digits, and a number has fewer.
 _REVISION = re.compile(r"[0-9a-f]{8}|[1-9][0-9]{0,6}", re.ASCII)
+#: Such as `europe-west1`, or whatever an operator calls a place.
+_REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9\-_.]{0,62}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +226,15 @@ def check_revision_id(revision: str, *, field: str) -> None:
         raise InvalidArgument(
             f"{field}: {shown(revision)} is not a revision; one is named by its id, eight digits "
             "of 0 to 9 and a to f, or by its number"
+        )
+
+
+def check_region(region: str, *, field: str) -> None:
+    """Raises InvalidArgument."""
+    if not _REGION.fullmatch(region):
+        raise InvalidArgument(
+            f"{field}: {shown(region)} is not the name of a region; one has 1 to 63 letters, "
+            "digits and -_., a letter or digit first"
         )
 
 

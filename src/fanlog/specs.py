@@ -36,12 +36,16 @@ from fanlog.model import (
     PushConfig,
     RetryPolicy,
     SchemaSettings,
+    StoragePolicy,
     Subscription,
     TableExport,
     Topic,
 )
 from fanlog.routing import filter_parse
 from fanlog.routing.pattern import Pattern
+
+#: Regions that an error sentence names one by one.
+_REGIONS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +56,12 @@ class TopicSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     message_retention_s: float | None = None
     schema_settings: SchemaSettings | None = None
+    storage_policy: StoragePolicy | None = None
 
     def __post_init__(self) -> None:
         names.parse_topic(self.name, field="name")
+        if self.storage_policy is not None:
+            _check_storage_policy(self.storage_policy)
         if self.schema_settings is not None:
             _check_schema_settings(self.schema_settings)
         check_labels(self.labels, TOPIC_LABELS, "a topic")
@@ -146,7 +153,7 @@ class SubscriptionSpec:
             self._check_schema_revision(self.labels[LABEL_SCHEMA_REVISION])
         dead_letter = self.labels.get(LABEL_DEAD_LETTER)
         if dead_letter is not None:
-            self._check_auto_dead_letter(dead_letter)
+            self._check_dead_letter_label(dead_letter)
 
     def _check_schema_revision(self, revision: str) -> None:
         names.check_revision_id(revision, field=f"label {LABEL_SCHEMA_REVISION}")
@@ -229,9 +236,18 @@ class SubscriptionSpec:
                 "topics may have schemas of their own; export one topic, or without its schema"
             )
 
-    def _check_auto_dead_letter(self, value: str) -> None:
+    def _check_dead_letter_label(self, value: str) -> None:
+        if value == "none":
+            if self.dead_letter is not None:
+                raise InvalidArgument(
+                    f"label {LABEL_DEAD_LETTER}: 'none' with a dead_letter_policy; leave one of "
+                    "them out"
+                )
+            return
         if value != "auto":
-            raise InvalidArgument(f"label {LABEL_DEAD_LETTER}: {names.shown(value)} is not 'auto'")
+            raise InvalidArgument(
+                f"label {LABEL_DEAD_LETTER}: {names.shown(value)} is not 'auto' or 'none'"
+            )
         own = names.dead_letter_topic_of(self.name)
         if self.dead_letter is None or self.dead_letter.dead_letter_topic != own:
             raise InvalidArgument(
@@ -298,6 +314,41 @@ def check_tier(topic: TopicSpec | Topic, before: Topic | None, *, has_lake: bool
             f"message_retention_duration: more than {limits.RETENTION_S_MAX:.0f} s (31 days) is "
             f"kept by a lake alone, and the label {LABEL_ARCHIVE} keeps this topic out of it"
         )
+
+
+def check_region(topic: TopicSpec | Topic, before: Topic | None, region: str) -> None:
+    """See that the regions a topic's messages may be in have the server's own among them.
+
+    A policy that was there before stays as it was: the server may have been moved since.
+
+    Raises:
+        InvalidArgument: They have not, or the server does not know where it is.
+    """
+    policy = topic.storage_policy
+    if policy is None or (before is not None and before.storage_policy == policy):
+        return
+    if region not in policy.allowed_regions:
+        named = ", ".join(map(names.shown, policy.allowed_regions[:_REGIONS_SHOWN]))
+        own = f"is in {names.shown(region)}" if region else "has no region (setting region)"
+        raise InvalidArgument(
+            f"message_storage_policy.allowed_persistence_regions: this server {own}, which is not "
+            f"one of {named}; messages would be stored where they may not be"
+        )
+
+
+def _check_storage_policy(policy: StoragePolicy) -> None:
+    field = "message_storage_policy.allowed_persistence_regions"
+    if not policy.allowed_regions:
+        raise InvalidArgument(
+            f"{field}: empty, with enforce_in_transit set; name the regions it is to hold for"
+        )
+    if len(policy.allowed_regions) > limits.STORAGE_REGIONS_MAX:
+        raise InvalidArgument(
+            f"{field}: {len(policy.allowed_regions)} regions; "
+            f"at most {limits.STORAGE_REGIONS_MAX} are allowed"
+        )
+    for region in policy.allowed_regions:
+        names.check_region(region, field=field)
 
 
 def _is_archived(topic: TopicSpec | Topic) -> bool:

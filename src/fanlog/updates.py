@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
 from fanlog import endpoints
@@ -16,6 +16,7 @@ from fanlog.model import (
     RetryPolicy,
     SchemaSettings,
     Snapshot,
+    StoragePolicy,
     Subscription,
     Topic,
 )
@@ -26,8 +27,9 @@ from fanlog.specs import TopicSpec, subscription_spec_of
 class TopicUpdate:
     """Changes to a topic: `model.Topic`'s field to its new value.
 
-    A part of the schema settings is named `schema_settings.encoding`; the rest of them stays. On a
-    topic without a schema, parts make settings when schema and encoding are among them.
+    A part of the schema settings is named `schema_settings.encoding`, one of the storage policy
+    `storage_policy.allowed_regions`; the rest of them stays. On a topic without a schema, parts
+    make settings when schema and encoding are among them.
     """
 
     name: str
@@ -37,22 +39,22 @@ class TopicUpdate:
         """Give the topic as changed; raises InvalidArgument as `TopicSpec` does."""
         whole = {name: value for name, value in self.changes.items() if "." not in name}
         changed = replace(topic, **whole)
-        prefix = "schema_settings."
-        parts = {
+        if parts := self._parts_of("schema_settings"):
+            settings = _merged_settings(changed.schema_settings, parts)
+            changed = replace(changed, schema_settings=settings)
+        if parts := self._parts_of("storage_policy"):
+            policy = replace(changed.storage_policy or StoragePolicy(allowed_regions=()), **parts)
+            changed = replace(changed, storage_policy=policy if any(astuple(policy)) else None)
+        TopicSpec(**{part.name: getattr(changed, part.name) for part in fields(TopicSpec)})
+        return changed
+
+    def _parts_of(self, field: str) -> dict[str, Any]:
+        prefix = f"{field}."
+        return {
             path.removeprefix(prefix): value
             for path, value in self.changes.items()
             if path.startswith(prefix)
         }
-        if parts:
-            settings = _merged_settings(changed.schema_settings, parts)
-            changed = replace(changed, schema_settings=settings)
-        TopicSpec(
-            name=changed.name,
-            labels=changed.labels,
-            message_retention_s=changed.message_retention_s,
-            schema_settings=changed.schema_settings,
-        )
-        return changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

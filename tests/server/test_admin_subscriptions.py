@@ -230,7 +230,7 @@ def test_delivery_attempts_out_of_range(server, attempts):
             {"enable_message_ordering": True},
             "'loose' is not 'strict' or 'key'",
         ),
-        ({"fanlog-dead-letter": "manual"}, {}, "'manual' is not 'auto'"),
+        ({"fanlog-dead-letter": "manual"}, {}, "'manual' is not 'auto' or 'none'"),
     ],
 )
 def test_labels_of_ours_that_say_nothing_are_refused(server, labels, fields, sentence):

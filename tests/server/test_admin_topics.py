@@ -145,7 +145,6 @@ def test_retention_at_its_limits_is_accepted(server, seconds):
 
 UNSUPPORTED = {
     "kms_key_name": "projects/p/locations/l/keyRings/r/cryptoKeys/k",
-    "message_storage_policy": {"allowed_persistence_regions": ["europe-west1"]},
     "ingestion_data_source_settings": {"aws_kinesis": {"stream_arn": "arn"}},
     "message_transforms": [{"javascript_udf": {"function_name": "f", "code": "x"}}],
     "tags": {"1/2": "3"},

@@ -364,7 +364,7 @@ def test_parts_of_settings_make_them_on_a_topic_without_a_schema(registry):
         {"first_revision_id": made.revision_id},
         {"encoding": JSON, "last_revision_id": made.revision_id},
     ):
-        with pytest.raises(exceptions.InvalidArgument, match="the topic has no schema. Name sch"):
+        with pytest.raises(exceptions.InvalidArgument, match=r"the topic has no schema\. Name sch"):
             update(**parts)
     settings = update(schema=made.name, encoding=JSON)
     assert (settings.schema, settings.encoding) == (made.name, JSON)

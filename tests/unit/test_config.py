@@ -254,6 +254,9 @@ class TestRefusals:
             ("drain_s = inf", "seconds"),
             ("drain_s = nan", "seconds"),
             ('outcomes = "maybe"', "auto, on, off"),
+            ('dead_letter_default = "always"', "none, auto"),
+            ('region = "europe west"', "the name of a region, such as europe-west1"),
+            ("region = 1", "the name of a region, such as europe-west1"),
             ('log_level = "loud"', "debug, info"),
         ],
     )

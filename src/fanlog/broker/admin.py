@@ -18,6 +18,7 @@ from fanlog import limits, names, specs
 from fanlog.broker import exports, pushes, revision_labels, snapshots
 from fanlog.broker.clock import Clock
 from fanlog.broker.seeks import Seeks
+from fanlog.broker.server_rules import ServerRules
 from fanlog.core.catalog import label_bytes
 from fanlog.core.records import Activity, Record
 from fanlog.core.share import Share
@@ -57,8 +58,9 @@ class BacklogState:
 class Admin:
     """Resource verbs of one broker."""
 
-    def __init__(self, broker: Broker, store: Log, clock: Clock) -> None:
+    def __init__(self, broker: Broker, store: Log, clock: Clock, rules: ServerRules) -> None:
         self._broker = broker
+        self.rules = rules
         self._store = store
         self._clock = clock
         self.seeks = Seeks(broker, self, store, clock)
@@ -70,6 +72,7 @@ class Admin:
         specs.check_tier(spec, None, has_lake=bool(self._broker.tiers.lake_uri))
         if self._broker.hard.catalog.find_topic(spec.name) is None:
             self._check_quota("topics", spec.name, spec.labels)
+        specs.check_region(spec, None, self.rules.region)
         topic, records = self._make_topic(spec)
         await self._broker.writer.submit(records=records)[0]
         return topic
@@ -85,6 +88,7 @@ class Admin:
         topic = update.applied_to(before)
         specs.check_tier(topic, before, has_lake=bool(self._broker.tiers.lake_uri))
         self._check_labels(topic.name, before.labels, topic.labels)
+        specs.check_region(topic, before, self.rules.region)
         settings = topic.schema_settings
         if settings is not None and settings != before.schema_settings:
             topic = replace(topic, schema_settings=catalog.schemas.bound(settings))
@@ -149,11 +153,15 @@ class Admin:
         }
         if self._broker.hard.catalog.has_subscription(spec.name):
             raise AlreadyExists(f"subscription {spec.name!r} exists already")
-        self._check_subscription_quotas(spec)
+        by_default = self.rules.dead_letter_of(spec, self._broker.hard.catalog.subscriptions())
+        if by_default is not None:
+            spec = replace(spec, dead_letter=by_default)
+        makes_topic = spec.makes_dead_letter_topic or by_default is not None
+        self._check_subscription_quotas(spec, makes_topic=makes_topic)
         pushes.check_forward(self._broker, spec.name, spec.topic, spec.push)
         revision_labels.check(self._broker.hard.catalog, spec.topic, spec.labels)
         exports.check_schema(self._broker.hard.catalog, spec.topic, spec.table, spec.files)
-        records = self._make_dead_letter_topic(spec) if spec.makes_dead_letter_topic else []
+        records = self._make_dead_letter_topic(spec) if makes_topic else []
         if spec.dead_letter is not None:
             self._check_dead_letter_topic(spec.dead_letter.dead_letter_topic)
         subscription, made = self._make_subscription(spec, starts)
@@ -171,6 +179,11 @@ class Admin:
 
     def topic_of(self, subscription: Subscription) -> Topic | None:
         return self._broker.hard.catalog.topic_by_id(subscription.topic_id)
+
+    def creation_hint(self, subscription: Subscription) -> str | None:
+        """What to tell somebody who made a subscription that may not be what was meant."""
+        without = self.rules.why_without(specs.subscription_spec_of(subscription))
+        return "; ".join(filter(None, (self.pattern_hint(subscription), without))) or None
 
     def pattern_hint(self, subscription: Subscription) -> str | None:
         """What to tell somebody whose pattern matches nothing although it looks as if it did."""
@@ -358,10 +371,10 @@ class Admin:
         usage, more = self._broker.hard.catalog.usage, label_bytes(after) - label_bytes(before)
         self._broker.quotas.check("label_bytes", names.project_of(name), usage, more)
 
-    def _check_subscription_quotas(self, spec: SubscriptionSpec) -> None:
+    def _check_subscription_quotas(self, spec: SubscriptionSpec, *, makes_topic: bool) -> None:
         """All that a new subscription brings along, before any of it is applied."""
-        self._check_quota("subscriptions", spec.name, spec.labels, 1 + spec.makes_dead_letter_topic)
-        if spec.makes_dead_letter_topic:
+        self._check_quota("subscriptions", spec.name, spec.labels, 1 + makes_topic)
+        if makes_topic:
             self._check_quota("topics", spec.name, {})
         if spec.is_pattern:
             usage, project = self._broker.hard.catalog.usage, names.project_of(spec.topic)
@@ -494,7 +507,7 @@ class Admin:
             )
 
     def _make_dead_letter_topic(self, spec: SubscriptionSpec) -> list[Record]:
-        """The label `fanlog-dead-letter: auto`: a topic for the letters, and a reader for it."""
+        """`fanlog-dead-letter: auto`, said or by default: a topic for the letters, and a reader."""
         hard = self._broker.hard
         assert spec.dead_letter is not None
         topic_name = spec.dead_letter.dead_letter_topic

@@ -41,6 +41,7 @@ from fanlog.broker.revisions import Revisions
 from fanlog.broker.router import Router
 from fanlog.broker.routes import Candidates
 from fanlog.broker.schemas import Contents, Schemas
+from fanlog.broker.server_rules import ServerRules
 from fanlog.broker.sink import Sink
 from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tiers import NoTiers, Tiers
@@ -54,7 +55,6 @@ from fanlog.core.share import Decision, Share
 from fanlog.errors import (
     FailedPrecondition,
     FanlogError,
-    InvalidArgument,
     LakeUnavailable,
     SubscriptionNotFound,
     Unavailable,
@@ -92,6 +92,7 @@ class Broker:
         disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES,
         hot_size_bytes: int = 0,
         quotas: Quotas = DEFAULTS,
+        rules: ServerRules | None = None,
     ) -> None:
         self._store = store
         self._committer = committer
@@ -130,7 +131,7 @@ class Broker:
             tiers=lambda: self.tiers,
             started_s=clock.now(),
         )
-        self.admin = Admin(self, store, clock)
+        self.admin = Admin(self, store, clock, rules or ServerRules())
         self.pushes: pushes.Pushes = pushes.NoPushes()
         self.schemas = Schemas(self, clock, contents)
         self._revisions = Revisions(self, clock, contents)
@@ -476,11 +477,7 @@ class Broker:
 
     def _parse(self, subscription: Subscription, ack_ids: Sequence[str]) -> ParsedAckIds:
         parsed = self._ack_ids.parse(subscription.id, ack_ids)
-        if parsed.malformed and not subscription.enable_exactly_once:
-            raise InvalidArgument(
-                f"ack_ids: {parsed.malformed[0][:80]!r} is not an ack id of this service"
-                + (f" ({len(parsed.malformed)} such ids)" if len(parsed.malformed) > 1 else "")
-            )
+        settling.check_form(subscription, parsed)
         return parsed
 
     async def _settle_all(

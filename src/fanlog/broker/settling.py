@@ -12,13 +12,27 @@ from fanlog.broker.hard_state import HardState
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.redelivery import Nack
 from fanlog.core.share import ByGeneration, Decision, Share
-from fanlog.errors import AckIdsRefused, FailedPrecondition, SubscriptionNotFound
+from fanlog.errors import (
+    AckIdsRefused,
+    FailedPrecondition,
+    InvalidArgument,
+    SubscriptionNotFound,
+)
 from fanlog.model import PartitionId, Subscription
 
 INVALID_ACK_ID = "PERMANENT_FAILURE_INVALID_ACK_ID"
 UNORDERED_ACK_ID = "TRANSIENT_FAILURE_UNORDERED_ACK_ID"
 #: For ids that were fine in a request that was refused for others: send them again.
 NOT_APPLIED = "TRANSIENT_FAILURE_REQUEST_NOT_APPLIED"
+
+
+def check_form(subscription: Subscription, parsed: ParsedAckIds) -> None:
+    """Raises InvalidArgument: at least once, and an id is none of this service's."""
+    if parsed.malformed and not subscription.enable_exactly_once:
+        raise InvalidArgument(
+            f"ack_ids: {parsed.malformed[0][:80]!r} is not an ack id of this service"
+            + (f" ({len(parsed.malformed)} such ids)" if len(parsed.malformed) > 1 else "")
+        )
 
 
 def check_nack(subscription: Subscription, nack: Nack) -> None:

@@ -108,6 +108,18 @@ def serve(
             help="Most resources of a project and in all, such as 'topics=50000'.",
         ),
     ] = None,
+    region: Annotated[
+        str | None,
+        typer.Option(help="Where this server stands, for topics whose messages have a region."),
+    ] = None,
+    dead_letter_default: Annotated[
+        str | None,
+        typer.Option(
+            metavar="none|auto",
+            help="Dead letters of subscriptions made without a policy: none when not given, or a "
+            "topic of their own.",
+        ),
+    ] = None,
     drain_s: Annotated[
         float | None, typer.Option(help="Seconds that SIGTERM waits for open work.")
     ] = None,
@@ -150,6 +162,8 @@ def serve(
             "hot_size_bytes": hot_size_bytes,
             "outcomes": outcomes,
             "quotas": quotas,
+            "region": region,
+            "dead_letter_default": dead_letter_default,
             "drain_s": drain_s,
             "disk_reserve_bytes": disk_reserve_bytes,
             "message_bytes_max": message_bytes_max,

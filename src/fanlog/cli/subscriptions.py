@@ -104,6 +104,10 @@ def create(
             help="Where messages go that failed too often; auto makes a topic and subscription.",
         ),
     ] = None,
+    no_dead_letter: Annotated[
+        bool,
+        typer.Option("--no-dead-letter", help="None, also where they are the server's default."),
+    ] = False,
     max_attempts: MaxAttempts = None,
     min_backoff: MinBackoff = None,
     max_backoff: MaxBackoff = None,
@@ -182,6 +186,10 @@ def create(
         _set(request.retry_policy.maximum_backoff, max_backoff, "--max-backoff")
     if expiration is not None:
         _set_expiration(request, expiration)
+    if no_dead_letter:
+        if dead_letter is not None:
+            raise InvalidArgument("give --dead-letter or --no-dead-letter, not both")
+        request.labels["fanlog-dead-letter"] = "none"
     _set_dead_letter(request, dead_letter, max_attempts, project)
     if push is not None:
         request.push_config.push_endpoint = _endpoint(push)
@@ -203,9 +211,11 @@ def create(
 
     with options.connect(endpoint) as client:
         created = client.create_subscription(request)
-    Output(is_json=json).done(
-        f"created subscription {created.name} on {created.topic}", resource(created)
-    )
+    text = f"created subscription {created.name} on {created.topic}"
+    if created.HasField("dead_letter_policy") and dead_letter in (None, "auto"):
+        # Not named by the caller: say what was made.
+        text += f"; dead letters go to {created.dead_letter_policy.dead_letter_topic}"
+    Output(is_json=json).done(text, resource(created))
 
 
 @app.command("list")

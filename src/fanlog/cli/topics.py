@@ -24,6 +24,13 @@ RETENTION_HELP = (
     "lake."
 )
 
+StorageRegions = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="REGION",
+        help="Region that messages may be stored in; the server's own must be one; repeatable.",
+    ),
+]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A topic: short or full name.")]
 
 
@@ -38,6 +45,7 @@ def create(
         str | None, typer.Option(help="Messages must conform to this schema.")
     ] = None,
     encoding: Annotated[str, typer.Option(help="How they conform to it: json or binary.")] = "json",
+    storage_region: StorageRegions = None,
     label: options.Labels = None,
     project: options.Project = options.PROJECT,
     endpoint: options.Endpoint = None,
@@ -55,6 +63,8 @@ def create(
     if schema is not None:
         request.schema_settings.schema = options.schema(schema, project)
         request.schema_settings.encoding = options.one_of(encoding, ENCODINGS, "--encoding")
+    if storage_region:
+        request.message_storage_policy.allowed_persistence_regions.extend(storage_region)
     with options.connect(endpoint) as client:
         created = client.create_topic(request)
         fields = _described(client, [created])[0]
@@ -71,6 +81,11 @@ def update(
             "--no-retention", help="Keep messages for as long as subscriptions need them."
         ),
     ] = False,
+    storage_region: StorageRegions = None,
+    no_storage_regions: Annotated[
+        bool,
+        typer.Option("--no-storage-regions", help="Let messages be stored wherever the server is."),
+    ] = False,
     label: Annotated[
         list[str] | None,
         typer.Option("--label", metavar="KEY=VALUE", help="All labels it is to have; repeatable."),
@@ -85,6 +100,8 @@ def update(
 
     if retention is not None and no_retention:
         raise InvalidArgument("give --retention or --no-retention, not both")
+    if storage_region and no_storage_regions:
+        raise InvalidArgument("give --storage-region or --no-storage-regions, not both")
     if label and no_labels:
         raise InvalidArgument("give --label or --no-labels, not both")
     changed = types.Topic(
@@ -93,8 +110,11 @@ def update(
     if retention is not None:
         seconds = options.duration_s(retention, "--retention")
         changed.message_retention_duration.FromMicroseconds(round(seconds * 1e6))
+    if storage_region:
+        changed.message_storage_policy.allowed_persistence_regions.extend(storage_region)
     is_named = {
         "message_retention_duration": retention is not None or no_retention,
+        "message_storage_policy": bool(storage_region) or no_storage_regions,
         "labels": bool(label) or no_labels,
     }
     paths = [path for path, is_path_named in is_named.items() if is_path_named]

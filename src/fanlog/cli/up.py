@@ -42,6 +42,16 @@ def up(
         list[str] | None,
         typer.Option(help="Network that push may reach although it is private; may be repeated."),
     ] = None,
+    region: Annotated[
+        str | None,
+        typer.Option(help="Where the broker stands, for topics whose messages have a region."),
+    ] = None,
+    dead_letter_default: Annotated[
+        str | None,
+        typer.Option(
+            metavar="none|auto", help="Dead letters of subscriptions made without a policy."
+        ),
+    ] = None,
     master: Annotated[
         str, typer.Option(envvar="FANLOG_MASTER", help="The Spark to run on.")
     ] = "local[*]",
@@ -62,6 +72,10 @@ def up(
     serving += ["--http-port", str(http_port)]
     for network in push_allow or ():
         serving += ["--push-allow", network]
+    if region is not None:
+        serving += ["--region", region]
+    if dead_letter_default is not None:
+        serving += ["--dead-letter-default", dead_letter_default]
     host = os.environ.get("FANLOG_HOST") or "127.0.0.1"
     working = ["pipeline", "--endpoint", f"{host}:{port}", "--master"]
     working.append(options.spark_master(master, memory=memory))

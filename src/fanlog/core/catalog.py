@@ -189,6 +189,7 @@ class Catalog:
             message_retention_s=spec.message_retention_s,
             schema_settings=spec.schema_settings and self.schemas.bound(spec.schema_settings),
             created_s=now,
+            storage_policy=spec.storage_policy,
         )
         return topic, [self._used_ids(2), TopicRecord(topic.id, topic)]
 

@@ -24,6 +24,7 @@ from fanlog.model import (
     SchemaSettings,
     Snapshot,
     SnapshotId,
+    StoragePolicy,
     Subscription,
     SubscriptionId,
     TableExport,
@@ -228,24 +229,28 @@ def _checked(value: Resource, resource_id: int) -> Resource:
 
 def _topic_json(topic: Topic) -> bytes:
     fields = asdict(topic)
-    # A topic without a schema is written as it was before there were any.
-    if topic.schema_settings is None:
-        del fields["schema_settings"]
-    # And one whose age nobody knows as before that was kept.
-    if topic.created_s is None:
-        del fields["created_s"]
+    # Without a schema, a storage policy or a known age, a topic is written as it was before there
+    # were any.
+    for name in ("schema_settings", "storage_policy", "created_s"):
+        if fields[name] is None:
+            del fields[name]
     return _to_json(fields)
 
 
 def _topic(fields: dict[str, Any]) -> Topic:
-    settings = fields.get("schema_settings")
+    settings, policy = fields.get("schema_settings"), fields.get("storage_policy")
     return Topic(
         **fields
         | {
             "partitions": tuple(fields["partitions"]),
             "schema_settings": SchemaSettings(**settings) if settings else None,
+            "storage_policy": _storage_policy(policy) if policy else None,
         }
     )
+
+
+def _storage_policy(fields: dict[str, Any]) -> StoragePolicy:
+    return StoragePolicy(**fields | {"allowed_regions": tuple(fields["allowed_regions"])})
 
 
 def _snapshot(fields: dict[str, Any]) -> Snapshot:

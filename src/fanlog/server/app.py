@@ -30,6 +30,7 @@ from fanlog.broker import spool
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock, SystemClock
 from fanlog.broker.committer import ThreadCommitter
+from fanlog.broker.server_rules import ServerRules
 from fanlog.config import Config
 from fanlog.errors import ConfigError, FailedPrecondition, FanlogError, Unavailable
 from fanlog.log.api import Log
@@ -126,6 +127,7 @@ async def _serving(
         disk_reserve_bytes=0 if config.memory else config.disk_reserve_bytes,
         hot_size_bytes=config.hot_size_bytes,
         quotas=config.quotas,
+        rules=ServerRules(region=config.region, dead_letter_default=config.dead_letter_default),
     )
     lake = _lake(config, broker, store, clock)
     tokens = Tokens(None if config.memory else config.data_dir, clock)
@@ -161,6 +163,7 @@ async def _serving(
             _tell_kept_long(broker)
         else:
             lake.begin()
+        _tell_other_regions(broker)
         if wanted is not None:
             await ensure_resources(broker, wanted)
         http_socket = _listen_http(config)
@@ -254,6 +257,25 @@ def _tell_kept_long(broker: Broker) -> None:
             "action=kept_long topics=%d first=%s; they keep messages for more than 31 days, and "
             "without a lake (--lake) all of them stay in the hot log",
             *(len(found), found[0]),
+        )
+
+
+def _tell_other_regions(broker: Broker) -> None:
+    """Say which topics are here although their messages are to be in other regions.
+
+    They were made when the server stood elsewhere, or was told so.
+    """
+    region = broker.admin.rules.region
+    found = [
+        topic.name
+        for topic in broker.hard.catalog.topics()
+        if topic.storage_policy is not None and region not in topic.storage_policy.allowed_regions
+    ]
+    if found:
+        log.warning(
+            "action=region_not_allowed topics=%d first=%s region=%r; their message_storage_policy "
+            "names other regions, and this server stores their messages nevertheless",
+            *(len(found), found[0], region),
         )
 
 

@@ -1,7 +1,7 @@
 """Names that the server gives to subscriptions and snapshots that were asked for without one.
 
-Google's API says of both that the server assigns a random name then, in the project of the topic, or
-of the subscription. A caller that asks again because it heard no answer gets another one.
+Google's API says of both that the server assigns a random name then, in the project of the topic,
+or of the subscription. A caller that asks again because it heard no answer gets another one.
 """
 
 from __future__ import annotations

@@ -330,7 +330,7 @@ class SubscriberApi:
         spec = resources.subscription_spec(request)
         hints: list[str] = []
         subscription = await self._broker.admin.create_subscription(spec, hints)
-        hint = self._broker.admin.pattern_hint(subscription)
+        hint = self._broker.admin.creation_hint(subscription)
         if hint is not None:
             hints.append(hint)
         _say(context, subscription.name, hints)

@@ -147,12 +147,14 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
             with _naming(wanted.path, f"subscription {subscription.name!r}"):
                 created = await broker.admin.create_subscription(subscription, hints)
             log.info("action=resource_created subscription=%s", subscription.name)
-            if (hint := broker.admin.pattern_hint(created)) is not None:
+            if (hint := broker.admin.creation_hint(created)) is not None:
                 hints.append(hint)
             for hint in hints:
                 log.warning("action=hint subscription=%s %s", created.name, hint)
         else:
             present = catalog.subscription(subscription.name)
+            if broker.admin.rules.is_default(subscription, present):
+                subscription = replace(subscription, dead_letter=present.dead_letter)
             _say_differences("subscription", subscription, present)
 
 

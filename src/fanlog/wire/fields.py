@@ -36,7 +36,6 @@ _WHOLE = frozenset({"push_config", "bigquery_config", "cloud_storage_config"})
 _MEANINGLESS = frozenset(
     {
         "kms_key_name",
-        "message_storage_policy",
         "ingestion_data_source_settings",
         "analytics_hub_subscription_info",
         "tags",

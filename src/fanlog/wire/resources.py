@@ -12,7 +12,14 @@ from typing import Any
 from fanlog import limits, names
 from fanlog.errors import InvalidArgument
 from fanlog.labels import LABEL_DEAD_LETTER, SETTING_LABELS
-from fanlog.model import DeadLetterPolicy, RetryPolicy, Snapshot, Subscription, Topic
+from fanlog.model import (
+    DeadLetterPolicy,
+    RetryPolicy,
+    Snapshot,
+    StoragePolicy,
+    Subscription,
+    Topic,
+)
 from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 from fanlog.updates import SnapshotUpdate, SubscriptionUpdate, TopicUpdate
 from fanlog.wire import exports, schemas, types
@@ -30,12 +37,20 @@ from fanlog.wire.push import push_changes, push_config, push_config_pb
 _FIXED = "cannot be changed after creation"
 _OUTPUT_ONLY = "is set by the service and cannot be changed"
 
-_TOPIC_HONOURED = frozenset({"name", "labels", "message_retention_duration", "schema_settings"})
+_TOPIC_HONOURED = frozenset(
+    {"name", "labels", "message_retention_duration", "schema_settings", "message_storage_policy"}
+)
 _TOPIC_OUTPUT_ONLY = frozenset({"state", "satisfies_pzs"})
 _SCHEMA_PARTS = ("schema", "encoding", "first_revision_id", "last_revision_id")
+#: Parts of a storage policy, and what they are called here.
+_STORAGE_PARTS = {
+    "allowed_persistence_regions": "allowed_regions",
+    "enforce_in_transit": "enforce_in_transit",
+}
 _TOPIC_UPDATABLE = frozenset(
-    {"labels", "message_retention_duration", "schema_settings"}
+    (_TOPIC_HONOURED - {"name"})
     | {f"schema_settings.{part}" for part in _SCHEMA_PARTS}
+    | {f"message_storage_policy.{part}" for part in _STORAGE_PARTS}
 )
 _TOPIC_IMMUTABLE = {"name": _FIXED, "state": _OUTPUT_ONLY, "satisfies_pzs": _OUTPUT_ONLY}
 
@@ -103,6 +118,7 @@ def topic_spec(topic: Any) -> TopicSpec:
         labels=dict(topic.labels),
         message_retention_s=_topic_retention_s(topic),
         schema_settings=schemas.settings(topic),
+        storage_policy=_storage_policy(topic),
     )
 
 
@@ -119,9 +135,15 @@ def topic_update(request: Any) -> TopicUpdate:
                 changes["message_retention_s"] = _topic_retention_s(topic)
             case "schema_settings":
                 changes["schema_settings"] = schemas.updated_settings(topic)
+            case "message_storage_policy":
+                changes["storage_policy"] = _storage_policy(topic)
             case _:
-                part = path.partition(".")[2]
-                changes[path] = schemas.settings_part(topic.schema_settings, part)
+                field, _, part = path.partition(".")
+                if field == "schema_settings":
+                    changes[path] = schemas.settings_part(topic.schema_settings, part)
+                else:
+                    value = _storage_part(topic.message_storage_policy, part)
+                    changes[f"storage_policy.{_STORAGE_PARTS[part]}"] = value
     return TopicUpdate(name=topic.name, changes=changes)
 
 
@@ -132,6 +154,10 @@ def topic_pb(topic: Topic) -> Any:
         message.message_retention_duration.CopyFrom(duration(topic.message_retention_s))
     if topic.schema_settings is not None:
         message.schema_settings.CopyFrom(schemas.settings_pb(topic.schema_settings))
+    if topic.storage_policy is not None:
+        policy = message.message_storage_policy
+        policy.allowed_persistence_regions.extend(topic.storage_policy.allowed_regions)
+        policy.enforce_in_transit = topic.storage_policy.enforce_in_transit
     return message
 
 
@@ -266,6 +292,20 @@ def _topic_retention_s(topic: Any) -> float | None:
     if not topic.HasField("message_retention_duration"):
         return None
     return seconds_of(topic.message_retention_duration, "message_retention_duration")
+
+
+def _storage_policy(topic: Any) -> StoragePolicy | None:
+    """Read the policy; an empty one, which some clients always send, is none."""
+    parts = {
+        here: _storage_part(topic.message_storage_policy, part)
+        for part, here in _STORAGE_PARTS.items()
+    }
+    return StoragePolicy(**parts) if any(parts.values()) else None
+
+
+def _storage_part(policy: Any, part: str) -> Any:
+    value = getattr(policy, part)
+    return value if part == "enforce_in_transit" else tuple(dict.fromkeys(value))
 
 
 def _ack_deadline_s(subscription: Any) -> int:

@@ -45,6 +45,7 @@ from fanlog.model import (
     SchemaSettings,
     Snapshot,
     SnapshotId,
+    StoragePolicy,
     Subscription,
     SubscriptionId,
     TableExport,
@@ -166,12 +167,18 @@ SETTINGS = SchemaSettings(
 )
 CHECKED = replace(TOPIC, id=TopicId(11), schema_settings=SETTINGS)
 ORPHAN = replace(TOPIC, id=TopicId(12), schema_settings=replace(SETTINGS, schema_id=None))
+EUROPEAN = replace(
+    TOPIC,
+    id=TopicId(13),
+    storage_policy=StoragePolicy(allowed_regions=("europe-west1",), enforce_in_transit=True),
+)
 
 STORED: list[Record] = [
     Counters(next_id=5, boots=BIG),
     TopicRecord(TOPIC.id, TOPIC),
     TopicRecord(CHECKED.id, CHECKED),
     TopicRecord(ORPHAN.id, ORPHAN),
+    TopicRecord(EUROPEAN.id, EUROPEAN),
     SchemaRecord(SCHEMA.id, SCHEMA),
     SchemaRevisionRecord(SCHEMA.id, 2**32 - 1, REVISION),
     FormerTopicRecord(TOPIC.id, TOPIC),

@@ -120,7 +120,21 @@ def test_topic_shown_and_read_again() -> None:
             Unimplemented,
             "kms_key_name: a setting of Google's cloud that has no meaning here; leave it unset",
         ),
-        ({"message_storage_policy": {}}, Unimplemented, "message_storage_policy: a setting of"),
+        (
+            {"message_storage_policy": {"enforce_in_transit": True}},
+            InvalidArgument,
+            "message_storage_policy.allowed_persistence_regions: empty, with enforce_in_transit",
+        ),
+        (
+            {"message_storage_policy": {"allowed_persistence_regions": ["europe west"]}},
+            InvalidArgument,
+            "message_storage_policy.allowed_persistence_regions: 'europe west' is not the name of",
+        ),
+        (
+            {"message_storage_policy": {"allowed_persistence_regions": map(str, range(101))}},
+            InvalidArgument,
+            "message_storage_policy.allowed_persistence_regions: 101 regions; at most 100",
+        ),
         (
             {"ingestion_data_source_settings": {}},
             Unimplemented,
@@ -157,6 +171,10 @@ def test_no_field_of_a_topic_is_accepted_and_ignored(name: str) -> None:
     given = with_field(types.Topic(name=TOPIC), name)
     if name == "labels":
         assert topic_spec(given).labels
+        return
+    if name == "message_storage_policy":
+        # Empty it says nothing, and frameworks always send it.
+        assert topic_spec(given).storage_policy is None
         return
     with pytest.raises(FanlogError, match=rf"^{name}[:.]"):
         topic_spec(given)

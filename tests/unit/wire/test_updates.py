@@ -105,7 +105,7 @@ def test_an_empty_mask() -> None:
         update_topic()
     assert caught.value.message == (
         "update_mask: empty; name the fields to update, of labels, message_retention_duration, "
-        "schema_settings"
+        "message_storage_policy, schema_settings"
     )
 
 

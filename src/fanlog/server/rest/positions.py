@@ -23,7 +23,7 @@ from fanlog.server.rest.json_schema import DURATION, STRING, Schema, record
 from fanlog.server.rest.route import Asked
 from fanlog.wire import types
 from fanlog.wire.publish import message_id, parse_message_id
-from fanlog.wire.resources import SUBSCRIPTION_SETTINGS
+from fanlog.wire.resources import SUBSCRIPTION_SETTINGS, subscription_spec
 
 GET_POSITION = "Position.Get"
 SEEK_TO_POSITION = "Position.Seek"
@@ -77,7 +77,7 @@ def position_verbs(broker: Broker, verbs: Mapping[str, Unary]) -> dict[str, Unar
             wanted = types.Subscription.FromString(raw)
             await _check_same(wanted, exists)
         request = types.UpdateSubscriptionRequest(subscription=wanted)
-        request.update_mask.paths.extend(sorted(_settings(wanted)))
+        request.update_mask.paths.extend(sorted(_settings(broker, wanted)))
         serialised = request.SerializeToString()
         return await verbs["Subscriber.UpdateSubscription"](serialised, call)
 
@@ -117,10 +117,13 @@ def read_seek(asked: Asked, body: Mapping[str, Any], spelled: str) -> bytes | No
     return orjson.dumps({"subscription": name, "position": value})
 
 
-def _settings(wanted: Any) -> frozenset[str]:
-    # A dead letter topic that the label has made stays, unless another one is named.
+def _settings(broker: Broker, wanted: Any) -> frozenset[str]:
+    # A dead letter topic that the label or the server's default has made stays, unless another one
+    # is named.
     is_auto = wanted.labels.get(LABEL_DEAD_LETTER) == "auto"
-    if is_auto and not wanted.HasField("dead_letter_policy"):
+    present = broker.hard.catalog.subscription(wanted.name)
+    is_default = broker.admin.rules.is_default(subscription_spec(wanted), present)
+    if (is_auto or is_default) and not wanted.HasField("dead_letter_policy"):
         return SUBSCRIPTION_SETTINGS - {"dead_letter_policy"}
     return SUBSCRIPTION_SETTINGS
 
