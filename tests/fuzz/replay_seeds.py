@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pyroaring import BitMap64
 
 from fanlog.core.reopening import OpenChunk
-from fanlog.core.replay_records import ReopenedChunk, RequestRecord
+from fanlog.core.replay_records import Answer, ReopenedChunk, RequestRecord
 from fanlog.limits import CURSOR_CHUNK_OFFSETS
 from fanlog.model import PartitionId
 from fuzz.draw import chunk
@@ -29,7 +29,7 @@ def reopened() -> list[ReopenedChunk]:
 
 
 def requests() -> list[RequestRecord]:
-    return [RequestRecord(3, bytes(range(16)), (2**40, 1, 0), 1_700_000_000.25)]
+    return [RequestRecord(3, bytes(range(16)), Answer(reopened=2**40, copied=1), 1_700_000_000.25)]
 
 
 def seeds() -> dict[str, list[bytes]]:

@@ -448,6 +448,8 @@ def command_lines() -> Iterable[bytes]:
         "--start": "2026-01-31T12:00:00Z",
         "--time": "10m",
         "--snapshot": "monday",
+        "--position": "earliest",
+        "--message-id": "2000000000007",
         "--attr": "k=v",
         "--key": "k",
         "--max": "3",

@@ -94,6 +94,13 @@ class Context:
     def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
         return (("user-agent", self._user_agent),)
 
+    def set_trailing_metadata(self, trailing_metadata: Any) -> None:
+        for key, value in trailing_metadata:
+            assert value.isascii(), (key, value)
+            assert value.isprintable(), (key, value)
+        size = sum(len(key) + len(value) for key, value in trailing_metadata)
+        assert size <= TRAILERS_BYTES_MAX, f"{size} bytes of trailers: {trailing_metadata}"
+
     async def abort_with_status(self, status: Any) -> None:
         self.status = status.code
         cause = sys.exc_info()[1]

@@ -58,6 +58,8 @@ def check(cursor: Cursor, acked: set[int], chunk_offsets: int) -> None:
         assert {o // chunk_offsets for o in opened.bits} == {chunk}
         assert not opened.bits & BitMap64(acked)
     assert cursor.acknowledged(BitMap64(range(END))) == BitMap64(acked)
+    for end in (0, 7, END):
+        assert cursor.open_offsets(end) == BitMap64(o for o in range(end) if o not in acked)
     assert cursor.open_before(END) == END - len(acked)
 
 

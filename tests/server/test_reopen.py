@@ -11,6 +11,7 @@ from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.broker.clock import ManualClock
+from fanlog.core.requests import Answer
 from fanlog.errors import CommitFailed
 from server.replaying import (
     FACES,
@@ -242,6 +243,58 @@ class TestOthers:
         assert server.metric("fanlog_backlog_messages", name) == 2
 
 
+def reasons(answer):
+    """How many were skipped, by the first word of why."""
+    return {one["reason"].split()[0]: int(one["count"]) for one in answer["skipped_messages"]}
+
+
+class TestReasons:
+    def test_each_is_skipped_for_a_reason_in_words(self, server, face):
+        on, name, ids = read_all(server)
+        ids += server.publish(on, b"5", b"6")
+        one = {"partition": partition_of(ids[0]), "start": 3, "end": 12}
+        answer = face.reopen(name, offsets=[one], request_id="a")
+        assert (answer["reopened"], answer["skipped"]) == (2, 7)
+        assert reasons(answer) == {"still": 2, "not": 5}
+        [still] = [one for one in answer["skipped_messages"] if int(one["count"]) == 2]
+        assert still["reason"] == "still unacknowledged, so that they are delivered anyway"
+        # Asked again, it is told again.
+        assert face.reopen(name, offsets=[one], request_id="a") == answer
+
+    def test_what_is_gone(self, server, face):
+        on = topic(server)
+        name = subscription(server, on)
+        ids = server.publish(on, *numbered(3))
+        assert len(taken(server, name)) == 3
+        server.advance(8 * DAY_S)
+        server.sweep()
+        answer = face.reopen(name, message_ids=ids)
+        assert (answer["reopened"], reasons(answer)) == (0, {"gone:": 3})
+
+    def test_a_request_from_before_reasons_were_kept(self, server, grpc_face):
+        _, name, ids = read_all(server)
+        owner = server.broker.hard.catalog.subscription(name).id
+        old = Answer(reopened=1, skipped=3)
+        until_s = server.clock.now() + 60
+        [record] = server.broker.hard.requests.done(owner, "old", old, expires_s=until_s, most=9)
+        server.broker.hard.requests.apply(record)
+        answer = grpc_face.reopen(name, message_ids=ids, request_id="old")
+        assert (answer["reopened"], answer["skipped"]) == (1, 3)
+        assert answer["skipped_messages"][0]["reason"] == "skipped for a reason that was not kept"
+
+    def test_reasons_outlive_a_restart(self, start_server):
+        server = start_server(clock=ManualClock())
+        _, name, ids = read_all(server)
+        face = face_of(server, "grpc")
+        first = face.reopen(name, message_ids=[ids[0], str(int(ids[-1]) + 1)], request_id="a")
+        face.close()
+        server.restart()
+        face = face_of(server, "grpc")
+        assert face.reopen(name, message_ids=ids, request_id="a") == first
+        assert reasons(first) == {"not": 1}
+        face.close()
+
+
 class TestRequestId:
     def test_the_same_request_changes_nothing_once_it_was_done(self, server, face):
         _, name, ids = read_all(server)
@@ -264,7 +317,7 @@ class TestRequestId:
         owner = server.broker.hard.catalog.subscription(name).id
         server.advance(limits.REQUEST_ID_S - 60)
         server.sweep()
-        assert server.broker.hard.requests.find(owner, "a", 0.0) == (5, 0, 0)
+        assert server.broker.hard.requests.find(owner, "a", 0.0).reopened == 5
         server.advance(61)
         server.sweep()
         assert server.broker.hard.requests.find(owner, "a", 0.0) is None
@@ -507,5 +560,5 @@ def test_ten_million_offsets_are_a_few_small_records(start_server):
     [commit] = server.store.commits
     assert len(commit.state) <= count // limits.CURSOR_CHUNK_OFFSETS + 2
     assert sum(len(value or b"") + len(key) for key, value in commit.state.items()) < 20_000
-    assert server.broker.hard.requests.find(share.settings.id, "a", 0.0) == (count, 0, 0)
+    assert server.broker.hard.requests.find(share.settings.id, "a", 0.0).reopened == count
     face.close()

@@ -55,8 +55,13 @@ class TestReopen:
         [line] = shell.lines(
             "sub", "reopen", name, "--offsets", f"{partition}:0", "--offsets", f"{partition}:3-9"
         )
-        assert line == {"name": name, "reopened": 3, "skipped": 4}
-        assert taken(server, name) == [b"0", b"3", b"4"]
+        why = [{"reason": "not published yet", "count": 4}]
+        assert line == {"name": name, "reopened": 3, "skipped": 4, "skipped_messages": why}
+        assert shell.run("sub", "reopen", name, "--offsets", f"{partition}:0-9") == (
+            f"reopened 2 messages of {name}; 7 skipped (3 still unacknowledged, so that they are "
+            "delivered anyway; 4 not published yet)\n"
+        )
+        assert taken(server, name) == [b"0", b"1", b"2", b"3", b"4"]
         assert shell.lines("sub", "reopen", name, "--from", "10m")[0]["reopened"] == 5
         assert shell.lines("sub", "reopen", name, "--to", "10m")[0]["reopened"] == 0
         taken(server, name)

@@ -39,6 +39,7 @@ from fanlog.broker.letter import (
 from fanlog.broker.routes import Candidates
 from fanlog.broker.writer import Publication
 from fanlog.core.records import Record
+from fanlog.core.requests import Answer
 from fanlog.core.share import Share
 from fanlog.errors import InvalidArgument
 from fanlog.log.api import Damaged, Log
@@ -100,11 +101,13 @@ class Letters:
         done = requests.find(subscription.id, request_id, now)
         if done is not None:
             await self._broker.writer.settled()
-            return Outcome(reopened=done[0], copied=done[1], skipped_before=done[2])
+            return Outcome(reopened=done.reopened, copied=done.copied, skipped_before=done.skipped)
         outcome = Outcome()
         async for letters in self._by_id(name, ids, outcome):
             await self._redrive_some(name, letters, outcome)
-        answer = (outcome.reopened, outcome.copied, len(outcome.skipped))
+        answer = Answer(
+            reopened=outcome.reopened, copied=outcome.copied, skipped=len(outcome.skipped)
+        )
         remembered = self._broker.hard.requests.done(
             subscription.id,
             request_id,

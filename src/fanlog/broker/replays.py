@@ -31,14 +31,22 @@ STEP = 100
 OffsetSets = Mapping[PartitionId, BitMap64]
 
 
+#: Why messages are skipped, to be read behind how many there are.
+UNACKED = "still unacknowledged, so that they are delivered anyway"
+GONE = "gone: nothing keeps them any more"
+AHEAD = "not published yet"
+#: Of a request that was done by a build that kept one number.
+UNTOLD = "skipped for a reason that was not kept"
+
+
 @dataclass(frozen=True, slots=True)
 class Reopening:
     """What became of a request."""
 
     #: Messages that were acknowledged and are not any more.
     reopened: int
-    #: Asked for, but not acknowledged, or gone from the log.
-    skipped: int
+    #: How many were asked for and are not, by reason; no reason has none.
+    skipped: Mapping[str, int]
 
 
 class Replays:
@@ -95,7 +103,7 @@ class Replays:
         if done is not None:
             # Perhaps by a commit that is still under way.
             await self._broker.writer.settled()
-            return Reopening(done[0], done[2])
+            return Reopening(done.reopened, _reasons(done))
         committed, reopening = self._begin(subscription, offsets, request_id)
         await committed
         return reopening
@@ -109,24 +117,28 @@ class Replays:
         """Decide, apply and submit, in one go."""
         broker, now = self._broker, self._clock.now()
         shares = self._shares(subscription, offsets)
+        there = {p: self._there(p, offsets[p]) for p in shares}
         records: list[Record] = []
         decisions: list[tuple[Share, Decision]] = []
         for partition, share in shares.items():
             passed = share.settle_passed().records
             broker.hard.apply_all(passed)
-            decision = share.reopen(
-                now, self._there(partition, offsets[partition]), generation=broker.next_generation()
-            )
+            decision = share.reopen(now, there[partition], generation=broker.next_generation())
             broker.hard.apply_all(decision.records)
             records += [*passed, *decision.records]
             decision.records = []
             decisions.append((share, decision))
         reopened = sum(decision.count for _, decision in decisions)
-        skipped = sum(map(len, offsets.values())) - reopened
+        answer = Answer(
+            reopened=reopened,
+            skipped=sum(map(len, offsets.values())) - reopened,
+            unacked=sum(map(len, there.values())) - reopened,
+            ahead=sum(self._ahead(p, offsets[p]) for p in shares),
+        )
         remembered = broker.hard.requests.done(
             subscription.id,
             request_id,
-            (reopened, 0, skipped),
+            answer,
             expires_s=now + limits.REQUEST_ID_S,
             most=limits.REQUEST_IDS_MAX,
         )
@@ -135,7 +147,7 @@ class Replays:
         broker.metrics.of(subscription.id).reopened += reopened
         for share, decision in decisions:
             broker.decide(share, decision)
-        return committed, Reopening(reopened, skipped)
+        return committed, Reopening(reopened, _reasons(answer))
 
     def _shares(self, subscription: Subscription, offsets: OffsetSets) -> dict[PartitionId, Share]:
         hard = self._broker.hard
@@ -152,6 +164,10 @@ class Replays:
             # Otherwise a topic that is gone, and that the pattern was through with.
         return found
 
+    def _ahead(self, partition: PartitionId, offsets: BitMap64) -> int:
+        """How many of `offsets` nothing was published at yet."""
+        return len(offsets) - offsets.range_cardinality(0, self._broker.writer.end(partition))
+
     def _there(self, partition: PartitionId, offsets: BitMap64) -> BitMap64:
         """Those of `offsets` that the log has."""
         start, end = self._broker.writer.start(partition), self._broker.writer.end(partition)
@@ -160,3 +176,12 @@ class Replays:
         if there and there.max() >= end:
             there.remove_range(end, there.max() + 1)
         return there
+
+
+def _reasons(answer: Answer) -> dict[str, int]:
+    if answer.unacked is None or answer.ahead is None:
+        counts = {UNTOLD: answer.skipped}
+    else:
+        gone = answer.skipped - answer.unacked - answer.ahead
+        counts = {UNACKED: answer.unacked, GONE: gone, AHEAD: answer.ahead}
+    return {reason: count for reason, count in counts.items() if count}

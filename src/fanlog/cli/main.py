@@ -21,6 +21,7 @@ from fanlog.cli import (
     rejected,
     reopening,
     schemas,
+    seeking,
     serve,
     subscriptions,
     topics,
@@ -56,6 +57,7 @@ app.command()(serve.serve)
 app.command()(pipeline.pipeline)
 app.command()(up.up)
 app.add_typer(topics.app, name="topic")
+subscriptions.app.command()(seeking.seek)
 subscriptions.app.command()(reopening.reopen)
 app.add_typer(subscriptions.app, name="sub")
 app.add_typer(dead_letters.app, name="dead-letter")

@@ -9,7 +9,7 @@ import typer
 
 from fanlog import limits, names
 from fanlog.cli import options
-from fanlog.cli.output import Output
+from fanlog.cli.output import Output, printable
 from fanlog.errors import InvalidArgument
 
 _RANGE = re.compile(r"(\d{1,10}):(\d{1,12})(?:-(\d{1,13}))?", re.ASCII)
@@ -60,9 +60,19 @@ def reopen(
         what["message_ids"] = message_id
     with options.connect(endpoint) as client:
         done = Replays(client).reopen(name, request_id=request_id, **what)
+    why = [{"reason": one.reason, "count": one.count} for one in done.skipped_messages]
+    text = f"reopened {done.reopened} messages of {name}; {done.skipped} skipped"
+    if why:
+        said = "; ".join(f"{one.count} {printable(one.reason)}" for one in done.skipped_messages)
+        text += f" ({said})"
     Output(is_json=json).done(
-        f"reopened {done.reopened} messages of {name}; {done.skipped} skipped",
-        {"name": name, "reopened": done.reopened, "skipped": done.skipped},
+        text,
+        {
+            "name": name,
+            "reopened": done.reopened,
+            "skipped": done.skipped,
+            "skipped_messages": why,
+        },
     )
 
 

@@ -59,9 +59,6 @@ PushBody = Annotated[
 
 PUSH_HELP = "Send messages to an endpoint: http, https, grpc or grpcs://host:port, or topic:NAME."
 
-#: Later than any message: a seek there acknowledges all. (Protobuf's last whole second.)
-_END_S = 253_402_300_799
-
 
 @app.command()
 def create(
@@ -434,43 +431,6 @@ def delete(
     with options.connect(endpoint) as client:
         client.delete_subscription(name)
     Output(is_json=json).done(f"deleted subscription {name}", {"name": name, "deleted": True})
-
-
-@app.command()
-def seek(
-    subscription: Subscription,
-    time: Annotated[
-        str | None,
-        typer.Option(help="To a time: 2025-01-31T12:00:00Z, or 10m for ten minutes ago."),
-    ] = None,
-    snapshot: Annotated[str | None, typer.Option(help="To a snapshot: short or full name.")] = None,
-    begin: Annotated[bool, typer.Option("--begin", help="To the oldest message kept.")] = False,
-    end: Annotated[
-        bool, typer.Option("--end", help="Past the newest message: acknowledges the backlog.")
-    ] = False,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
-) -> None:
-    """Move a subscription: messages before the place are acknowledged, those after are not."""
-    from google.protobuf.timestamp_pb2 import Timestamp
-
-    if sum([time is not None, snapshot is not None, begin, end]) != 1:
-        raise InvalidArgument("say where to: one of --time, --snapshot, --begin and --end")
-    name = options.subscription(subscription, project)
-    with options.connect(endpoint) as client:
-        if snapshot is not None:
-            place = options.snapshot(snapshot, project)
-            client.seek_to_snapshot(name, place)
-        elif time is not None:
-            stamp = Timestamp()
-            stamp.FromDatetime(options.moment(time, "--time"))
-            place = stamp.ToJsonString()
-            client.seek_to_time(name, stamp)
-        else:
-            place = "the beginning" if begin else "the end"
-            client.seek_to_time(name, Timestamp(seconds=0 if begin else _END_S))
-    Output(is_json=json).done(f"moved {name} to {place}", {"name": name, "place": place})
 
 
 def _set(duration: Any, text: str, option: str) -> None:

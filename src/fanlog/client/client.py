@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import grpc
-from google.protobuf import empty_pb2, field_mask_pb2, timestamp_pb2
+from google.protobuf import empty_pb2, field_mask_pb2
 
 from fanlog.errors import FanlogError
 from fanlog.wire import types
@@ -183,14 +183,6 @@ class Client:
             "Subscriber/ListSubscriptions", request, types.ListSubscriptionsResponse
         ):
             yield from page.subscriptions
-
-    def seek_to_time(self, name: str, time: timestamp_pb2.Timestamp) -> None:
-        request = types.SeekRequest(subscription=name, time=time)
-        self._call("Subscriber/Seek", request, types.SeekResponse)
-
-    def seek_to_snapshot(self, name: str, snapshot: str) -> None:
-        request = types.SeekRequest(subscription=name, snapshot=snapshot)
-        self._call("Subscriber/Seek", request, types.SeekResponse)
 
     # Messages.
 

@@ -20,10 +20,20 @@ class Replays:
     def reopen(self, subscription: str, **what: Any) -> Any:
         """Reopen `offsets`, `message_ids`, or a window of `start_time` and `end_time`.
 
-        Gives how many were reopened and skipped. With a `request_id`, asking twice is asking once.
+        Gives how many were reopened, and how many skipped for which reason. With a `request_id`,
+        asking twice is asking once.
         """
         request = replay_pb2.ReopenRequest(subscription=subscription, **what)
         return self._call("Reopen", request, replay_pb2.ReopenResponse)
+
+    def seek(self, subscription: str, **target: Any) -> Any:
+        """Move a subscription to a `time`, a `snapshot`, a `position` or a `message_id`.
+
+        Gives how many messages were reopened, and from when, and how many acknowledged; and why, if
+        nothing was reopened.
+        """
+        request = replay_pb2.SeekSubscriptionRequest(subscription=subscription, **target)
+        return self._call("Seek", request, replay_pb2.SeekSubscriptionResponse)
 
     def letters(self, subscription: str, *, page_size: int = 0, **selection: Any) -> Iterator[Any]:
         """Yield dead letters: all, or by source_subscription, reason, start_time and end_time."""

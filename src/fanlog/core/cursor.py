@@ -67,6 +67,13 @@ class Cursor:
         """How many offsets before `end` are not acknowledged; all of them are below it."""
         return max(0, end - self.mark - self.acked_above_mark) + len(self.reopened)
 
+    def open_offsets(self, end: Offset) -> BitMap64:
+        """Every offset before `end` that is not acknowledged."""
+        found = BitMap64(range(self.mark, max(self.mark, end)))
+        if self.chunks:
+            found -= BitMap64().union(*self.chunks.values())
+        return found | self.reopened.within(0, end) if self.reopened else found
+
     @property
     def acked_above_mark(self) -> int:
         return sum(len(bits) for bits in self.chunks.values())

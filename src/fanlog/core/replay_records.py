@@ -19,6 +19,7 @@ _CHUNK = struct.Struct(">QIQ")
 _ID = struct.Struct(">Q")
 _OPEN_VALUE = struct.Struct("<QdI")
 _REQUEST_VALUE = struct.Struct("<dQQQ")
+_REASONS_VALUE = struct.Struct("<QQ")
 _DIGEST_BYTES = 16
 
 
@@ -44,6 +45,19 @@ class ReopenedChunk:
         return _VERSION_BYTE + head + bits + wanted
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a request that was done came to, in messages."""
+
+    reopened: int
+    copied: int = 0
+    skipped: int = 0
+    #: Of the skipped, those that were not acknowledged, and those that were not published yet; None
+    #: where that is not known.
+    unacked: int | None = None
+    ahead: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
     """A request that was done, by the hash of its id: what was answered."""
@@ -51,17 +65,23 @@ class RequestRecord:
     KIND: ClassVar[bytes] = b"Q"
     owner: int
     digest: bytes
-    #: Messages reopened, copied and skipped; None forgets it.
-    answer: tuple[int, int, int] | None
+    #: None forgets it.
+    answer: Answer | None
     expires_s: float
 
     def key(self) -> bytes:
         return self.KIND + _ID.pack(self.owner) + self.digest
 
     def value(self) -> bytes | None:
-        if self.answer is None:
+        answer = self.answer
+        if answer is None:
             return None
-        return _VERSION_BYTE + _REQUEST_VALUE.pack(self.expires_s, *self.answer)
+        counts = answer.reopened, answer.copied, answer.skipped
+        value = _VERSION_BYTE + _REQUEST_VALUE.pack(self.expires_s, *counts)
+        # Where nothing was skipped it is written as before reasons were kept.
+        if answer.unacked is None or answer.ahead is None or not answer.skipped:
+            return value
+        return value + _REASONS_VALUE.pack(answer.unacked, answer.ahead)
 
 
 def decode(kind: bytes, rest: bytes, body: bytes) -> ReopenedChunk | RequestRecord | None:
@@ -79,10 +99,21 @@ def decode(kind: bytes, rest: bytes, body: bytes) -> ReopenedChunk | RequestReco
     if kind == RequestRecord.KIND:
         if len(rest) != _ID.size + _DIGEST_BYTES:
             raise ValueError("its key has not the length of one")
-        expires_s, reopened, copied, skipped = _REQUEST_VALUE.unpack(body)
         owner, digest = _ID.unpack_from(rest)[0], rest[_ID.size :]
-        return RequestRecord(owner, digest, (reopened, copied, skipped), expires_s)
+        return RequestRecord(owner, digest, *_answer(body))
     return None
+
+
+def _answer(body: bytes) -> tuple[Answer, float]:
+    """What was answered, and until when it is remembered."""
+    expires_s, reopened, copied, skipped = _REQUEST_VALUE.unpack(body[: _REQUEST_VALUE.size])
+    unacked = ahead = None
+    if len(body) > _REQUEST_VALUE.size:
+        unacked, ahead = _REASONS_VALUE.unpack(body[_REQUEST_VALUE.size :])
+        if unacked + ahead > skipped:
+            raise ValueError("it has more reasons than messages that were skipped")
+    answer = Answer(reopened=reopened, copied=copied, skipped=skipped, unacked=unacked, ahead=ahead)
+    return answer, expires_s
 
 
 def _open_chunk(body: bytes) -> OpenChunk:

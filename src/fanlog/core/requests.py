@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from itertools import islice
 
 from fanlog.core.dedup import digest_of
-from fanlog.core.replay_records import RequestRecord
+from fanlog.core.replay_records import Answer, RequestRecord
 
-#: Messages reopened, copied and skipped.
-Answer = tuple[int, int, int]
+__all__ = ["Answer", "Requests"]
 
 
 class Requests:

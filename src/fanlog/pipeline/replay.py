@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,8 @@ def reopen(
     """Reopen sets of offsets, a partition at a time; each at most once."""
     total = sum(map(len, found.values()))
     work.progress(0, total, "reopening")
-    reopened = skipped = done = 0
+    reopened = done = 0
+    skipped: Counter[str] = Counter()
     for partition, offsets in sorted(found.items()):
         request = replay_pb2.ReopenRequest(
             subscription=subscription, request_id=f"{work.name}/{subscription}/{partition}"
@@ -56,10 +58,10 @@ def reopen(
         with context.client() as client:
             answer = client.call("fanlog.v1.Replay/Reopen", request, replay_pb2.ReopenResponse)
         reopened += answer.reopened
-        skipped += answer.skipped
+        skipped += _skipped(answer)
         done += len(offsets)
         work.progress(done, total)
-    return {"matched": total, "reopened": reopened, "skipped": skipped}
+    return {"matched": total, "reopened": reopened, **_told(skipped)}
 
 
 def _reopen_window(context: Context, work: Work) -> dict[str, Any]:
@@ -75,7 +77,18 @@ def _reopen_window(context: Context, work: Work) -> dict[str, Any]:
     with context.client() as client:
         answer = client.call("fanlog.v1.Replay/Reopen", request, replay_pb2.ReopenResponse)
     work.progress(answer.reopened, answer.reopened, "reopened")
-    return {"reopened": answer.reopened, "skipped": answer.skipped}
+    return {"reopened": answer.reopened, **_told(_skipped(answer))}
+
+
+def _skipped(answer: Any) -> Counter[str]:
+    """How many messages the broker did not reopen, by reason."""
+    return Counter({one.reason: one.count for one in answer.skipped_messages})
+
+
+def _told(skipped: Counter[str]) -> dict[str, Any]:
+    why = [{"reason": reason, "count": count} for reason, count in skipped.items()]
+    told: dict[str, Any] = {"skipped": skipped.total()}
+    return told | {"skipped_messages": why} if why else told
 
 
 def _copy(context: Context, work: Work) -> dict[str, Any]:

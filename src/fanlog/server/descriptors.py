@@ -93,6 +93,7 @@ _LAKE: dict[str, tuple[Any, Any]] = {
 }
 _REPLAY: dict[str, tuple[Any, Any]] = {
     "Reopen": (replay_pb2.ReopenRequest, replay_pb2.ReopenResponse),
+    "Seek": (replay_pb2.SeekSubscriptionRequest, replay_pb2.SeekSubscriptionResponse),
     "ListDeadLetters": (replay_pb2.ListDeadLettersRequest, replay_pb2.ListDeadLettersResponse),
     "Redrive": (replay_pb2.RedriveRequest, replay_pb2.RedriveResponse),
     "Discard": (replay_pb2.DiscardRequest, replay_pb2.DiscardResponse),

@@ -32,6 +32,7 @@ from fanlog.server import (
     log_api,
     replay_api,
     schema_api,
+    seeking,
     sink_api,
     system_project,
 )
@@ -120,7 +121,7 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
         "CreateSnapshot": parsed(types.CreateSnapshotRequest, subscriber.create_snapshot),
         "UpdateSnapshot": parsed(types.UpdateSnapshotRequest, subscriber.update_snapshot),
         "DeleteSnapshot": parsed(types.DeleteSnapshotRequest, subscriber.delete_snapshot),
-        "Seek": parsed(types.SeekRequest, subscriber.seek),
+        "Seek": subscriber.seek,
     }
     services = {
         PUBLISHER: publisher_methods,
@@ -406,18 +407,12 @@ class SubscriberApi:
         await self._broker.admin.delete_snapshot(str(names.parse_snapshot(request.snapshot)))
         return Empty()
 
-    async def seek(self, request: Any) -> Any:
-        name = _subscription(request.subscription)
-        match request.WhichOneof("target"):
-            case "time":
-                time_ns = fields.time_ns_of(request.time, "time")
-                await self._broker.admin.seeks.to_time(name, time_ns)
-            case "snapshot":
-                snapshot = str(names.parse_snapshot(request.snapshot))
-                await self._broker.admin.seeks.to_snapshot(name, snapshot)
-            case _:
-                raise InvalidArgument("target: seek needs a time or a snapshot")
-        return types.SeekResponse()
+    async def seek(self, raw: bytes, context: Call) -> bytes:
+        request = fields.parse(types.SeekRequest, raw)
+        moved = await seeking.seek(self._broker.admin.seeks, request)
+        hints = _hinting(moved.hint) if moved.hint else ()
+        context.set_trailing_metadata((*seeking.said(moved), *hints))
+        return cast(bytes, types.SeekResponse().SerializeToString())
 
     def _shown(self, subscription: Subscription) -> Any:
         topic = self._broker.admin.topic_of(subscription)

@@ -14,6 +14,7 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.letter import Letter, Outcome, Place, Selection
 from fanlog.errors import InvalidArgument
 from fanlog.model import PartitionId
+from fanlog.server import seeking
 from fanlog.server.calls import Unary, parsed
 from fanlog.v1 import message_pb2, replay_pb2
 from fanlog.wire import fields, paging
@@ -31,6 +32,7 @@ def methods(broker: Broker) -> dict[str, Unary]:
     api = ReplayApi(broker)
     return {
         "Reopen": parsed(replay_pb2.ReopenRequest, api.reopen),
+        "Seek": parsed(replay_pb2.SeekSubscriptionRequest, api.seek),
         "ListDeadLetters": parsed(replay_pb2.ListDeadLettersRequest, api.list),
         "Redrive": parsed(replay_pb2.RedriveRequest, api.redrive),
         "Discard": parsed(replay_pb2.DiscardRequest, api.discard),
@@ -40,6 +42,7 @@ def methods(broker: Broker) -> dict[str, Unary]:
 class ReplayApi:
     def __init__(self, broker: Broker) -> None:
         self._replays = broker.replays
+        self._seeks = broker.admin.seeks
         self._letters = broker.letters
 
     async def reopen(self, request: Any) -> Any:
@@ -62,7 +65,23 @@ class ReplayApi:
             for partition, offset in _ids(request.message_ids, limits.REOPEN_IDS_MAX):
                 sets[partition].add(offset)
             done = await self._replays.reopen(name, sets, request_id)
-        return replay_pb2.ReopenResponse(reopened=done.reopened, skipped=done.skipped)
+        return replay_pb2.ReopenResponse(
+            reopened=done.reopened,
+            skipped=sum(done.skipped.values()),
+            skipped_messages=[
+                replay_pb2.SkippedMessages(reason=reason, count=count)
+                for reason, count in done.skipped.items()
+            ],
+        )
+
+    async def seek(self, request: Any) -> Any:
+        moved = await seeking.seek(self._seeks, request)
+        answer = replay_pb2.SeekSubscriptionResponse(
+            reopened=moved.reopened, acknowledged=moved.acknowledged, hint=moved.hint
+        )
+        if moved.reopened_from_ns is not None:
+            answer.reopened_from.FromNanoseconds(moved.reopened_from_ns)
+        return answer
 
     async def list(self, request: Any) -> Any:
         name = _subscription(request.subscription)

@@ -26,7 +26,7 @@ from fanlog.v1 import message_pb2 as fanlog_dot_v1_dot_message__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x61nlog/v1/replay.proto\x12\tfanlog.v1\x1a\x17\x66\x61nlog/v1/message.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd3\x01\n\rReopenRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\x12%\n\x07offsets\x18\x02 \x03(\x0b\x32\x14.fanlog.v1.OffsetSet\x12.\n\nstart_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12\x13\n\x0bmessage_ids\x18\x06 \x03(\t\"J\n\tOffsetSet\x12\x11\n\tpartition\x18\x01 \x01(\x03\x12\r\n\x05start\x18\x02 \x01(\x03\x12\x0b\n\x03\x65nd\x18\x03 \x01(\x03\x12\x0e\n\x06\x62itmap\x18\x04 \x01(\x0c\"3\n\x0eReopenResponse\x12\x10\n\x08reopened\x18\x01 \x01(\x03\x12\x0f\n\x07skipped\x18\x02 \x01(\x03\"\xba\x01\n\nDeadLetter\x12#\n\x07message\x18\x01 \x01(\x0b\x32\x12.fanlog.v1.Message\x12\x1b\n\x13source_subscription\x18\x02 \x01(\t\x12\x14\n\x0csource_topic\x18\x03 \x01(\t\x12\x19\n\x11source_message_id\x18\x04 \x01(\t\x12\x19\n\x11\x64\x65livery_attempts\x18\x05 \x01(\x03\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x0e\n\x06leased\x18\x07 \x01(\x08\"\xe0\x01\n\x16ListDeadLettersRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\x12\x1b\n\x13source_subscription\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12.\n\nstart_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\x06 \x01(\x05\x12\x12\n\npage_token\x18\x07 \x01(\t\"Z\n\x17ListDeadLettersResponse\x12&\n\x07letters\x18\x01 \x03(\x0b\x32\x15.fanlog.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x91\x02\n\x0eRedriveRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\x12\x13\n\x0bmessage_ids\x18\x02 \x03(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x0b\n\x03\x61ll\x18\x04 \x01(\x08\x12\x1b\n\x13source_subscription\x18\x05 \x01(\t\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12.\n\nstart_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cmax_messages\x18\t \x01(\x05\x12\x12\n\npage_token\x18\n \x01(\t\"\x90\x01\n\x0fRedriveResponse\x12\x10\n\x08reopened\x18\x01 \x01(\x03\x12\x0e\n\x06\x63opied\x18\x02 \x01(\x03\x12\x0f\n\x07skipped\x18\x03 \x01(\x03\x12\x31\n\x0fskipped_letters\x18\x04 \x03(\x0b\x32\x18.fanlog.v1.SkippedLetter\x12\x17\n\x0fnext_page_token\x18\x05 \x01(\t\"3\n\rSkippedLetter\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xfd\x01\n\x0e\x44iscardRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\x12\x13\n\x0bmessage_ids\x18\x02 \x03(\t\x12\x0b\n\x03\x61ll\x18\x03 \x01(\x08\x12\x1b\n\x13source_subscription\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12.\n\nstart_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cmax_messages\x18\x08 \x01(\x05\x12\x12\n\npage_token\x18\t \x01(\t\"\x81\x01\n\x0f\x44iscardResponse\x12\x11\n\tdiscarded\x18\x01 \x01(\x03\x12\x0f\n\x07skipped\x18\x02 \x01(\x03\x12\x31\n\x0fskipped_letters\x18\x03 \x03(\x0b\x32\x18.fanlog.v1.SkippedLetter\x12\x17\n\x0fnext_page_token\x18\x04 \x01(\t2\xa5\x02\n\x06Replay\x12=\n\x06Reopen\x12\x18.fanlog.v1.ReopenRequest\x1a\x19.fanlog.v1.ReopenResponse\x12X\n\x0fListDeadLetters\x12!.fanlog.v1.ListDeadLettersRequest\x1a\".fanlog.v1.ListDeadLettersResponse\x12@\n\x07Redrive\x12\x19.fanlog.v1.RedriveRequest\x1a\x1a.fanlog.v1.RedriveResponse\x12@\n\x07\x44iscard\x12\x19.fanlog.v1.DiscardRequest\x1a\x1a.fanlog.v1.DiscardResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16\x66\x61nlog/v1/replay.proto\x12\tfanlog.v1\x1a\x17\x66\x61nlog/v1/message.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd3\x01\n\rReopenRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\x12%\n\x07offsets\x18\x02 \x03(\x0b\x32\x14.fanlog.v1.OffsetSet\x12.\n\nstart_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12\x13\n\x0bmessage_ids\x18\x06 \x03(\t\"J\n\tOffsetSet\x12\x11\n\tpartition\x18\x01 \x01(\x03\x12\r\n\x05start\x18\x02 \x01(\x03\x12\x0b\n\x03\x65nd\x18\x03 \x01(\x03\x12\x0e\n\x06\x62itmap\x18\x04 \x01(\x0c\"i\n\x0eReopenResponse\x12\x10\n\x08reopened\x18\x01 \x01(\x03\x12\x0f\n\x07skipped\x18\x02 \x01(\x03\x12\x34\n\x10skipped_messages\x18\x03 \x03(\x0b\x32\x1a.fanlog.v1.SkippedMessages\"0\n\x0fSkippedMessages\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\"\xa3\x01\n\x17SeekSubscriptionRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\x12*\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x12\x12\n\x08snapshot\x18\x03 \x01(\tH\x00\x12\x12\n\x08position\x18\x04 \x01(\tH\x00\x12\x14\n\nmessage_id\x18\x05 \x01(\tH\x00\x42\x08\n\x06target\"\x83\x01\n\x18SeekSubscriptionResponse\x12\x10\n\x08reopened\x18\x01 \x01(\x03\x12\x14\n\x0c\x61\x63knowledged\x18\x02 \x01(\x03\x12\x31\n\rreopened_from\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04hint\x18\x04 \x01(\t\"\xba\x01\n\nDeadLetter\x12#\n\x07message\x18\x01 \x01(\x0b\x32\x12.fanlog.v1.Message\x12\x1b\n\x13source_subscription\x18\x02 \x01(\t\x12\x14\n\x0csource_topic\x18\x03 \x01(\t\x12\x19\n\x11source_message_id\x18\x04 \x01(\t\x12\x19\n\x11\x64\x65livery_attempts\x18\x05 \x01(\x03\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\x0e\n\x06leased\x18\x07 \x01(\x08\"\xe0\x01\n\x16ListDeadLettersRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\x12\x1b\n\x13source_subscription\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12.\n\nstart_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\x06 \x01(\x05\x12\x12\n\npage_token\x18\x07 \x01(\t\"Z\n\x17ListDeadLettersResponse\x12&\n\x07letters\x18\x01 \x03(\x0b\x32\x15.fanlog.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x91\x02\n\x0eRedriveRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\x12\x13\n\x0bmessage_ids\x18\x02 \x03(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\x12\x0b\n\x03\x61ll\x18\x04 \x01(\x08\x12\x1b\n\x13source_subscription\x18\x05 \x01(\t\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12.\n\nstart_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cmax_messages\x18\t \x01(\x05\x12\x12\n\npage_token\x18\n \x01(\t\"\x90\x01\n\x0fRedriveResponse\x12\x10\n\x08reopened\x18\x01 \x01(\x03\x12\x0e\n\x06\x63opied\x18\x02 \x01(\x03\x12\x0f\n\x07skipped\x18\x03 \x01(\x03\x12\x31\n\x0fskipped_letters\x18\x04 \x03(\x0b\x32\x18.fanlog.v1.SkippedLetter\x12\x17\n\x0fnext_page_token\x18\x05 \x01(\t\"3\n\rSkippedLetter\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xfd\x01\n\x0e\x44iscardRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\x12\x13\n\x0bmessage_ids\x18\x02 \x03(\t\x12\x0b\n\x03\x61ll\x18\x03 \x01(\x08\x12\x1b\n\x13source_subscription\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12.\n\nstart_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0cmax_messages\x18\x08 \x01(\x05\x12\x12\n\npage_token\x18\t \x01(\t\"\x81\x01\n\x0f\x44iscardResponse\x12\x11\n\tdiscarded\x18\x01 \x01(\x03\x12\x0f\n\x07skipped\x18\x02 \x01(\x03\x12\x31\n\x0fskipped_letters\x18\x03 \x03(\x0b\x32\x18.fanlog.v1.SkippedLetter\x12\x17\n\x0fnext_page_token\x18\x04 \x01(\t2\xf6\x02\n\x06Replay\x12=\n\x06Reopen\x12\x18.fanlog.v1.ReopenRequest\x1a\x19.fanlog.v1.ReopenResponse\x12O\n\x04Seek\x12\".fanlog.v1.SeekSubscriptionRequest\x1a#.fanlog.v1.SeekSubscriptionResponse\x12X\n\x0fListDeadLetters\x12!.fanlog.v1.ListDeadLettersRequest\x1a\".fanlog.v1.ListDeadLettersResponse\x12@\n\x07Redrive\x12\x19.fanlog.v1.RedriveRequest\x1a\x1a.fanlog.v1.RedriveResponse\x12@\n\x07\x44iscard\x12\x19.fanlog.v1.DiscardRequest\x1a\x1a.fanlog.v1.DiscardResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,23 +38,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_OFFSETSET']._serialized_start=309
   _globals['_OFFSETSET']._serialized_end=383
   _globals['_REOPENRESPONSE']._serialized_start=385
-  _globals['_REOPENRESPONSE']._serialized_end=436
-  _globals['_DEADLETTER']._serialized_start=439
-  _globals['_DEADLETTER']._serialized_end=625
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=628
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=852
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=854
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=944
-  _globals['_REDRIVEREQUEST']._serialized_start=947
-  _globals['_REDRIVEREQUEST']._serialized_end=1220
-  _globals['_REDRIVERESPONSE']._serialized_start=1223
-  _globals['_REDRIVERESPONSE']._serialized_end=1367
-  _globals['_SKIPPEDLETTER']._serialized_start=1369
-  _globals['_SKIPPEDLETTER']._serialized_end=1420
-  _globals['_DISCARDREQUEST']._serialized_start=1423
-  _globals['_DISCARDREQUEST']._serialized_end=1676
-  _globals['_DISCARDRESPONSE']._serialized_start=1679
-  _globals['_DISCARDRESPONSE']._serialized_end=1808
-  _globals['_REPLAY']._serialized_start=1811
-  _globals['_REPLAY']._serialized_end=2104
+  _globals['_REOPENRESPONSE']._serialized_end=490
+  _globals['_SKIPPEDMESSAGES']._serialized_start=492
+  _globals['_SKIPPEDMESSAGES']._serialized_end=540
+  _globals['_SEEKSUBSCRIPTIONREQUEST']._serialized_start=543
+  _globals['_SEEKSUBSCRIPTIONREQUEST']._serialized_end=706
+  _globals['_SEEKSUBSCRIPTIONRESPONSE']._serialized_start=709
+  _globals['_SEEKSUBSCRIPTIONRESPONSE']._serialized_end=840
+  _globals['_DEADLETTER']._serialized_start=843
+  _globals['_DEADLETTER']._serialized_end=1029
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=1032
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=1256
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=1258
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=1348
+  _globals['_REDRIVEREQUEST']._serialized_start=1351
+  _globals['_REDRIVEREQUEST']._serialized_end=1624
+  _globals['_REDRIVERESPONSE']._serialized_start=1627
+  _globals['_REDRIVERESPONSE']._serialized_end=1771
+  _globals['_SKIPPEDLETTER']._serialized_start=1773
+  _globals['_SKIPPEDLETTER']._serialized_end=1824
+  _globals['_DISCARDREQUEST']._serialized_start=1827
+  _globals['_DISCARDREQUEST']._serialized_end=2080
+  _globals['_DISCARDRESPONSE']._serialized_start=2083
+  _globals['_DISCARDRESPONSE']._serialized_end=2212
+  _globals['_REPLAY']._serialized_start=2215
+  _globals['_REPLAY']._serialized_end=2589
 # @@protoc_insertion_point(module_scope)

@@ -39,12 +39,48 @@ class OffsetSet(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., bitmap: _Optional[bytes] = ...) -> None: ...
 
 class ReopenResponse(_message.Message):
-    __slots__ = ("reopened", "skipped")
+    __slots__ = ("reopened", "skipped", "skipped_messages")
     REOPENED_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     reopened: int
     skipped: int
-    def __init__(self, reopened: _Optional[int] = ..., skipped: _Optional[int] = ...) -> None: ...
+    skipped_messages: _containers.RepeatedCompositeFieldContainer[SkippedMessages]
+    def __init__(self, reopened: _Optional[int] = ..., skipped: _Optional[int] = ..., skipped_messages: _Optional[_Iterable[_Union[SkippedMessages, _Mapping]]] = ...) -> None: ...
+
+class SkippedMessages(_message.Message):
+    __slots__ = ("reason", "count")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    count: int
+    def __init__(self, reason: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
+class SeekSubscriptionRequest(_message.Message):
+    __slots__ = ("subscription", "time", "snapshot", "position", "message_id")
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    subscription: str
+    time: _timestamp_pb2.Timestamp
+    snapshot: str
+    position: str
+    message_id: str
+    def __init__(self, subscription: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., snapshot: _Optional[str] = ..., position: _Optional[str] = ..., message_id: _Optional[str] = ...) -> None: ...
+
+class SeekSubscriptionResponse(_message.Message):
+    __slots__ = ("reopened", "acknowledged", "reopened_from", "hint")
+    REOPENED_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    REOPENED_FROM_FIELD_NUMBER: _ClassVar[int]
+    HINT_FIELD_NUMBER: _ClassVar[int]
+    reopened: int
+    acknowledged: int
+    reopened_from: _timestamp_pb2.Timestamp
+    hint: str
+    def __init__(self, reopened: _Optional[int] = ..., acknowledged: _Optional[int] = ..., reopened_from: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., hint: _Optional[str] = ...) -> None: ...
 
 class DeadLetter(_message.Message):
     __slots__ = ("message", "source_subscription", "source_topic", "source_message_id", "delivery_attempts", "reason", "leased")

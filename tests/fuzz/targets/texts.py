@@ -120,6 +120,9 @@ class _Client:
     def publish(self, _: str, messages: Any) -> Any:
         return [str(number) for number, _ in enumerate(messages)]
 
+    def call(self, method: str, request: Any, reply_type: Any) -> Any:
+        return reply_type()
+
     def __getattr__(self, verb: str) -> Callable[..., Any]:
         def answer(*args: Any) -> Any:
             if verb.startswith("list_"):
@@ -157,7 +160,13 @@ COMMANDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
             "--json",
         ),
     ),
-    (("sub", "seek"), ("--time", "--snapshot", "--begin", "--end", "--project", "--json")),
+    (
+        ("sub", "seek"),
+        (
+            *("--time", "--snapshot", "--position", "--message-id", "--begin", "--end"),
+            *("--project", "--json"),
+        ),
+    ),
     (("publish",), ("--attr", "--key", "--project", "--json")),
     (("pull",), ("--max", "--ack", "--follow", "--wait", "--project", "--json")),
 )

@@ -152,11 +152,14 @@ class GoogleJson:
 
     def seek_to_time(self, subscription: str, time: str) -> None:
         path = self._verb(subscription_name(subscription), "seek")
-        assert self.call("POST", path, {"time": time}) == {}
+        self._sought(self.call("POST", path, {"time": time}))
 
     def seek_to_snapshot(self, subscription: str, snapshot: str) -> None:
         path = self._verb(subscription_name(subscription), "seek")
-        assert self.call("POST", path, {"snapshot": snapshot_name(snapshot)}) == {}
+        self._sought(self.call("POST", path, {"snapshot": snapshot_name(snapshot)}))
+
+    def _sought(self, found: Any) -> None:
+        assert found == {}
 
 
 class PathForm(GoogleJson):
@@ -167,6 +170,9 @@ class PathForm(GoogleJson):
 
     def _verb(self, name: str, verb: str) -> str:
         return f"/v1/{name}/{verb}"
+
+    def _sought(self, found: Any) -> None:
+        assert "reopened" in found
 
     def create_subscription(self, subscription: str, topic: str, **fields: Any) -> Any:
         body = {"topic": topic, **fields}
@@ -331,10 +337,10 @@ class Short(GoogleJson):
         return [snapshot_name(one["name"]) for one in self._listed("/v1/snapshots", "snapshots")]
 
     def seek_to_time(self, subscription: str, time: str) -> None:
-        assert self._do(subscription, "seek", {"time": time}) is None
+        assert "reopened" in self._do(subscription, "seek", {"time": time})
 
     def seek_to_snapshot(self, subscription: str, snapshot: str) -> None:
-        assert self._do(subscription, "seek", {"snapshot": snapshot}) is None
+        assert "reopened" in self._do(subscription, "seek", {"snapshot": snapshot})
 
 
 def _encoded(messages: tuple[Mapping[str, Any], ...]) -> list[dict[str, Any]]:

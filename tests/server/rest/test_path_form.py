@@ -147,8 +147,12 @@ class TestPositions:
         end = call("GET", f"/v1/{subscription}/snapshot").json()["position"]
 
         def seek(**target: str) -> list[str]:
-            assert call("POST", f"/v1/{subscription}/seek", target).json() == {}
-            return ids(pull(call, subscription))
+            moved = call("POST", f"/v1/{subscription}/seek", target).json()
+            received = pull(call, subscription)
+            assert moved["reopened"] == len(received)
+            if received:
+                ack(call, subscription, received)
+            return ids(received)
 
         assert seek(position=begin) == published
         assert seek(messageId=published[1]) == published[1:]
@@ -218,8 +222,17 @@ class TestPositions:
         found = call("GET", f"/v1/subscriptions/{name}/snapshot").json()
         assert (found["topic"], found["unacked_messages"]) == (topic, 0)
         path = f"/v1/subscriptions/{name}:seek"
-        assert call("POST", path, {"message_id": published[1]}).status_code == 204
+        moved = call("POST", path, {"message_id": published[1]}).json()
+        assert (moved["reopened"], moved["acknowledged"]) == (2, 0)
+        assert "hint" not in moved
         found = call("GET", f"/v1/subscriptions/{name}/snapshot").json()
         assert found["position"] == published[1]
-        assert call("POST", path, {"position": published[2]}).status_code == 204
+        moved = call("POST", path, {"position": published[2]}).json()
+        assert (moved["reopened"], moved["acknowledged"]) == (0, 1)
+        assert moved["hint"] == "nothing was reopened: nothing from there on was acknowledged"
         assert ids(pull(call, full)) == published[2:]
+        moved = call("POST", path, {"position": "now"}).json()
+        assert (moved["reopened"], moved["acknowledged"]) == (0, 1)
+        assert moved["hint"].endswith("nothing was published from there on")
+        assert call("POST", path, {"position": "earliest"}).json()["reopened"] == 3
+        assert ids(pull(call, full)) == published

@@ -13,6 +13,7 @@ from google.protobuf import empty_pb2
 
 from commands import invoke
 from fanlog import names
+from fanlog.v1 import replay_pb2
 from fanlog.wire import types
 
 
@@ -30,6 +31,8 @@ class FakeServer:
         #: What is said about every call that goes well.
         self.hint = ""
         self.endpoint = ""
+        #: The answer to a seek.
+        self.moved = replay_pb2.SeekSubscriptionResponse()
 
     def last(self, kind: Any) -> Any:
         return [request for request in self.requests if isinstance(request, kind)][-1]
@@ -79,9 +82,9 @@ class FakeServer:
                     subscriptions=self.subscriptions.values()
                 ),
             ),
-            "Subscriber/Seek": (
-                types.SeekRequest,
-                lambda request, context: types.SeekResponse(),
+            "fanlog.v1.Replay/Seek": (
+                replay_pb2.SeekSubscriptionRequest,
+                lambda request, context: self.moved,
             ),
             "Subscriber/Pull": (
                 types.PullRequest,
@@ -157,7 +160,9 @@ def server() -> Iterator[FakeServer]:
         grpc_server = grpc.server(pool)
         grpc_server.add_generic_rpc_handlers(
             tuple(
-                grpc.method_handlers_generic_handler(f"google.pubsub.v1.{service}", methods)
+                grpc.method_handlers_generic_handler(
+                    service if "." in service else f"google.pubsub.v1.{service}", methods
+                )
                 for service, methods in handlers.items()
             )
         )

@@ -8,6 +8,7 @@ import grpc
 import pytest
 
 from fanlog.cli.output import resource
+from fanlog.v1 import replay_pb2
 from fanlog.wire import types
 
 
@@ -298,26 +299,61 @@ class TestUpdate:
 
 
 class TestSeek:
+    @pytest.mark.parametrize(
+        ("place", "field", "value"),
+        [
+            (["--snapshot", "before"], "snapshot", "projects/fanlog/snapshots/before"),
+            (["--position", "2000000000000"], "position", "2000000000000"),
+            (["--message-id", "2000000000007"], "message_id", "2000000000007"),
+            (["--begin"], "position", "earliest"),
+            (["--end"], "position", "now"),
+        ],
+    )
+    def test_where_to(self, shell, server, place, field, value):
+        shell.run("sub", "seek", "billing", *place)
+        request = server.last(replay_pb2.SeekSubscriptionRequest)
+        assert request.subscription == "projects/fanlog/subscriptions/billing"
+        assert request.WhichOneof("target") == field
+        assert getattr(request, field) == value
+
     def test_time(self, shell, server):
         shell.run("sub", "seek", "billing", "--time", "2025-01-31T12:00:00Z")
-        request = server.last(types.SeekRequest)
+        request = server.last(replay_pb2.SeekSubscriptionRequest)
         assert request.time.ToJsonString() == "2025-01-31T12:00:00Z"
 
-    def test_snapshot(self, shell, server):
-        shell.run("sub", "seek", "billing", "--snapshot", "before")
-        assert server.last(types.SeekRequest).snapshot == "projects/fanlog/snapshots/before"
+    def test_what_it_did(self, shell, server):
+        name = "projects/fanlog/subscriptions/billing"
+        server.moved.acknowledged, server.moved.hint = 4, "nothing was reopened: so it is"
+        said = shell.run("sub", "seek", "billing", "--end")
+        assert said == (
+            f"moved {name} to the end: 0 reopened, 4 acknowledged; nothing was reopened: so it is\n"
+        )
+        server.moved.reopened, server.moved.hint = 3, ""
+        server.moved.reopened_from.FromJsonString("2025-01-31T12:00:00Z")
+        said = shell.run("sub", "seek", "billing", "--message-id", "2000000000007")
+        assert said == (
+            f"moved {name} to message 2000000000007: 3 reopened from 2025-01-31T12:00:00Z on, "
+            "4 acknowledged\n"
+        )
+        assert shell.lines("sub", "seek", "billing", "--begin") == [
+            {
+                "name": name,
+                "place": "the beginning",
+                "reopened": 3,
+                "acknowledged": 4,
+                "reopened_from": "2025-01-31T12:00:00Z",
+            }
+        ]
 
-    def test_begin_is_a_time_even_though_it_is_zero(self, shell, server):
-        shell.run("sub", "seek", "billing", "--begin")
-        request = server.last(types.SeekRequest)
-        assert request.WhichOneof("target") == "time"
-        assert request.time.seconds == 0
-
-    def test_end_is_later_than_any_message(self, shell, server):
-        shell.run("sub", "seek", "billing", "--end")
-        assert server.last(types.SeekRequest).time.ToJsonString() == "9999-12-31T23:59:59Z"
-
-    @pytest.mark.parametrize("places", [[], ["--begin", "--end"], ["--end", "--time", "1h"]])
+    @pytest.mark.parametrize(
+        "places",
+        [
+            [],
+            ["--begin", "--end"],
+            ["--end", "--time", "1h"],
+            ["--position", "x", "--message-id", "y"],
+        ],
+    )
     def test_one_place_exactly(self, shell, server, places):
         assert "one of --time" in shell.refusal("sub", "seek", "billing", *places)
         assert server.requests == []

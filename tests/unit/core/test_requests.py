@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from fanlog.core.requests import Requests
+from fanlog.core.requests import Answer, Requests
+
+ANSWER = Answer(reopened=1, copied=2, skipped=3)
 
 
 def remember(requests: Requests, owner: int, request_id: str, expires_s: float, most: int = 3):
-    records = requests.done(owner, request_id, (1, 2, 3), expires_s=expires_s, most=most)
+    records = requests.done(owner, request_id, ANSWER, expires_s=expires_s, most=most)
     for record in records:
         requests.apply(record)
     return records
@@ -15,7 +17,7 @@ def remember(requests: Requests, owner: int, request_id: str, expires_s: float, 
 def test_it_is_known_until_its_time_is_over():
     requests = Requests()
     remember(requests, 1, "a", 10.0)
-    assert requests.find(1, "a", 9.0) == (1, 2, 3)
+    assert requests.find(1, "a", 9.0) == ANSWER
     assert requests.find(1, "a", 10.0) is None
     assert requests.find(2, "a", 0.0) is None
     [forgotten] = requests.expired(10.0, limit=5)

@@ -34,6 +34,16 @@ _SUBSCRIPTION = "/v1/{subscription=projects/*/subscriptions/*}"
 _PULL_QUERY = frozenset({"max_messages", "return_immediately"})
 _PUT = Binding("PUT", "/v1/{name=projects/*/subscriptions/*}", "Subscriber.CreateSubscription", "*")
 _SEEK = {"time": TIMESTAMP, "snapshot": STRING, "position": STRING, "messageId": STRING}
+_MOVED = record(
+    {
+        "reopened": integer(0, 2**53),
+        "acknowledged": integer(0, 2**53),
+        "reopenedFrom": TIMESTAMP,
+        "hint": STRING,
+    },
+    "reopened",
+    "acknowledged",
+)
 _SPELLINGS = {"message_id": "messageId"}
 
 
@@ -67,11 +77,14 @@ def routes() -> list[Route]:
             write=_write_position,
             gives=positions.POSITION,
         ),
-        replace(
-            google_json.route(Binding("POST", f"{_SUBSCRIPTION}/seek", "Subscriber.Seek", "*")),
+        Route(
+            http="POST",
+            path=f"{_SUBSCRIPTION}/seek",
+            method=positions.SEEK,
             read=_read_seek,
-            write=_write_nothing,
+            write=partial(positions.moved, {"reopened_from": "reopenedFrom"}),
             takes=record(_SEEK),
+            gives=_MOVED,
         ),
     ]
 
@@ -146,10 +159,6 @@ def _write_position(raw: bytes, _: Asked) -> Any:
     return orjson.loads(raw)
 
 
-def _write_nothing(_: bytes, __: Asked) -> Any:
-    return {}
-
-
 def _read_seek(asked: Asked) -> bytes:
     body = asked.body
     if not isinstance(body, dict):
@@ -158,11 +167,14 @@ def _read_seek(asked: Asked) -> bytes:
     for key in body:
         if key not in _SEEK and key != "subscription":
             raise json_in.unknown_field(key, "seek", _SEEK)
-    raw = positions.read_seek(asked, body, "messageId")
-    if raw is not None:
-        return raw
+    own = asked.variables["subscription"]
+    if body.get("subscription", own) != own:
+        raise InvalidArgument(
+            f"subscription: the body says {names.shown(str(body['subscription']))}, the path "
+            f"{names.shown(own)}"
+        )
+    if asked.query:
+        raise json_in.unknown_parameter(asked.query[0][0], ())
     if isinstance(body.get("snapshot"), str):
         body["snapshot"] = _in_project("snapshots", body["snapshot"], asked)
-    asked.body = body
-    binding = Binding("POST", "", "Subscriber.Seek", "*")
-    return google_json.read_request(binding, types.SeekRequest, asked)
+    return positions.read_seek(body, "messageId", own)

@@ -16,17 +16,17 @@ from fanlog import names
 from fanlog.broker.broker import Broker
 from fanlog.errors import AlreadyExists, InvalidArgument
 from fanlog.labels import LABEL_DEAD_LETTER
-from fanlog.model import Offset, PartitionId
 from fanlog.server.calls import Call, Unary
-from fanlog.server.rest.json_in import kind
+from fanlog.server.rest import json_in
 from fanlog.server.rest.json_schema import DURATION, STRING, Schema, record
 from fanlog.server.rest.route import Asked
+from fanlog.v1 import replay_pb2
 from fanlog.wire import types
-from fanlog.wire.publish import message_id, parse_message_id
+from fanlog.wire.publish import message_id
 from fanlog.wire.resources import SUBSCRIPTION_SETTINGS, subscription_spec
 
 GET_POSITION = "Position.Get"
-SEEK_TO_POSITION = "Position.Seek"
+SEEK = "Replay.Seek"
 PUT_SUBSCRIPTION = "Subscriber.PutSubscription"
 
 POSITION: Schema = record(
@@ -63,12 +63,6 @@ def position_verbs(broker: Broker, verbs: Mapping[str, Unary]) -> dict[str, Unar
             }
         )
 
-    async def seek(raw: bytes, _: Call) -> bytes:
-        request = orjson.loads(raw)
-        name = str(names.parse_subscription(request["subscription"]))
-        await broker.admin.seeks.to_position(name, parse_position(request["position"]))
-        return b""
-
     async def put_subscription(raw: bytes, call: Call) -> bytes:
         """Create, or give an existing one all these settings; Subscription in and out."""
         try:
@@ -89,11 +83,11 @@ def position_verbs(broker: Broker, verbs: Mapping[str, Unary]) -> dict[str, Unar
         if wanted.enable_message_ordering != subscription.enable_message_ordering:
             raise AlreadyExists(f"{exists.message}, with another enable_message_ordering")
 
-    return {GET_POSITION: get, SEEK_TO_POSITION: seek, PUT_SUBSCRIPTION: put_subscription}
+    return {GET_POSITION: get, PUT_SUBSCRIPTION: put_subscription}
 
 
-def read_seek(asked: Asked, body: Mapping[str, Any], spelled: str) -> bytes | None:
-    """The request of a seek to a position or a message, whose field is `spelled`; None for others.
+def read_seek(body: Mapping[str, Any], spelled: str, subscription: str) -> bytes:
+    """The request of a seek: to a time, a snapshot in full, a position or, `spelled`, a message.
 
     Raises:
         InvalidArgument: Not exactly one target, or one that is no string.
@@ -103,18 +97,19 @@ def read_seek(asked: Asked, body: Mapping[str, Any], spelled: str) -> bytes | No
     if len(targets) != 1:
         raise InvalidArgument(f"seek needs one of {', '.join(known)}; it has {len(targets)}")
     [target] = targets
-    if target not in ("position", spelled):
-        return None
-    value = body[target]
-    if not isinstance(value, str):
-        raise InvalidArgument(f"{target}: must be a string, not {kind(value)}")
-    if target == spelled and "," in value:
-        raise InvalidArgument(f"{target}: must be the id of one message")
-    asked.verb = SEEK_TO_POSITION
-    [name] = asked.variables.values()
-    if not name.startswith("projects/"):
-        name = f"projects/{asked.project}/subscriptions/{name}"
-    return orjson.dumps({"subscription": name, "position": value})
+    message = replay_pb2.SeekSubscriptionRequest()
+    json_in.fill(message, {target: body[target]})
+    message.subscription = subscription
+    return bytes(message.SerializeToString())
+
+
+def moved(spelled: Mapping[str, str], raw: bytes, _: Asked) -> Any:
+    """What a seek did; fields as `spelled`."""
+    answer = replay_pb2.SeekSubscriptionResponse.FromString(raw)
+    found = {"reopened": answer.reopened, "acknowledged": answer.acknowledged}
+    since = answer.reopened_from.ToJsonString() if answer.HasField("reopened_from") else None
+    found |= {"reopened_from": since, "hint": answer.hint or None}
+    return {spelled.get(key, key): value for key, value in found.items() if value is not None}
 
 
 def _settings(broker: Broker, wanted: Any) -> frozenset[str]:
@@ -126,18 +121,3 @@ def _settings(broker: Broker, wanted: Any) -> frozenset[str]:
     if (is_auto or is_default) and not wanted.HasField("dead_letter_policy"):
         return SUBSCRIPTION_SETTINGS - {"dead_letter_policy"}
     return SUBSCRIPTION_SETTINGS
-
-
-def parse_position(text: str) -> dict[PartitionId, Offset]:
-    """Read a position.
-
-    Raises:
-        InvalidArgument: It is none, or has two places in one partition.
-    """
-    found: dict[PartitionId, Offset] = {}
-    for one in text.split(","):
-        partition, offset = parse_message_id(one)
-        if partition in found:
-            raise InvalidArgument(f"position: {names.shown(text)} has two places in one topic")
-        found[PartitionId(partition)] = Offset(offset)
-    return found

@@ -193,7 +193,15 @@ def _messages() -> list[Route]:
             modify,
             record(shapes.MODIFY, "ack_ids", "ack_deadline_seconds"),
         ),
-        _settling("seek", "Subscriber.Seek", requests.seek, record(shapes.SEEK)),
+        Route(
+            http="POST",
+            path="/v1/subscriptions/{subscription=*}:seek",
+            method=positions.SEEK,
+            read=requests.seek,
+            write=partial(positions.moved, {}),
+            takes=record(shapes.SEEK),
+            gives=shapes.MOVED,
+        ),
         _settling("detach", "Publisher.DetachSubscription", detach, None),
     ]
 

@@ -80,7 +80,13 @@ def routes() -> list[Route]:
             read=partial(_read, replay_pb2.ReopenRequest, _REOPEN),
             write=_write_reopened,
             takes=record(_REOPEN),
-            gives=record({"reopened": _COUNT, "skipped": _COUNT}),
+            gives=record(
+                {
+                    "reopened": _COUNT,
+                    "skipped": _COUNT,
+                    "skipped_messages": array(record({"reason": STRING, "count": _COUNT})),
+                }
+            ),
         ),
         Route(
             http="POST",
@@ -135,7 +141,8 @@ def _full_name(name: str, asked: Asked) -> str:
 
 def _write_reopened(raw: bytes, _: Asked) -> Any:
     answer = replay_pb2.ReopenResponse.FromString(raw)
-    return {"reopened": answer.reopened, "skipped": answer.skipped}
+    why = [{"reason": one.reason, "count": one.count} for one in answer.skipped_messages]
+    return {"reopened": answer.reopened, "skipped": answer.skipped, "skipped_messages": why}
 
 
 def _write_redriven(raw: bytes, _: Asked) -> Any:

@@ -364,13 +364,6 @@ def _check_kind(name: str, value: object, *kinds: type) -> None:
 
 def seek(asked: Asked) -> bytes:
     body = dict(fields(asked, shapes.SEEK))
-    raw = positions.read_seek(asked, body, "message_id")
-    if raw is not None:
-        return raw
-    body = {key: value for key, value in body.items() if key in ("time", "snapshot")}
     if body.get("snapshot") is not None:
         body["snapshot"] = full_name("snapshots", body["snapshot"], "snapshot", asked.project)
-    message = types.SeekRequest()
-    json_in.fill(message, body)
-    message.subscription = own_name("subscriptions", asked)
-    return bytes(message.SerializeToString())
+    return positions.read_seek(body, "message_id", own_name("subscriptions", asked))

@@ -106,6 +106,16 @@ SEEK: dict[str, Schema] = {
     "position": STRING,
     "message_id": STRING,
 }
+MOVED = record(
+    {
+        "reopened": integer(0, 2**53),
+        "acknowledged": integer(0, 2**53),
+        "reopened_from": TIMESTAMP,
+        "hint": STRING,
+    },
+    "reopened",
+    "acknowledged",
+)
 POSITION = record(
     {
         "subscription": STRING,

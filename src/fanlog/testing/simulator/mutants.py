@@ -394,8 +394,8 @@ def _(_: Any) -> Any:
 
 @mutant("a seek keeps earlier filters", 100, (Seeks, "_moved"))
 def _(_: Any) -> Any:
-    async def moved(self: Seeks, subscription: Any, records: Any) -> None:
-        await self._admin.put(self._broker.present(subscription), records)
+    def moved(self: Seeks, subscription: Any, records: Any) -> Any:
+        return self._admin.put(self._broker.present(subscription), records)
 
     return moved
 

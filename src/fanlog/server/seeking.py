@@ -1,0 +1,76 @@
+"""Seek for any surface: the target of a request, and metadata where an answer has no fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from fanlog import names
+from fanlog.broker.moves import Moved
+from fanlog.broker.seeks import Seeks
+from fanlog.errors import InvalidArgument
+from fanlog.model import Offset, PartitionId
+from fanlog.wire import fields
+from fanlog.wire.publish import parse_message_id
+
+#: Positions that are words: all that is kept, and nothing of what is there.
+EARLIEST, NOW = "earliest", "now"
+
+#: Metadata of the answer to Google's Seek, which is empty; headers over REST.
+REOPENED = "fanlog-reopened"
+REOPENED_FROM = "fanlog-reopened-from"
+ACKNOWLEDGED = "fanlog-acknowledged"
+
+
+async def seek(seeks: Seeks, request: Any) -> Moved:
+    """Do a SeekRequest, Google's or ours.
+
+    Raises:
+        InvalidArgument: No target, or one that is none of the subscription's.
+    """
+    name = str(names.parse_subscription(request.subscription))
+    match request.WhichOneof("target"):
+        case "time":
+            return await seeks.to_time(name, fields.time_ns_of(request.time, "time"))
+        case "snapshot":
+            return await seeks.to_snapshot(name, str(names.parse_snapshot(request.snapshot)))
+        case "position" if request.position == EARLIEST:
+            return await seeks.to_time(name, 0)
+        case "position" if request.position == NOW:
+            return await seeks.to_end(name)
+        case "position":
+            return await seeks.to_position(name, parse_position(request.position))
+        case "message_id":
+            if "," in request.message_id:
+                raise InvalidArgument(
+                    f"message_id: {names.shown(request.message_id)} must be the id of one message"
+                )
+            return await seeks.to_position(name, parse_position(request.message_id))
+    targets = ", ".join(field.name for field in request.DESCRIPTOR.oneofs_by_name["target"].fields)
+    raise InvalidArgument(f"target: seek needs one of {targets}")
+
+
+def parse_position(text: str) -> dict[PartitionId, Offset]:
+    """Read a position that is message ids.
+
+    Raises:
+        InvalidArgument: It is none, or has two places in one partition.
+    """
+    found: dict[PartitionId, Offset] = {}
+    for one in text.split(","):
+        partition, offset = parse_message_id(one)
+        if partition in found:
+            raise InvalidArgument(f"position: {names.shown(text)} has two places in one topic")
+        found[PartitionId(partition)] = Offset(offset)
+    return found
+
+
+def said(moved: Moved) -> tuple[tuple[str, str], ...]:
+    """What a seek did, as metadata; its hint goes with other hints."""
+    found = [(REOPENED, str(moved.reopened)), (ACKNOWLEDGED, str(moved.acknowledged))]
+    if moved.reopened_from_ns is not None:
+        time = Timestamp()
+        time.FromNanoseconds(moved.reopened_from_ns)
+        found.append((REOPENED_FROM, time.ToJsonString()))
+    return tuple(found)
