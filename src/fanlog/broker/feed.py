@@ -179,7 +179,7 @@ class Feed:
         Raises:
             FanlogError: The feed was closed.
         """
-        if self.version == version:
+        if self.version == version and self._closed is None:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters[waiter] = None
             try:
