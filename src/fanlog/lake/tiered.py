@@ -17,6 +17,7 @@ from fanlog.log.api import (
     Bounds,
     Commit,
     Damaged,
+    Extent,
     Features,
     Log,
     LogPosition,
@@ -114,6 +115,12 @@ class TieredLog:
         self._check_trouble()
         first = await self.cold.offset_for_time(partition, time_ns, start=cold.start, end=cold.end)
         return first if first < cold.end else found
+
+    async def extents(
+        self, partition: PartitionId, offset: Offset, *, step_bytes: int, limit: int
+    ) -> list[Extent]:
+        """Of the hot engine alone: what the lake has takes no room here."""
+        return await self.hot.extents(partition, offset, step_bytes=step_bytes, limit=limit)
 
     def state(self) -> Iterator[tuple[bytes, bytes]]:
         return self.hot.state()

@@ -116,6 +116,18 @@ class LogPosition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """Some batches that follow each other: how large they are, and from when."""
+
+    end_offset: Offset
+    #: Of the stored values.
+    size_bytes: int
+    #: Publish times of the first and the last of them; 0 when not one of them can be read.
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogStats:
     """Sizes for metrics and watermarks."""
 
@@ -185,6 +197,17 @@ class Log(Protocol):
 
     async def offset_for_time(self, partition: PartitionId, time_ns: int) -> Offset:
         """First readable offset whose publish time is at or after `time_ns`; the end if none."""
+
+    async def extents(
+        self, partition: PartitionId, offset: Offset, *, step_bytes: int, limit: int
+    ) -> list[Extent]:
+        """Sizes of stored batches, from the one that holds `offset` on, in order.
+
+        They are added up until they have `step_bytes`; the last of the answer may have less. At
+        most `limit` batches are looked at: go on from where the last extent ends, until nothing
+        comes. Of the batches themselves only some headers are read, and the loop does not wait
+        for it.
+        """
 
     def state(self) -> Iterator[tuple[bytes, bytes]]:
         """All hard state, in key order. Called when the broker starts or recovers.

@@ -16,7 +16,9 @@ partitions have garbage, and the cache of decoded batches.
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby, islice
@@ -34,6 +36,7 @@ from fanlog.log.api import (
     Bounds,
     Commit,
     Damaged,
+    Extent,
     Features,
     LogPosition,
     LogStats,
@@ -67,6 +70,8 @@ class EmbeddedLog:
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
         self._is_closed = False
+        #: Held while another thread reads, so that nothing is closed under its hands.
+        self._weighing = threading.Lock()
         is_new = not (data_dir / folder.DATA_NAME).exists()
         folder.make(data_dir)
         self._lock = folder.take_lock(data_dir)
@@ -179,6 +184,15 @@ class EmbeddedLog:
                     high = base
         return max(low, bounds.start)
 
+    async def extents(
+        self, partition: PartitionId, offset: Offset, *, step_bytes: int, limit: int
+    ) -> list[Extent]:
+        bounds = self.bounds(partition)
+        span = Bounds(max(offset, bounds.start), bounds.end)
+        if span.start >= span.end:
+            return []
+        return await asyncio.to_thread(self._weigh, partition, span, step_bytes, limit)
+
     def state(self) -> Iterator[tuple[bytes, bytes]]:
         with self._reading(self._store.state) as (_, at):
             for key, value in at:
@@ -220,10 +234,11 @@ class EmbeddedLog:
         )
 
     def close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            self._store.close()
-            os.close(self._lock)
+        with self._weighing:
+            if not self._is_closed:
+                self._is_closed = True
+                self._store.close()
+                os.close(self._lock)
 
     # Opening.
 
@@ -377,6 +392,16 @@ class EmbeddedLog:
                 return
         if position < bounds.end:
             found += self._lost(txn, partition, position, bounds.end)
+
+    def _weigh(
+        self, partition: PartitionId, span: Bounds, step_bytes: int, limit: int
+    ) -> list[Extent]:
+        """Called in a thread of its own; whoever asked may be gone, and the log closed."""
+        with self._weighing:
+            if self._is_closed:
+                return []
+            with self._reading(self._store.batches) as (_, at):
+                return stored.extents(at, partition, span, step_bytes=step_bytes, limit=limit)
 
     def _cached_or_loaded(
         self, partition: PartitionId, base: Offset, after: Offset, value: memoryview

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, islice
 from operator import attrgetter
@@ -20,6 +20,7 @@ from fanlog.log.api import (
     Bounds,
     Commit,
     Damaged,
+    Extent,
     Features,
     LogPosition,
     LogStats,
@@ -148,10 +149,35 @@ class MemoryLog:
             held = self._partitions.get(partition)
             if held is None:
                 return 0
-            for base_offset in held.bases:
-                if codec.decode_header(held.values[base_offset]).publish_time_ns >= time_ns:
-                    return max(base_offset, held.start)
-            return held.end
+            # Publish times never run backwards.
+            at = bisect_left(held.bases, time_ns, key=held.time_ns)
+            return max(held.bases[at], held.start) if at < len(held.bases) else held.end
+
+    async def extents(
+        self, partition: PartitionId, offset: Offset, *, step_bytes: int, limit: int
+    ) -> list[Extent]:
+        found: list[Extent] = []
+        with self._lock:
+            held = self._partitions.get(partition)
+            if held is None or max(offset, held.start) >= held.end:
+                return found
+            first = held.index_of(max(offset, held.start))
+            size_bytes, first_ns = 0, 0
+            last = min(len(held.bases), first + limit)
+            for at in range(first, last):
+                base_offset = held.bases[at]
+                first_ns = first_ns or held.known_time_ns(base_offset)
+                size_bytes += len(held.values[base_offset])
+                if size_bytes >= step_bytes or at == last - 1:
+                    extent = Extent(
+                        end_offset=held.end_of(base_offset),
+                        size_bytes=size_bytes,
+                        first_ns=first_ns,
+                        last_ns=held.known_time_ns(base_offset) or first_ns,
+                    )
+                    found.append(extent)
+                    size_bytes, first_ns = 0, 0
+        return found
 
     def state(self) -> Iterator[tuple[bytes, bytes]]:
         with self._lock:
@@ -232,6 +258,16 @@ class _Partition:
     def end_of(self, base_offset: Offset) -> Offset:
         after = bisect_right(self.bases, base_offset)
         return self.bases[after] if after < len(self.bases) else self.end
+
+    def time_ns(self, base_offset: Offset) -> int:
+        return codec.decode_header(self.values[base_offset]).publish_time_ns
+
+    def known_time_ns(self, base_offset: Offset) -> int:
+        """As `time_ns`; 0 when the header is not readable."""
+        try:
+            return self.time_ns(base_offset)
+        except BatchDamaged:
+            return 0
 
     def free(self) -> int:
         """Forget the batches that lie below the start; returns how many."""

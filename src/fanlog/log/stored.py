@@ -14,7 +14,7 @@ import lmdb
 
 from fanlog.log import batch as codec
 from fanlog.log import folder
-from fanlog.log.api import Damaged, StoredBatch
+from fanlog.log.api import Bounds, Damaged, Extent, StoredBatch
 from fanlog.log.batch import Batch, BatchDamaged
 from fanlog.log.folder import PartitionRow, Store
 from fanlog.model import Offset, PartitionId
@@ -144,6 +144,29 @@ def probe(
     return offset if first is None else min(first, offset), end, NEVER_NS
 
 
+def extents(
+    at: Cursor, partition: PartitionId, bounds: Bounds, *, step_bytes: int, limit: int
+) -> list[Extent]:
+    """Batches in `bounds`, the one that holds its start included, added up; at most `limit`."""
+    found: list[Extent] = []
+    size_bytes, first_ns = 0, 0
+    base = seek(at, partition, bounds.start)
+    while base is not None and base < bounds.end and limit > 0:
+        # The size stands beside the key: of most values not a byte is read.
+        value = at.value()
+        first_ns = first_ns or _time_ns(value)
+        size_bytes += len(value)
+        base = next_base(at, partition, bounds.end)
+        limit -= 1
+        if size_bytes >= step_bytes or base == bounds.end or not limit:
+            last_ns = _time_ns(value) or first_ns
+            found.append(
+                Extent(end_offset=base, size_bytes=size_bytes, first_ns=first_ns, last_ns=last_ns)
+            )
+            size_bytes, first_ns = 0, 0
+    return found
+
+
 def free(
     store: Store, txn: Transaction, partition: PartitionId, row: PartitionRow, limit: int
 ) -> tuple[int, bool]:
@@ -173,6 +196,14 @@ def free(
 def _base(at: Cursor, partition: PartitionId) -> Offset | None:
     found, base = folder.parse_batch_key(at.key())
     return base if found == partition else None
+
+
+def _time_ns(value: memoryview) -> int:
+    """Publish time of a batch; 0 when its header is not readable."""
+    try:
+        return codec.decode_header(value).publish_time_ns
+    except BatchDamaged:
+        return 0
 
 
 def _sequence(value: memoryview) -> int | None:

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from fanlog import limits
-from fanlog.log.api import Append, Bounds, Commit, Damaged, Log, Trim
+from fanlog.log.api import Append, Bounds, Commit, Damaged, Extent, Log, Trim
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId
 from fanlog.testing.author import (
@@ -67,6 +67,16 @@ class LogConformance(StoredReads):
         self, log: Log, partition: PartitionId, offset: Offset, max_bytes: int = ALL_BYTES
     ) -> list[Batch | Damaged]:
         return self.run(log.read(partition, offset, max_bytes=max_bytes))
+
+    def extents(
+        self,
+        log: Log,
+        partition: PartitionId,
+        offset: Offset,
+        step_bytes: int,
+        limit: int = 1_000,
+    ) -> list[Extent]:
+        return self.run(log.extents(partition, offset, step_bytes=step_bytes, limit=limit))
 
     def messages(self, log: Log, partition: PartitionId) -> list[bytes]:
         return messages_of(self.read(log, partition, 0))
@@ -296,6 +306,32 @@ class LogConformance(StoredReads):
         assert self.run(log.offset_for_time(ONE, START_NS + 4 * SECOND_NS)) == 6
         author.commit(trims=[Trim(partition=ONE, before=10)])
         assert self.run(log.offset_for_time(ONE, 0)) == 10
+
+    def test_extents_add_up_what_is_stored(self, log: Log, author: Author) -> None:
+        for number in range(6):
+            author.publish(ONE, b"%d" % number * 100)
+        sizes = [position.size_bytes for position in log.positions(0, limit=10)]
+        found = self.extents(log, ONE, 0, step_bytes=2 * sizes[0])
+        assert [one.end_offset for one in found] == [2, 4, 6]
+        assert [one.size_bytes for one in found] == [2 * sizes[0]] * 3
+        assert [one.first_ns - START_NS for one in found] == [n * SECOND_NS for n in (1, 3, 5)]
+        assert [one.last_ns - START_NS for one in found] == [n * SECOND_NS for n in (2, 4, 6)]
+        # The rest is one more, and what cannot be looked at in one go is gone on with.
+        assert [one.end_offset for one in self.extents(log, ONE, 1, step_bytes=1 << 30)] == [6]
+        assert [one.end_offset for one in self.extents(log, ONE, 1, 1 << 30, limit=2)] == [3]
+        assert self.extents(log, ONE, 6, step_bytes=1) == []
+        assert self.extents(log, TWO, 0, step_bytes=1) == []
+
+    def test_extents_of_a_trimmed_partition(self, log: Log, author: Author) -> None:
+        author.publish(ONE, b"a", b"b", b"c")
+        author.publish(ONE, b"d")
+        whole = [position.size_bytes for position in log.positions(0, limit=10)]
+        author.commit(trims=[Trim(partition=ONE, before=1)])
+        # The batch that holds the start is there whole.
+        found = self.extents(log, ONE, 0, step_bytes=1)
+        assert [(one.end_offset, one.size_bytes) for one in found] == [(3, whole[0]), (4, whole[1])]
+        author.commit(trims=[Trim(partition=ONE, before=3)])
+        assert [one.end_offset for one in self.extents(log, ONE, 0, step_bytes=1)] == [4]
 
     # 5. A damaged batch is named, and its neighbours are served.
 
