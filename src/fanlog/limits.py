@@ -59,6 +59,23 @@ ACK_DEADLINE_S_DEFAULT = 10
 RETENTION_S_MIN = 10 * MINUTE_S
 RETENTION_S_MAX = 31 * DAY_S
 RETENTION_S_DEFAULT = 7 * DAY_S
+#: Of topics that do not say: what is published before anybody subscribes is there a week later.
+TOPIC_RETENTION_S = 7 * DAY_S
+#: What only that keeps has at most so many bytes, or so much of the disk, whichever is less; in
+#: memory much less, for a process has no use for more than it was started with.
+SPARE_BYTES_MAX = 10 * 1024 * 1024 * 1024
+SPARE_DISK_PART = 10
+SPARE_MEMORY_BYTES_MAX = 64 * 1024 * 1024
+#: The bound is kept to such a part of it: some go when there is so little left, and twice as much.
+SPARE_PARTS = 32
+#: Let go of at least, beyond what a publish lacks, so that not every one has to wait for that.
+SPARE_AHEAD_BYTES = 16 * 1024 * 1024
+#: Sizes are remembered for stretches of about so many bytes, and less where the bound is small.
+STRETCH_BYTES = 1024 * 1024
+STRETCH_BYTES_MIN = 1024
+#: Batches whose sizes are looked at in one go, 10 ms or so in a thread, and how often in a sweep.
+WEIGHED_BATCHES_MAX = 10_000
+SWEEP_WEIGHED_MAX = 500
 #: Of a topic that is archived to a lake (ours): a hundred years.
 LAKE_RETENTION_S_MAX = 36_500 * DAY_S
 #: How long archived messages stay in the hot log as well.
@@ -331,6 +348,9 @@ assert STREAM_ANSWER_BYTES_MAX <= ANSWER_BYTES_MAX < 4 * 1024 * 1024
 assert BATCH_BYTES_MAX < COMMIT_BYTES_MAX < WRITER_BACKLOG_BYTES_MAX
 assert RETENTION_S_MIN < RETENTION_S_DEFAULT < RETENTION_S_MAX < LAKE_RETENTION_S_MAX
 assert ACK_DEADLINE_S_MIN <= ACK_DEADLINE_S_DEFAULT <= ACK_DEADLINE_S_MAX
+assert TOPIC_RETENTION_S <= RETENTION_S_DEFAULT
+assert STRETCH_BYTES_MIN <= STRETCH_BYTES <= SPARE_MEMORY_BYTES_MAX // SPARE_PARTS
+assert SPARE_AHEAD_BYTES <= SPARE_MEMORY_BYTES_MAX < SPARE_BYTES_MAX
 assert KEY_WAITING_MAX <= WAITING_MAX
 assert EPOCH_PART_BYTES <= EPOCH_WHOLE_BYTES_MAX <= COMMIT_BYTES_MAX
 assert BATCH_BYTES_MAX <= STAGE_WRITE_BYTES

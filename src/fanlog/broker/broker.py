@@ -38,11 +38,13 @@ from fanlog.broker.patterns import Patterns
 from fanlog.broker.replays import Replays
 from fanlog.broker.retention import Retention
 from fanlog.broker.revisions import Revisions
+from fanlog.broker.room import Room
 from fanlog.broker.router import Router
 from fanlog.broker.routes import Candidates
 from fanlog.broker.schemas import Contents, Schemas
 from fanlog.broker.server_rules import ServerRules
 from fanlog.broker.sink import Sink
+from fanlog.broker.spare import Spare
 from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tiers import NoTiers, Tiers
 from fanlog.broker.timers import Timers
@@ -93,6 +95,8 @@ class Broker:
         hot_size_bytes: int = 0,
         quotas: Quotas = DEFAULTS,
         rules: ServerRules | None = None,
+        topic_retention_s: float = 0.0,
+        topic_retention_bytes: int = limits.SPARE_MEMORY_BYTES_MAX,
     ) -> None:
         self._store = store
         self._committer = committer
@@ -106,6 +110,9 @@ class Broker:
         self._generation = 0
         self._active: dict[SubscriptionId, float] = {}
         self._timers = Timers(clock, self._expire)
+        self.spare = Spare(
+            store, lambda partition: self.writer.end(partition), topic_retention_bytes
+        )
         self.writer = Writer(
             store,
             committer,
@@ -113,6 +120,7 @@ class Broker:
             self.metrics,
             disk_reserve_bytes=disk_reserve_bytes,
             hot_size_bytes=hot_size_bytes,
+            on_append=self.spare.appended if topic_retention_s else None,
             on_commit=lambda partitions: self._feeds.committed(partitions),
             on_failure=self._recover,
         )
@@ -129,8 +137,12 @@ class Broker:
             self.remove_subscription,
             self.remove_share,
             tiers=lambda: self.tiers,
+            metrics=self.metrics,
+            spare=self.spare,
+            topic_retention_s=topic_retention_s,
             started_s=clock.now(),
         )
+        self.room = Room(self, store)
         self.admin = Admin(self, store, clock, rules or ServerRules())
         self.pushes: pushes.Pushes = pushes.NoPushes()
         self.schemas = Schemas(self, clock, contents)
@@ -145,6 +157,7 @@ class Broker:
         self.letters = Letters(self, store, clock, compose, candidates)
         self.outcomes = Outcomes(self, clock)
         self._sweeper = Sweeper(clock, self.sweep, lambda: store.has_garbage)
+        self.spare.on_many = self._sweeper.ask
         self._draining: Unavailable | None = None
 
     # Life.
@@ -191,10 +204,7 @@ class Broker:
             ResourceExhausted: There is no room, see `Writer.check_room`.
         """
         self.check_serving()
-        topic = self.hard.catalog.topic(topic_name)
-        if topic.schema_settings is not None:
-            topic, body = await self.schemas.checked(topic, body)
-        self.writer.check_room(len(body.content))
+        topic, body = await self.room.admitted(topic_name, body)
         partition = topic.partitions[0]
         committed, base = self.writer.submit(publication=Publication(topic.id, partition, body))
         self.metrics.publish_requests += 1
@@ -209,10 +219,7 @@ class Broker:
         Returns the offset of each message, or of the one it repeats. Errors as for `publish`.
         """
         self.check_serving()
-        topic = self.hard.catalog.topic(topic_name)
-        if topic.schema_settings is not None:
-            topic, body = await self.schemas.checked(topic, body)
-        self.writer.check_room(len(body.content))
+        topic, body = await self.room.admitted(topic_name, body)
         partition = topic.partitions[0]
         admission = self.hard.dedup_on(partition).admit(
             dedup_ids,
@@ -497,7 +504,7 @@ class Broker:
             and (parsed.malformed or parsed.foreign)
         ):
             return []
-        shares = await self._shares_for(subscription, parsed)
+        shares = await settling.placed_shares_of(self, subscription, parsed)
         now = self._clock.now()
         if subscription.enable_exactly_once and not partial and len(shares) > 1:
             refused = settling.refused_by_any(now, shares, parsed, is_ack=seconds is None)
@@ -535,22 +542,6 @@ class Broker:
             if committed is not None:
                 await committed
         return decisions
-
-    async def _shares_for(
-        self, subscription: Subscription, parsed: ParsedAckIds
-    ) -> dict[PartitionId, Share | None]:
-        """The share of each ack id, ready for it; see `settling.shares_of`."""
-        for share in settling.shares_of(self.hard, subscription, parsed).values():
-            if share is not None and share.unplaced:
-                await self._place_restored(subscription, share)
-        return settling.shares_of(self.hard, subscription, parsed)
-
-    async def _place_restored(self, subscription: Subscription, share: Share) -> None:
-        _, feed = self.attach(subscription.name)
-        try:
-            await feed.place_restored(share)
-        finally:
-            self.detach(subscription, feed)
 
     def _expire(self, share: Share) -> None:
         if self.hard.share(share.settings.id, share.partition) is not share:

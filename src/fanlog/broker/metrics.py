@@ -69,6 +69,10 @@ class Metrics:
     #: Messages that repeated one published lately, and so were not appended.
     deduplicated: int = 0
     commits_failed: int = 0
+    #: Messages, and about how many bytes, that only the server's default retention kept, and that
+    #: it did not keep as long as it would have.
+    default_trimmed: int = 0
+    default_trimmed_bytes: int = 0
     batches_damaged: int = 0
     streams: int = 0
     commit_seconds: Histogram = field(default_factory=lambda: Histogram(COMMIT_SECONDS))

@@ -188,7 +188,9 @@ class Outcomes:
         topic = await self._topic()
         writer = self._broker.writer
         bodies = [self._body(one) for one in messages]
-        writer.check_room(sum(len(body.content) for body in bodies))
+        size_bytes = sum(len(body.content) for body in bodies)
+        await self._broker.room.made(size_bytes)
+        writer.check_room(size_bytes)
         # In one turn of the loop, and so one commit unless they are very many.
         commits = [
             writer.submit(publication=Publication(topic.id, topic.partitions[0], body))[0]

@@ -2,22 +2,29 @@
 
 A message stays while its topic's retention holds it; or some subscription has it unacknowledged
 within that subscription's retention, retains acknowledged ones, or a snapshot is on it; or it is to
-be archived and is not yet. Nothing else pins it. What a topic retains is there for all its
-subscriptions, whatever their own retention says. Where there is a lake, messages stay in the one
-tier or the other; `Tiers` says in which. Everything here works on whole partitions and is safe to
-repeat.
+be archived and is not yet. What a topic retains is there for all its subscriptions, whatever their
+own retention says. Where there is a lake, messages stay in the one tier or the other; `Tiers` says
+in which. Everything here works on whole partitions and is safe to repeat.
+
+A topic without a retention of its own has the server's *default retention*. What only that keeps is
+*spare*: it is bounded (`Spare`), and let go of, oldest first, when there is too much of it or no
+room for what is published. It does not make unacknowledged messages live longer than their
+subscription wants them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 
 from fanlog import limits
-from fanlog.broker import snapshots
+from fanlog.broker import needs, snapshots
 from fanlog.broker.hard_state import HardState
+from fanlog.broker.metrics import Metrics
+from fanlog.broker.needs import Horizons, Kept, Needs
+from fanlog.broker.spare import NO_CUTS, Cuts, Spare
 from fanlog.broker.tiers import Tiers
 from fanlog.broker.writer import Writer
 from fanlog.core.bulk_records import Trimmed
@@ -26,8 +33,8 @@ from fanlog.core.records import Activity, Record
 from fanlog.core.share import Decision, Share
 from fanlog.errors import LakeUnavailable
 from fanlog.limits import HOUR_S
-from fanlog.log.api import Log, Trim
-from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId
+from fanlog.log.api import Bounds, Log, Trim
+from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId, Topic
 
 log = logging.getLogger("fanlog.retention")
 
@@ -39,6 +46,8 @@ STEP = 100
 ACTIVITY_S = HOUR_S
 #: How long a horizon that lies in the lake is believed: messages expire that much later.
 COLD_HORIZON_S = 60.0
+#: Topics named in the log when something is let go of before its time; the rest is counted.
+TOPICS_NAMED_MAX = 10
 
 
 class Retention:
@@ -54,6 +63,9 @@ class Retention:
         remove_share: Callable[[Share], object],
         *,
         tiers: Callable[[], Tiers],
+        metrics: Metrics,
+        spare: Spare,
+        topic_retention_s: float,
         started_s: float,
     ) -> None:
         self._hard = hard
@@ -63,7 +75,12 @@ class Retention:
         self._delete_subscription = delete_subscription
         self._remove_share = remove_share
         self._tiers = tiers
+        self._metrics = metrics
+        self._spare = spare
+        self._default_s = topic_retention_s
         self._started_s = started_s
+        #: As the last sweep found them.
+        self._horizons: Horizons = {}
         #: Horizons that lie in the lake: until when each is believed, and what it is.
         self._cold: dict[tuple[PartitionId, float], tuple[float, Offset]] = {}
 
@@ -76,14 +93,41 @@ class Retention:
         self.note_activity(active)
         self._expire_subscriptions(now)
         self._expire_snapshots(now)
-        horizons = await self._horizons(now)
+        horizons = self._horizons = await self._find_horizons(now)
         self._expire_messages(now, horizons)
         self._leave_topics(horizons)
         self._forget_dedup_ids(now)
         await self._tiers().look(now)
         self._forget_requests(now)
-        self._trim(horizons)
+        self._trim(horizons, await self._cuts(horizons))
         await self._writer.settled()
+
+    @property
+    def has_default(self) -> bool:
+        return self._default_s > 0.0
+
+    def kept(self, topic: Topic) -> Kept:
+        """How long a topic keeps messages that no subscription needs, and who says so."""
+        return needs.kept(topic, self._tiers(), self._default_s)
+
+    async def let_go(self, size_bytes: int) -> bool:
+        """Let go of about so many bytes of spare messages; committed when this returns.
+
+        False when nothing is left that could be. What is in the lake is left to the sweep, which
+        looks at it first.
+        """
+        if not self.has_default:
+            return False
+        while True:
+            spans = await self._weighed(self._horizons, portions=1 << 62, hot_only=True)
+            ahead_bytes = min(limits.SPARE_AHEAD_BYTES, self._spare.measure(spans) // 8)
+            cuts = await self._spare.cuts(spans, size_bytes + ahead_bytes)
+            if not cuts.offsets:
+                return False
+            # Not all that was spare may be so still: then there is less of it than there was.
+            if self._trim(self._horizons, cuts, only=cuts.offsets):
+                await self._writer.settled()
+                return True
 
     def note_activity(self, active: dict[SubscriptionId, float]) -> None:
         """Write down which subscriptions were used since that was last done."""
@@ -108,8 +152,13 @@ class Retention:
             retained_s = now - subscription.message_retention_s
             candidates.append(await self._offset_at(share.partition, retained_s))
         topic = self._hard().catalog.topic_of(share.partition)
-        if topic is not None and topic.message_retention_s is not None:
-            retained_s = now - topic.message_retention_s
+        if topic is not None and (topic.message_retention_s is not None or self.has_default):
+            retained_s = now - (
+                # What the subscription itself lets go of by then would be gone at once.
+                min(self._default_s, subscription.message_retention_s)
+                if topic.message_retention_s is None
+                else topic.message_retention_s
+            )
             candidates.append(await self._offset_at(share.partition, retained_s))
         return min(candidates)
 
@@ -135,7 +184,7 @@ class Retention:
                 hard.apply_all(records)
                 self._writer.submit(records=records)
 
-    async def _horizons(self, now: float) -> dict[tuple[PartitionId, float], Offset]:
+    async def _find_horizons(self, now: float) -> Horizons:
         """First offset within each retention that somebody has, per partition."""
         hard = self._hard()
         wanted: set[tuple[PartitionId, float]] = set()
@@ -143,9 +192,10 @@ class Retention:
             wanted.add((share.partition, share.settings.message_retention_s))
             wanted.add((share.partition, self._retention_s(share)))
         for topic in hard.catalog.topics():
-            if topic.message_retention_s is not None:
-                wanted |= {(p, topic.message_retention_s) for p in topic.partitions}
-        found: dict[tuple[PartitionId, float], Offset] = {}
+            kept_s = self.kept(topic).seconds
+            if kept_s:
+                wanted |= {(partition, kept_s) for partition in topic.partitions}
+        found: Horizons = {}
         for number, (partition, retention_s) in enumerate(wanted):
             if number % STEP == STEP - 1:
                 # Deliveries do not wait for thousands of partitions to be looked up. What changes
@@ -164,20 +214,22 @@ class Retention:
 
         One that lies in the lake costs a read there, and is not looked up by every sweep.
         """
+        since_s = now - retention_s
+        start, is_hot = self._writer.start(partition), partition not in self._hard().archived
+        if is_hot and self._spare.is_younger(partition, max(0, int(since_s * 1e9))):
+            return start
         until_s, held = self._cold.get((partition, retention_s), (0.0, 0))
         if now < until_s:
             return held
         try:
-            horizon = await self._offset_at(partition, now - retention_s)
+            horizon = await self._offset_at(partition, since_s)
         except LakeUnavailable:
             return None
         if horizon < self._tiers().hot_start(partition):
             self._cold[partition, retention_s] = (now + COLD_HORIZON_S, horizon)
         return horizon
 
-    def _expire_messages(
-        self, now: float, horizons: dict[tuple[PartitionId, float], Offset]
-    ) -> None:
+    def _expire_messages(self, now: float, horizons: Horizons) -> None:
         """Close what is too old, counted from when it was published, or reopened."""
         for share in list(self._hard().shares()):
             retention_s = self._retention_s(share)
@@ -189,7 +241,7 @@ class Retention:
                 if decision.records:
                     self._decided(share, decision)
 
-    def _leave_topics(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
+    def _leave_topics(self, horizons: Horizons) -> None:
         """Patterns let go of deleted topics that they are through with."""
         hard = self._hard()
         for share in list(hard.shares()):
@@ -223,33 +275,57 @@ class Retention:
             self._hard().apply_all(forgotten)
             self._writer.submit(records=forgotten)
 
-    def _trim(self, horizons: dict[tuple[PartitionId, float], Offset]) -> None:
-        """Let go of what nobody needs; a partition nobody knows is dropped."""
-        hard, tiers = self._hard(), self._tiers()
-        needed: defaultdict[PartitionId, list[Offset]] = defaultdict(list)
-        for topic in hard.catalog.topics():
-            for partition in topic.partitions:
-                keep = self._writer.end(partition)
-                if topic.message_retention_s is not None:
-                    keep = horizons.get((partition, topic.message_retention_s), 0)
-                elif tiers.keeps(topic):
-                    keep = self._writer.start(partition)
-                needed[partition].append(keep)
-        for share in hard.shares():
-            if share.settings.detached:
-                continue
-            keep = share.cursor.floor
-            if share.settings.retain_acked:
-                retention = (share.partition, share.settings.message_retention_s)
-                keep = min(keep, horizons.get(retention, 0))
-            needed[share.partition].append(keep)
-        for snapshot in hard.catalog.snapshots():
-            for partition in snapshot.partitions:
-                needed[partition].append(hard.cursor_of(snapshot, partition).floor)
+    def _needs(self, horizons: Horizons) -> Needs:
+        return needs.needs(self._hard(), self._writer, self._tiers(), horizons, self._default_s)
+
+    def _spans(self, horizons: Horizons, *, hot_only: bool = False) -> dict[PartitionId, Bounds]:
+        """Where spare messages are; of partitions that the lake has nothing of, if so asked."""
+        found = needs.spans(self._needs(horizons), self._writer, self._tiers())
+        archived = self._hard().archived if hot_only else {}
+        return {partition: span for partition, span in found.items() if partition not in archived}
+
+    async def _weighed(
+        self, horizons: Horizons, *, portions: int, hot_only: bool = False
+    ) -> dict[PartitionId, Bounds]:
+        """Where spare messages are, with their sizes known as far as so many portions go."""
+        spans = self._spans(horizons, hot_only=hot_only)
+        starts = {partition: self._tiers().hot_start(partition) for partition in spans}
+        if await self._spare.weigh(starts, portions=portions):
+            return self._spans(horizons, hot_only=hot_only)
+        return spans
+
+    async def _cuts(self, horizons: Horizons) -> Cuts:
+        """Up to where spare messages go before their time; nowhere while there is room for them."""
+        if not self.has_default:
+            return NO_CUTS
+        spans = await self._weighed(horizons, portions=limits.SWEEP_WEIGHED_MAX)
+        self._spare.measure(spans)
+        excess = self._spare.excess_bytes
+        if not self._store.has_garbage:
+            # Otherwise what was let go of is on its way.
+            ahead_bytes = min(limits.SPARE_AHEAD_BYTES, self._spare.size_bytes // 8)
+            excess = max(excess, self._writer.shortage(ahead_bytes))
+        return await self._spare.cuts(spans, excess) if excess else NO_CUTS
+
+    def _trim(
+        self,
+        horizons: Horizons,
+        cuts: Cuts = NO_CUTS,
+        only: Mapping[PartitionId, Offset] | None = None,
+    ) -> bool:
+        """Let go of what nobody needs; a partition nobody knows is dropped. Whether any was.
+
+        `cuts` are up to where spare messages go. Needs are looked at now, in the same turn of the
+        loop: a subscription or a snapshot that came meanwhile has all it needs.
+        """
+        hard, tiers, needed = self._hard(), self._tiers(), self._needs(horizons)
         trims: list[Trim] = []
         records: list[Record] = []
+        early: dict[PartitionId, Bounds] = {}
         for partition, bounds in self._store.partitions().items():
-            if partition not in needed:
+            if only is not None and partition not in only:
+                continue
+            if partition not in needed.somebody:
                 trims.append(Trim(partition=partition, before=bounds.end, dropped=True))
                 if partition in hard.archived:
                     records.append(ArchivedRecord(partition, None))
@@ -257,14 +333,44 @@ class Retention:
                     records.append(LostRecord(partition, None))
                 continue
             start = self._writer.start(partition)
-            decided, trim = tiers.let_go(partition, min(needed[partition]), start)
+            by_somebody = needed.somebody[partition]
+            kept = min(by_somebody, needed.default.get(partition, by_somebody))
+            keep = min(by_somebody, max(kept, cuts.offsets.get(partition, 0)))
+            decided, trim = tiers.let_go(partition, keep, start)
             records += decided
             if trim is not None:
                 trims.append(trim)
+                if trim.before > max(start, kept) and keep > kept:
+                    early[partition] = Bounds(max(start, kept), trim.before)
         if trims or records or self._store.has_garbage:
+            self._tell_early(early, cuts.before_ns)
             records += [self._trimmed(trim) for trim in trims]
             hard.apply_all(records)
             self._writer.submit(records=records, trims=trims)
+        return bool(trims)
+
+    def _tell_early(self, early: Mapping[PartitionId, Bounds], before_ns: int) -> None:
+        """Count, and say, what is let go of before the default retention is over."""
+        before = datetime.fromtimestamp(before_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+        for number, (partition, gone) in enumerate(early.items()):
+            messages = gone.end - gone.start
+            self._metrics.default_trimmed += messages
+            self._metrics.default_trimmed_bytes += self._spare.size_of(
+                partition, gone.start, gone.end
+            )
+            if number < TOPICS_NAMED_MAX:
+                log.warning(
+                    "action=default_retention_trimmed topic=%s messages=%d before=%s",
+                    self._hard().catalog.topic_name_of(partition),
+                    messages,
+                    before,
+                )
+        if len(early) > TOPICS_NAMED_MAX:
+            log.warning(
+                "action=default_retention_trimmed topics=%d messages=%d before=%s; %d are named",
+                *(len(early), sum(one.end - one.start for one in early.values()), before),
+                TOPICS_NAMED_MAX,
+            )
 
     def _trimmed(self, trim: Trim) -> Trimmed:
         """Remember which commits a partition no longer has in full."""

@@ -7,6 +7,7 @@ exactly-once it is done whole or not at all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from fanlog.broker.hard_state import HardState
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
@@ -19,6 +20,9 @@ from fanlog.errors import (
     SubscriptionNotFound,
 )
 from fanlog.model import PartitionId, Subscription
+
+if TYPE_CHECKING:
+    from fanlog.broker.broker import Broker
 
 INVALID_ACK_ID = "PERMANENT_FAILURE_INVALID_ACK_ID"
 UNORDERED_ACK_ID = "TRANSIENT_FAILURE_UNORDERED_ACK_ID"
@@ -55,6 +59,20 @@ def shares_of(
     if hard.catalog.subscription_by_id(subscription.id) is None:
         raise SubscriptionNotFound(f"subscription {subscription.name!r} was deleted")
     return {partition: hard.share(subscription.id, partition) for partition in parsed.offsets}
+
+
+async def placed_shares_of(
+    broker: Broker, subscription: Subscription, parsed: ParsedAckIds
+) -> dict[PartitionId, Share | None]:
+    """As `shares_of`, ready to settle: restored leases are in their place."""
+    for share in shares_of(broker.hard, subscription, parsed).values():
+        if share is not None and share.unplaced:
+            _, feed = broker.attach(subscription.name)
+            try:
+                await feed.place_restored(share)
+            finally:
+                broker.detach(subscription, feed)
+    return shares_of(broker.hard, subscription, parsed)
 
 
 def refused_by_any(

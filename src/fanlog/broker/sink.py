@@ -262,10 +262,12 @@ class Sink:
 
     async def _publish_whole(self, query: str, epoch: int, stages: list[Stage]) -> int:
         rows = [one async for batches in self._read_all(stages) for one in batches]
+        size_bytes = sum(len(one.body.content) for one in rows)
+        await self._broker.room.made(size_bytes)
         hard, writer = self._broker.hard, self._broker.writer
         # From here on nobody else is let in until all of it is submitted.
         self._check_topics(stages)
-        writer.check_room(sum(len(one.body.content) for one in rows))
+        writer.check_room(size_bytes)
         publications, records, messages = self._appended(rows)
         done = hard.sinks.committed(query, epoch, messages, self._clock.now())
         hard.apply_all(done)
@@ -314,10 +316,12 @@ class Sink:
         before = self._broker.hard.sinks.progress(query)
         stage = stages[before.stage]
         rows, end = await self._read(stage, before.position)
+        size_bytes = sum(len(one.body.content) for one in rows)
+        await self._broker.room.made(size_bytes)
         hard, writer = self._broker.hard, self._broker.writer
         if hard.sinks.progress(query) != before:
             return  # A commit failed meanwhile, and what was decided on top of it with it.
-        writer.check_room(sum(len(one.body.content) for one in rows))
+        writer.check_room(size_bytes)
         publications, records, count = self._appended(rows)
         messages = before.messages + count
         done: Sequence[Record]

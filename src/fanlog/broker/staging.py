@@ -158,6 +158,7 @@ class Staging:
             )
         ]
         size_bytes = sum(map(len, values))
+        await self._broker.room.made(size_bytes)
         self._sink.reserve(size_bytes)
         self._size_bytes += size_bytes
         self._messages += sum(body.count for body in bodies)

@@ -14,6 +14,8 @@ log = logging.getLogger("fanlog.broker")
 #: How often retention is looked after; more often while trimmed bytes wait to be freed.
 SWEEP_S = 5.0
 SWEEP_GARBAGE_S = 0.1
+#: After a sweep nobody is listened to who asks for another, for so long.
+SWEEP_REST_S = 0.5
 
 
 class Sweeper:
@@ -26,6 +28,11 @@ class Sweeper:
         self._sweep = sweep
         self._has_garbage = has_garbage
         self._task: asyncio.Task[None] | None = None
+        self._asked = asyncio.Event()
+
+    def ask(self) -> None:
+        """Do not wait for long before the next sweep."""
+        self._asked.set()
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._sweep_for_ever())
@@ -37,8 +44,19 @@ class Sweeper:
 
     async def _sweep_for_ever(self) -> None:
         while True:
-            await sleep(self._clock, SWEEP_GARBAGE_S if self._has_garbage() else SWEEP_S)
+            await self._wait(SWEEP_GARBAGE_S if self._has_garbage() else SWEEP_S)
+            self._asked.clear()
             try:
                 await self._sweep()
             except FanlogError as error:
                 log.error("action=sweep_failed error=%s; trying again in %d s", error, SWEEP_S)
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait so long, or less when somebody asks."""
+        rest_s = min(seconds, SWEEP_REST_S)
+        await sleep(self._clock, rest_s)
+        timer = self._clock.call_at(self._clock.now() + seconds - rest_s, self._asked.set)
+        try:
+            await self._asked.wait()
+        finally:
+            timer.cancel()

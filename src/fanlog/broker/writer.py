@@ -23,7 +23,7 @@ from fanlog.broker.refusals import Refusals
 from fanlog.core.records import Record
 from fanlog.errors import CommitFailed, DiskFull, FanlogError, HotLogFull, WriterBacklogFull
 from fanlog.log.api import Append, Commit, Log, Trim
-from fanlog.log.batch import Body
+from fanlog.log.batch import Body, stored_bytes
 from fanlog.model import Offset, PartitionId, TopicId
 
 #: How long a reading of the free disk space is believed.
@@ -53,6 +53,7 @@ class _Gathering:
     size_bytes: int = 0
     count: int = 0
     started_s: float = 0.0
+    publish_time_ns: int = 0
 
 
 class Writer:
@@ -67,6 +68,7 @@ class Writer:
         *,
         disk_reserve_bytes: int,
         hot_size_bytes: int = 0,
+        on_append: Callable[[PartitionId, Offset, Offset, int, int], None] | None = None,
         on_commit: Callable[[Iterable[PartitionId]], None],
         on_failure: Callable[[FanlogError], None],
     ) -> None:
@@ -78,6 +80,8 @@ class Writer:
         self._hot_size_bytes = hot_size_bytes
         #: Of one message that a caller publishes; checked where requests are read.
         self.message_bytes_max = limits.MESSAGE_BYTES_MAX
+        #: Told what each commit appends: partition, offsets, stored bytes, publish time.
+        self._on_append = on_append
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._gatherings: deque[_Gathering] = deque()
@@ -128,19 +132,14 @@ class Writer:
         self.refusals.check(size_bytes)
 
     def _check_room(self, size_bytes: int) -> None:
-        now = self._clock.now()
-        if now - self._room_read_s >= ROOM_AGE_S:
-            self._room_read_s = now
-            stats = self._log.stats()
-            self._room_bytes = stats.room_bytes
-            self._used_bytes = stats.file_bytes - stats.free_bytes
-        if self._room_bytes - self._waiting_bytes - size_bytes < self._disk_reserve_bytes:
+        disk_short, hot_short = self._shortages(size_bytes)
+        if disk_short > 0:
             raise DiskFull(
                 f"the disk has {self._room_bytes} bytes left and the last "
                 f"{self._disk_reserve_bytes} are kept for acknowledgements and deletions; "
                 "publishing resumes when there is room"
             )
-        if self._hot_size_bytes and self._used_bytes + self._waiting_bytes > self._hot_size_bytes:
+        if hot_short > 0:
             raise HotLogFull(
                 f"the hot log has {self._used_bytes} bytes, at most {self._hot_size_bytes} are "
                 "allowed, and what is not archived cannot be let go of; publishing resumes when "
@@ -150,6 +149,29 @@ class Writer:
             raise WriterBacklogFull(
                 f"{self._waiting_bytes} bytes wait for the disk; try again in a moment"
             )
+
+    def shortage(self, size_bytes: int) -> int:
+        """How many bytes are to be let go of before so many can be published; 0 for none.
+
+        Of what waits for the disk this says nothing: that is not helped by letting go.
+        """
+        return max(0, *self._shortages(size_bytes))
+
+    def forget_room(self) -> None:
+        """Something was freed: look anew how much room there is."""
+        self._room_read_s = float("-inf")
+
+    def _shortages(self, size_bytes: int) -> tuple[int, int]:
+        """Bytes that are lacking on the disk above its reserve, and in the hot log."""
+        now = self._clock.now()
+        if now - self._room_read_s >= ROOM_AGE_S:
+            self._room_read_s = now
+            stats = self._log.stats()
+            self._room_bytes = stats.room_bytes
+            self._used_bytes = stats.file_bytes - stats.free_bytes
+        room_bytes = self._room_bytes - self._waiting_bytes - size_bytes
+        hot_bytes = self._used_bytes + self._waiting_bytes - self._hot_size_bytes
+        return self._disk_reserve_bytes - room_bytes, hot_bytes if self._hot_size_bytes else 0
 
     def upcoming_sequence(self) -> int:
         """The sequence of the commit that records submitted now will be in."""
@@ -266,11 +288,12 @@ class Writer:
         gathering = self._running = self._gatherings.popleft()
         gathering.started_s = self._clock.now()
         self._sequence = self._log.last_sequence + 1
+        gathering.publish_time_ns = _whole_us(
+            max(self._clock.wall_ns() // 1_000 * 1_000, self._log.last_publish_time_ns)
+        )
         commit = Commit(
             sequence=self._sequence,
-            publish_time_ns=_whole_us(
-                max(self._clock.wall_ns() // 1_000 * 1_000, self._log.last_publish_time_ns)
-            ),
+            publish_time_ns=gathering.publish_time_ns,
             appends=[
                 Append(
                     topic=gathering.bases[partition][0],
@@ -298,6 +321,10 @@ class Writer:
             base, count = gathering.bases[partition][1], sum(body.count for body in bodies)
             self.ends[partition] = base + count
             self._metrics.appended(partition, count, bodies)
+            if self._on_append is not None:
+                size_bytes = stored_bytes(bodies)
+                time_ns = gathering.publish_time_ns
+                self._on_append(partition, base, base + count, size_bytes, time_ns)
         for trim in gathering.trims:
             if self._trimmed.get(trim.partition) == trim.before:
                 del self._trimmed[trim.partition]

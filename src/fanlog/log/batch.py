@@ -174,6 +174,15 @@ def encode(
         base_offset += run.count
 
 
+def stored_bytes(bodies: Sequence[Body]) -> int:
+    """About how many bytes the values of one append have."""
+    found = HEADER_BYTES
+    for body in bodies:
+        slot_bytes = _START_BYTES if body.key_hashes is None else _START_BYTES + _KEY_HASH_BYTES
+        found += len(body.content) + slot_bytes * body.count
+    return found
+
+
 def decode_header(value: bytes | memoryview) -> Header:
     """Read and verify the header of a stored batch; the payload is not looked at.
 

@@ -71,9 +71,6 @@ class Forwarder(Consumer):
 
     async def _commit(self, delivery: Delivery, topic: Topic) -> None:
         broker = self._broker
-        share = broker.hard.share(self._subscription.id, delivery.partition)
-        if share is None:
-            return
         source = self._subscription.topic
         if self._subscription.is_pattern:
             source = broker.hard.catalog.topic_name_of(delivery.partition)
@@ -83,6 +80,11 @@ class Forwarder(Consumer):
             for index in range(first, end)
         ]
         body = compose(messages)
+        await broker.room.made(len(body.content))
+        share = broker.hard.share(self._subscription.id, delivery.partition)
+        # Its topic may have been deleted meanwhile: then it is tried again, and found to be gone.
+        if share is None or broker.hard.catalog.topic_by_id(topic.id) is None:
+            return
         broker.writer.check_room(len(body.content))
         offsets = [batch.base_offset + index for batch, index, _ in messages]
         now = self._tools.clock.now()

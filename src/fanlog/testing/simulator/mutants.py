@@ -331,7 +331,7 @@ def _(expire_messages: Any) -> Any:
 def _(cursor_of: Any) -> Any:
     def too_high(self: HardState, snapshot: Any, partition: Any) -> Cursor:
         cursor: Cursor = cursor_of(self, snapshot, partition)
-        is_trimming = sys._getframe(1).f_code.co_name == "_trim"
+        is_trimming = sys._getframe(1).f_code.co_name == "needs"
         return Cursor(1 << 60) if is_trimming else cursor
 
     return too_high
@@ -339,7 +339,9 @@ def _(cursor_of: Any) -> Any:
 
 @mutant("what is acknowledged is not retained", 200, (Retention, "_trim"), needs="admins seeks")
 def _(trim: Any) -> Any:
-    return lambda self, horizons: trim(self, dict.fromkeys(horizons, 1 << 60))
+    return lambda self, horizons, *cuts, **only: trim(
+        self, dict.fromkeys(horizons, 1 << 60), *cuts, **only
+    )
 
 
 @mutant("a subscription expires too early", 200, (Retention, "_expire_subscriptions"))
