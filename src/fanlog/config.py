@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeGuard, get_args
 
-from fanlog import limits, names, origins, quotas
+from fanlog import durations, limits, names, origins, quotas
 from fanlog.errors import ConfigError, InvalidArgument
 from fanlog.model import DeadLetterDefault
 from fanlog.quotas import Quotas, parse_quotas
@@ -73,6 +73,12 @@ class Config:
     disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES
     #: Largest message that may be published, in bytes: data, attributes and ordering key.
     message_bytes_max: int = limits.MESSAGE_BYTES_MAX
+    #: How long topics without a retention of their own keep messages: 0 for as long as
+    #: subscriptions need them, or 10 minutes to 31 days. Seconds, or a text such as 7d, 12h, 30m.
+    topic_retention: float = limits.TOPIC_RETENTION_S
+    #: What only `topic_retention` keeps has at most so many bytes, the oldest goes first; None for
+    #: 10 GiB or a tenth of the disk, whichever is less, and 64 MiB in memory.
+    topic_retention_bytes: int | None = None
     #: Networks that push may reach although they are private, local or reserved.
     push_allow: tuple[Network, ...] = ()
     #: Issuer of OIDC tokens, where receivers find the keys; empty for the HTTP port's own address.
@@ -225,7 +231,7 @@ def _parsed(name: str, text: str) -> object:
     """Read a variable's text as what its setting is; what cannot be read stays text."""
     if _CHECKS[name] is _flag:
         return _FLAG_WORDS.get(text.lower(), text)
-    if _CHECKS[name] in _NUMBERS:
+    if _CHECKS[name] in _NUMBERS or (_CHECKS[name] is _topic_retention and text[-1].isdigit()):
         try:
             return float(text) if "." in text else int(text)
         except ValueError:
@@ -294,6 +300,16 @@ def _seconds(value: object) -> float:
     if not 0 <= value <= sys.float_info.max:
         raise ValueError("must be a number of seconds, 0 or more")
     return float(value)
+
+
+def _topic_retention(value: object) -> float:
+    try:
+        seconds = durations.seconds(value) if isinstance(value, str) else _seconds(value)
+    except ValueError:
+        seconds = -1.0
+    if seconds and not limits.RETENTION_S_MIN <= seconds <= limits.RETENTION_S_MAX:
+        raise ValueError("must be 0, or from 10m to 31d: seconds, or a text such as 7d, 12h or 30m")
+    return seconds
 
 
 def _networks(value: object) -> tuple[Network, ...]:
@@ -414,6 +430,8 @@ _CHECKS: dict[str, Callable[[object], Any]] = {
     "resources": _path,
     "disk_reserve_bytes": _size_bytes,
     "message_bytes_max": _message_bytes,
+    "topic_retention": _topic_retention,
+    "topic_retention_bytes": _size_bytes,
     "push_allow": _networks,
     "push_issuer": _issuer,
     "event_topics": _event_topics,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fanlog import names
+from fanlog import durations, names
 from fanlog.cli.output import note, printable
 from fanlog.config import PROJECT_DEFAULT
 from fanlog.errors import InvalidArgument
@@ -68,10 +67,8 @@ Buckets = Annotated[
 PROJECT = PROJECT_DEFAULT
 DATA_DIR = Path("data")
 
-_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 #: As long as protobuf's Duration, about ten thousand years.
 _DURATION_S_MAX = 315_576_000_000
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 def connect(endpoint: str | None) -> Client:
@@ -138,15 +135,13 @@ def pairs(texts: Iterable[str] | None, option: str) -> dict[str, str]:
 
 def duration_s(text: str, option: str) -> float:
     """Read `90`, `90s`, `1m30s`, `12h` or `7d` as seconds."""
-    if re.fullmatch(r"\d+(\.\d+)?", text):
-        seconds = float(text)
-    elif re.fullmatch(f"({_DURATION.pattern})+", text):
-        seconds = sum(float(count) * _UNITS_S[unit] for count, unit in _DURATION.findall(text))
-    else:
+    try:
+        seconds = durations.seconds(text)
+    except ValueError as error:
         raise InvalidArgument(
             f"{option} {names.shown(text)} is not a duration; "
             "write 90s, 10m, 12h, 7d or seconds as a number"
-        )
+        ) from error
     if seconds > _DURATION_S_MAX:
         raise InvalidArgument(f"{option} {names.shown(text)} is longer than any duration may be")
     return seconds
@@ -154,7 +149,7 @@ def duration_s(text: str, option: str) -> float:
 
 def moment(text: str, option: str) -> datetime:
     """Read an RFC 3339 time, or a duration as that long ago."""
-    if text[:1].isdigit() and _DURATION.match(text):
+    if text[:1].isdigit() and durations.PART.match(text):
         ago = timedelta(seconds=duration_s(text, option))
         try:
             return datetime.now(UTC) - ago

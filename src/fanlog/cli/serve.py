@@ -129,6 +129,21 @@ def serve(
     message_bytes_max: Annotated[
         int | None, typer.Option(help="Largest message, in bytes; 10 MB when not given.")
     ] = None,
+    topic_retention: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Topics without a retention of their own keep messages this long: 10m to 31d,"
+            " or 0 for as long as subscriptions need them; 7d when not given.",
+        ),
+    ] = None,
+    topic_retention_bytes: Annotated[
+        int | None,
+        typer.Option(
+            help="Most that only --topic-retention keeps, the oldest goes first; 10 GiB or a tenth"
+            " of the disk when not given, 64 MiB in memory."
+        ),
+    ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     config_file: Annotated[
         Path | None,
@@ -167,6 +182,8 @@ def serve(
             "drain_s": drain_s,
             "disk_reserve_bytes": disk_reserve_bytes,
             "message_bytes_max": message_bytes_max,
+            "topic_retention": topic_retention,
+            "topic_retention_bytes": topic_retention_bytes,
             "log_level": log_level,
             "config": config_file,
         },

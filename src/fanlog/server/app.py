@@ -9,6 +9,7 @@ import asyncio
 import gc
 import logging
 import random
+import shutil
 import signal
 import socket
 import sys
@@ -128,6 +129,8 @@ async def _serving(
         hot_size_bytes=config.hot_size_bytes,
         quotas=config.quotas,
         rules=ServerRules(region=config.region, dead_letter_default=config.dead_letter_default),
+        topic_retention_s=config.topic_retention,
+        topic_retention_bytes=_spare_bytes_max(config),
     )
     lake = _lake(config, broker, store, clock)
     tokens = Tokens(None if config.memory else config.data_dir, clock)
@@ -216,6 +219,16 @@ def _open_hot(config: Config) -> Log:
         return MemoryLog()
     warn_if_shared(config.data_dir)
     return EmbeddedLog(config.data_dir)
+
+
+def _spare_bytes_max(config: Config) -> int:
+    """What the default retention alone may keep; the data folder is there by now."""
+    if config.topic_retention_bytes is not None:
+        return config.topic_retention_bytes
+    if config.memory:
+        return limits.SPARE_MEMORY_BYTES_MAX
+    disk_bytes = shutil.disk_usage(config.data_dir).total
+    return min(limits.SPARE_BYTES_MAX, disk_bytes // limits.SPARE_DISK_PART)
 
 
 def _lake(config: Config, broker: Broker, store: Log, clock: Clock) -> LakeTiers | None:

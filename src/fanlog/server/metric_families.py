@@ -53,6 +53,21 @@ BROKER = (
         "Messages not appended because they repeat one published lately.",
     ),
     Family("fanlog_commit_failures", "counter", "Commits that failed."),
+    Family(
+        "fanlog_default_retention_bytes",
+        "gauge",
+        "Bytes that only the server's default retention keeps, roughly, as the last sweep found.",
+    ),
+    Family(
+        "fanlog_default_retention_trimmed_messages",
+        "counter",
+        "Messages let go of before the server's default retention was over: too many, or no room.",
+    ),
+    Family(
+        "fanlog_default_retention_trimmed_bytes",
+        "counter",
+        "Bytes of such messages, roughly.",
+    ),
     Family("fanlog_damaged_batches", "counter", "Batches met that fail their checksum."),
     Family("fanlog_commit_seconds", "histogram", "Time of a commit."),
     Family("fanlog_commit_bytes", "histogram", "Message bytes of a commit."),
