@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -40,8 +39,6 @@ from fanlog.updates import SnapshotUpdate, SubscriptionUpdate, TopicUpdate
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker
-
-log = logging.getLogger("fanlog.admin")
 
 Resource = TypeVar("Resource")
 
@@ -179,20 +176,6 @@ class Admin:
 
     def topic_of(self, subscription: Subscription) -> Topic | None:
         return self._broker.hard.catalog.topic_by_id(subscription.topic_id)
-
-    def creation_hint(self, subscription: Subscription) -> str | None:
-        """What to tell somebody who made a subscription that may not be what was meant."""
-        without = self.rules.why_without(specs.subscription_spec_of(subscription))
-        return "; ".join(filter(None, (self.pattern_hint(subscription), without))) or None
-
-    def pattern_hint(self, subscription: Subscription) -> str | None:
-        """What to tell somebody whose pattern matches nothing although it looks as if it did."""
-        if not subscription.is_pattern or self._broker.hard.shares_of(subscription):
-            return None
-        name = names.parse_topic_or_pattern(subscription.topic)
-        prefix = names.topic_name(name.project, "")
-        topics = self._broker.hard.catalog.topic_names(prefix, "")
-        return names.undotted_hint(name.id, [topic[len(prefix) :] for topic in topics])
 
     async def update_subscription(
         self, update: SubscriptionUpdate, hints: list[str] | None = None
@@ -494,16 +477,9 @@ class Admin:
         return self._clock.now()
 
     def _check_dead_letter_topic(self, name: str) -> None:
-        topic = self._broker.hard.catalog.find_topic(name)
-        if topic is None:
+        if self._broker.hard.catalog.find_topic(name) is None:
             raise TopicNotFound(
                 f"dead_letter_policy.dead_letter_topic: topic {name!r} does not exist"
-            )
-        if not any(self._broker.hard.shares_on(partition) for partition in topic.partitions):
-            log.warning(
-                "action=dead_letter_topic_unread topic=%s has no subscription; "
-                "dead letters there are lost when nobody reads them in time",
-                name,
             )
 
     def _make_dead_letter_topic(self, spec: SubscriptionSpec) -> list[Record]:

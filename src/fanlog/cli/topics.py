@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fanlog import names
+from fanlog import durations, names
 from fanlog.cli import options
 from fanlog.cli.output import Output, resource, with_created
 from fanlog.errors import InvalidArgument
@@ -31,6 +31,14 @@ StorageRegions = Annotated[
         help="Region that messages may be stored in; the server's own must be one; repeatable.",
     ),
 ]
+#: How long a topic keeps messages, by who says so.
+_RETENTION = {
+    "topic": "{} (its own)",
+    "server": "{} (the server's default)",
+    "lake": "for good, in the lake",
+    "nobody": "none: messages are kept for as long as subscriptions need them",
+}
+
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="A topic: short or full name.")]
 
 
@@ -78,7 +86,7 @@ def update(
     no_retention: Annotated[
         bool,
         typer.Option(
-            "--no-retention", help="Keep messages for as long as subscriptions need them."
+            "--no-retention", help="Keep messages for as long as the server does by default."
         ),
     ] = False,
     storage_region: StorageRegions = None,
@@ -150,9 +158,20 @@ def describe(
     name = options.topic(topic, project)
     with options.connect(endpoint) as client:
         [fields] = _described(client, [client.get_topic(name)])
+        retention_s, by = client.topic_retention(name)
         subscriptions = list(client.list_topic_subscriptions(name))
     output = Output(is_json=json)
-    output.fields(fields | {"subscriptions": subscriptions if json else " ".join(subscriptions)})
+    if json or not by:
+        # A server of another make does not say.
+        kept = {} if retention_s is None else {"duration": f"{retention_s:.15g}s"}
+        fields |= {"effective_retention": kept | {"by": by}} if by else {}
+        output.fields(
+            fields | {"subscriptions": subscriptions if json else " ".join(subscriptions)}
+        )
+    else:
+        fields.pop("message_retention_duration", None)
+        fields["retention"] = _RETENTION[by].format(durations.words(retention_s or 0.0))
+        output.fields(fields | {"subscriptions": " ".join(subscriptions)})
 
 
 @app.command()

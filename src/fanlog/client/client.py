@@ -25,6 +25,8 @@ TIMEOUT_S_DEFAULT = 30.0
 
 #: Trailing metadata in which the server says something about a call that went well.
 _HINT_METADATA = "fanlog-hint"
+_RETENTION_METADATA = "fanlog-retention"
+_RETENTION_BY_METADATA = "fanlog-retention-by"
 #: Metadata in which the compatibility of a schema goes both ways.
 _COMPATIBILITY_METADATA = "fanlog-compatibility"
 _PAGE_SIZE = 1_000
@@ -88,6 +90,19 @@ class Client:
 
     def get_topic(self, name: str) -> Any:
         return self._call("Publisher/GetTopic", types.GetTopicRequest(topic=name), types.Topic)
+
+    def topic_retention(self, name: str) -> tuple[float | None, str]:
+        """How long a topic keeps messages that no subscription needs, in seconds, and who says so.
+
+        That is "topic", "server", "nobody" (then it is 0), or "lake", where it is for good (None).
+        Empty when the server does not say.
+        """
+        request = types.GetTopicRequest(topic=name)
+        _, said = self._called("Publisher/GetTopic", request, types.Topic, self._timeout_s)
+        facts = dict(said)
+        duration = facts.get(_RETENTION_METADATA)
+        seconds = None if duration is None else float(duration.removesuffix("s"))
+        return seconds, facts.get(_RETENTION_BY_METADATA, "")
 
     def update_topic(self, topic: Any, paths: Sequence[str]) -> Any:
         """Change the fields that `paths` name, as the API spells them, and give it as it is now."""
@@ -235,14 +250,15 @@ class Client:
         reply, said = self._called(
             f"SchemaService/{method}", request, types.Schema, self._timeout_s, metadata
         )
-        return reply, said.get(_COMPATIBILITY_METADATA, "")
+        return reply, dict(said).get(_COMPATIBILITY_METADATA, "")
 
     def _call(
         self, method: str, request: Any, reply_type: Any, *, timeout_s: float | None = None
     ) -> Any:
         reply, said = self._called(method, request, reply_type, timeout_s or self._timeout_s)
-        if self._on_hint is not None and _HINT_METADATA in said:
-            self._on_hint(said[_HINT_METADATA])
+        for key, value in said:
+            if self._on_hint is not None and key == _HINT_METADATA:
+                self._on_hint(value)
         return reply
 
     def _called(
@@ -252,7 +268,7 @@ class Client:
         reply_type: Any,
         timeout_s: float,
         metadata: tuple[tuple[str, str], ...] = (),
-    ) -> tuple[Any, dict[str, str]]:
+    ) -> tuple[Any, list[tuple[str, str]]]:
         """Call; give the reply, and what the server says beside it."""
         is_full = "." in method.partition("/")[0]
         call = self._channel.unary_unary(
@@ -264,7 +280,7 @@ class Client:
             reply, done = call.with_call(request, timeout=timeout_s, metadata=metadata)
         except grpc.RpcError as error:
             raise self._failure(error, timeout_s) from error
-        return reply, {str(key): str(value) for key, value in done.trailing_metadata() or ()}
+        return reply, [(str(key), str(value)) for key, value in done.trailing_metadata() or ()]
 
     def _failure(self, error: Any, timeout_s: float) -> CallFailed:
         status = error.code().name

@@ -18,11 +18,12 @@ from google.protobuf.empty_pb2 import Empty
 from grpc_status import rpc_status
 
 from fanlog import limits, names
+from fanlog.broker import hints
 from fanlog.broker.broker import Broker
 from fanlog.broker.settling import NOT_APPLIED
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
-from fanlog.model import Subscription
+from fanlog.model import Subscription, Topic
 from fanlog.server import (
     assigned_names,
     catalog_api,
@@ -31,6 +32,7 @@ from fanlog.server import (
     lake_api,
     log_api,
     replay_api,
+    said,
     schema_api,
     seeking,
     sink_api,
@@ -78,9 +80,6 @@ SERVICES = (
     replay_api.REPLAY,
 )
 
-#: Trailing metadata of an answer that is fine, with a sentence for whoever asked.
-HINT_METADATA = "fanlog-hint"
-
 _EMPTY: bytes = Empty().SerializeToString()
 
 
@@ -88,10 +87,10 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
     """Every verb that has one answer, by service and name: bytes to bytes, for any surface."""
     publisher, subscriber = PublisherApi(broker), SubscriberApi(broker)
     publisher_methods: dict[str, Unary] = {
-        "CreateTopic": parsed(types.Topic, publisher.create_topic),
-        "UpdateTopic": parsed(types.UpdateTopicRequest, publisher.update_topic),
+        "CreateTopic": publisher.create_topic,
+        "UpdateTopic": publisher.update_topic,
         "Publish": publisher.publish,
-        "GetTopic": parsed(types.GetTopicRequest, publisher.get_topic),
+        "GetTopic": publisher.get_topic,
         "ListTopics": parsed(types.ListTopicsRequest, publisher.list_topics),
         "ListTopicSubscriptions": parsed(
             types.ListTopicSubscriptionsRequest, publisher.list_topic_subscriptions
@@ -150,19 +149,12 @@ def _checked(method: str, verb: Unary) -> Unary:
     return bounded(method, system_project.guarded(method, verb))
 
 
-def _hinting(sentence: str) -> tuple[tuple[str, str], ...]:
-    """A sentence as metadata, whose values are lines of ASCII; whatever others made it from."""
-    line = " ".join(sentence.split())
-    text = line.encode("ascii", "backslashreplace").decode()
-    return ((HINT_METADATA, "".join(one if one.isprintable() else "?" for one in text)),)
-
-
-def _say(context: Call, subscription: str, hints: Sequence[str]) -> None:
-    """Give hints to whoever asked, and to the log."""
-    for hint in hints:
-        log.warning("action=hint subscription=%s %s", subscription, hint)
-    if hints:
-        context.set_trailing_metadata(_hinting("; ".join(hints)))
+def _hint(context: Call, subscription: str, sentences: Sequence[str]) -> None:
+    """Tell the caller, and the log."""
+    for sentence in sentences:
+        log.warning("action=hint subscription=%s %s", subscription, sentence)
+    if sentences:
+        context.set_trailing_metadata(said.hints(sentences))
 
 
 def _iam_methods(iam: IamApi) -> dict[str, Unary]:
@@ -213,17 +205,22 @@ class PublisherApi:
         partition, base_offset = await self._broker.publish(publish.topic, publish.body)
         return publish_response(partition, base_offset, publish.body.count)
 
-    async def create_topic(self, request: Any) -> Any:
-        return resources.topic_pb(
-            await self._broker.admin.create_topic(resources.topic_spec(request))
-        )
+    async def create_topic(self, raw: bytes, context: Call) -> bytes:
+        spec = resources.topic_spec(fields.parse(types.Topic, raw))
+        return self._shown(await self._broker.admin.create_topic(spec), context)
 
-    async def update_topic(self, request: Any) -> Any:
-        update = resources.topic_update(request)
-        return resources.topic_pb(await self._broker.admin.update_topic(update))
+    async def update_topic(self, raw: bytes, context: Call) -> bytes:
+        update = resources.topic_update(fields.parse(types.UpdateTopicRequest, raw))
+        return self._shown(await self._broker.admin.update_topic(update), context)
 
-    async def get_topic(self, request: Any) -> Any:
-        return resources.topic_pb(await self._broker.admin.get_topic(_topic(request.topic)))
+    async def get_topic(self, raw: bytes, context: Call) -> bytes:
+        request = fields.parse(types.GetTopicRequest, raw)
+        return self._shown(await self._broker.admin.get_topic(_topic(request.topic)), context)
+
+    def _shown(self, topic: Topic, context: Call) -> bytes:
+        """A topic; how long it keeps messages is said beside it, for its own field may be empty."""
+        context.set_trailing_metadata(said.kept(self._broker.retention.kept(topic)))
+        return cast(bytes, resources.topic_pb(topic).SerializeToString())
 
     async def list_topics(self, request: Any) -> Any:
         project = names.parse_project(request.project)
@@ -329,31 +326,32 @@ class SubscriberApi:
         request = fields.parse(types.Subscription, raw)
         assigned_names.name_subscription(request, self._broker.hard.catalog.has_subscription)
         spec = resources.subscription_spec(request)
-        hints: list[str] = []
-        subscription = await self._broker.admin.create_subscription(spec, hints)
-        hint = self._broker.admin.creation_hint(subscription)
-        if hint is not None:
-            hints.append(hint)
-        _say(context, subscription.name, hints)
+        found: list[str] = []
+        subscription = await self._broker.admin.create_subscription(spec, found)
+        _hint(context, subscription.name, [*found, *hints.of_new(self._broker, subscription)])
         return cast(bytes, self._shown(subscription).SerializeToString())
 
     async def get_subscription(self, raw: bytes, context: Call) -> bytes:
         request = fields.parse(types.GetSubscriptionRequest, raw)
         name = _subscription(request.subscription)
         subscription, _ = await self._broker.admin.get_subscription(name)
-        trouble = self._broker.pushes.trouble(subscription)
-        trouble = trouble or self._broker.exports.trouble(subscription).reason
-        if trouble:
-            context.set_trailing_metadata(_hinting(trouble))
+        troubles = (
+            self._broker.pushes.trouble(subscription),
+            self._broker.exports.trouble(subscription).reason,
+        )
+        context.set_trailing_metadata(said.hints(filter(None, troubles)))
         return cast(bytes, self._shown(subscription).SerializeToString())
 
     async def update_subscription(self, raw: bytes, context: Call) -> bytes:
-        update = resources.subscription_update(fields.parse(types.UpdateSubscriptionRequest, raw))
+        request = fields.parse(types.UpdateSubscriptionRequest, raw)
+        update = resources.subscription_update(request)
         if SHORT_FORM_METADATA in dict(context.invocation_metadata() or ()):
             update = replace(update, short_body=SHORT_BODY)
-        hints: list[str] = []
-        subscription = await self._broker.admin.update_subscription(update, hints)
-        _say(context, subscription.name, hints)
+        found: list[str] = []
+        subscription = await self._broker.admin.update_subscription(update, found)
+        if "dead_letter_policy" in " ".join(request.update_mask.paths):
+            found += hints.of_changed(self._broker, subscription)
+        _hint(context, subscription.name, found)
         return cast(bytes, self._shown(subscription).SerializeToString())
 
     async def list_subscriptions(self, request: Any) -> Any:
@@ -374,10 +372,10 @@ class SubscriberApi:
         request = fields.parse(types.ModifyPushConfigRequest, raw)
         changes = push_changes(request.push_config)
         name = _subscription(request.subscription)
-        hints: list[str] = []
+        found: list[str] = []
         update = SubscriptionUpdate(name=name, changes=changes)
-        await self._broker.admin.update_subscription(update, hints)
-        _say(context, name, hints)
+        await self._broker.admin.update_subscription(update, found)
+        _hint(context, name, found)
         return _EMPTY
 
     async def get_snapshot(self, request: Any) -> Any:
@@ -410,8 +408,8 @@ class SubscriberApi:
     async def seek(self, raw: bytes, context: Call) -> bytes:
         request = fields.parse(types.SeekRequest, raw)
         moved = await seeking.seek(self._broker.admin.seeks, request)
-        hints = _hinting(moved.hint) if moved.hint else ()
-        context.set_trailing_metadata((*seeking.said(moved), *hints))
+        hinted = said.hints([moved.hint] if moved.hint else [])
+        context.set_trailing_metadata((*seeking.said(moved), *hinted))
         return cast(bytes, types.SeekResponse().SerializeToString())
 
     def _shown(self, subscription: Subscription) -> Any:

@@ -38,6 +38,7 @@ import yaml
 from google.protobuf import json_format
 
 from fanlog import names
+from fanlog.broker import hints
 from fanlog.broker.broker import Broker
 from fanlog.errors import ConfigError, FanlogError, InvalidArgument
 from fanlog.model import SchemaSettings, Subscription, Topic
@@ -143,13 +144,11 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
             _say_differences("topic", _found(broker, topic), existing)
     for subscription in wanted.subscriptions:
         if not catalog.has_subscription(subscription.name):
-            hints: list[str] = []
+            found: list[str] = []
             with _naming(wanted.path, f"subscription {subscription.name!r}"):
-                created = await broker.admin.create_subscription(subscription, hints)
+                created = await broker.admin.create_subscription(subscription, found)
             log.info("action=resource_created subscription=%s", subscription.name)
-            if (hint := broker.admin.creation_hint(created)) is not None:
-                hints.append(hint)
-            for hint in hints:
+            for hint in [*found, *hints.of_new(broker, created)]:
                 log.warning("action=hint subscription=%s %s", created.name, hint)
         else:
             present = catalog.subscription(subscription.name)

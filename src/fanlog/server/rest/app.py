@@ -118,6 +118,7 @@ class RestApp:
         except FanlogError as error:
             error.message = _renamed(error.message, (*asked.renames, *route.renames))
             raise
+        asked.said = call.metadata
         said = [(key.encode(), _header_value(value)) for key, value in call.metadata]
         if route.status == 204:
             return 204, said, b""

@@ -42,6 +42,8 @@ class Asked:
     metadata: list[tuple[str, str]] = field(default_factory=list)
     #: Fields that the request called otherwise; as `Route.renames`, and before those.
     renames: list[tuple[str, str]] = field(default_factory=list)
+    #: What the verb said beside its answer; for `Route.write` to show.
+    said: tuple[tuple[str, str], ...] = ()
     #: About the answer: enums as numbers, and with line breaks.
     has_integer_enums: bool = False
     is_pretty: bool = False

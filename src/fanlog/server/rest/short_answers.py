@@ -10,6 +10,7 @@ import orjson
 
 from fanlog import endpoints, limits
 from fanlog.model import PUSH_BODIES
+from fanlog.server import said
 from fanlog.server.rest import json_out
 from fanlog.server.rest import short_shapes as shapes
 from fanlog.server.rest.route import Asked
@@ -67,7 +68,16 @@ def _show_settings(found: Body, push: Body) -> None:
 
 def resource(of: Any, short: Callable[[Any, str], Body], raw: bytes, asked: Asked) -> Body:
     found: Body = _told(short, of.FromString(raw), asked)
-    return found
+    hints = [text for key, text in asked.said if key == said.HINT]
+    return found | {"hints": hints} if hints else found
+
+
+def topic(raw: bytes, asked: Asked) -> Body:
+    """A topic, with how long it keeps messages and who says so."""
+    found = resource(types.Topic, short_resource, raw, asked)
+    facts = dict(asked.said)
+    kept = {"duration": facts[said.RETENTION]} if said.RETENTION in facts else {}
+    return found | {"effective_retention": kept | {"by": facts[said.RETENTION_BY]}}
 
 
 def page(of: Any, key: str, short: Callable[[Any, str], Any], raw: bytes, asked: Asked) -> Body:

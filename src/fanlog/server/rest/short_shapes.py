@@ -34,7 +34,6 @@ _TOLD: dict[str, Schema] = {"created_at": TIMESTAMP}
 _RETENTION: dict[str, Schema] = {"retention_seconds": {"type": "number", "minimum": 0}}
 TOPIC = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
 NEW_TOPIC = TOPIC | {"partition_count": integer(1, 1, default=1)}
-TOPIC_SHOWN = NEW_TOPIC | _TOLD
 _REPLACED = frozenset({"push_config", "dead_letter_policy"})
 #: Fields that are labels everywhere else, and what their values are in JSON.
 SETTINGS: dict[str, tuple[str, type]] = {
@@ -64,7 +63,18 @@ SUBSCRIPTION: dict[str, Schema] = {
     ),
 }
 SUBSCRIPTION |= _RETENTION
-SUBSCRIPTION_SHOWN = SUBSCRIPTION | _TOLD
+#: How long a topic keeps messages that no subscription needs; without a duration for good, in the
+#: lake. A list of topics leaves it out.
+_KEPT: Schema = record(
+    {
+        "duration": DURATION,
+        "by": {"type": "string", "enum": ["topic", "server", "lake", "nobody"]},
+    },
+    "by",
+)
+TOPIC_SHOWN: dict[str, Schema] = NEW_TOPIC | _TOLD | {"effective_retention": _KEPT}
+#: With what the caller should know about a request that was done.
+SUBSCRIPTION_SHOWN: dict[str, Schema] = SUBSCRIPTION | _TOLD | {"hints": array(STRING)}
 SNAPSHOT = properties(types.Snapshot.DESCRIPTOR, snake_case=True)
 NEW_SNAPSHOT = {"name": STRING, "subscription": STRING, "labels": LABELS}
 _MESSAGE = {"data": BASE64, "attributes": LABELS, "ordering_key": STRING}
