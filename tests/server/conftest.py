@@ -235,11 +235,11 @@ class RunningServer:
         self._streams = []
         self._channel.close()
 
-    def restart(self) -> None:
+    def restart(self, **settings: Any) -> None:
         """Stop and start on the same data and port; clients with callbacks live through it."""
         assert not self._config.memory
         self._stop_serving()
-        self._config = replace(self._config, port=self._server.port)
+        self._config = replace(self._config, port=self._server.port, **settings)
         self.start()
 
     @property
@@ -493,22 +493,34 @@ def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+def _settings(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Settings that a module's servers have beside the defaults: its `SETTINGS`."""
+    return dict(getattr(request.module, "SETTINGS", {}))
+
+
 @pytest.fixture(scope="module")
 def server(
-    engine: str, loop_thread: LoopThread, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    engine: str,
+    loop_thread: LoopThread,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[RunningServer]:
     """A server on the machine's clock, shared by the module; one for each engine."""
-    running = RunningServer(loop_thread, _config(engine, tmp_path_factory.mktemp("data")), None)
+    config = replace(_config(engine, tmp_path_factory.mktemp("data")), **_settings(request))
+    running = RunningServer(loop_thread, config, None)
     yield running
     running.stop()
 
 
 @pytest.fixture(scope="module")
 def still_server(
-    engine: str, loop_thread: LoopThread, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    engine: str,
+    loop_thread: LoopThread,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[RunningServer]:
     """A server whose clock stands still until `advance`; shared by the module."""
-    config = _config(engine, tmp_path_factory.mktemp("data"))
+    config = replace(_config(engine, tmp_path_factory.mktemp("data")), **_settings(request))
     running = RunningServer(loop_thread, config, ManualClock())
     yield running
     running.stop()

@@ -196,6 +196,9 @@ class Short(GoogleJson):
         assert found.pop("partition_count") == 1
         kept_s = found.pop("retention_seconds", None)
         assert (kept_s is None) == ("message_retention_duration" not in found)
+        own = found.get("message_retention_duration")
+        kept = found.pop("effective_retention")
+        assert kept == {"duration": own or "604800s", "by": "topic" if own else "server"}
         return self._shown(types.Topic, found)
 
     def create_topic(self, topic: str, **fields: Any) -> Any:
