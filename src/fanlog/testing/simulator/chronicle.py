@@ -21,6 +21,7 @@ from typing import Any, Literal
 from fanlog.core.catalog_records import SnapshotRecord, SubscriptionRecord, TopicRecord
 from fanlog.core.records import CursorHead
 from fanlog.model import Offset, PartitionId, SubscriptionId
+from fanlog.wire.publish import parse_message_id
 
 #: `ok`: answered. `refused`: answered with an error that speaks of the request. `failed`: answered
 #: with one that says that nothing was done. `cut`: nobody knows. `running`: it never ended.
@@ -193,6 +194,8 @@ class Chronicle:
     """The record of one world; append only."""
 
     entries: list[Entry] = field(default_factory=list)
+    #: How long topics keep messages that do not say; 0 for as long as subscriptions need them.
+    topic_retention_s: float = 0.0
     #: Generation of the last lease decided, in any life.
     generation: int = 0
     #: When each generation was decided.
@@ -328,3 +331,15 @@ def _plain(value: Any) -> str:
 
 
 _UNSHOWN = ("id", "labels", "partitions")
+
+
+def letters_of(chronicle: Chronicle) -> dict[tuple[int, str], dict[Offset, list[int]]]:
+    """When dead letters were committed, by the partition and subscription they came from."""
+    found: dict[tuple[int, str], dict[Offset, list[int]]] = {}
+    for log in chronicle.log.values():
+        for message in log:
+            if message.source_id:
+                partition, offset = parse_message_id(message.source_id)
+                of_source = found.setdefault((partition, message.source), {})
+                of_source.setdefault(offset, []).append(message.at)
+    return found

@@ -35,6 +35,8 @@ class ObservedBroker(Broker):
         *,
         jitter: Callable[[], float],
         chronicle: Chronicle,
+        topic_retention_s: float,
+        topic_retention_bytes: int,
     ) -> None:
         super().__init__(
             store,
@@ -44,6 +46,8 @@ class ObservedBroker(Broker):
             candidates=candidates,
             contents=contents,
             jitter=jitter,
+            topic_retention_s=topic_retention_s,
+            topic_retention_bytes=topic_retention_bytes,
         )
         self._chronicle = chronicle
         self._now = clock.now

@@ -39,6 +39,7 @@ from fanlog.core.share_state import ShareState
 from fanlog.errors import FanlogError
 from fanlog.log.api import Trim
 from fanlog.testing.simulator import (
+    keeping_mutants,
     lake_mutants,
     leaving_mutants,
     replay_mutants,
@@ -50,6 +51,7 @@ from fanlog.updates import SubscriptionUpdate
 
 __all__ = [
     "MUTANTS",
+    "keeping_mutants",
     "lake_mutants",
     "leaving_mutants",
     "mutant",
@@ -325,23 +327,6 @@ def _(expire_messages: Any) -> Any:
         expire_messages(self, {where: horizon + 1 for where, horizon in horizons.items()})
 
     return too_early
-
-
-@mutant("snapshots hold nothing in the log", 300, (HardState, "cursor_of"), needs="admins seeks")
-def _(cursor_of: Any) -> Any:
-    def too_high(self: HardState, snapshot: Any, partition: Any) -> Cursor:
-        cursor: Cursor = cursor_of(self, snapshot, partition)
-        is_trimming = sys._getframe(1).f_code.co_name == "needs"
-        return Cursor(1 << 60) if is_trimming else cursor
-
-    return too_high
-
-
-@mutant("what is acknowledged is not retained", 200, (Retention, "_trim"), needs="admins seeks")
-def _(trim: Any) -> Any:
-    return lambda self, horizons, *cuts, **only: trim(
-        self, dict.fromkeys(horizons, 1 << 60), *cuts, **only
-    )
 
 
 @mutant("a subscription expires too early", 200, (Retention, "_expire_subscriptions"))

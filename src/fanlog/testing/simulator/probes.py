@@ -86,6 +86,10 @@ def check_nothing_is_held(world: World) -> None:
         is_kept = world.tiering is not None and topic.is_archived
         if topic.message_retention_s is not None or is_kept:
             held.update(topic.partitions)
+    retaining = {s.partition for s in hard.shares() if s.settings.retain_acked}
+    if world.keeping is not None:
+        world.broken += world.keeping.check_bound(held | rotten | retaining)
+        held |= {partition for topic in hard.catalog.topics() for partition in topic.partitions}
     for share in hard.shares():
         who, partition = share.settings, share.partition
         end = life.broker.writer.end(partition)

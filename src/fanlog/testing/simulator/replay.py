@@ -25,6 +25,7 @@ from fanlog.testing.simulator.chronicle import (
     Rotten,
     SeekTo,
     Turn,
+    letters_of,
 )
 from fanlog.testing.simulator.ledger import EPSILON_S, Account, Ledger
 from fanlog.testing.simulator.meanings import is_matched, is_pattern
@@ -67,7 +68,7 @@ class Replay:
     def __init__(self, chronicle: Chronicle) -> None:
         self._chronicle = chronicle
         self.violations: list[Violation] = []
-        self._letters = _letters(chronicle)
+        self._letters = letters_of(chronicle)
         self._disturbed = disturbed(chronicle)
         self.accounts: dict[SubscriptionId, Account] = {}
         self._topics: dict[TopicId, Topic] = {}
@@ -292,7 +293,8 @@ class Replay:
         """Whether a seek to a time may have brought back what was acknowledged."""
         topic = self._chronicle.topics.get(ledger.partition)
         is_touched = ledger.update_until >= op.begun_at or topic in self._retaining
-        return is_touched or ledger.settings.retain_acked
+        has_default = self._chronicle.topic_retention_s > 0.0
+        return is_touched or has_default or ledger.settings.retain_acked
 
     def _join(
         self, entry: Entry, committed: Committed, account: Account, head: CursorHead
@@ -524,18 +526,27 @@ class Replay:
         settings = ledger.settings
         ledger.end_leases(op.ended_at, op.begun_generation)
         start = dict(op.answer).get(ledger.partition)
-        if not settings.retain_acked or ledger.update_until > op.begun_at or start is None:
+        if ledger.update_until > op.begun_at or start is None:
             return
-        retained_s = op.ended_s - settings.message_retention_s + EPSILON_S
+        own_s = op.ended_s - settings.message_retention_s + EPSILON_S
+        default_s = op.ended_s - self._default_s(ledger) + EPSILON_S
         for card in ledger.cards:
             message = card.message
-            if (
-                message.publish_ns >= max(time_ns, int(retained_s * 1e9))
-                and (message.offset >= start or message.at > ledger.retains_from)
-                and message.at < op.begun_at
-            ):
+            if message.publish_ns < time_ns or message.at >= op.begun_at:
+                continue
+            published_s, is_there = message.publish_ns / 1e9, message.offset >= start
+            is_own = settings.retain_acked and published_s >= own_s
+            is_kept = is_own and (is_there or message.at > ledger.retains_from)
+            if is_kept or (is_there and published_s >= max(default_s, own_s)):
                 card.opened_from = max(card.opened_from, op.begun_at)
         ledger.reopened()
+
+    def _default_s(self, ledger: Ledger) -> float:
+        """How long the default keeps messages; 0 where a topic is gone or may say otherwise."""
+        is_there = any(ledger.partition in topic.partitions for topic in self._topics.values())
+        topic = self._chronicle.topics.get(ledger.partition)
+        is_default = is_there and topic not in self._retaining
+        return self._chronicle.topic_retention_s if is_default else 0.0
 
     def _begin_snapshot_seek(self, ledger: Ledger, op: Op, to: SeekTo, *, overlaps: bool) -> None:
         view = self._snapshots.get(to.snapshot)
@@ -586,15 +597,3 @@ def _may_pass(op: Op, message: Message) -> bool:
     time_ns = op.detail.time_ns if isinstance(op.detail, SeekTo) else None
     # A time ahead may be over before the message is published, and passes it all the same.
     return time_ns is None or time_ns > min(message.publish_ns, op.wall_ns)
-
-
-def _letters(chronicle: Chronicle) -> dict[tuple[int, str], dict[Offset, list[int]]]:
-    """When dead letters were committed, by the partition and subscription they came from."""
-    found: dict[tuple[int, str], dict[Offset, list[int]]] = {}
-    for log in chronicle.log.values():
-        for message in log:
-            if message.source_id:
-                partition, offset = parse_message_id(message.source_id)
-                of_source = found.setdefault((partition, message.source), {})
-                of_source.setdefault(offset, []).append(message.at)
-    return found

@@ -5,12 +5,16 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
+from fanlog.limits import TOPIC_RETENTION_S
 from fanlog.testing.simulator import faults
 from fanlog.testing.simulator.faults import Odds
+from fanlog.testing.simulator.keeping import PLENTY_BYTES
 
 #: Part of the worlds that have a lake, and of those in which some publish through the sink.
 LAKES = 0.2
 SINKS = 0.25
+#: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
+DEFAULTS = 0.5
 
 
 def temper_of(seed: int) -> Temper:
@@ -24,6 +28,7 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     others = random.Random(f"{seed}: surfaces"), random.Random(f"{seed}: replays")
     temper = Temper.drawn(rng, *others).with_lake(random.Random(f"{seed}: lake"))
     temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
+    temper = temper.with_default(random.Random(f"{seed}: default retention"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
         odds = replace(odds, batch_damaged=0.0)
@@ -101,6 +106,9 @@ class Temper:
     kept_out: float = 0.0
     #: So many publish through the sink.
     sinks: int = 0
+    #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
+    topic_retention_s: float = 0.0
+    topic_retention_bytes: int = 0
 
     @property
     def archivers_race(self) -> bool:
@@ -187,3 +195,13 @@ class Temper:
         if rng.random() >= SINKS or self.schemas:
             return self
         return replace(self, sinks=rng.choice((1, 1, 2)))
+
+    def with_default(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds a server with a default retention."""
+        if rng.random() >= DEFAULTS:
+            return self
+        return replace(
+            self,
+            topic_retention_s=rng.choice((self.pace_s * 5, self.pace_s * 50, TOPIC_RETENTION_S)),
+            topic_retention_bytes=rng.choice((300, 3_000, PLENTY_BYTES, PLENTY_BYTES)),
+        )

@@ -38,6 +38,7 @@ from fanlog.testing.simulator.chronicle import (
 )
 from fanlog.testing.simulator.dedups import Dedups
 from fanlog.testing.simulator.disk import Disk, Policies
+from fanlog.testing.simulator.keeping import Keeping
 from fanlog.testing.simulator.life import Life, MortalClock, ObservedBroker, task_factory
 from fanlog.testing.simulator.loop import SimulatedClock, SimulatedLoop
 from fanlog.testing.simulator.meanings import is_pattern
@@ -86,7 +87,7 @@ class World:
         self.loop.set_task_factory(cast(Any, task_factory))
         self.loop.set_exception_handler(self._on_exception)
         self.clock = SimulatedClock(self.loop)
-        self.chronicle = Chronicle()
+        self.chronicle = Chronicle(topic_retention_s=self.temper.topic_retention_s)
         self.store = SimulatedStore(
             self.rng.randbytes(16), self.rng, lambda: self.odds, self._committed
         )
@@ -96,6 +97,8 @@ class World:
         self.sinks = Sinks()
         #: None without a lake.
         self.tiering = Tiering(self) if self.temper.lake else None
+        #: None without a default retention.
+        self.keeping = Keeping(self) if self.temper.topic_retention_s else None
         self._receivers: dict[str, Receiver] = {}
         #: When something last began or ended that moves messages about, by subscription.
         self._disturbed: dict[str, int] = {}
@@ -192,6 +195,8 @@ class World:
                 life.clock,
                 jitter=self.rng.random,
                 chronicle=self.chronicle,
+                topic_retention_s=self.temper.topic_retention_s,
+                topic_retention_bytes=self.temper.topic_retention_bytes,
             )
             if self.tiering is not None:
                 life.tiers = life.broker.tiers = self.tiering.tiers(life, store)
@@ -387,6 +392,8 @@ class World:
         self.broken += self.disk.committed(changes, commit.state, messages)
         if self.tiering is not None:
             self.broken += self.tiering.committed(commit)
+        if self.keeping is not None:
+            self.broken += self.keeping.committed(commit)
         for message in messages if self.temper.sinks else ():
             self.broken += self.sinks.committed(message)
         for message in messages if self.temper.dedups else ():
