@@ -526,9 +526,23 @@ def still_server(
     running.stop()
 
 
+@pytest.fixture(scope="module")
+def lean_server(
+    engine: str, loop_thread: LoopThread, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningServer]:
+    """As `still_server`, but topics keep nothing by themselves: what nobody needs is trimmed."""
+    config = replace(_config(engine, tmp_path_factory.mktemp("data")), topic_retention=0.0)
+    running = RunningServer(loop_thread, config, ManualClock())
+    yield running
+    running.stop()
+
+
 @pytest.fixture
 def start_server(
-    loop_thread: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    loop_thread: LoopThread,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[StartServer]:
     """Start servers of the test's own: `start_server(engine="embedded", clock=None, **settings)`.
 
@@ -541,7 +555,8 @@ def start_server(
     def start(
         engine: str = "embedded", clock: ManualClock | None = None, **settings: Any
     ) -> RunningServer:
-        config = replace(_config(engine, tmp_path / f"data-{len(started)}"), **settings)
+        config = _config(engine, tmp_path / f"data-{len(started)}")
+        config = replace(config, **_settings(request) | settings)
         started.append(RunningServer(loop_thread, config, clock))
         return started[-1]
 

@@ -309,16 +309,16 @@ class TestPolicies:
         with pytest.raises(InvalidArgument, match="dead letters would come back to it"):
             still_server.subscription(topic, dead_letter_policy=policy(topic))
 
-    def test_a_topic_that_nobody_reads_is_warned_about(self, still_server, caplog):
-        unread = still_server.topic()
-        with caplog.at_level(logging.WARNING, "fanlog.admin"):
-            still_server.subscription(still_server.topic(), dead_letter_policy=policy(unread))
-        assert f"action=dead_letter_topic_unread topic={unread}" in caplog.text
+    def test_a_topic_that_keeps_nothing_is_warned_about(self, lean_server, caplog):
+        unread = lean_server.topic()
+        with caplog.at_level(logging.WARNING, "fanlog.grpc"):
+            lean_server.subscription(lean_server.topic(), dead_letter_policy=policy(unread))
+        assert f"dead letter topic {unread!r} has no subscription and no retention" in caplog.text
 
-    def test_one_that_is_read_is_not(self, still_server, caplog):
-        with caplog.at_level(logging.WARNING, "fanlog.admin"):
-            World(still_server)
-        assert "dead_letter_topic_unread" not in caplog.text
+    def test_one_that_is_read_is_not(self, lean_server, caplog):
+        with caplog.at_level(logging.WARNING, "fanlog.grpc"):
+            World(lean_server)
+        assert "action=hint" not in caplog.text
 
     def test_added_later(self, still_server):
         topic, subscription = still_server.topic_and_subscription()
@@ -352,9 +352,9 @@ class TestPolicies:
 class TestAuto:
     def test_a_topic_with_a_reader_is_made(self, still_server, caplog):
         topic = still_server.topic()
-        with caplog.at_level(logging.WARNING, "fanlog.admin"):
+        with caplog.at_level(logging.WARNING, "fanlog.grpc"):
             subscription = still_server.subscription(topic, labels={"fanlog-dead-letter": "auto"})
-        assert "dead_letter_topic_unread" not in caplog.text
+        assert "action=hint" not in caplog.text
         name = subscription.rsplit("/", 1)[1]
         found = still_server.subscriber.get_subscription(subscription=subscription)
         letters = f"projects/test/topics/{name}.dead-letters"

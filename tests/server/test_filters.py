@@ -351,23 +351,23 @@ def test_the_backlog_does_not_count_what_is_left_out(still_server):
     still_server.await_metric(BACKLOG, subscription, 0)
 
 
-def test_a_filter_that_matches_nothing_does_not_hold_the_log(still_server):
-    topic, subscription = still_server.topic_and_subscription(filter=NOTHING)
-    publish_colours(still_server, topic, *["blue"] * 20)
-    assert bounds(still_server, topic) == (0, 20)
-    still_server.sweep()
-    assert bounds(still_server, topic) == (20, 20)
-    still_server.await_metric(BACKLOG, subscription, 0)
+def test_a_filter_that_matches_nothing_does_not_hold_the_log(lean_server):
+    topic, subscription = lean_server.topic_and_subscription(filter=NOTHING)
+    publish_colours(lean_server, topic, *["blue"] * 20)
+    assert bounds(lean_server, topic) == (0, 20)
+    lean_server.sweep()
+    assert bounds(lean_server, topic) == (20, 20)
+    lean_server.await_metric(BACKLOG, subscription, 0)
 
 
-def test_what_matches_holds_the_log_and_what_is_left_out_after_it_does_not_come(still_server):
-    topic, subscription = still_server.topic_and_subscription(filter=RED)
-    publish_colours(still_server, topic, "blue", "blue", "red", "blue")
-    still_server.sweep()
-    assert bounds(still_server, topic) == (2, 4)
-    assert take(still_server, subscription) == [b"red-2"]
-    still_server.sweep()
-    assert bounds(still_server, topic) == (4, 4)
+def test_what_matches_holds_the_log_and_what_is_left_out_after_it_does_not_come(lean_server):
+    topic, subscription = lean_server.topic_and_subscription(filter=RED)
+    publish_colours(lean_server, topic, "blue", "blue", "red", "blue")
+    lean_server.sweep()
+    assert bounds(lean_server, topic) == (2, 4)
+    assert take(lean_server, subscription) == [b"red-2"]
+    lean_server.sweep()
+    assert bounds(lean_server, topic) == (4, 4)
 
 
 def test_passing_over_costs_no_commit(start_server):
@@ -390,19 +390,19 @@ def test_messages_that_expire_and_a_filter(still_server):
     assert take(still_server, subscription) == [b"red-1"]
 
 
-def test_many_messages_trimmed_before_they_were_judged(still_server):
+def test_many_messages_trimmed_before_they_were_judged(lean_server):
     """A log that begins far behind what was judged last loses none of what is left."""
-    topic, subscription = still_server.topic_and_subscription(
+    topic, subscription = lean_server.topic_and_subscription(
         filter=RED, message_retention_duration=Duration(seconds=600)
     )
-    still_server.publish(topic, *[b"old"] * 1_000, colour="red")
-    still_server.publish(topic, *[b"old"] * 1_000, colour="red")
-    still_server.advance(601)
-    still_server.publish(topic, b"new", colour="red")
-    still_server.publish(topic, b"new", colour="blue")
-    still_server.sweep()
-    assert bounds(still_server, topic) == (2_000, 2_002)
-    assert take(still_server, subscription) == [b"new"]
+    lean_server.publish(topic, *[b"old"] * 1_000, colour="red")
+    lean_server.publish(topic, *[b"old"] * 1_000, colour="red")
+    lean_server.advance(601)
+    lean_server.publish(topic, b"new", colour="red")
+    lean_server.publish(topic, b"new", colour="blue")
+    lean_server.sweep()
+    assert bounds(lean_server, topic) == (2_000, 2_002)
+    assert take(lean_server, subscription) == [b"new"]
 
 
 # What is accepted, and what is shown.

@@ -243,7 +243,7 @@ def test_offsets_that_are_not_there(server, log):
 
 
 def test_what_is_trimmed_is_out_of_range(start_server, engine):
-    server = start_server(engine, ManualClock())
+    server = start_server(engine, ManualClock(), topic_retention=0.0)
     with closing(LogClient(server)) as log:
         topic, subscription = server.topic_and_subscription()
         for _ in range(3):
@@ -272,7 +272,7 @@ def test_what_is_trimmed_is_out_of_range(start_server, engine):
 
 
 def test_trimming_under_a_reader(start_server, engine):
-    server = start_server(engine, ManualClock())
+    server = start_server(engine, ManualClock(), topic_retention=0.0)
     with closing(LogClient(server)) as log:
         topic, subscription = server.topic_and_subscription()
         for _ in range(40):

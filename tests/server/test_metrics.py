@@ -254,7 +254,7 @@ def test_a_name_with_every_allowed_character(server):
 
 
 def test_the_disk_and_its_free_pages(start_server):
-    server = start_server()
+    server = start_server(topic_retention=0.0)
     topic, subscription = server.topic_and_subscription()
     server.publish(topic, bytes(4_000_000))
     full = Page(server)

@@ -26,6 +26,11 @@ def project(still_server: RunningServer) -> Project:
     return Project(still_server)
 
 
+@pytest.fixture
+def lean_project(lean_server: RunningServer) -> Project:
+    return Project(lean_server)
+
+
 def data(received: list[Any]) -> list[bytes]:
     return [one.message.data for one in received]
 
@@ -168,29 +173,31 @@ def test_readers_of_a_topic_are_listed_by_pages(project):
     assert pages == [expected[:2], expected[2:4], expected[4:]]
 
 
-def test_deleting_and_detaching(project):
-    project.topics("aaa", "bbb")
-    deleted, detached = project.subscription("*"), project.subscription("*")
-    project.publish("aaa", b"0")
-    stream = project.server.open_stream(deleted)
+def test_deleting_and_detaching(lean_project):
+    lean_project.topics("aaa", "bbb")
+    deleted, detached = lean_project.subscription("*"), lean_project.subscription("*")
+    lean_project.publish("aaa", b"0")
+    stream = lean_project.server.open_stream(deleted)
     stream.messages(1)
-    project.server.subscriber.delete_subscription(subscription=deleted)
+    lean_project.server.subscriber.delete_subscription(subscription=deleted)
     assert isinstance(stream.error(), NotFound)
-    project.server.publisher.detach_subscription(request={"subscription": detached})
+    lean_project.server.publisher.detach_subscription(request={"subscription": detached})
     with pytest.raises(FailedPrecondition, match="detached"):
-        project.server.pull(detached)
+        lean_project.server.pull(detached)
     # Neither is read by, nor joined to, anything any more; neither holds the log.
-    project.topic("ccc")
-    assert project.readers("aaa") == project.readers("ccc") == []
-    project.publish("ccc", b"1")
-    project.server.sweep()
+    lean_project.topic("ccc")
+    assert lean_project.readers("aaa") == lean_project.readers("ccc") == []
+    lean_project.publish("ccc", b"1")
+    lean_project.server.sweep()
     for name in ("aaa", "bbb", "ccc"):
-        [partition] = project.server.broker.hard.catalog.topic(project.topic_name(name)).partitions
-        found = project.server.store.bounds(partition)
+        [partition] = lean_project.server.broker.hard.catalog.topic(
+            lean_project.topic_name(name)
+        ).partitions
+        found = lean_project.server.store.bounds(partition)
         assert found.start == found.end
-    found = project.server.subscriber.get_subscription(subscription=detached)
+    found = lean_project.server.subscriber.get_subscription(subscription=detached)
     assert found.detached
-    project.server.subscriber.delete_subscription(subscription=detached)
+    lean_project.server.subscriber.delete_subscription(subscription=detached)
 
 
 def test_a_name_is_used_once_whatever_it_reads(project):
@@ -200,21 +207,23 @@ def test_a_name_is_used_once_whatever_it_reads(project):
         project.subscription("aaa", name=subscription)
 
 
-def test_retention_and_trimming_by_topic(project):
-    project.topics("aaa", "bbb")
-    subscription = project.subscription("*", message_retention_duration=Duration(seconds=600))
-    project.publish("aaa", b"old")
-    project.server.advance(601)
-    project.publish("aaa", b"new")
-    project.publish("bbb", b"0", b"1")
-    project.server.sweep()
-    held = project.server.pull(subscription)
-    assert project.shown(held) == [("aaa", b"new"), ("bbb", b"0"), ("bbb", b"1")]
-    project.server.ack(subscription, held)
-    project.server.sweep()
+def test_retention_and_trimming_by_topic(lean_project):
+    lean_project.topics("aaa", "bbb")
+    subscription = lean_project.subscription("*", message_retention_duration=Duration(seconds=600))
+    lean_project.publish("aaa", b"old")
+    lean_project.server.advance(601)
+    lean_project.publish("aaa", b"new")
+    lean_project.publish("bbb", b"0", b"1")
+    lean_project.server.sweep()
+    held = lean_project.server.pull(subscription)
+    assert lean_project.shown(held) == [("aaa", b"new"), ("bbb", b"0"), ("bbb", b"1")]
+    lean_project.server.ack(subscription, held)
+    lean_project.server.sweep()
     for name, end in (("aaa", 2), ("bbb", 2)):
-        [partition] = project.server.broker.hard.catalog.topic(project.topic_name(name)).partitions
-        bounds = project.server.store.bounds(partition)
+        [partition] = lean_project.server.broker.hard.catalog.topic(
+            lean_project.topic_name(name)
+        ).partitions
+        bounds = lean_project.server.store.bounds(partition)
         assert (bounds.start, bounds.end) == (end, end)
 
 

@@ -20,6 +20,9 @@ from server.replaying import (
     topic,
 )
 
+#: Topics that say nothing keep nothing here: what the default adds is in `test_default_retention`.
+SETTINGS = {"topic_retention": 0.0}
+
 
 class World:
     """A topic, a subscription whose messages fail, and a reader of the dead letters."""

@@ -186,17 +186,19 @@ class TestSkipped:
         server.ack(name, again)
         assert taken(server, name) == []
 
-    def test_what_is_gone_from_the_log(self, server, grpc_face):
-        on = topic(server)
-        name = subscription(server, on)
-        ids = server.publish(on, *numbered(3))
-        taken(server, name)
-        server.sweep()
-        later = server.publish(on, b"later")
-        taken(server, name)
-        answer = grpc_face.reopen(name, message_ids=[*ids, *later])
+    def test_what_is_gone_from_the_log(self, lean_server):
+        on = topic(lean_server)
+        name = subscription(lean_server, on)
+        ids = lean_server.publish(on, *numbered(3))
+        taken(lean_server, name)
+        lean_server.sweep()
+        later = lean_server.publish(on, b"later")
+        taken(lean_server, name)
+        face = face_of(lean_server, "grpc")
+        answer = face.reopen(name, message_ids=[*ids, *later])
+        face.close()
         assert (answer["reopened"], answer["skipped"]) == (1, 3)
-        assert taken(server, name) == [b"later"]
+        assert taken(lean_server, name) == [b"later"]
 
     def test_what_was_not_published_yet(self, server, grpc_face):
         _, name, ids = read_all(server, 2)

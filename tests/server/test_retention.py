@@ -12,6 +12,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from fanlog.broker.clock import ManualClock
 from server.conftest import RunningServer, StartServer
 
+#: Topics that say nothing keep nothing here: what the default adds is in `test_default_retention`.
+SETTINGS = {"topic_retention": 0.0}
+
+
 MINUTE_S = 60
 HOUR_S = 3600
 DAY_S = 86_400

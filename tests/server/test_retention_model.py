@@ -18,6 +18,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from fanlog.broker.clock import ManualClock
 from server.conftest import PROJECT, RunningServer, StartServer, unique
 
+#: Topics that say nothing keep nothing here: what the default adds is in `test_default_retention`.
+SETTINGS = {"topic_retention": 0.0}
+
+
 STEPS = 150
 MINUTE_S = 60
 RETENTIONS_S = (10 * MINUTE_S, 30 * MINUTE_S, 120 * MINUTE_S)

@@ -69,17 +69,17 @@ def test_back_into_acknowledged_messages_that_are_retained(server):
     assert take(server, subscription) == [b"0", b"1", b"2", b"3"]
 
 
-def test_without_retention_the_acknowledged_stay_acknowledged(server):
-    topic, subscription = server.topic_and_subscription()
-    times = publish_hourly(server, topic, b"0", b"1", b"2", b"3")
-    received = server.pull(subscription)
-    server.ack(subscription, [received[0], received[2]])
+def test_without_retention_the_acknowledged_stay_acknowledged(lean_server):
+    topic, subscription = lean_server.topic_and_subscription()
+    times = publish_hourly(lean_server, topic, b"0", b"1", b"2", b"3")
+    received = lean_server.pull(subscription)
+    lean_server.ack(subscription, [received[0], received[2]])
 
-    seek(server, subscription, times[0])
+    seek(lean_server, subscription, times[0])
 
-    assert take(server, subscription) == [b"1", b"3"]
-    seek(server, subscription, 0)
-    assert take(server, subscription) == []
+    assert take(lean_server, subscription) == [b"1", b"3"]
+    seek(lean_server, subscription, 0)
+    assert take(lean_server, subscription) == []
 
 
 def test_forward_acknowledges_what_was_published_before(server):

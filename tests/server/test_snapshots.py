@@ -257,23 +257,23 @@ def test_one_that_would_live_less_than_an_hour_is_refused(server):
     snapshot(server, subscription)
 
 
-def test_expiry_frees_what_only_the_snapshot_held(server):
-    topic, subscription = server.topic_and_subscription()
-    server.publish(topic, *numbered(5))
-    name = snapshot(server, subscription)
-    assert len(take(server, subscription)) == 5
-    partition = server.broker.hard.catalog.topic(topic).partitions[0]
-    server.sweep()
-    assert server.store.bounds(partition).start == 0
+def test_expiry_frees_what_only_the_snapshot_held(lean_server):
+    topic, subscription = lean_server.topic_and_subscription()
+    lean_server.publish(topic, *numbered(5))
+    name = snapshot(lean_server, subscription)
+    assert len(take(lean_server, subscription)) == 5
+    partition = lean_server.broker.hard.catalog.topic(topic).partitions[0]
+    lean_server.sweep()
+    assert lean_server.store.bounds(partition).start == 0
     update(
-        server,
+        lean_server,
         ["expire_time"],
         name=name,
-        expire_time=Timestamp(seconds=int(server.clock.now()) + 60),
+        expire_time=Timestamp(seconds=int(lean_server.clock.now()) + 60),
     )
-    server.advance(61)
-    server.sweep()
-    assert server.store.bounds(partition).start == 5
+    lean_server.advance(61)
+    lean_server.sweep()
+    assert lean_server.store.bounds(partition).start == 5
 
 
 def test_labels_and_expiry_can_be_updated(server):
@@ -333,14 +333,14 @@ def test_refusals(server):
             call()
 
 
-def test_a_deleted_snapshot_is_gone_and_holds_nothing(server):
-    topic, subscription = server.topic_and_subscription()
-    server.publish(topic, *numbered(3))
-    name = snapshot(server, subscription)
-    assert len(take(server, subscription)) == 3
-    server.subscriber.delete_snapshot(snapshot=name)
+def test_a_deleted_snapshot_is_gone_and_holds_nothing(lean_server):
+    topic, subscription = lean_server.topic_and_subscription()
+    lean_server.publish(topic, *numbered(3))
+    name = snapshot(lean_server, subscription)
+    assert len(take(lean_server, subscription)) == 3
+    lean_server.subscriber.delete_snapshot(snapshot=name)
     with pytest.raises(NotFound):
-        seek(server, subscription, name)
-    server.sweep()
-    partition = server.broker.hard.catalog.topic(topic).partitions[0]
-    assert server.store.bounds(partition).start == 3
+        seek(lean_server, subscription, name)
+    lean_server.sweep()
+    partition = lean_server.broker.hard.catalog.topic(topic).partitions[0]
+    assert lean_server.store.bounds(partition).start == 3

@@ -48,6 +48,8 @@ class Disk:
         self.revisions: dict[int, dict[int, SchemaRevision]] = {}
         #: Ids of all revisions there ever were.
         self.revisions_known: set[str] = set()
+        #: Some revision was made and deleted by the same commit: nobody saw its id.
+        self.has_unseen_revisions = False
         self.policies: dict[int, Policy] = {}
         #: Resources whose policies went with them.
         self.policies_gone: set[int] = set()
@@ -108,7 +110,8 @@ class Disk:
                 self.policies.pop(number, None)
                 self.policies_gone.add(number)
             case None if key[:1] == SchemaRevisionRecord.KIND:
-                self.revisions.get(number, {}).pop(int.from_bytes(key[9:], "big"), None)
+                gone = self.revisions.get(number, {}).pop(int.from_bytes(key[9:], "big"), None)
+                self.has_unseen_revisions = self.has_unseen_revisions or gone is None
         return None if key[:1] == PolicyRecord.KIND else number
 
     def _conforms(self, message: Message, settings: SchemaSettings) -> Iterator[str]:

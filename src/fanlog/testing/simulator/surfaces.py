@@ -193,7 +193,7 @@ async def _with_revision(world: World, which: int, what: str) -> None:
 
 def _stored(world: World, revision: str) -> str:
     """A revision that was answered; on the disk, that is, then or before."""
-    if revision not in world.disk.revisions_known:
+    if revision not in world.disk.revisions_known and not world.disk.has_unseen_revisions:
         world.broken.append(f"schema: revision {revision} was answered, and is not on the disk")
     return revision
 
