@@ -51,6 +51,15 @@ def test_a_table(spark, broker, topic):
     assert (first["topic"], first["ordering_key"], first["data"]) == (topic, "k", b"0")
 
 
+def test_what_was_published_before_anybody_subscribed(spark, broker):
+    """A topic that says nothing keeps its messages, too: the server does."""
+    name = broker.topic()
+    broker.publish(name, *[b"%d" % number for number in range(10)])
+    broker.sweep()
+    found = read(spark, broker, topic=name).orderBy("offset").select("data").collect()
+    assert [row["data"] for row in found] == [b"%d" % number for number in range(10)]
+
+
 def test_predicates_reach_the_source(spark, broker, topic):
     found = read(spark, broker, topic=topic)
     middle = found.where("offset = 50").first()["publish_time"]
