@@ -231,7 +231,7 @@ def _parsed(name: str, text: str) -> object:
     """Read a variable's text as what its setting is; what cannot be read stays text."""
     if _CHECKS[name] is _flag:
         return _FLAG_WORDS.get(text.lower(), text)
-    if _CHECKS[name] in _NUMBERS or (_CHECKS[name] is _topic_retention and text[-1].isdigit()):
+    if _CHECKS[name] in _NUMBERS:
         try:
             return float(text) if "." in text else int(text)
         except ValueError:

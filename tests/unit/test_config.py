@@ -315,3 +315,30 @@ def test_variables_of_every_command_are_known() -> None:
     strange = variables.keys() - {f"FANLOG_{field.name.upper()}" for field in fields(Config)}
     assert strange
     resolve({}, dict.fromkeys(strange, "1"))
+class TestTopicRetention:
+    @pytest.mark.parametrize(
+        ("given", "seconds"),
+        [("7d", 604_800.0), ("12h", 43_200.0), ("1d12h", 129_600.0), ("0", 0.0), ("3600", 3_600.0)],
+    )
+    def test_a_flag_and_a_variable(self, given, seconds):
+        assert resolve({"topic_retention": given}, {}).topic_retention == seconds
+        assert resolve({}, {"FANLOG_TOPIC_RETENTION": given}).topic_retention == seconds
+
+    @pytest.mark.parametrize(
+        ("given", "seconds"), [('"31d"', 2_678_400.0), ("0", 0.0), ("600", 600.0)]
+    )
+    def test_in_the_file(self, tmp_path, given, seconds):
+        file = tmp_path / "fanlog.toml"
+        file.write_text(f"topic_retention = {given}\ntopic_retention_bytes = 1000\n")
+        found = resolve({"config": file}, {})
+        assert (found.topic_retention, found.topic_retention_bytes) == (seconds, 1_000)
+
+    def test_seven_days_and_a_bound_of_the_engine_when_not_given(self):
+        assert (Config().topic_retention, Config().topic_retention_bytes) == (604_800.0, None)
+
+    @pytest.mark.parametrize("given", ["9m59s", "32d", "a week", "-1", "", "1e9", "nan"])
+    def test_others_are_refused(self, given):
+        with pytest.raises(ConfigError, match=r"--topic-retention must be 0, or from 10m to 31d"):
+            resolve({"topic_retention": given}, {})
+        with pytest.raises(ConfigError, match="FANLOG_TOPIC_RETENTION_BYTES must be a whole"):
+            resolve({}, {"FANLOG_TOPIC_RETENTION_BYTES": "-1"})

@@ -38,6 +38,15 @@ def up(
     http_port: Annotated[
         int, typer.Option(envvar="FANLOG_HTTP_PORT", help="Port of REST and metrics.")
     ] = 8086,
+    topic_retention: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            envvar="FANLOG_TOPIC_RETENTION",
+            help="Topics without a retention of their own, and kept out of the lake, keep messages"
+            " this long: 10m to 31d, or 0; 7d when not given.",
+        ),
+    ] = None,
     push_allow: Annotated[
         list[str] | None,
         typer.Option(help="Network that push may reach although it is private; may be repeated."),
@@ -70,6 +79,8 @@ def up(
     address = lake or str(data_dir / "lake")
     serving = ["serve", "--data-dir", str(data_dir), "--lake", address, "--port", str(port)]
     serving += ["--http-port", str(http_port)]
+    if topic_retention is not None:
+        serving += ["--topic-retention", topic_retention]
     for network in push_allow or ():
         serving += ["--push-allow", network]
     if region is not None:

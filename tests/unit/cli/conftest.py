@@ -28,8 +28,10 @@ class FakeServer:
         self.answers: list[list[Any]] = []
         #: (status, details) that every call is refused with.
         self.refusal: tuple[grpc.StatusCode, str] | None = None
-        #: What is said about every call that goes well.
+        #: What is said about every call that goes well, a line each.
         self.hint = ""
+        #: What is said beside a topic.
+        self.retention: list[tuple[str, str]] = []
         self.endpoint = ""
         #: The answer to a seek.
         self.moved = replay_pb2.SeekSubscriptionResponse()
@@ -103,8 +105,10 @@ class FakeServer:
             self.requests.append(request)
             if self.refusal is not None:
                 context.abort(*self.refusal)
-            if self.hint:
-                context.set_trailing_metadata((("fanlog-hint", self.hint),))
+            said = [("fanlog-hint", hint) for hint in self.hint.splitlines()]
+            if type(request) is types.GetTopicRequest:
+                said += self.retention
+            context.set_trailing_metadata(tuple(said))
             return verb(request, context)
 
         return handle

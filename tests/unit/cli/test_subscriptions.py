@@ -192,6 +192,12 @@ def test_a_pattern_stands_where_a_topic_does(shell, server):
         assert "-a=1" in shell.run("sub", *command)
 
 
+def test_several_hints_of_one_call(shell, server):
+    server.hint = "one thing\nanother"
+    shell.run("sub", "create", "billing", "--topic", "orders")
+    assert shell.stderr == "hint: one thing\nhint: another\n"
+
+
 def test_a_hint_is_said_beside_the_result(shell, server):
     server.hint = "'Order.*' matches no topic yet"
     assert shell.lines("sub", "create", "billing", "--topic", "Order.*")

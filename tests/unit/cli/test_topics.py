@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fanlog.wire import types
 
 
@@ -66,6 +68,32 @@ def test_describe_names_the_subscriptions(shell):
     [described] = shell.lines("topic", "describe", "orders")
     assert described["subscriptions"] == ["projects/fanlog/subscriptions/billing"]
     assert "projects/fanlog/subscriptions/billing" in shell.run("topic", "describe", "orders")
+
+
+@pytest.mark.parametrize(
+    ("said", "shown", "kept"),
+    [
+        (("604800s", "server"), "7 days (the server's default)", {"duration": "604800s"}),
+        (("129600s", "topic"), "36 hours (its own)", {"duration": "129600s"}),
+        ((None, "lake"), "for good, in the lake", {}),
+        (("0s", "nobody"), "none: messages are kept for as long as", {"duration": "0s"}),
+    ],
+)
+def test_describe_says_how_long_messages_are_kept(shell, server, said, shown, kept):
+    shell.run("topic", "create", "orders")
+    duration, by = said
+    server.retention = [("fanlog-retention-by", by)]
+    server.retention += [("fanlog-retention", duration)] if duration else []
+    assert shown in shell.run("topic", "describe", "orders")
+    [described] = shell.lines("topic", "describe", "orders")
+    assert described["effective_retention"] == kept | {"by": by}
+
+
+def test_describe_of_a_server_that_does_not_say(shell):
+    shell.run("topic", "create", "orders", "--retention", "1d")
+    assert "86400s" in shell.run("topic", "describe", "orders")
+    [described] = shell.lines("topic", "describe", "orders")
+    assert "effective_retention" not in described
 
 
 def test_delete(shell, server):
