@@ -315,6 +315,8 @@ def test_variables_of_every_command_are_known() -> None:
     strange = variables.keys() - {f"FANLOG_{field.name.upper()}" for field in fields(Config)}
     assert strange
     resolve({}, dict.fromkeys(strange, "1"))
+
+
 class TestTopicRetention:
     @pytest.mark.parametrize(
         ("given", "seconds"),

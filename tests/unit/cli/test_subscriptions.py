@@ -193,6 +193,7 @@ def test_a_pattern_stands_where_a_topic_does(shell, server):
 
 
 def test_several_hints_of_one_call(shell, server):
+    shell.run("topic", "create", "orders")
     server.hint = "one thing\nanother"
     shell.run("sub", "create", "billing", "--topic", "orders")
     assert shell.stderr == "hint: one thing\nhint: another\n"
