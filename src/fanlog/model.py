@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NewType
 
-from fanlog import limits, names
+from fanlog import attributes, limits, names
 
 TopicId = NewType("TopicId", int)
 SubscriptionId = NewType("SubscriptionId", int)
@@ -54,13 +54,6 @@ Mode = Literal["pull", "push", "export"]
 FileFormat = Literal["text", "avro"]
 #: Whether an export goes on (Google's words).
 ExportState = Literal["ACTIVE", "PERMISSION_DENIED", "NOT_FOUND", "SCHEMA_MISMATCH"]
-
-#: Chooses the body of push requests, beyond Google's two.
-LABEL_PUSH_BODY = "fanlog-push-body"
-#: The revision of its topic's schema that a subscription wants its messages in.
-LABEL_SCHEMA_REVISION = "fanlog-schema-revision"
-#: `off` keeps a topic out of the archive.
-LABEL_ARCHIVE = "fanlog-archive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,12 +112,12 @@ class Topic:
     @property
     def is_archived(self) -> bool:
         """Whether the archive takes this topic, where there is one."""
-        return self.labels.get(LABEL_ARCHIVE) != "off"
+        return self.labels.get(attributes.LABEL_ARCHIVE) != "off"
 
     @property
     def dedup_window_s(self) -> float:
         """How long a dedup id is known; 0 when it is not asked for."""
-        text = self.labels.get("fanlog-dedup-window")
+        text = self.labels.get(attributes.LABEL_DEDUP_WINDOW)
         return limits.DEDUP_WINDOW_S_DEFAULT if text is None else float(text)
 
 
@@ -255,7 +248,7 @@ class Subscription:
     @property
     def schema_revision(self) -> str:
         """Id or number of the schema revision its messages are wanted in; empty for as written."""
-        return self.labels.get(LABEL_SCHEMA_REVISION, "")
+        return self.labels.get(attributes.LABEL_SCHEMA_REVISION, "")
 
     @property
     def topic_shown(self) -> str:
@@ -266,14 +259,14 @@ class Subscription:
         if not self.enable_message_ordering:
             return "none"
         # Requests overtake each other: in order means one after the other.
-        is_strict = self.push is not None or self.labels.get("fanlog-ordering") == "strict"
+        is_strict = self.push is not None or self.labels.get(attributes.LABEL_ORDERING) == "strict"
         return "strict" if is_strict else "key"
 
     @property
     def push_form(self) -> PushForm:
         if self.push is not None and self.push.no_wrapper:
             return "unwrapped-metadata" if self.push.write_metadata else "unwrapped"
-        match self.labels.get(LABEL_PUSH_BODY):
+        match self.labels.get(attributes.LABEL_PUSH_BODY):
             case "plain":
                 return "plain"
             case "cloudevents":

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from fanlog import provenance
+from fanlog import attributes
 from fanlog.lake.archive import commit_archive
 from fanlog.lake.dead_letters import Looked, collect_letters, letters_of
 from fanlog.lake.files import write_rows
@@ -71,7 +71,7 @@ def test_what_a_letter_says_becomes_columns():
 
 
 def test_it_is_what_the_broker_says():
-    assert set(provenance.DEAD_LETTER) == LETTER.keys() - {"own"}
+    assert set(attributes.DEAD_LETTER) == LETTER.keys() - {"own"}
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,22 @@ def test_anybody_may_publish_such_attributes(time: Any, attempts: Any):
     [row] = letters_of(messages(said)).to_pylist()
     assert row["original_publish_time"] is None
     assert (row["delivery_attempts"], row["reason"]) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        "2026-01-02T03:04:05.600Z",
+        "2026-01-02T03:04:05.600+00:00",
+        "2026-01-02T08:34:05.600000+05:30",
+        "2026-01-02t03:04:05.600000123z",
+    ],
+)
+def test_times_in_every_form_of_utc(time: str):
+    said = LETTER | {"CloudPubSubDeadLetterSourceTopicPublishTime": time}
+    wrong = LETTER | {"CloudPubSubDeadLetterSourceTopicPublishTime": "2026-13-02T03:04:05Z"}
+    rows = letters_of(messages(said, wrong)).to_pylist()
+    assert [row["original_publish_time"] for row in rows] == [NOW, None]
 
 
 @pytest.fixture

@@ -8,19 +8,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Protocol
 
 from pyroaring import BitMap64
 
-from fanlog import provenance
+from fanlog import attributes, times
 from fanlog.broker.clock import Clock
 from fanlog.broker.hard_state import HardState
-from fanlog.broker.letter import message_id
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.writer import Publication, Writer
 from fanlog.core.share import DeadLetter, Decision, Share
 from fanlog.errors import FanlogError, LakeUnavailable
+from fanlog.ids import message_id
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch, Body
 from fanlog.model import Offset, Topic
@@ -47,15 +46,14 @@ def attributes_of(share: Share, topic: str, batch: Batch, letter: DeadLetter) ->
     """What a dead letter says about where it came from: Google's four, then ours."""
     subscription = share.settings
     _, project, _, name = subscription.name.split("/", 3)
-    seconds, nanoseconds = divmod(batch.publish_time_ns, 1_000_000_000)
     return {
-        provenance.ATTEMPTS: str(letter.attempts),
-        provenance.SUBSCRIPTION: name,
-        provenance.PROJECT: project,
-        provenance.PUBLISH_TIME: _rfc3339(seconds, nanoseconds),
-        provenance.REASON: letter.reason,
-        provenance.SOURCE_TOPIC: topic,
-        provenance.SOURCE_ID: message_id(batch.partition, letter.offset),
+        attributes.LETTER_ATTEMPTS: str(letter.attempts),
+        attributes.LETTER_SUBSCRIPTION: name,
+        attributes.LETTER_PROJECT: project,
+        attributes.LETTER_PUBLISH_TIME: times.of_ns(batch.publish_time_ns, times.GOOGLE_UTC),
+        attributes.LETTER_REASON: letter.reason,
+        attributes.SOURCE_TOPIC: topic,
+        attributes.SOURCE_ID: message_id(batch.partition, letter.offset),
     }
 
 
@@ -211,9 +209,3 @@ class DeadLetters:
             if batch is not None and batch.base_offset <= letter.offset:
                 found[letter.offset] = batch
         return found, len(letters)
-
-
-def _rfc3339(seconds: int, nanoseconds: int) -> str:
-    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    fraction = f".{nanoseconds // 1_000_000:03d}" if nanoseconds else ""
-    return f"{text}{fraction}+00:00"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
 
-from fanlog import limits, provenance
+from fanlog import attributes, limits
 from fanlog.broker.clock import Clock
 from fanlog.broker.dead_letters import Compose
 from fanlog.broker.letter import (
@@ -34,13 +34,13 @@ from fanlog.broker.letter import (
     Outcome,
     Place,
     Selection,
-    message_id,
 )
 from fanlog.broker.routes import Candidates
 from fanlog.broker.writer import Publication
 from fanlog.core.records import Record
 from fanlog.core.share import Share
 from fanlog.errors import InvalidArgument
+from fanlog.ids import message_id
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId, Subscription, Topic
@@ -51,10 +51,8 @@ if TYPE_CHECKING:
 #: Partition and offset of a message.
 Id = tuple[PartitionId, Offset]
 
-#: Says of a copy which dead letter it was made of.
-REDRIVEN_FROM = "fanlog-redriven-from"
 #: What copies do not say: that they are dead letters, and that they were published before.
-_LEFT_OUT = (*provenance.DEAD_LETTER, "fanlog-dedup-id")
+_LEFT_OUT = (*attributes.DEAD_LETTER, attributes.DEDUP_ID)
 
 
 class Letters:
@@ -410,9 +408,9 @@ _EVERYTHING = _Everything()
 
 def _origin(letter: Letter) -> dict[str, str]:
     return {
-        provenance.SOURCE_TOPIC: letter.source_topic,
-        provenance.SOURCE_ID: letter.source_id,
-        REDRIVEN_FROM: letter.id,
+        attributes.SOURCE_TOPIC: letter.source_topic,
+        attributes.SOURCE_ID: letter.source_id,
+        attributes.REDRIVEN_FROM: letter.id,
     }
 
 

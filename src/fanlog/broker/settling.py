@@ -13,6 +13,7 @@ from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.redelivery import Nack
 from fanlog.core.share import ByGeneration, Decision, Share
 from fanlog.errors import AckIdsRefused, FailedPrecondition, SubscriptionNotFound
+from fanlog.ids import ack_id
 from fanlog.model import PartitionId, Subscription
 
 INVALID_ACK_ID = "PERMANENT_FAILURE_INVALID_ACK_ID"
@@ -99,5 +100,5 @@ def failures(
         ):
             for generation, offset in refused:
                 prefix = names.prefix(subscription.id, partition, generation)
-                found[f"{prefix}{offset:012x}"] = why
+                found[ack_id(prefix, offset)] = why
     return found

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fanlog import names
+from fanlog import names, times
 from fanlog.cli import options
 from fanlog.cli.output import Output, note, resource
 from fanlog.errors import JobFailed
@@ -189,7 +189,7 @@ def expire(
     json: options.Json = False,
 ) -> None:
     """Let go of messages older than their topic's retention; or of old rows of another table."""
-    time = before and options.rfc3339(options.moment(before, "--before"))
+    time = before and times.of_datetime(options.moment(before, "--before"))
     _ask("expire", {"table": table, "before": time}, job_id, wait, project, endpoint, json)
 
 
@@ -325,8 +325,8 @@ def delete(
 
 def _window(start: str | None, end: str | None) -> dict[str, Any]:
     return {
-        "start_time": start and options.rfc3339(options.moment(start, "--from")),
-        "end_time": end and options.rfc3339(options.moment(end, "--to")),
+        "start_time": start and times.of_datetime(options.moment(start, "--from")),
+        "end_time": end and times.of_datetime(options.moment(end, "--to")),
     }
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fanlog import limits, names
+from fanlog import limits, names, times
+from fanlog.attributes import LABEL_DEAD_LETTER, LABEL_ORDERING, LABEL_SCHEMA_REVISION, LABEL_START
 from fanlog.cli import exports, options
 from fanlog.cli.output import Output, resource, with_created
 from fanlog.errors import InvalidArgument
@@ -146,11 +147,11 @@ def create(
     if retention is not None:
         _set(request.message_retention_duration, retention, "--retention")
     if strict_order:
-        request.labels["fanlog-ordering"] = "strict"
+        request.labels[LABEL_ORDERING] = "strict"
     if start is not None:
-        request.labels["fanlog-start"] = _start(start)
+        request.labels[LABEL_START] = _start(start)
     if schema_revision is not None:
-        request.labels["fanlog-schema-revision"] = schema_revision
+        request.labels[LABEL_SCHEMA_REVISION] = schema_revision
     if min_backoff is not None:
         _set(request.retry_policy.minimum_backoff, min_backoff, "--min-backoff")
     if max_backoff is not None:
@@ -450,7 +451,7 @@ def _endpoint(url: str) -> str:
 def _start(text: str) -> str:
     if text in ("earliest", "now"):
         return text
-    return options.rfc3339(options.moment(text, "--start"))
+    return times.of_datetime(options.moment(text, "--start"))
 
 
 def _set_dead_letter(
@@ -461,7 +462,7 @@ def _set_dead_letter(
             raise InvalidArgument("--max-attempts needs --dead-letter, to say where messages go")
         return
     if dead_letter == "auto":
-        request.labels["fanlog-dead-letter"] = "auto"
+        request.labels[LABEL_DEAD_LETTER] = "auto"
     else:
         request.dead_letter_policy.dead_letter_topic = options.topic(dead_letter, project)
     if max_attempts is not None:

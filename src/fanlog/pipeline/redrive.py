@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from fanlog import provenance
 from fanlog.pipeline import history
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.progress import Progress
@@ -30,14 +29,14 @@ def redrive(context: Context, work: Work) -> Mapping[str, Any]:
 def letters(messages: DataFrame, arguments: Mapping[str, Any]) -> DataFrame:
     """The dead letters among messages that a job is about."""
     attributes = F.col("attributes")
-    chosen = messages.where(attributes[provenance.SUBSCRIPTION].isNotNull())
+    chosen = messages.where(attributes[attributes.LETTER_SUBSCRIPTION].isNotNull())
     if "reason" in arguments:
-        chosen = chosen.where(attributes[provenance.REASON].contains(arguments["reason"]))
+        chosen = chosen.where(attributes[attributes.LETTER_REASON].contains(arguments["reason"]))
     if "source" in arguments:
         _, project, _, name = arguments["source"].split("/")
         chosen = chosen.where(
-            (attributes[provenance.SUBSCRIPTION] == name)
-            & (attributes[provenance.PROJECT] == project)
+            (attributes[attributes.LETTER_SUBSCRIPTION] == name)
+            & (attributes[attributes.LETTER_PROJECT] == project)
         )
     return chosen
 

@@ -16,13 +16,12 @@ import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 
+from fanlog import times
 from fanlog.model import PushForm
 
 CLOUDEVENT_TYPE = "google.cloud.pubsub.topic.v1.messagePublished"
@@ -106,16 +105,8 @@ def event_type(message: PushedMessage) -> str:
     return message.topic.rpartition("/")[2]
 
 
-@lru_cache(maxsize=4096)
-def rfc3339(time_ns: int) -> str:
-    # Kept: one message goes to many endpoints.
-    seconds, nanos = divmod(time_ns, 1_000_000_000)
-    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{text}.{nanos // 1_000_000:03d}Z" if nanos else f"{text}Z"
-
-
 def _wrapped(message: PushedMessage) -> dict[str, Any]:
-    publish_time = rfc3339(message.publish_time_ns)
+    publish_time = times.of_ns(message.publish_time_ns)
     inner: dict[str, Any] = {
         # Google's servers write both spellings, and receivers read either.
         "messageId": message.message_id,
@@ -142,7 +133,7 @@ def _plain(message: PushedMessage) -> dict[str, Any]:
             "data": base64.b64encode(message.data).decode(),
             "attributes": dict(message.attributes),
             "ordering_key": message.ordering_key,
-            "publish_time": rfc3339(message.publish_time_ns),
+            "publish_time": times.of_ns(message.publish_time_ns),
         },
         "ack_id": message.ack_id,
     }
@@ -152,7 +143,7 @@ def _metadata_headers(message: PushedMessage) -> dict[str, str]:
     headers = {
         "x-goog-pubsub-subscription-name": _value(message.subscription),
         "x-goog-pubsub-message-id": message.message_id,
-        "x-goog-pubsub-publish-time": rfc3339(message.publish_time_ns),
+        "x-goog-pubsub-publish-time": times.of_ns(message.publish_time_ns),
     }
     if message.ordering_key:
         headers["x-goog-pubsub-ordering-key"] = _value(message.ordering_key)
@@ -176,7 +167,7 @@ def _cloudevent_headers(message: PushedMessage) -> dict[str, str]:
         "ce-id": message.message_id,
         "ce-source": CLOUDEVENT_SOURCE + message.topic,
         "ce-type": CLOUDEVENT_TYPE,
-        "ce-time": rfc3339(message.publish_time_ns),
+        "ce-time": times.of_ns(message.publish_time_ns),
     }
     if message.ordering_key:
         event["ce-partitionkey"] = message.ordering_key

@@ -16,7 +16,7 @@ from google.iam.v1 import iam_policy_pb2
 from google.protobuf.empty_pb2 import Empty
 from grpc_status import rpc_status
 
-from fanlog import limits, names
+from fanlog import attributes, limits, names
 from fanlog.broker.broker import Broker
 from fanlog.broker.settling import NOT_APPLIED
 from fanlog.core.redelivery import NACKED, Nack
@@ -67,9 +67,6 @@ SERVICES = (
     exports_api.EXPORTS,
     replay_api.REPLAY,
 )
-
-#: Trailing metadata of an answer that is fine, with a sentence for whoever asked.
-HINT_METADATA = "fanlog-hint"
 
 _EMPTY: bytes = Empty().SerializeToString()
 
@@ -146,7 +143,7 @@ def _hinting(sentence: str) -> tuple[tuple[str, str], ...]:
     """A sentence as metadata, whose values are lines of ASCII; whatever others made it from."""
     line = " ".join(sentence.split())
     text = line.encode("ascii", "backslashreplace").decode()
-    return ((HINT_METADATA, "".join(one if one.isprintable() else "?" for one in text)),)
+    return ((attributes.HINT, "".join(one if one.isprintable() else "?" for one in text)),)
 
 
 def _iam_methods(iam: IamApi) -> dict[str, Unary]:

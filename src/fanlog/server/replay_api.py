@@ -13,12 +13,12 @@ from fanlog import limits, names
 from fanlog.broker.broker import Broker
 from fanlog.broker.letter import Letter, Outcome, Place, Selection
 from fanlog.errors import InvalidArgument
+from fanlog.ids import parse_message_id
 from fanlog.model import PartitionId
 from fanlog.server.calls import Unary, parsed
 from fanlog.v1 import message_pb2, replay_pb2
 from fanlog.wire import fields, paging
 from fanlog.wire.bitmaps import parse_offsets
-from fanlog.wire.publish import parse_message_id
 
 REPLAY = "fanlog.v1.Replay"
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fanlog import limits
+from fanlog.ids import OFFSET_DIGITS
 from fanlog.log.batch import Batch
 from fanlog.spark.slices import Fields, cut
 from fanlog.v1 import sink_pb2
@@ -26,11 +26,8 @@ ROWS: Final = 32_768
 #: Stored bytes of one, so that large messages do not fill the memory.
 SIZE_BYTES: Final = 16 * 2**20
 
-#: Message ids are the partition and this many digits of the offset; see `fanlog.wire.publish`,
-#: which is not imported here: Google's classes would be half of what a task has to import.
-_OFFSET_DIGITS: Final = len(str(limits.OFFSET_MAX - 1))
 #: The largest partition whose message ids are numbers of 64 bits.
-_PARTITION_MAX: Final = (2**63 - 1) // 10**_OFFSET_DIGITS - 1
+_PARTITION_MAX: Final = (2**63 - 1) // 10**OFFSET_DIGITS - 1
 
 
 class Rows:
@@ -154,9 +151,9 @@ class Rows:
 
 
 def message_ids(partitions: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]) -> pa.Array:
-    """Give the message ids, as `fanlog.wire.publish.message_id` forms each of them."""
+    """Give the message ids, as `fanlog.ids.message_id` forms each of them."""
     if partitions.max(initial=0) <= _PARTITION_MAX:
-        return pc.cast(pa.array(partitions * 10**_OFFSET_DIGITS + offsets), pa.string())
+        return pc.cast(pa.array(partitions * 10**OFFSET_DIGITS + offsets), pa.string())
     heads = pc.cast(pa.array(partitions), pa.string())
-    tails = pc.utf8_lpad(pc.cast(pa.array(offsets), pa.string()), _OFFSET_DIGITS, "0")
+    tails = pc.utf8_lpad(pc.cast(pa.array(offsets), pa.string()), OFFSET_DIGITS, "0")
     return pc.binary_join_element_wise(heads, tails, "")

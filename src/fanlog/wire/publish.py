@@ -27,18 +27,12 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from fanlog import limits, names
+from fanlog.attributes import CLIENT_PREFIX, DEDUP_ID, RESERVED_PREFIX
 from fanlog.errors import InvalidArgument, TooLarge
+from fanlog.ids import OFFSET_DIGITS
 from fanlog.log.batch import Body
 from fanlog.wire import types
 from fanlog.wire.encode import message_field, varint, varint_size
-
-#: Attribute keys with this prefix are Google's, and refused from a publisher…
-RESERVED_PREFIX = "goog"
-#: …but for these, which official clients set themselves (trace context, compression).
-CLIENT_PREFIX = "googclient_"
-
-#: Publishing the same value of this twice publishes one message.
-DEDUP_ATTRIBUTE = "fanlog-dedup-id"
 
 _ATTRIBUTES_NUMBER = types.PubsubMessage.DESCRIPTOR.fields_by_name["attributes"].number
 
@@ -259,9 +253,9 @@ def _parse_any(raw: bytes) -> Publish:
 
 def _dedup_ids(raw: bytes, messages: Iterable[Any]) -> list[str] | None:
     # Looked for in the bytes first: nearly nobody has one.
-    if DEDUP_ATTRIBUTE.encode() not in raw:
+    if DEDUP_ID.encode() not in raw:
         return None
-    dedup_ids = [message.attributes.get(DEDUP_ATTRIBUTE, "") for message in messages]
+    dedup_ids = [message.attributes.get(DEDUP_ID, "") for message in messages]
     return dedup_ids if any(dedup_ids) else None
 
 
@@ -368,34 +362,8 @@ def _key_hashes(keys: Sequence[str]) -> list[int]:
 
 # --- The answer ---------------------------------------------------------------------------------
 
-#: Digits of the offset in a message id; the partition's number stands before them.
-OFFSET_DIGITS = 12
 _OFFSET_MAX = limits.OFFSET_MAX
-#: Digits of the largest partition that a batch's header can name.
-_PARTITION_DIGITS_MAX = len(str(2**32 - 1))
 _DIGITS = tuple(b"%03d" % number for number in range(1_000))
-
-
-def message_id(partition: int, offset: int) -> str:
-    """Give the id of a message: a decimal number, as clients expect of one."""
-    assert partition >= 1
-    assert 0 <= offset < _OFFSET_MAX
-    return f"{partition}{offset:0{OFFSET_DIGITS}d}"
-
-
-def parse_message_id(text: str) -> tuple[int, int]:
-    """Give the partition and offset of a message id.
-
-    Raises:
-        InvalidArgument: Not an id this service gives.
-    """
-    head, tail = text[:-OFFSET_DIGITS], text[-OFFSET_DIGITS:]
-    if not (text.isascii() and head.isdigit() and tail.isdigit()) or head[0] == "0":
-        raise InvalidArgument(f"message id: {names.shown(text)} is not an id of this service")
-    # Longer than any: `int` would refuse it with an error of its own.
-    if len(head) > _PARTITION_DIGITS_MAX:
-        raise InvalidArgument(f"message id: {names.shown(text)} is not an id of this service")
-    return int(head), int(tail)
 
 
 def publish_response(partition: int, base_offset: int, count: int) -> bytes:
@@ -420,6 +388,3 @@ def publish_response(partition: int, base_offset: int, count: int) -> bytes:
 def publish_response_of(partition: int, offsets: Iterable[int]) -> bytes:
     """Serialise the PublishResponse for messages at any offsets."""
     return b"".join(publish_response(partition, offset, 1) for offset in offsets)
-
-
-assert _OFFSET_MAX == 10**OFFSET_DIGITS

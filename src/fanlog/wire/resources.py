@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from fanlog import limits, names
+from fanlog.attributes import LABEL_DEAD_LETTER
 from fanlog.errors import InvalidArgument
-from fanlog.labels import LABEL_DEAD_LETTER
 from fanlog.model import DeadLetterPolicy, RetryPolicy, Snapshot, Subscription, Topic
 from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 from fanlog.updates import SnapshotUpdate, SubscriptionUpdate, TopicUpdate

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from fanlog.push.request import PushedMessage, event_type, push_request, rfc3339
+from fanlog import times
+from fanlog.push.request import PushedMessage, event_type, push_request
 
 MESSAGE = PushedMessage(
     data=b"caf\xc3\xa9",
@@ -160,4 +161,4 @@ def test_event_type(attributes, kind):
 
 
 def test_whole_seconds_have_no_fraction():
-    assert rfc3339(0) == "1970-01-01T00:00:00Z"
+    assert times.of_ns(0) == "1970-01-01T00:00:00Z"

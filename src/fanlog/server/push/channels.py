@@ -15,16 +15,13 @@ from typing import Any, Protocol
 
 import grpc
 
-from fanlog import limits
+from fanlog import attributes, limits
 from fanlog.broker.clock import Clock
 from fanlog.endpoints import WebEndpoint
 from fanlog.push import ANSWERED, Outcome, of_error, of_grpc, of_timeout, retry_after_s
 from fanlog.push.request import USER_AGENT
 from fanlog.server.push.addresses import Addresses
 from fanlog.wire.receiver import METHOD, retry_info_s
-
-#: Trailing metadata of a status that turns push off, as 410 does.
-GONE = "fanlog-gone"
 
 #: Without calls for so long, a channel lets go of its connection.
 _IDLE_S = 30
@@ -98,7 +95,9 @@ class Channels:
             return of_timeout(timeout_s)
         said = dict(error.trailing_metadata() or ())
         return of_grpc(
-            error.code().name, self._delay_s(said), is_gone=said.get(GONE, "").lower() == "true"
+            error.code().name,
+            self._delay_s(said),
+            is_gone=said.get(attributes.GONE, "").lower() == "true",
         )
 
     def _delay_s(self, said: dict[str, Any]) -> float | None:

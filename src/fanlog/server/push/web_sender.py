@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from fanlog.ids import message_id
 from fanlog.model import Subscription
 from fanlog.push import Outcome, PushedMessage, of_error, push_request, webhook_headers
 from fanlog.server.push.sender import Leased, Sender
 from fanlog.wire import types
-from fanlog.wire.publish import message_id
 
 
 class WebSender(Sender):

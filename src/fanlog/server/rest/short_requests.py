@@ -7,9 +7,8 @@ from typing import Any
 
 import orjson
 
-from fanlog import limits, names
+from fanlog import attributes, limits, names
 from fanlog.errors import InvalidArgument
-from fanlog.server import nacks
 from fanlog.server.rest import json_in, positions
 from fanlog.server.rest import short_shapes as shapes
 from fanlog.server.rest.publishing import publish_request
@@ -312,13 +311,13 @@ def nack(asked: Asked) -> bytes:
     requeue, delay_s, reason = (body.pop(n, None) for n in ("requeue", "delay_seconds", "reason"))
     if requeue is not None:
         _check_kind("requeue", requeue, bool)
-        asked.metadata.append((nacks.REQUEUE, "true" if requeue else "false"))
+        asked.metadata.append((attributes.NACK_REQUEUE, "true" if requeue else "false"))
     if delay_s is not None:
         _check_kind("delay_seconds", delay_s, int, float)
-        asked.metadata.append((nacks.DELAY, str(delay_s)))
+        asked.metadata.append((attributes.NACK_DELAY, str(delay_s)))
     if reason is not None:
         _check_kind("reason", reason, str)
-        asked.metadata.append((nacks.REASON, reason))
+        asked.metadata.append((attributes.NACK_REASON, reason))
     message = types.ModifyAckDeadlineRequest(subscription=own_name("subscriptions", asked))
     json_in.fill(message, body)
     return bytes(message.SerializeToString())

@@ -8,9 +8,14 @@ from functools import partial
 from typing import Any
 
 from fanlog import limits
+from fanlog.attributes import (
+    LABEL_DEDUP_WINDOW,
+    LABEL_ORDERING,
+    LABEL_PUSH_BODY,
+    LABEL_START,
+)
 from fanlog.errors import FanlogError
-from fanlog.labels import LABEL_DEDUP_WINDOW, LABEL_ORDERING, LABEL_START
-from fanlog.model import LABEL_PUSH_BODY, DeadLetterPolicy, Offset, PartitionId, RetryPolicy
+from fanlog.model import DeadLetterPolicy, Offset, PartitionId, RetryPolicy
 from fanlog.names import snapshot_name
 from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 from fanlog.testing.simulator import archivers, dedups, probes, reopening, surfaces

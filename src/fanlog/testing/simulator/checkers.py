@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fanlog.labels import LABEL_ORDERING
+from fanlog.attributes import LABEL_ORDERING
 from fanlog.model import Offset, PartitionId, SubscriptionId
 from fanlog.testing.simulator.chronicle import NEVER, AckRef, Delivered, Entry, Message, Op
 from fanlog.testing.simulator.faults import TIMER_LATE_S

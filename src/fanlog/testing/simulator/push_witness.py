@@ -16,11 +16,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fanlog import attributes as names_of
 from fanlog import limits
-from fanlog.broker.broker import TOPIC_ATTRIBUTE
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.endpoints import WebEndpoint
 from fanlog.errors import FanlogError
+from fanlog.ids import parse_message_id
 from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId
 from fanlog.push import Guard, Outcome
 from fanlog.server.push.sender import Sender
@@ -30,7 +31,6 @@ from fanlog.testing.simulator.chronicle import Delivered, Op, Settle
 from fanlog.testing.simulator.ledger import EPSILON_S
 from fanlog.testing.simulator.network import parsed_ack_id
 from fanlog.testing.simulator.world import World, outcome_of
-from fanlog.wire.publish import parse_message_id
 
 if TYPE_CHECKING:
     from fanlog.testing.simulator.life import Life
@@ -376,7 +376,7 @@ class Wire:
             )
         elif said.attributes is not None:
             attributes = dict(said.attributes)
-            said_topic = attributes.pop(TOPIC_ATTRIBUTE, topic)
+            said_topic = attributes.pop(names_of.TOPIC, topic)
             if (attributes, said.key, said_topic) != (message.attributes, message.key, topic):
                 self._world.broken.append(
                     f"P1: {partition}:{offset} was pushed with other attributes, or another key"

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from pyroaring import BitMap64
 
+from fanlog.ids import message_id, parse_message_id
 from fanlog.model import Offset, PartitionId
 from fanlog.testing.simulator.calling import called
 from fanlog.testing.simulator.checkers import Violation
@@ -21,7 +22,6 @@ from fanlog.testing.simulator.clients import some_subscription, subscription
 from fanlog.testing.simulator.ledger import Card, Ledger
 from fanlog.testing.simulator.life import ObservedBroker
 from fanlog.testing.simulator.world import World
-from fanlog.wire.publish import parse_message_id
 
 #: Messages of one request at most.
 MESSAGES_MAX = 6
@@ -236,7 +236,7 @@ class Reopenings:
             if start is None or card.message.offset < start or ledger.seek_until > op.begun_at:
                 continue
             if one.letter is not None and (
-                op.answer.copied or f"{one.letter[0]}{one.letter[1]:012d}" in op.answer.skipped
+                op.answer.copied or message_id(*one.letter) in op.answer.skipped
             ):
                 continue
             if ledger.has_changed_filters:
