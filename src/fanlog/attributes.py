@@ -38,8 +38,10 @@ DEAD_LETTER: Final = (
     *(LETTER_ATTEMPTS, LETTER_SUBSCRIPTION, LETTER_PROJECT, LETTER_PUBLISH_TIME),
     *(LETTER_REASON, SOURCE_TOPIC, SOURCE_ID),
 )
-#: Of a redriven copy: the letter it was made of.
+#: Of a redriven copy: the letter it was made of; and the id that the message had when it was
+#: published, however often it was copied since: consumers that know messages by their id use it.
 REDRIVEN_FROM: Final = "fanlog-redriven-from"
+ORIGINAL_ID: Final = "fanlog-original-message-id"
 
 #: The topic of a message that a pattern delivers.
 TOPIC: Final = "fanlog-topic"
@@ -58,6 +60,15 @@ ORIGIN_TOPIC: Final = "fanlog-origin-topic"
 ORIGIN_ID: Final = "fanlog-origin-message-id"
 ORIGIN_TIME: Final = "fanlog-origin-publish-time"
 ORIGIN_JOB: Final = "fanlog-origin-job"
+
+#: Attributes that a publisher may set: the instructions, and what consumers copy when they publish
+#: again what they got. The latter are data: nothing of them is believed.
+PUBLISHED: Final = frozenset(
+    {
+        *(DEDUP_ID, LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID, TOPIC),
+        *(SCHEMA_WRITTEN, SCHEMA_REASON, ORIGIN_TOPIC, ORIGIN_ID, ORIGIN_TIME, ORIGIN_JOB),
+    }
+)
 
 # --- Labels of topics and subscriptions ---------------------------------------------------------
 

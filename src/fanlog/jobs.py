@@ -284,6 +284,7 @@ KINDS: dict[str, tuple[frozenset[str], dict[str, _Check], str]] = {
             "reason": _text,
             "source": _subscription,
             "message_ids": _list_of(_text),
+            "copies": _flag,
         },
         "bring dead letters back to where they failed",
     ),

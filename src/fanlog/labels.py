@@ -16,6 +16,7 @@ from fanlog.attributes import (
     LABEL_SCHEMA_REVISION,
     LABEL_START,
     PREFIX,
+    meant,
 )
 from fanlog.errors import InvalidArgument
 
@@ -48,9 +49,12 @@ def check_labels(labels: Mapping[str, str], known: frozenset[str], what: str) ->
         )
     for key, value in labels.items():
         if key.startswith(PREFIX) and key not in known:
-            meant = f"; it knows {', '.join(sorted(known))}" if known else ""
+            near = meant(key, known)
+            did_you = f"; did you mean {near!r}?" if near else ""
+            others = f"; it knows {', '.join(sorted(known))}" if known else ""
             raise InvalidArgument(
-                f"labels: {names.shown(key)} is not a label this service knows on {what}{meant}"
+                f"labels: {names.shown(key)} is not a label this service knows on {what}"
+                f"{did_you}{others}"
             )
         if not _is_label(key) or not key or unicodedata.category(key[0]) not in ("Ll", "Lo"):
             raise InvalidArgument(f"labels: the key {names.shown(key)} is not allowed; {_KEY_RULE}")

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import Protocol
 
 from pyroaring import BitMap64
@@ -22,6 +24,7 @@ from fanlog.errors import FanlogError, LakeUnavailable
 from fanlog.ids import message_id
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch, Body
+from fanlog.log.seal import LETTERS, Seal
 from fanlog.model import Offset, Topic
 
 log = logging.getLogger("fanlog.dead_letters")
@@ -152,26 +155,44 @@ class DeadLetters:
         source = share.settings.topic
         if share.settings.is_pattern:
             source = self._hard().catalog.topic_name_of(share.partition)
-        body = self._compose(
-            [
-                (
-                    batches[letter.offset],
-                    letter.offset - batches[letter.offset].base_offset,
-                    attributes_of(share, source, batches[letter.offset], letter),
-                )
-                for letter in letters
-            ]
-        )
+        publications = [
+            Publication(topic.id, topic.partitions[0], body)
+            for body in self._bodies(share, source, letters, batches)
+        ]
         decision = share.forwarded(BitMap64(letter.offset for letter in letters))
         self._hard().apply_all(decision.records)
-        committed, _ = self._writer.submit(
-            records=decision.records,
-            publication=Publication(topic.id, topic.partitions[0], body),
-        )
+        committed = self._writer.submit_all(records=decision.records, publications=publications)
         self._metrics.of(share.settings.id).dead_lettered += decision.count
         decision.records = []
         self._decided(share, decision)
         return committed
+
+    def _bodies(
+        self,
+        share: Share,
+        source: str,
+        letters: Sequence[DeadLetter],
+        batches: Mapping[Offset, Batch],
+    ) -> Iterator[Body]:
+        """The letters in their order, sealed; those of copies apart."""
+
+        def seal_of(letter: DeadLetter) -> Seal:
+            seal = batches[letter.offset].seal
+            return replace(LETTERS, is_copy=seal is not None and seal.is_copy)
+
+        for seal, some in groupby(letters, seal_of):
+            body = self._compose(
+                [
+                    (
+                        batch,
+                        one.offset - batch.base_offset,
+                        attributes_of(share, source, batch, one),
+                    )
+                    for one in some
+                    for batch in [batches[one.offset]]
+                ]
+            )
+            yield replace(body, seal=seal)
 
     def _keep(self, share: Share, offsets: BitMap64) -> None:
         policy = share.settings.dead_letter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fanlog import attributes, ids, names
@@ -15,6 +16,7 @@ ACKED = "it is acknowledged, or not there"
 UNREADABLE = "it cannot be read"
 NO_LETTER = "it is not a dead letter"
 NO_TOPIC = "its original is gone, and so is its topic"
+NOT_READ = "the subscription it failed on does not read its topic any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,15 @@ class Letter:
         return self.message.message_id
 
     @property
+    def _said(self) -> Mapping[str, str]:
+        """What the broker said of it: nothing, if it is a message that only looks like a letter."""
+        seal = self.batch.seal
+        return self.message.attributes if seal is None or seal.is_letter else {}
+
+    @property
     def source_subscription(self) -> str:
         """Full name; empty if this is no dead letter."""
-        said = self.message.attributes
+        said = self._said
         if attributes.LETTER_SUBSCRIPTION not in said or attributes.LETTER_PROJECT not in said:
             return ""
         return names.subscription_name(
@@ -43,11 +51,18 @@ class Letter:
 
     @property
     def source_topic(self) -> str:
-        return self.message.attributes.get(attributes.SOURCE_TOPIC, "")
+        return self._said.get(attributes.SOURCE_TOPIC, "")
 
     @property
     def source_id(self) -> str:
-        return self.message.attributes.get(attributes.SOURCE_ID, "")
+        return self._said.get(attributes.SOURCE_ID, "")
+
+    @property
+    def original_id(self) -> str:
+        """The id under which it was published at first: the source may be a copy itself."""
+        is_of_copy = self.batch.seal is not None and self.batch.seal.is_copy
+        known = self._said.get(attributes.ORIGINAL_ID, "") if is_of_copy else ""
+        return known or self.source_id
 
     @property
     def source(self) -> tuple[PartitionId, Offset] | None:
@@ -57,12 +72,12 @@ class Letter:
 
     @property
     def attempts(self) -> int:
-        text = self.message.attributes.get(attributes.LETTER_ATTEMPTS, "")
+        text = self._said.get(attributes.LETTER_ATTEMPTS, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
     @property
     def reason(self) -> str:
-        return self.message.attributes.get(attributes.LETTER_REASON, "")
+        return self._said.get(attributes.LETTER_REASON, "")
 
 
 @dataclass(frozen=True, slots=True)

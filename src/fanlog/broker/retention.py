@@ -255,8 +255,10 @@ class Retention:
                     records.append(ArchivedRecord(partition, None))
                 if partition in hard.lost:
                     records.append(LostRecord(partition, None))
+                records += hard.addresses.removed(partition)
                 continue
             start = self._writer.start(partition)
+            records += hard.addresses.trimmed(partition, start)
             decided, trim = tiers.let_go(partition, min(needed[partition]), start)
             records += decided
             if trim is not None:

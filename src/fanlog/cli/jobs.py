@@ -78,6 +78,13 @@ def redrive(
     message_id: Annotated[
         list[str] | None, typer.Option(help="Only this letter; may be given many times.")
     ] = None,
+    copies: Annotated[
+        bool,
+        typer.Option(
+            "--copies",
+            help="Where the original is gone, publish a copy for the subscription that failed.",
+        ),
+    ] = False,
     job_id: Id = "",
     wait: Wait = True,
     project: options.Project = options.PROJECT,
@@ -90,6 +97,7 @@ def redrive(
         "reason": reason,
         "source": source,
         "message_ids": message_id,
+        "copies": copies or None,
     }
     _ask("redrive", arguments | _window(start, end), job_id, wait, project, endpoint, json)
 

@@ -96,11 +96,14 @@ def copies(messages: DataFrame, job: str) -> DataFrame:
         F.lit(attributes.ORIGIN_JOB),
         F.lit(job),
     )
+    kept = [
+        name
+        for name in sorted(attributes.PUBLISHED)
+        if not name.startswith((attributes.ORIGIN_PREFIX, attributes.DEDUP_PREFIX))
+    ]
+    # A name that was published before names were checked would be refused now.
     theirs = F.map_filter(
-        "attributes",
-        lambda key, _: (
-            ~key.startswith(attributes.ORIGIN_PREFIX) & ~key.startswith(attributes.DEDUP_PREFIX)
-        ),
+        "attributes", lambda key, _: ~key.startswith(attributes.PREFIX) | key.isin(kept)
     )
     return messages.select("data", F.map_concat(theirs, origin).alias("attributes"), "ordering_key")
 

@@ -60,6 +60,8 @@ class PushedMessage:
     topic: str
     subscription: str
     ack_id: str
+    #: The event's id, if that is another than the message's: a redriven copy has its original's.
+    original_id: str = ""
     #: Which delivery this is, from 1, as far as anybody remembers.
     attempt: int
     #: Whether a dead letter policy counts the deliveries: then the body says so, as Google's does.
@@ -76,7 +78,7 @@ def push_request(message: PushedMessage, form: PushForm) -> PushRequest:
     """The request for a message, without what proves that it is ours."""
     headers = {
         "User-Agent": USER_AGENT,
-        "X-Event-Id": message.message_id,
+        "X-Event-Id": event_id(message),
         "X-Event-Type": _value(event_type(message)),
         "X-Delivery-Attempt": str(message.attempt),
     }
@@ -95,6 +97,11 @@ def push_request(message: PushedMessage, form: PushForm) -> PushRequest:
         case "unwrapped-metadata":
             headers["Content-Type"] = _content_type(message)
             return PushRequest(message.data, headers | _metadata_headers(message))
+
+
+def event_id(message: PushedMessage) -> str:
+    """Which event a message tells of: the same for all copies of it."""
+    return message.original_id or message.message_id
 
 
 def event_type(message: PushedMessage) -> str:
@@ -164,7 +171,7 @@ def _cloudevent_headers(message: PushedMessage) -> dict[str, str]:
     """Attributes of an event that came as one (`ce-…`) stay; the rest is made of the message."""
     event = {
         "ce-specversion": "1.0",
-        "ce-id": message.message_id,
+        "ce-id": event_id(message),
         "ce-source": CLOUDEVENT_SOURCE + message.topic,
         "ce-type": CLOUDEVENT_TYPE,
         "ce-time": times.of_ns(message.publish_time_ns),

@@ -79,7 +79,7 @@ class ReplayApi:
         selection = _chosen(request)
         if selection is None:
             ids = _ids(request.message_ids, limits.LETTERS_MAX)
-            outcome = await self._letters.redrive(name, ids, request_id)
+            outcome = await self._letters.redrive(name, ids, request_id, copies=request.copies)
         elif request_id:
             raise InvalidArgument(
                 "request_id: goes with message_ids; a selection can be sent again as it is, for "
@@ -87,7 +87,7 @@ class ReplayApi:
             )
         else:
             outcome = await self._letters.redrive_all(
-                name, selection, _place(name, request), _most(request)
+                name, selection, _place(name, request), _most(request), copies=request.copies
             )
         return replay_pb2.RedriveResponse(
             reopened=outcome.reopened, copied=outcome.copied, **_rest(name, outcome)

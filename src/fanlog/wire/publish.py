@@ -27,13 +27,22 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from fanlog import limits, names
-from fanlog.attributes import CLIENT_PREFIX, DEDUP_ID, RESERVED_PREFIX
+from fanlog.attributes import (
+    CLIENT_PREFIX,
+    DEDUP_ID,
+    PREFIX,
+    PUBLISHED,
+    RESERVED_PREFIX,
+    meant,
+)
 from fanlog.errors import InvalidArgument, TooLarge
 from fanlog.ids import OFFSET_DIGITS
 from fanlog.log.batch import Body
 from fanlog.wire import types
 from fanlog.wire.encode import message_field, varint, varint_size
 
+#: Attributes that begin so are looked at by name.
+_JUDGED = (RESERVED_PREFIX, PREFIX)
 _ATTRIBUTES_NUMBER = types.PubsubMessage.DESCRIPTOR.fields_by_name["attributes"].number
 
 
@@ -295,7 +304,7 @@ def _check_messages(messages: Iterable[Any]) -> tuple[list[int], list[str], bool
                 if (
                     not 0 < key_size <= limits.ATTRIBUTE_KEY_BYTES_MAX
                     or value_size > limits.ATTRIBUTE_VALUE_BYTES_MAX
-                    or key.startswith(RESERVED_PREFIX)
+                    or key.startswith(_JUDGED)
                 ):
                     _check_attribute(index, key, key_size, value_size)
                 if not value_size:
@@ -338,6 +347,13 @@ def _check_attribute(index: int, key: str, key_size: int, value_size: int) -> No
         raise InvalidArgument(
             f"{where}: the key {names.shown(key)} begins with {RESERVED_PREFIX!r}, which is "
             f"reserved (only {CLIENT_PREFIX!r} may follow it)"
+        )
+    if key.startswith(PREFIX) and key not in PUBLISHED:
+        near = meant(key, PUBLISHED)
+        raise InvalidArgument(
+            f"{where}: {names.shown(key)} is not an attribute this service knows"
+            f"{f'; did you mean {near!r}?' if near else ''}; of those that begin with {PREFIX!r} "
+            f"a message may have {', '.join(sorted(PUBLISHED))}"
         )
     if value_size > limits.ATTRIBUTE_VALUE_BYTES_MAX:
         raise InvalidArgument(

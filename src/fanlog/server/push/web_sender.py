@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from fanlog.attributes import ORIGINAL_ID
 from fanlog.ids import message_id
 from fanlog.model import Subscription
 from fanlog.push import Outcome, PushedMessage, of_error, push_request, webhook_headers
+from fanlog.push.request import event_id
 from fanlog.server.push.sender import Leased, Sender
 from fanlog.wire import types
 
@@ -43,6 +45,7 @@ class WebSender(Sender):
         topic = subscription.topic
         if subscription.is_pattern:
             topic = self._broker.hard.catalog.topic_name_of(batch.partition)
+        is_copy = batch.seal is not None and bool(batch.seal.addressee)
         return PushedMessage(
             data=message.data,
             attributes={**message.attributes, **batch.attributes, **(leased.added or {})},
@@ -52,6 +55,8 @@ class WebSender(Sender):
             topic=topic,
             subscription=subscription.name,
             ack_id=leased.ack_id,
+            # Only of what the broker copied: anybody may publish such an attribute.
+            original_id=message.attributes.get(ORIGINAL_ID, "") if is_copy else "",
             attempt=leased.attempt or self._failures.get(leased.key, 0) + 1,
             is_counted=leased.attempt > 0,
         )
@@ -64,7 +69,7 @@ class WebSender(Sender):
         if push.webhook_secrets:
             wall_s = self._tools.clock.wall_ns() // 1_000_000_000
             headers |= webhook_headers(
-                push.webhook_secrets, message.message_id, wall_s, request.body
+                push.webhook_secrets, event_id(message), wall_s, request.body
             )
         token = await self._token(push)
         if token is None:
