@@ -30,7 +30,9 @@ LETTER = {
 }
 
 
-def messages(*attributes: dict[str, str], sequence: int = 1, first: int = 0) -> pa.Table:
+def messages(
+    *attributes: dict[str, str], sequence: int = 1, first: int = 0, seal: str | None = "letter"
+) -> pa.Table:
     rows = [
         {
             "topic": "projects/p/topics/dead",
@@ -42,6 +44,7 @@ def messages(*attributes: dict[str, str], sequence: int = 1, first: int = 0) -> 
             "attributes": list(some.items()),
             "data": b"x",
             "sequence": sequence,
+            "seal": seal,
         }
         for offset, some in enumerate(attributes, first)
     ]
@@ -107,6 +110,16 @@ def test_times_in_every_form_of_utc(time: str):
     wrong = LETTER | {"CloudPubSubDeadLetterSourceTopicPublishTime": "2026-13-02T03:04:05Z"}
     rows = letters_of(messages(said, wrong)).to_pylist()
     assert [row["original_publish_time"] for row in rows] == [NOW, None]
+
+
+@pytest.mark.parametrize("seal", ["letter", "letter copy", "letter hops=2", None])
+def test_what_the_broker_sealed_as_letters_and_what_is_older_than_seals(seal):
+    assert letters_of(messages(LETTER, seal=seal)).num_rows == 1
+
+
+@pytest.mark.parametrize("seal", ["", "copy to=7", "to=7", "hops=1"])
+def test_what_only_looks_like_a_letter(seal):
+    assert letters_of(messages(LETTER, seal=seal)).num_rows == 0
 
 
 @pytest.fixture

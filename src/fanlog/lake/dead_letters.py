@@ -1,6 +1,7 @@
 """Dead letters, flattened: from the table `messages` to the table `dead_letters`, each once.
 
 A dead letter says in its attributes where it comes from and why it is one; here those are columns.
+That it is one is said by the broker's seal: attributes may be anybody's.
 The application of the second table is the log, as that of the first; the number of a commit is the
 commit sequence of the log up to which the first was looked through.
 """
@@ -20,7 +21,7 @@ from fanlog.lake import commits
 from fanlog.lake.archive import archived_sequence
 from fanlog.lake.files import DataFile, write_rows
 from fanlog.lake.location import Location
-from fanlog.lake.tables import DEAD_LETTERS, MESSAGES, TIME, ensure_table, open_table
+from fanlog.lake.tables import DEAD_LETTERS, MESSAGES, SEAL, TIME, ensure_table, open_table
 
 #: Bytes of letters that are held before they are written.
 _HELD_BYTES = 64 * 1024 * 1024
@@ -68,7 +69,11 @@ def letters_of(messages: pa.Table) -> pa.Table:
     attributes = messages["attributes"].combine_chunks()
     subscriptions = _attribute(attributes, said_by.LETTER_SUBSCRIPTION)
     projects = _attribute(attributes, said_by.LETTER_PROJECT)
-    is_letter = pc.and_(pc.is_valid(subscriptions), pc.is_valid(projects))
+    says_so = pc.and_(pc.is_valid(subscriptions), pc.is_valid(projects))
+    seals = messages[SEAL.name].combine_chunks()
+    # From before there were seals, what looks like a letter is one.
+    is_sealed = pc.match_substring_regex(pc.fill_null(seals, "letter"), r"\bletter\b")
+    is_letter = pc.and_(says_so, is_sealed)
     found = messages.filter(is_letter)
     said = found["attributes"].combine_chunks()
     names = pc.binary_join_element_wise(

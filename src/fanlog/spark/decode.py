@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from fanlog.ids import OFFSET_DIGITS
 from fanlog.log.batch import Batch
+from fanlog.spark.schemas import SEAL, SEQUENCE
 from fanlog.spark.slices import Fields, cut
 from fanlog.v1 import sink_pb2
 
@@ -37,6 +38,7 @@ class Rows:
         self, schema: pa.Schema, *, rows: int = ROWS, size_bytes: int = SIZE_BYTES
     ) -> None:
         self._schema = schema
+        self._has_seals = SEAL in schema.names
         self._rows_max = rows
         self._size_bytes_max = size_bytes
         self._clear()
@@ -46,8 +48,9 @@ class Rows:
         self._contents: list[bytes] = []
         self._starts: list[npt.NDArray[np.int64]] = []
         self._size_bytes = 0
-        #: Of each run of messages: topic, partition, sequence, publish time, attributes, count.
-        self._runs: list[tuple[str, int, int, int, Any, int]] = []
+        #: Of each run of messages: topic, partition, sequence, publish time, attributes, seal and
+        #: count.
+        self._runs: list[tuple[str, int, int, int, Any, str | None, int]] = []
         self._offsets: list[npt.NDArray[np.int64]] = []
 
     @property
@@ -86,8 +89,9 @@ class Rows:
         self._offsets.append(offsets)
         time_us = batch.publish_time_ns // 1_000
         count = len(offsets)
+        seal = None if batch.seal is None or not self._has_seals else str(batch.seal)
         self._runs.append(
-            (topic, batch.partition, batch.sequence, time_us, batch.attributes, count)
+            (topic, batch.partition, batch.sequence, time_us, batch.attributes, seal, count)
         )
         self.count += count
 
@@ -109,9 +113,12 @@ class Rows:
             fields.attributes,
             fields.data,
         ]
-        if len(self._schema) > len(columns):
+        if SEQUENCE in self._schema.names:
             sequences = np.array([run[2] for run in self._runs], np.int64)
             columns.append(pa.array(np.repeat(sequences, counts)))
+        if self._has_seals:
+            places = pa.array(np.repeat(np.arange(len(self._runs)), counts))
+            columns.append(pa.array([run[5] for run in self._runs], pa.string()).take(places))
         self._clear()
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 

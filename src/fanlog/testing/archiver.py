@@ -121,6 +121,7 @@ def rows_of(batch: Batch, topic: str) -> pa.Table:
             "attributes": [_attributes(message, batch) for message in request.messages],
             "data": [message.data for message in request.messages],
             "sequence": [batch.sequence] * batch.count,
+            "seal": [None if batch.seal is None else str(batch.seal)] * batch.count,
         },
         schema=MESSAGES.file_schema,
     )
