@@ -114,6 +114,8 @@ class Message:
     source_id: str = ""
     source: str = ""
     source_topic: str = ""
+    #: Id of the subscription it is for alone; 0 when it is for all.
+    addressee: int = 0
 
 
 @dataclass(frozen=True, slots=True)

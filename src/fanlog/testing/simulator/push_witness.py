@@ -21,7 +21,7 @@ from fanlog import limits
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.endpoints import WebEndpoint
 from fanlog.errors import FanlogError
-from fanlog.ids import parse_message_id
+from fanlog.ids import message_id
 from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId
 from fanlog.push import Guard, Outcome
 from fanlog.server.push.sender import Sender
@@ -215,23 +215,20 @@ class PushWitness:
         for delivery in deliveries:
             self._taken[delivery.generation] = deadline_s, at
 
-    def lease_of(self, partition: int, offset: Offset) -> _Lease:
-        """The lease of a message that is sent by this task."""
+    def sent(self) -> tuple[_Lease, PartitionId, Offset]:
+        """The lease of the message that is sent by this task, and which one it is."""
         origin, task = ORIGIN.get(), asyncio.current_task()
         assert origin is not None, "only senders send"
         assert task is not None
         # A request does not say which lease it is of; there may be two of one message.
         sending: Any = task.get_coro()
-        [ack_id] = [
-            leased.ack_id
-            for leased in sending.cr_frame.f_locals["messages"]
-            if leased.key == (partition, offset)
-        ]
-        generation = parsed_ack_id(ack_id).generation
+        [leased] = sending.cr_frame.f_locals["messages"]
+        generation = parsed_ack_id(leased.ack_id).generation
         sender = origin.sender
-        return _Lease(
+        lease = _Lease(
             sender, sender._subscription, origin.consumer, generation, *self._taken[generation]
         )
+        return lease, *leased.key
 
     # What receivers answer.
 
@@ -325,8 +322,7 @@ class Wire:
         world = self._world
         if self._life.is_dead:
             raise asyncio.CancelledError
-        partition, offset = parse_message_id(headers["X-Event-Id"])
-        lease = self._witness.lease_of(partition, offset)
+        lease, partition, offset = self._witness.sent()
         self._check_lawful(lease, endpoint)
         self._witness.check_wait(lease, partition, offset)
         self._check_content(lease, partition, offset, body, headers)
@@ -369,6 +365,13 @@ class Wire:
     ) -> None:
         message = self._world.chronicle.message(PartitionId(partition), offset)
         said = _said(body, headers)
+        event = message_id(partition, offset)
+        if message is not None and message.addressee:
+            event = message.attributes[names_of.ORIGINAL_ID]
+        if headers["X-Event-Id"] != event:
+            self._world.broken.append(
+                f"push: {partition}:{offset} says that it is {headers['X-Event-Id']}, not {event}"
+            )
         topic = self._world.chronicle.topics.get(PartitionId(partition))
         if message is None or said.data != message.data:
             self._world.broken.append(

@@ -424,6 +424,7 @@ class World:
                         source_id=self._source_id(attributes),
                         source=attributes.get(LETTER_SUBSCRIPTION, ""),
                         source_topic=attributes.get(SOURCE_TOPIC, ""),
+                        addressee=body.seal.addressee,
                     )
                     offset += 1
 
