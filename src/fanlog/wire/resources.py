@@ -1,8 +1,8 @@
 """Topics, subscriptions and snapshots: protobuf to specs and updates, model to protobuf.
 
-Fields that Google marks as output only are filled in answers and ignored in requests, as its
-documentation says of them: clients read a resource, change it and send it back whole. In an update
-only the fields that the mask names are looked at. Every other field is honoured or refused.
+Fields that are the service's to say are filled in answers; what becomes of them in requests is in
+`fanlog.wire.output_only`. In an update only the fields that the mask names are looked at. Every
+other field is honoured or refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fanlog.errors import InvalidArgument
 from fanlog.model import DeadLetterPolicy, RetryPolicy, Snapshot, Subscription, Topic
 from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 from fanlog.updates import SnapshotUpdate, SubscriptionUpdate, TopicUpdate
-from fanlog.wire import exports, schemas, types
+from fanlog.wire import exports, output_only, schemas, types
 from fanlog.wire.exports import ExportState
 from fanlog.wire.fields import (
     duration,
@@ -31,7 +31,7 @@ _FIXED = "cannot be changed after creation"
 _OUTPUT_ONLY = "is set by the service and cannot be changed"
 
 _TOPIC_HONOURED = frozenset({"name", "labels", "message_retention_duration", "schema_settings"})
-_TOPIC_OUTPUT_ONLY = frozenset({"state", "satisfies_pzs"})
+_TOPIC_OUTPUT_ONLY = output_only.ignored("Topic")
 _SCHEMA_PARTS = ("schema", "encoding", "first_revision_id", "last_revision_id")
 _TOPIC_UPDATABLE = frozenset(
     {"labels", "message_retention_duration", "schema_settings"}
@@ -64,7 +64,7 @@ _SUBSCRIPTION_HONOURED = frozenset(
     {"name", "topic", "enable_message_ordering"}
     | {path for path in _SUBSCRIPTION_UPDATABLE if "." not in path}
 )
-_SUBSCRIPTION_OUTPUT_ONLY = frozenset({"state", "topic_message_retention_duration"})
+_SUBSCRIPTION_OUTPUT_ONLY = output_only.ignored("Subscription")
 _SUBSCRIPTION_IMMUTABLE = {
     "name": _FIXED,
     "topic": _FIXED,

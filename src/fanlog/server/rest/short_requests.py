@@ -13,7 +13,7 @@ from fanlog.server.rest import json_in, positions
 from fanlog.server.rest import short_shapes as shapes
 from fanlog.server.rest.publishing import publish_request
 from fanlog.server.rest.route import Asked
-from fanlog.wire import types
+from fanlog.wire import output_only, types
 
 #: The longest that protobuf has words for: some 10,000 years.
 _DURATION_S_MAX = 315_576_000_000
@@ -34,6 +34,9 @@ _EXPORTS = _MODE_PATHS[1:]
 _SHORT_ONLY = frozenset({"name", "mode", "delivery_url", "dead_letter", "retention_seconds"})
 
 Body = dict[str, Any]
+
+
+_NOT_A_PUBLISHERS = output_only.ignored("PubsubMessage")
 
 
 def fields(asked: Asked, known: Mapping[str, Any], *required: str) -> Body:
@@ -261,6 +264,14 @@ def publish(asked: Asked) -> bytes:
         return raw
     message = types.PublishRequest(topic=topic)
     json_in.fill(message, body)
+    for index, one in enumerate(message.messages):
+        # Google's form ignores these, for its clients send them; nobody sends them here.
+        for field, _ in one.ListFields():
+            if field.name in _NOT_A_PUBLISHERS:
+                raise InvalidArgument(
+                    f"messages[{index}].{field.name}: no such field here; there are "
+                    f"{', '.join(sorted(shapes.MESSAGE))}"
+                )
     return bytes(message.SerializeToString())
 
 

@@ -49,8 +49,8 @@ SUBSCRIPTION |= _RETENTION
 SUBSCRIPTION_SHOWN = SUBSCRIPTION | _TOLD
 SNAPSHOT = properties(types.Snapshot.DESCRIPTOR, snake_case=True)
 NEW_SNAPSHOT = {"name": STRING, "subscription": STRING, "labels": LABELS}
-_MESSAGE = {"data": BASE64, "attributes": LABELS, "ordering_key": STRING}
-MESSAGES = {"messages": array(record(_MESSAGE), minItems=1, maxItems=limits.PUBLISH_MESSAGES_MAX)}
+MESSAGE = {"data": BASE64, "attributes": LABELS, "ordering_key": STRING}
+MESSAGES = {"messages": array(record(MESSAGE), minItems=1, maxItems=limits.PUBLISH_MESSAGES_MAX)}
 PUBLISHED = record({"message_ids": array(STRING)}, "message_ids")
 PULL: dict[str, Schema] = {
     "max_messages": integer(1, limits.PULL_MESSAGES_MAX, default=PULL_MESSAGES_DEFAULT),
@@ -62,7 +62,7 @@ _RECEIVED = record(
     {
         "ack_id": STRING,
         "message": record(
-            {"id": STRING, **_MESSAGE, "publish_time": TIMESTAMP},
+            {"id": STRING, **MESSAGE, "publish_time": TIMESTAMP},
             "id",
             "data",
             "attributes",
