@@ -340,12 +340,10 @@ class Letters:
         partition, _ = letter.source
         start = self._broker.writer.start(partition)
         # Another topic of that name has another partition: nothing of the first one is kept.
-        kept = (
-            f"nothing before {message_id(partition, start)} is kept" if start else "topic deleted"
-        )
+        why = f"nothing before {message_id(partition, start)} is kept"
         return (
-            f"its original, {letter.source_id}, is gone ({kept}); ask for copies to have it "
-            f"published again for {letter.source_subscription} alone"
+            f"its original, {letter.source_id}, is gone ({why if start else 'topic deleted'}); "
+            f"ask for copies to have it published again for {letter.source_subscription} alone"
         )
 
     def _reopen(
