@@ -9,11 +9,10 @@ from pyroaring import BitMap64
 
 from fanlog.broker import feed
 from fanlog.broker.letters import Letters
-from fanlog.core.addressing import NOTHING_ADDRESSED, Addressed, Addresses
+from fanlog.core.addressing import NOTHING_ADDRESSED, Addresses
 from fanlog.core.backlog import Backlog
 from fanlog.core.ordering import OrderedBacklog
 from fanlog.core.share import Share
-from fanlog.core.share_passing import PassingShare
 from fanlog.testing.simulator.planting import mutant
 
 
@@ -85,16 +84,3 @@ def _(known: Any) -> Any:
     if known is Addresses.__dict__["seen_by"]:
         return lambda self, subscription, partition: NOTHING_ADDRESSED
     return lambda share, batch: None
-
-
-@mutant(
-    "a filter judges what is addressed",
-    200,
-    (PassingShare, "address"),
-    needs="reopens dead_letters filters",
-)
-def _(address: Any) -> Any:
-    def judged(self: PassingShare, addressed: Addressed) -> None:
-        address(self, Addressed(others=addressed.others))
-
-    return judged
