@@ -13,6 +13,7 @@ import pytest
 from pyroaring import BitMap64
 
 from fanlog.core import records
+from fanlog.core.address_records import AddressRecord
 from fanlog.core.reopening import OpenChunk
 from fanlog.core.replay_records import ReopenedChunk, RequestRecord
 from fanlog.log import batch as codec
@@ -91,6 +92,10 @@ RECORDS = {
     "record-v1-request.bin": (
         "51" + "0000000000000003" + "000102030405060708090a0b0c0d0e0f",
         RequestRecord(3, bytes(range(16)), (2**40, 17, 0), 1_700_000_000.25),
+    ),
+    "record-v1-addressed.bin": (
+        "59" + "00000002" + "0000000000000007",
+        AddressRecord(PartitionId(2), 7, BitMap64([3, *range(100, 1_000)])),
     ),
 }
 

@@ -324,6 +324,21 @@ class TestAddressed:
         server.await_drained(forwarding)
         assert taken(server, reader) == [b"x", b"y"]
 
+    def test_exports_pass_them_over(self, server, grpc_face):
+        world = World(server)
+        table = {"table": "p.d.orders", "write_metadata": True}
+        name = subscription(server, world.topic, bigquery_config=table)
+        exports = server.broker.exports
+        world.fail(b"x")
+        _, first = server.run(exports.batch(name))
+        assert [list(bits) for bits in first.offsets.values()] == [[0]]
+        server.run(exports.advance(name, first.number))
+        forget(world)
+        assert copied(grpc_face, world) == 1
+        server.publish(world.topic, b"y")
+        _, second = server.run(exports.batch(name))
+        assert [list(bits) for bits in second.offsets.values()] == [[2]]
+
     def test_batches_say_it_too(self, server, grpc_face):
         """Hard state that lost the addresses, as salvage may, costs nobody a foreign copy."""
         world = World(server)
@@ -365,8 +380,14 @@ class TestPush:
                 update_mask={"paths": ["push_config", "labels"]},
             )
             server.publish(world.topic, b"other", **{ORIGINAL: "forged"})
-            assert copied(grpc_face, world) == 1
-            other, copy = receiver.wait(2)
+            with receiving() as elsewhere:
+                foreign = subscription(
+                    server, world.topic, push_config={"push_endpoint": elsewhere.url()}
+                )
+                assert copied(grpc_face, world) == 1
+                other, copy = receiver.wait(2)
+                server.await_drained(foreign)
+                assert elsewhere.received == []
         assert copy.headers["X-Event-Id"] == original
         assert other.headers["X-Event-Id"] != "forged"
         if body == "cloudevents":
