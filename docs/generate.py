@@ -24,6 +24,7 @@ import fanlog
 from fanlog import config, errors, limits, quotas
 from fanlog.cli.main import app
 from fanlog.server import metric_families
+from fanlog.wire import output_only
 
 DOCS = Path(__file__).parent
 #: The folder that `fanlog/v1/*.proto` is in.
@@ -96,6 +97,28 @@ def _quotas() -> Iterator[str]:
         text = " ".join(re.findall(r"#: (.*)", comment[1])) if comment else ""
         one, every = getattr(defaults, noun), getattr(defaults, f"all_{noun}")
         yield f"| `{noun.replace('_', '-')}` | {one:,} | {every:,} | {text} |"
+
+
+def output_only_page() -> str:
+    lines = [
+        "# Fields that only the service sets",
+        "",
+        "What becomes of such a field when a caller sets it, over gRPC and in the REST forms.",
+        "*Ignored*: the request is taken as if it were unset, because official clients send it.",
+        "*Refused*: the error names it. In an update mask all of them are refused. The short REST",
+        "form of a message has no `message_id` and no `publish_time`, and refuses them as it does",
+        "every unknown field; so does the Spark sink with such columns.",
+        "",
+        "| message | field | requests | set by a caller | in `update_mask` | why |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for one in output_only.FIELDS:
+        mask = "refused" if one.mask else ""
+        lines.append(
+            f"| {one.message} | `{one.field}` | {', '.join(one.requests)} | {one.set_by_caller} "
+            f"| {mask} | {one.why} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def cli_page() -> str:
@@ -187,6 +210,7 @@ PAGES = {
     "reference/cli.md": cli_page,
     "reference/metrics.md": metrics_page,
     "reference/fanlog_v1.md": proto_page,
+    "reference/output_only.md": output_only_page,
     "adr/README.md": decisions_page,
 }
 

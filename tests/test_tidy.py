@@ -141,3 +141,47 @@ def test_every_word_of_the_package_has_a_reader():
         if not any(stem in text and imported.search(text) for text in readers):
             dead.append(module)
     assert dead == []
+
+
+#: What begins as our names do, and is none of an attribute, a label or metadata.
+OTHER_NAMES = {
+    "src/fanlog/names.py": "a project",
+    "src/fanlog/push/request.py": "a user agent",
+    "src/fanlog/lake/cold.py": "a thread",
+    "src/fanlog/broker/committer.py": "a thread",
+    "src/fanlog/spark/java.py": "a folder",
+}
+
+
+def literals(path: Path) -> Iterator[tuple[int, str]]:
+    """Every text in the code, with its line; docstrings begin otherwise."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+            text = node.value
+            yield node.lineno, text if isinstance(text, str) else text.decode("latin-1")
+
+
+def test_names_that_mean_something_are_in_one_module():
+    found: dict[str, list[str]] = {}
+    for path in modules():
+        for line, text in literals(path):
+            if re.match("fanlog-|googclient_|CloudPubSub", text):
+                found.setdefault(name(path), []).append(f"{line}: {text}")
+    assert found.pop("src/fanlog/attributes.py")
+    assert found.keys() == OTHER_NAMES.keys(), "say it in fanlog.attributes"
+
+
+def test_times_and_ids_are_written_and_read_in_one_module():
+    """Dates, which have no zone, and protobuf's own JSON are another matter."""
+    banned = {
+        "src/fanlog/times.py": re.compile(r"datetime\.fromisoformat|%H:%M:%S|isoformat\(timespec"),
+        "src/fanlog/ids.py": re.compile(r":0?12[dx]\b|%0?12[dx]"),
+    }
+    found = [
+        f"{name(path)}:{number}: {line.strip()}"
+        for path in modules()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        for home, pattern in banned.items()
+        if name(path) != home and pattern.search(line)
+    ]
+    assert found == []

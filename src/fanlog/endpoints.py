@@ -14,13 +14,12 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
-from fanlog import limits, names
+from fanlog import attributes, limits, names
 from fanlog.errors import InvalidArgument
 
 FIELD = "push_config.push_endpoint"
-#: The attribute of a push config that sets the secrets; it is never shown.
-SECRET_ATTRIBUTE = "fanlog-webhook-secret"
-SECRET_FIELD = f'push_config.attributes["{SECRET_ATTRIBUTE}"]'
+#: Sets the secrets; it is never shown.
+SECRET_FIELD = f'push_config.attributes["{attributes.WEBHOOK_SECRET}"]'
 WEB_SCHEMES = ("http", "https")
 #: What an endpoint over gRPC begins with; `grpcs` is with TLS.
 GRPC_SCHEMES = ("grpc", "grpcs")

@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any, Literal
 
-from fanlog import limits, names
+from fanlog import limits, names, times
 from fanlog.errors import Aborted, FailedPrecondition, InvalidArgument
 from fanlog.names import shown
 from fanlog.routing import filter_parse
@@ -224,14 +223,13 @@ def _list_of(check: _Check) -> _Check:
 def _time(field: str, project: str, value: Any) -> str:
     text = _text(field, project, value)
     try:
-        time = datetime.fromisoformat(text)
-    except ValueError as error:
+        return times.of_datetime(times.parse(text), timespec="auto")
+    except times.NoZone as error:
+        raise InvalidArgument(f"{field}: {shown(text)} has no time zone; Z is UTC") from error
+    except (ValueError, OverflowError) as error:
         raise InvalidArgument(
             f"{field}: {shown(text)} is not a time such as 2026-11-16T09:30:00Z"
         ) from error
-    if time.tzinfo is None:
-        raise InvalidArgument(f"{field}: {shown(text)} has no time zone; Z is UTC")
-    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _filter(field: str, project: str, value: Any) -> str:
@@ -286,6 +284,7 @@ KINDS: dict[str, tuple[frozenset[str], dict[str, _Check], str]] = {
             "reason": _text,
             "source": _subscription,
             "message_ids": _list_of(_text),
+            "copies": _flag,
         },
         "bring dead letters back to where they failed",
     ),
@@ -339,7 +338,7 @@ KINDS: dict[str, tuple[frozenset[str], dict[str, _Check], str]] = {
 
 def _check_window(found: Mapping[str, Any]) -> None:
     start, end = found.get("start_time"), found.get("end_time")
-    if start and end and datetime.fromisoformat(end) <= datetime.fromisoformat(start):
+    if start and end and times.parse(end) <= times.parse(start):
         raise InvalidArgument(f"arguments.end_time: {end} is not after start_time, {start}")
 
 

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Literal
 
-from fanlog import limits, names
-from fanlog.errors import InvalidArgument
-from fanlog.model import (
-    FIRST_IMMEDIATE,
+from fanlog import limits, names, times
+from fanlog.attributes import (
     LABEL_ARCHIVE,
+    LABEL_DEAD_LETTER,
+    LABEL_DEDUP_WINDOW,
+    LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
     LABEL_RETRY,
     LABEL_SCHEMA_REVISION,
-    PUSH_BODIES,
+    LABEL_START,
+    PREFIX,
+    meant,
 )
+from fanlog.errors import InvalidArgument
+from fanlog.model import FIRST_IMMEDIATE, PUSH_BODIES
 
 #: Where a new subscription begins: at what comes next, at the oldest there is, or at a time in
 #: seconds since the epoch.
 Start = Literal["now", "earliest"] | float
 
-#: Labels with this prefix say something to the service; one it does not know is refused.
-LABEL_PREFIX = "fanlog-"
-LABEL_START = "fanlog-start"
-LABEL_ORDERING = "fanlog-ordering"
-LABEL_DEAD_LETTER = "fanlog-dead-letter"
-LABEL_DEDUP_WINDOW = "fanlog-dedup-window"
 TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE})
 #: Read once, when a subscription is made.
 FIXED_LABELS = frozenset({LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER})
@@ -44,9 +41,6 @@ _KEY_RULE = (
     "a letter first"
 )
 _VALUE_RULE = f"a value has up to {limits.LABEL_LENGTH_MAX} lower-case letters, digits, '-' and '_'"
-_RFC3339 = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
-)
 
 
 def check_labels(labels: Mapping[str, str], known: frozenset[str], what: str) -> None:
@@ -60,16 +54,17 @@ def check_labels(labels: Mapping[str, str], known: frozenset[str], what: str) ->
             f"labels: {len(labels)} labels; at most {limits.LABELS_MAX} are allowed"
         )
     for key, value in labels.items():
-        if key.startswith(LABEL_PREFIX) and key not in known:
-            meant = f"; it knows {', '.join(sorted(known))}" if known else ""
+        if key.startswith(PREFIX) and key not in known:
+            near = meant(key, known)
+            did_you = f"; did you mean {near!r}?" if near else ""
+            others = f"; it knows {', '.join(sorted(known))}" if known else ""
             raise InvalidArgument(
-                f"labels: {names.shown(key)} is not a label this service knows on {what}{meant}"
+                f"labels: {names.shown(key)} is not a label this service knows on {what}"
+                f"{did_you}{others}"
             )
         if not _is_label(key) or not key or unicodedata.category(key[0]) not in ("Ll", "Lo"):
             raise InvalidArgument(f"labels: the key {names.shown(key)} is not allowed; {_KEY_RULE}")
-        if len(value) > limits.LABEL_LENGTH_MAX or not (
-            key.startswith(LABEL_PREFIX) or _is_label(value)
-        ):
+        if len(value) > limits.LABEL_LENGTH_MAX or not (key.startswith(PREFIX) or _is_label(value)):
             raise InvalidArgument(
                 f"labels: the value {names.shown(value)} of {names.shown(key)} is not allowed; "
                 f"{_VALUE_RULE}"
@@ -128,15 +123,13 @@ def parse_start(text: str) -> Start:
         return "now"
     if text == "earliest":
         return "earliest"
-    if _RFC3339.fullmatch(text):
-        try:
-            return datetime.fromisoformat(text.upper()).timestamp()
-        except (ValueError, OverflowError):
-            pass
-    raise InvalidArgument(
-        f"label {LABEL_START}: {names.shown(text)} is not 'now', 'earliest' or an RFC 3339 time "
-        "such as '2026-01-31T12:00:00Z'"
-    )
+    try:
+        return times.parse_strict(text).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise InvalidArgument(
+            f"label {LABEL_START}: {names.shown(text)} is not 'now', 'earliest' or an RFC 3339 "
+            "time such as '2026-01-31T12:00:00Z'"
+        ) from error
 
 
 def _is_label(text: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NewType
 
-from fanlog import limits, names
+from fanlog import attributes, limits, names
 
 TopicId = NewType("TopicId", int)
 SubscriptionId = NewType("SubscriptionId", int)
@@ -57,20 +57,9 @@ ExportState = Literal["ACTIVE", "PERMISSION_DENIED", "NOT_FOUND", "SCHEMA_MISMAT
 
 #: The schedule of retries whose first wait is none, and whose others double.
 FIRST_IMMEDIATE: Final = "first-immediate"
-#: Asks for that schedule on a subscription without a retry policy.
-LABEL_RETRY = "fanlog-retry"
 #: What becomes of subscriptions that are made without a dead letter policy.
 DeadLetterDefault = Literal["none", "auto"]
-
-#: Chooses the body of push requests, beyond Google's two.
-LABEL_PUSH_BODY = "fanlog-push-body"
 PUSH_BODIES = ("wrapped", "plain", "cloudevents", "event")
-#: How many seconds an endpoint has to answer.
-LABEL_PUSH_TIMEOUT = "fanlog-push-timeout"
-#: The revision of its topic's schema that a subscription wants its messages in.
-LABEL_SCHEMA_REVISION = "fanlog-schema-revision"
-#: `off` keeps a topic out of the archive.
-LABEL_ARCHIVE = "fanlog-archive"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,12 +129,12 @@ class Topic:
     @property
     def is_archived(self) -> bool:
         """Whether the archive takes this topic, where there is one."""
-        return self.labels.get(LABEL_ARCHIVE) != "off"
+        return self.labels.get(attributes.LABEL_ARCHIVE) != "off"
 
     @property
     def dedup_window_s(self) -> float:
         """How long a dedup id is known; 0 when it is not asked for."""
-        text = self.labels.get("fanlog-dedup-window")
+        text = self.labels.get(attributes.LABEL_DEDUP_WINDOW)
         return limits.DEDUP_WINDOW_S_DEFAULT if text is None else float(text)
 
 
@@ -280,7 +269,7 @@ class Subscription:
     @property
     def schema_revision(self) -> str:
         """Id or number of the schema revision its messages are wanted in; empty for as written."""
-        return self.labels.get(LABEL_SCHEMA_REVISION, "")
+        return self.labels.get(attributes.LABEL_SCHEMA_REVISION, "")
 
     @property
     def topic_shown(self) -> str:
@@ -291,7 +280,7 @@ class Subscription:
         if not self.enable_message_ordering:
             return "none"
         # Requests overtake each other: in order means one after the other.
-        is_strict = self.push is not None or self.labels.get("fanlog-ordering") == "strict"
+        is_strict = self.push is not None or self.labels.get(attributes.LABEL_ORDERING) == "strict"
         return "strict" if is_strict else "key"
 
     @property
@@ -302,14 +291,14 @@ class Subscription:
         """
         if self.retry is not None:
             return self.retry
-        is_asked_for = self.labels.get(LABEL_RETRY) == FIRST_IMMEDIATE
+        is_asked_for = self.labels.get(attributes.LABEL_RETRY) == FIRST_IMMEDIATE
         return FIRST_IMMEDIATE if is_asked_for or self.push is not None else None
 
     @property
     def push_form(self) -> PushForm:
         if self.push is not None and self.push.no_wrapper:
             return "unwrapped-metadata" if self.push.write_metadata else "unwrapped"
-        match self.labels.get(LABEL_PUSH_BODY):
+        match self.labels.get(attributes.LABEL_PUSH_BODY):
             case "plain":
                 return "plain"
             case "cloudevents":
@@ -321,7 +310,7 @@ class Subscription:
     @property
     def push_timeout_s(self) -> int:
         """How long an endpoint has to answer."""
-        return int(self.labels.get(LABEL_PUSH_TIMEOUT, limits.PUSH_TIMEOUT_S_DEFAULT))
+        return int(self.labels.get(attributes.LABEL_PUSH_TIMEOUT, limits.PUSH_TIMEOUT_S_DEFAULT))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from typing import Any
 
 import orjson
 
-from fanlog import limits, names
+from fanlog import limits, names, times
 
 #: Where they are told: a topic like any other.
 TOPIC = names.topic_name(names.SYSTEM_PROJECT, "outcomes")
@@ -162,7 +162,7 @@ class Outcomes:
         return [*parts, self._part(waiting)] if waiting_bytes else []
 
     def _part(self, rows: Mapping[str, Any]) -> bytes:
-        minute = self.minute.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        minute = times.of_datetime(self.minute, timespec="seconds")
         return orjson.dumps({"version": VERSION, "minute": minute, **rows})
 
     @classmethod
@@ -179,7 +179,7 @@ class Outcomes:
             if version != VERSION:
                 raise UnknownVersion(f"outcomes of version {version!r}; {VERSION} is known here")
             return cls(
-                minute=datetime.fromisoformat(said["minute"]).astimezone(UTC),
+                minute=times.parse(said["minute"]).astimezone(UTC),
                 topics=[
                     TopicOutcome(
                         topic=row["topic"], messages=int(row["messages"]), bytes=int(row["bytes"])

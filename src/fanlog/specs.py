@@ -11,12 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from fanlog import endpoints, exports, limits, names
-from fanlog.errors import InvalidArgument, OutOfRange
-from fanlog.labels import (
+from fanlog.attributes import (
+    LABEL_ARCHIVE,
     LABEL_DEAD_LETTER,
     LABEL_DEDUP_WINDOW,
     LABEL_ORDERING,
+    LABEL_PUSH_BODY,
+    LABEL_PUSH_TIMEOUT,
+    LABEL_RETRY,
+    LABEL_SCHEMA_REVISION,
     LABEL_START,
+)
+from fanlog.errors import InvalidArgument, OutOfRange
+from fanlog.labels import (
     SNAPSHOT_LABELS,
     SUBSCRIPTION_LABELS,
     TOPIC_LABELS,
@@ -26,11 +33,6 @@ from fanlog.labels import (
     parse_start,
 )
 from fanlog.model import (
-    LABEL_ARCHIVE,
-    LABEL_PUSH_BODY,
-    LABEL_PUSH_TIMEOUT,
-    LABEL_RETRY,
-    LABEL_SCHEMA_REVISION,
     DeadLetterPolicy,
     FileExport,
     PushConfig,

@@ -7,10 +7,10 @@ from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
 from fanlog import endpoints
+from fanlog.attributes import LABEL_PUSH_BODY
 from fanlog.errors import InvalidArgument
 from fanlog.labels import SETTING_LABELS, SNAPSHOT_LABELS, check_fixed_labels, check_labels
 from fanlog.model import (
-    LABEL_PUSH_BODY,
     DeadLetterPolicy,
     PushConfig,
     RetryPolicy,

@@ -21,6 +21,7 @@ from fanlog.core.catalog_records import (
     TopicRecord,
 )
 from fanlog.core.records import Activity, AttemptsChunk, CursorChunk, CursorHead, LeaseHeld, Record
+from fanlog.ids import message_id
 from fanlog.log import batch as codec
 from fanlog.log import envelope
 from fanlog.log.envelope import Kind
@@ -28,7 +29,6 @@ from fanlog.model import FilterChange, PartitionId, SnapshotId, SubscriptionId, 
 from fanlog.testing.conformance import make_body
 from fanlog.wire import types
 from fanlog.wire.paging import Page
-from fanlog.wire.publish import message_id
 from fuzz import replay_seeds, surface_seeds
 from fuzz.draw import chunk
 from fuzz.table import CORPUS

@@ -6,18 +6,21 @@ A change to a format adds a file and a case; it never changes one.
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyroaring import BitMap64
 
 from fanlog.core import records
+from fanlog.core.address_records import AddressRecord
 from fanlog.core.reopening import OpenChunk
 from fanlog.core.replay_records import Answer, ReopenedChunk, RequestRecord
 from fanlog.log import batch as codec
 from fanlog.log import envelope
 from fanlog.log.batch import Batch, Body
 from fanlog.log.envelope import Kind, Record
+from fanlog.log.seal import LETTERS, UNSEALED, Seal
 from fanlog.model import PartitionId
 
 HERE = Path(__file__).parent
@@ -44,6 +47,15 @@ BATCHES = {
         key_hashes=array("Q", [0, 2**64 - 1, 7]),
         attributes={"CloudPubSubDeadLetterSourceDeliveryCount": "5", "ключ": ""},
         content=b"\x12\x07\x0a\x05first\x12\x06\x2a\x04keyk",
+    ),
+}
+#: Since batches have seals.
+SEALED = {
+    "batch-v2-plain.bin": replace(BATCHES["batch-v1-plain.bin"], seal=UNSEALED),
+    "batch-v2-letters.bin": replace(BATCHES["batch-v1-keyed.bin"], seal=LETTERS),
+    "batch-v2-addressed.bin": replace(
+        BATCHES["batch-v1-keyed.bin"],
+        seal=Seal(is_letter=True, is_copy=True, addressee=2**64 - 1, hops=255),
     ),
 }
 
@@ -95,18 +107,29 @@ RECORDS = {
             1_700_000_000.25,
         ),
     ),
+    "record-v1-addressed.bin": (
+        "59" + "00000002" + "0000000000000007",
+        AddressRecord(PartitionId(2), 7, BitMap64([3, *range(100, 1_000)])),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", BATCHES)
+def test_older_batches_are_read(name: str):
+    assert codec.decode((HERE / name).read_bytes()) == BATCHES[name]
+
+
+@pytest.mark.parametrize("name", SEALED)
 def test_batches(name: str):
-    batch, value = BATCHES[name], (HERE / name).read_bytes()
+    batch, value = SEALED[name], (HERE / name).read_bytes()
     assert codec.decode(value) == batch
+    assert batch.seal is not None
     body = Body(
         content=batch.content,
         starts=batch.starts,
         key_hashes=batch.key_hashes,
         attributes=batch.attributes,
+        seal=batch.seal,
     )
     encoded = codec.encode(
         [body],
@@ -139,7 +162,10 @@ def test_records(name: str):
     assert (record.key().hex(), record.value()) == (key, value)
 
 
+#: The tests of the spool have these.
+STAGES = {"stage-v1.bin", "stage-v1-batch-v2.bin"}
+
+
 def test_every_golden_file_is_tested():
-    # The tests of the spool have the one of a stage.
-    tested = BATCHES.keys() | ENVELOPES.keys() | RECORDS.keys() | {"stage-v1.bin"}
+    tested = BATCHES.keys() | SEALED.keys() | ENVELOPES.keys() | RECORDS.keys() | STAGES
     assert {path.name for path in HERE.glob("*.bin")} == tested

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -10,6 +11,14 @@ from fanlog.lake.tables import MESSAGES
 
 #: 2026-01-02, in microseconds.
 DAY_US = 1_767_312_000_000_000
+
+#: The table as it was before there were seals.
+UNSEALED = replace(
+    MESSAGES,
+    version=1,
+    schema=pa.schema([one for one in MESSAGES.schema if one.name != "seal"]),
+    migrations={},
+)
 
 
 def rows(
@@ -20,6 +29,7 @@ def rows(
     sequence: int = 1,
     time_us: int = DAY_US,
     data: bytes = b"x",
+    seal: str | None = "",
 ) -> pa.Table:
     count = len(offsets)
     return pa.table(
@@ -33,6 +43,7 @@ def rows(
             "attributes": [[("number", str(offset))] for offset in offsets],
             "data": [data] * count,
             "sequence": [sequence] * count,
+            "seal": [seal] * count,
         },
         schema=MESSAGES.file_schema,
     )

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from fanlog import provenance
+from fanlog import attributes
 from fanlog.lake.archive import commit_archive
 from fanlog.lake.dead_letters import Looked, collect_letters, letters_of
 from fanlog.lake.files import write_rows
@@ -30,7 +30,9 @@ LETTER = {
 }
 
 
-def messages(*attributes: dict[str, str], sequence: int = 1, first: int = 0) -> pa.Table:
+def messages(
+    *attributes: dict[str, str], sequence: int = 1, first: int = 0, seal: str | None = "letter"
+) -> pa.Table:
     rows = [
         {
             "topic": "projects/p/topics/dead",
@@ -42,6 +44,7 @@ def messages(*attributes: dict[str, str], sequence: int = 1, first: int = 0) -> 
             "attributes": list(some.items()),
             "data": b"x",
             "sequence": sequence,
+            "seal": seal,
         }
         for offset, some in enumerate(attributes, first)
     ]
@@ -71,7 +74,7 @@ def test_what_a_letter_says_becomes_columns():
 
 
 def test_it_is_what_the_broker_says():
-    assert set(provenance.DEAD_LETTER) == LETTER.keys() - {"own"}
+    assert set(attributes.DEAD_LETTER) == LETTER.keys() - {"own"}
 
 
 @pytest.mark.parametrize(
@@ -91,6 +94,32 @@ def test_anybody_may_publish_such_attributes(time: Any, attempts: Any):
     [row] = letters_of(messages(said)).to_pylist()
     assert row["original_publish_time"] is None
     assert (row["delivery_attempts"], row["reason"]) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        "2026-01-02T03:04:05.600Z",
+        "2026-01-02T03:04:05.600+00:00",
+        "2026-01-02T08:34:05.600000+05:30",
+        "2026-01-02t03:04:05.600000123z",
+    ],
+)
+def test_times_in_every_form_of_utc(time: str):
+    said = LETTER | {"CloudPubSubDeadLetterSourceTopicPublishTime": time}
+    wrong = LETTER | {"CloudPubSubDeadLetterSourceTopicPublishTime": "2026-13-02T03:04:05Z"}
+    rows = letters_of(messages(said, wrong)).to_pylist()
+    assert [row["original_publish_time"] for row in rows] == [NOW, None]
+
+
+@pytest.mark.parametrize("seal", ["letter", "letter copy", "letter hops=2", None])
+def test_what_the_broker_sealed_as_letters_and_what_is_older_than_seals(seal):
+    assert letters_of(messages(LETTER, seal=seal)).num_rows == 1
+
+
+@pytest.mark.parametrize("seal", ["", "copy to=7", "to=7", "hops=1"])
+def test_what_only_looks_like_a_letter(seal):
+    assert letters_of(messages(LETTER, seal=seal)).num_rows == 0
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from fanlog.log import batch as codec
 from fanlog.log import envelope
 from fanlog.log.batch import BatchDamaged, Body
 from fanlog.log.envelope import Kind
+from fanlog.log.seal import UNSEALED, Seal
 from fanlog.model import PartitionId
 from fanlog.testing.conformance import make_body, messages_of
 
@@ -21,6 +22,13 @@ from fanlog.testing.conformance import make_body, messages_of
 BATCH_BYTES_MAX = 256
 
 u64 = st.integers(0, 2**64 - 1)
+seals = st.builds(
+    Seal,
+    is_letter=st.booleans(),
+    is_copy=st.booleans(),
+    addressee=st.just(0) | u64,
+    hops=st.just(0) | st.integers(0, 255),
+)
 
 
 @st.composite
@@ -32,6 +40,7 @@ def bodies(draw: st.DrawFn) -> Body:
         *messages,
         key_hashes=draw(st.none() | keys),
         attributes=draw(st.just({}) | attributes),
+        seal=draw(st.just(UNSEALED) | seals),
     )
 
 
@@ -74,6 +83,9 @@ def test_what_goes_in_comes_out(
     assert [batch.attributes for batch in batches for _ in range(batch.count)] == [
         body.attributes for body in bodies for _ in range(body.count)
     ]
+    assert [batch.seal for batch in batches for _ in range(batch.count)] == [
+        body.seal for body in bodies for _ in range(body.count)
+    ]
     position = base_offset
     for (base, value), batch in zip(values, batches, strict=True):
         assert base == batch.base_offset == position
@@ -89,7 +101,7 @@ def test_neighbours_that_fit_together_are_together(bodies: Sequence[Body]):
     with patch.object(limits, "BATCH_BYTES_MAX", BATCH_BYTES_MAX):
         for batch in map(codec.decode, encode(bodies)):
             body = begins.get(batch.end_offset)
-            if body is None or body.attributes != batch.attributes:
+            if body is None or (body.attributes, body.seal) != (batch.attributes, batch.seal):
                 continue
             hashes = [*(batch.key_hashes or [0] * batch.count), *(body.key_hashes or [])]
             is_keyed = batch.key_hashes is not None or body.key_hashes is not None
@@ -99,6 +111,7 @@ def test_neighbours_that_fit_together_are_together(bodies: Sequence[Body]):
                 *split(body),
                 key_hashes=hashes if is_keyed else None,
                 attributes=body.attributes,
+                seal=body.seal,
             )
             assert len(encode([together])) > 1
 
@@ -143,3 +156,17 @@ def encode(bodies: Sequence[Body]) -> list[bytes]:
         bodies, sequence=1, topic=1, partition=PartitionId(1), base_offset=0, publish_time_ns=1
     )
     return [value for _, value in values]
+
+
+@given(seal=seals)
+def test_a_seal_is_the_same_in_the_lake(seal: Seal):
+    assert Seal.parse(str(seal)) == seal
+
+
+@given(text=st.text(max_size=20) | st.text("letr copy=to0123", max_size=20))
+def test_a_text_that_is_no_seal_is_refused(text: str):
+    try:
+        seal = Seal.parse(text)
+    except ValueError:
+        return
+    assert str(seal) == text

@@ -9,13 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fanlog.errors import InvalidArgument, Unimplemented
+from fanlog.ids import message_id, parse_message_id
 from fanlog.log.batch import Batch
 from fanlog.model import PartitionId
 from fanlog.wire import types
 from fanlog.wire.encode import field
 from fanlog.wire.fields import parse
 from fanlog.wire.frame import frame_overhead, frame_received
-from fanlog.wire.publish import key_hash, message_id, parse_message_id, parse_publish
+from fanlog.wire.publish import key_hash, parse_publish
 
 TOPIC = "projects/p/topics/orders"
 HEAD = field(b"\x0a", TOPIC.encode())

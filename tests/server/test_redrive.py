@@ -230,56 +230,6 @@ class TestRedrive:
         assert taken(world.server, world.subscription) == [b"x"]
 
 
-class TestCopies:
-    def check_copy(self, world, face, name):
-        answer = face.redrive(world.reader, all=True)
-        assert (answer.get("reopened", 0), answer["copied"]) == (0, 1)
-        [received] = world.server.pull(name)
-        said = dict(received.message.attributes)
-        assert received.message.data == b"x"
-        assert received.message.ordering_key == "k"
-        assert said.pop("fanlog-source-topic") == world.topic
-        assert said.pop("fanlog-source-message-id")
-        assert said.pop("fanlog-redriven-from")
-        assert said == {"colour": "red"}
-        assert world.letters(face) == []
-
-    def test_when_the_original_is_gone(self, server, face):
-        world = World(server, retention=False)
-        world.fail(b"x", key="k", colour="red")
-        server.sweep()
-        self.check_copy(world, face, world.subscription)
-
-    def test_when_the_subscription_is_gone(self, world, face):
-        world.fail(b"x", key="k", colour="red")
-        world.server.subscriber.delete_subscription(subscription=world.subscription)
-        other = subscription(world.server, world.topic)
-        self.check_copy(world, face, other)
-
-    def test_when_the_subscription_is_detached(self, world, grpc_face):
-        world.fail(b"x", key="k", colour="red")
-        world.server.publisher.detach_subscription(request={"subscription": world.subscription})
-        other = subscription(world.server, world.topic)
-        self.check_copy(world, grpc_face, other)
-
-    def test_not_when_the_topic_is_gone_too(self, world, face):
-        world.fail(b"x")
-        world.server.publisher.delete_topic(topic=world.topic)
-        world.server.subscriber.delete_subscription(subscription=world.subscription)
-        answer = face.redrive(world.reader, all=True)
-        assert (answer.get("reopened", 0), answer.get("copied", 0), answer["skipped"]) == (0, 0, 1)
-        [skipped] = answer["skipped_letters"]
-        assert "so is its topic" in skipped["reason"]
-        assert len(world.letters(face)) == 1
-
-    def test_when_only_the_topic_is_gone_the_original_is_there(self, world, grpc_face):
-        world.fail(b"x")
-        world.server.publisher.delete_topic(topic=world.topic)
-        # The subscription lives on, and so does what it may still get.
-        answer = grpc_face.redrive(world.reader, all=True)
-        assert answer["reopened"] + answer["skipped"] == 1
-
-
 class TestSkipped:
     def test_what_somebody_has_leased(self, world, face):
         world.fail(*numbered(2))
@@ -310,6 +260,34 @@ class TestSkipped:
             "reason": "it is not a dead letter",
         }
         assert data(world.server.pull(world.reader)) == [b"just published"]
+
+    def test_what_only_looks_like_one(self, world, face):
+        """Anybody may publish the attributes of a letter; the broker knows its own."""
+        [original] = world.server.publish(world.topic, b"x")
+        assert taken(world.server, world.subscription) == [b"x"]
+        _, project, _, name = world.subscription.split("/")
+        [message_id] = world.server.publish(
+            world.dead,
+            b"forged",
+            **{
+                "CloudPubSubDeadLetterSourceSubscription": name,
+                "CloudPubSubDeadLetterSourceSubscriptionProject": project,
+                "CloudPubSubDeadLetterSourceDeliveryCount": "5",
+                "fanlog-dead-letter-reason": "because",
+                "fanlog-source-topic": world.topic,
+                "fanlog-source-message-id": original,
+            },
+        )
+        [letter] = world.letters(face)
+        assert not letter.get("source_subscription")
+        assert not letter.get("source_message_id")
+        assert not letter.get("reason")
+        assert world.letters(face, reason="because") == []
+        answer = face.redrive(world.reader, message_ids=[message_id], copies=True)
+        assert answer["skipped_letters"][0]["reason"] == "it is not a dead letter"
+        assert taken(world.server, world.subscription) == []
+        [received] = world.server.pull(world.reader)
+        assert received.message.attributes["fanlog-dead-letter-reason"] == "because"
 
 
 class TestDiscard:
@@ -415,12 +393,12 @@ class TestOneCommit:
         face = face_of(own, "grpc")
         own.store.failures.append(CommitFailed("the disk is on fire"))
         with pytest.raises(Refused) as refused:
-            face.redrive(world.reader, all=True)
+            face.redrive(world.reader, all=True, copies=True)
         assert refused.value.status == "UNAVAILABLE"
         assert len(world.letters(face)) == 1
         assert own.pull(world.subscription) == []
         own.store.commits.clear()
-        answer = face.redrive(world.reader, all=True)
+        answer = face.redrive(world.reader, all=True, copies=True)
         assert answer["reopened"] + answer["copied"] == 1
         [commit] = [one for one in own.store.commits if one.state or one.appends]
         assert bool(commit.appends) == (not retention)

@@ -115,6 +115,26 @@ class TestDeadLetters:
         assert line == {"name": reader[0], "reopened": 2, "copied": 0, "skipped": 0}
         assert taken(server, reader[1]) == numbered(3)
 
+    def test_copies_when_they_are_asked_for(self, server, shell):
+        dead, on = topic(server), topic(server)
+        reader = subscription(server, dead)
+        policy = {"dead_letter_topic": dead, "max_delivery_attempts": 1}
+        name = subscription(server, on, dead_letter_policy=policy)
+        server.publish(on, b"x")
+        server.nack(name, server.pull(name))
+        server.await_drained(name)
+        # The topic is another one of that name now: the original is gone.
+        server.publisher.delete_topic(topic=on)
+        server.subscriber.delete_subscription(subscription=name)
+        server.topic(name=on)
+        server.subscriber.create_subscription(name=name, topic=on)
+        [line] = shell.lines("dead-letter", "redrive", reader, "--all")
+        assert line == {"name": reader, "reopened": 0, "copied": 0, "skipped": 1}
+        assert "is gone (topic deleted); ask for copies" in shell.stderr
+        output = shell.run("dead-letter", "redrive", reader, "--all", "--copies")
+        assert output == f"redrove 1 dead letters of {reader}: 0 reopened, 1 as copies; 0 skipped\n"
+        assert taken(server, name) == [b"x"]
+
     def test_discard(self, server, shell, reader):
         [line] = shell.lines("dead-letter", "discard", reader[0], "--all", "--max", "2")
         assert line == {"name": reader[0], "discarded": 2, "skipped": 0}

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fanlog.ids import message_id
 from fanlog.spark import slices
 from fanlog.spark.decode import Rows, message_ids
 from fanlog.spark.schemas import arrow_schema
 from fanlog.wire import types
 from fanlog.wire.encode import field
-from fanlog.wire.publish import message_id
 from spark.stored import TIME_NS, batch_of
 
 TOPIC = "projects/p/topics/t"

@@ -10,8 +10,8 @@ from pyspark.sql import datasource as ds
 
 from fanlog.broker.clock import ManualClock
 from fanlog.errors import DataLoss, InvalidArgument
+from fanlog.ids import parse_message_id
 from fanlog.spark.connection import CallFailed
-from fanlog.wire.publish import parse_message_id
 from spark.reading import batch_reader, kept_topic, payloads, rows, table
 
 HOUR_S = 3600

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
-from fanlog import limits
+from fanlog import attributes, limits
 from fanlog.broker import pushes, settling
 from fanlog.broker.admin import Admin
 from fanlog.broker.clock import Clock
@@ -70,9 +70,6 @@ log = logging.getLogger("fanlog.broker")
 
 #: Generations of one life of the broker; each start begins a new block of them.
 GENERATIONS_PER_BOOT = 1 << 44
-
-#: Tells a subscription on a pattern which topic a message was published to.
-TOPIC_ATTRIBUTE = "fanlog-topic"
 
 
 class Broker:
@@ -305,7 +302,7 @@ class Broker:
         """What messages say besides what was published: on a pattern, where they come from."""
         if not subscription.is_pattern:
             return None
-        return {TOPIC_ATTRIBUTE: self.hard.catalog.topic_name_of(delivery.partition)}
+        return {attributes.TOPIC: self.hard.catalog.topic_name_of(delivery.partition)}
 
     def ack_id_prefix(self, subscription: Subscription, delivery: Delivery) -> str:
         """What the ack ids of a delivery begin with; twelve hex digits of the offset follow."""

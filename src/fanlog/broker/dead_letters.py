@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import Protocol
 
 from pyroaring import BitMap64
 
-from fanlog import provenance
+from fanlog import attributes, times
 from fanlog.broker.clock import Clock
 from fanlog.broker.hard_state import HardState
-from fanlog.broker.letter import message_id
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.writer import Publication, Writer
 from fanlog.core.share import DeadLetter, Decision, Share
 from fanlog.errors import FanlogError, LakeUnavailable
+from fanlog.ids import message_id
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch, Body
+from fanlog.log.seal import LETTERS, Seal
 from fanlog.model import Offset, Topic
 
 log = logging.getLogger("fanlog.dead_letters")
@@ -47,15 +49,14 @@ def attributes_of(share: Share, topic: str, batch: Batch, letter: DeadLetter) ->
     """What a dead letter says about where it came from: Google's four, then ours."""
     subscription = share.settings
     _, project, _, name = subscription.name.split("/", 3)
-    seconds, nanoseconds = divmod(batch.publish_time_ns, 1_000_000_000)
     return {
-        provenance.ATTEMPTS: str(letter.attempts),
-        provenance.SUBSCRIPTION: name,
-        provenance.PROJECT: project,
-        provenance.PUBLISH_TIME: _rfc3339(seconds, nanoseconds),
-        provenance.REASON: letter.reason,
-        provenance.SOURCE_TOPIC: topic,
-        provenance.SOURCE_ID: message_id(batch.partition, letter.offset),
+        attributes.LETTER_ATTEMPTS: str(letter.attempts),
+        attributes.LETTER_SUBSCRIPTION: name,
+        attributes.LETTER_PROJECT: project,
+        attributes.LETTER_PUBLISH_TIME: times.of_ns(batch.publish_time_ns, times.GOOGLE_UTC),
+        attributes.LETTER_REASON: letter.reason,
+        attributes.SOURCE_TOPIC: topic,
+        attributes.SOURCE_ID: message_id(batch.partition, letter.offset),
     }
 
 
@@ -154,26 +155,44 @@ class DeadLetters:
         source = share.settings.topic
         if share.settings.is_pattern:
             source = self._hard().catalog.topic_name_of(share.partition)
-        body = self._compose(
-            [
-                (
-                    batches[letter.offset],
-                    letter.offset - batches[letter.offset].base_offset,
-                    attributes_of(share, source, batches[letter.offset], letter),
-                )
-                for letter in letters
-            ]
-        )
+        publications = [
+            Publication(topic.id, topic.partitions[0], body)
+            for body in self._bodies(share, source, letters, batches)
+        ]
         decision = share.forwarded(BitMap64(letter.offset for letter in letters))
         self._hard().apply_all(decision.records)
-        committed, _ = self._writer.submit(
-            records=decision.records,
-            publication=Publication(topic.id, topic.partitions[0], body),
-        )
+        committed = self._writer.submit_all(records=decision.records, publications=publications)
         self._metrics.of(share.settings.id).dead_lettered += decision.count
         decision.records = []
         self._decided(share, decision)
         return committed
+
+    def _bodies(
+        self,
+        share: Share,
+        source: str,
+        letters: Sequence[DeadLetter],
+        batches: Mapping[Offset, Batch],
+    ) -> Iterator[Body]:
+        """The letters in their order, sealed; those of copies apart."""
+
+        def seal_of(letter: DeadLetter) -> Seal:
+            seal = batches[letter.offset].seal
+            return replace(LETTERS, is_copy=seal is not None and seal.is_copy)
+
+        for seal, some in groupby(letters, seal_of):
+            body = self._compose(
+                [
+                    (
+                        batch,
+                        one.offset - batch.base_offset,
+                        attributes_of(share, source, batch, one),
+                    )
+                    for one in some
+                    for batch in [batches[one.offset]]
+                ]
+            )
+            yield replace(body, seal=seal)
 
     def _keep(self, share: Share, offsets: BitMap64) -> None:
         policy = share.settings.dead_letter
@@ -211,9 +230,3 @@ class DeadLetters:
             if batch is not None and batch.base_offset <= letter.offset:
                 found[letter.offset] = batch
         return found, len(letters)
-
-
-def _rfc3339(seconds: int, nanoseconds: int) -> str:
-    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    fraction = f".{nanoseconds // 1_000_000:03d}" if nanoseconds else ""
-    return f"{text}{fraction}+00:00"

@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from pyroaring import BitMap64
+
 from fanlog import limits
 from fanlog.core.cursor import Range
 from fanlog.core.flow import Budget, Credit
@@ -333,6 +335,8 @@ class Feed:
                         share.skip(item.base_offset, item.base_offset + item.count)
                         covered = item.base_offset + item.count
                     else:
+                        if item.seal is not None and item.seal.addressee:
+                            _check_address(share, item)
                         batches.append(item)
                         size_bytes += len(item.content)
                         wanted_bytes += _bytes_between(item, position, stop)
@@ -341,6 +345,13 @@ class Feed:
             if wanted_bytes > max_bytes or size_bytes > most_bytes:
                 break
         return batches
+
+
+def _check_address(share: Share, batch: Batch) -> None:
+    """What is for another subscription is not handed out, also where hard state has lost that."""
+    assert batch.seal is not None
+    if batch.seal.addressee != share.settings.id:
+        share.pass_over(BitMap64(range(batch.base_offset, batch.end_offset)))
 
 
 def _bytes_between(batch: Batch, start: Offset, stop: Offset) -> int:

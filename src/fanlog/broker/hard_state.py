@@ -13,6 +13,8 @@ from pyroaring import BitMap64
 
 from fanlog.broker.patterns import Patterns
 from fanlog.core import records as codec
+from fanlog.core.address_records import AddressRecord
+from fanlog.core.addressing import Addresses
 from fanlog.core.bulk_records import CommittingRecord, ProgressRecord, QueryRecord, Trimmed
 from fanlog.core.catalog import Catalog
 from fanlog.core.catalog_records import (
@@ -71,6 +73,8 @@ class HardState:
         #: The last commit of which each partition has let go of a message.
         self.trimmed: dict[PartitionId, int] = {}
         self.sinks = SinkTable()
+        #: Which messages are for one subscription alone.
+        self.addresses = Addresses()
 
     @classmethod
     def load(
@@ -191,6 +195,10 @@ class HardState:
                 self.trimmed.pop(partition, None)
                 if sequence is not None:
                     self.trimmed[partition] = sequence
+            case AddressRecord(partition=partition):
+                self.addresses.apply(record)
+                for share in self.shares_on(partition):
+                    share.address(self.addresses.seen_by(share.settings.id, partition))
             case QueryRecord() | CommittingRecord() | ProgressRecord():
                 self.sinks.apply(record)
             case CursorHead() | CursorChunk() | ReopenedChunk() | AttemptsChunk() | LeaseHeld():
@@ -228,6 +236,7 @@ class HardState:
 
     def _add_share(self, share: Share) -> None:
         owner, partition = share.settings.id, share.partition
+        share.address(self.addresses.seen_by(owner, partition))
         self._shares[owner][partition] = share
         self._shares_on.setdefault(partition, {})[owner] = share
 

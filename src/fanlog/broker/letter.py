@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fanlog import names, provenance
+from fanlog import attributes, ids, names
 from fanlog.errors import InvalidArgument
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId
@@ -15,9 +16,7 @@ ACKED = "it is acknowledged, or not there"
 UNREADABLE = "it cannot be read"
 NO_LETTER = "it is not a dead letter"
 NO_TOPIC = "its original is gone, and so is its topic"
-
-#: Digits of an offset in a message id.
-_OFFSET_DIGITS = 12
+NOT_READ = "the subscription it failed on does not read its topic any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,37 +34,50 @@ class Letter:
         return self.message.message_id
 
     @property
+    def _said(self) -> Mapping[str, str]:
+        """What the broker said of it: nothing, if it is a message that only looks like a letter."""
+        seal = self.batch.seal
+        return self.message.attributes if seal is None or seal.is_letter else {}
+
+    @property
     def source_subscription(self) -> str:
         """Full name; empty if this is no dead letter."""
-        said = self.message.attributes
-        if provenance.SUBSCRIPTION not in said or provenance.PROJECT not in said:
+        said = self._said
+        if attributes.LETTER_SUBSCRIPTION not in said or attributes.LETTER_PROJECT not in said:
             return ""
-        return names.subscription_name(said[provenance.PROJECT], said[provenance.SUBSCRIPTION])
+        return names.subscription_name(
+            said[attributes.LETTER_PROJECT], said[attributes.LETTER_SUBSCRIPTION]
+        )
 
     @property
     def source_topic(self) -> str:
-        return self.message.attributes.get(provenance.SOURCE_TOPIC, "")
+        return self._said.get(attributes.SOURCE_TOPIC, "")
 
     @property
     def source_id(self) -> str:
-        return self.message.attributes.get(provenance.SOURCE_ID, "")
+        return self._said.get(attributes.SOURCE_ID, "")
+
+    @property
+    def original_id(self) -> str:
+        """The id under which it was published at first: the source may be a copy itself."""
+        is_of_copy = self.batch.seal is not None and self.batch.seal.is_copy
+        known = self._said.get(attributes.ORIGINAL_ID, "") if is_of_copy else ""
+        return known or self.source_id
 
     @property
     def source(self) -> tuple[PartitionId, Offset] | None:
         """Partition and offset of the original; None if it does not say."""
-        text = self.source_id
-        if len(text) <= _OFFSET_DIGITS or not (text.isascii() and text.isdigit()):
-            return None
-        return PartitionId(int(text[:-_OFFSET_DIGITS])), int(text[-_OFFSET_DIGITS:])
+        found = ids.find_message_id(self.source_id)
+        return None if found is None else (PartitionId(found[0]), found[1])
 
     @property
     def attempts(self) -> int:
-        text = self.message.attributes.get(provenance.ATTEMPTS, "")
+        text = self._said.get(attributes.LETTER_ATTEMPTS, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
     @property
     def reason(self) -> str:
-        return self.message.attributes.get(provenance.REASON, "")
+        return self._said.get(attributes.LETTER_REASON, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +136,3 @@ class Outcome:
     skipped_before: int = 0
     #: Where to go on; None when there is nothing more.
     next: Place | None = None
-
-
-def message_id(partition: PartitionId, offset: Offset) -> str:
-    return f"{partition}{offset:0{_OFFSET_DIGITS}d}"

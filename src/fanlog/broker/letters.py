@@ -1,8 +1,11 @@
 """Dead letters on the subscription that reads them: listed, redriven, discarded.
 
 A letter is *redriven* by reopening its original on the subscription it failed on; the letter is
-acknowledged in the same commit. Where there is no original any more, or no such subscription, a
-copy is published to the topic it came from, and that is one commit with the acknowledgement, too.
+acknowledged in the same commit. A letter whose original is gone is left alone, with the reason; who
+asks for copies gets one published to the topic it came from, for the subscription it failed on
+alone, and that is one commit with the acknowledgement, too.
+
+What a letter says of itself is believed only if the broker sealed its batch as letters.
 
 Only letters that nobody holds are touched: who has leased one is at work on it, and would not know.
 
@@ -17,11 +20,12 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
 
-from fanlog import limits, provenance
+from fanlog import attributes, limits
 from fanlog.broker.clock import Clock
 from fanlog.broker.dead_letters import Compose
 from fanlog.broker.letter import (
@@ -29,22 +33,25 @@ from fanlog.broker.letter import (
     LEASED,
     NO_LETTER,
     NO_TOPIC,
+    NOT_READ,
     UNREADABLE,
     Letter,
     Outcome,
     Place,
     Selection,
-    message_id,
 )
 from fanlog.broker.routes import Candidates
 from fanlog.broker.writer import Publication
+from fanlog.core.decision import Decision
 from fanlog.core.records import Record
 from fanlog.core.requests import Answer
 from fanlog.core.share import Share
 from fanlog.errors import InvalidArgument
+from fanlog.ids import message_id
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch
-from fanlog.model import Offset, PartitionId, Subscription, Topic
+from fanlog.log.seal import Seal
+from fanlog.model import Offset, PartitionId, Subscription
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker
@@ -52,10 +59,8 @@ if TYPE_CHECKING:
 #: Partition and offset of a message.
 Id = tuple[PartitionId, Offset]
 
-#: Says of a copy which dead letter it was made of.
-REDRIVEN_FROM = "fanlog-redriven-from"
 #: What copies do not say: that they are dead letters, and that they were published before.
-_LEFT_OUT = (*provenance.DEAD_LETTER, "fanlog-dedup-id")
+_LEFT_OUT = (*attributes.DEAD_LETTER, attributes.DEDUP_ID)
 
 
 class Letters:
@@ -87,8 +92,12 @@ class Letters:
         await self._broker.writer.settled()
         return step.taken(), None
 
-    async def redrive(self, name: str, ids: Sequence[Id], request_id: str = "") -> Outcome:
+    async def redrive(
+        self, name: str, ids: Sequence[Id], request_id: str = "", *, copies: bool = False
+    ) -> Outcome:
         """Redrive letters by their message ids; durable when this returns.
+
+        With `copies`, letters whose originals are gone are published anew where they failed.
 
         Raises:
             FailedPrecondition: The subscription is detached.
@@ -104,7 +113,7 @@ class Letters:
             return Outcome(reopened=done.reopened, copied=done.copied, skipped_before=done.skipped)
         outcome = Outcome()
         async for letters in self._by_id(name, ids, outcome):
-            await self._redrive_some(name, letters, outcome)
+            await self._redrive_some(name, letters, outcome, copies=copies)
         answer = Answer(
             reopened=outcome.reopened, copied=outcome.copied, skipped=len(outcome.skipped)
         )
@@ -120,12 +129,18 @@ class Letters:
         return outcome
 
     async def redrive_all(
-        self, name: str, selection: Selection, after: Place | None, limit: int
+        self,
+        name: str,
+        selection: Selection,
+        after: Place | None,
+        limit: int,
+        *,
+        copies: bool = False,
     ) -> Outcome:
         """Redrive up to `limit` letters that are selected; raises as `redrive` does."""
         outcome = Outcome()
         async for letters in self._selected(name, selection, after, limit, outcome):
-            await self._redrive_some(name, letters, outcome)
+            await self._redrive_some(name, letters, outcome, copies=copies)
         return outcome
 
     async def discard(self, name: str, ids: Sequence[Id]) -> Outcome:
@@ -264,31 +279,33 @@ class Letters:
 
     # Deciding.
 
-    async def _redrive_some(self, name: str, letters: Sequence[Letter], outcome: Outcome) -> None:
+    async def _redrive_some(
+        self, name: str, letters: Sequence[Letter], outcome: Outcome, *, copies: bool
+    ) -> None:
         """Bring letters back, each with its acknowledgement in one commit."""
         subscription = self._broker.admin.attached(name)
         originals: defaultdict[Share, BitMap64] = defaultdict(BitMap64)
         reopening: list[Letter] = []
-        copying: defaultdict[str, list[Letter]] = defaultdict(list)
+        copying: defaultdict[Share, list[Letter]] = defaultdict(list)
         for letter in self._free(subscription, letters, outcome):
             share = self._original_share(letter)
             if share is not None and letter.source is not None:
                 originals[share].add(letter.source[1])
                 reopening.append(letter)
                 continue
-            if not letter.source_subscription or letter.source is None:
-                outcome.skipped.append((letter.id, NO_LETTER))
-            elif self._broker.hard.catalog.find_topic(letter.source_topic) is None:
-                outcome.skipped.append((letter.id, NO_TOPIC))
+            found = self._share_for_copy(letter)
+            if isinstance(found, str):
+                outcome.skipped.append((letter.id, found))
+            elif not copies:
+                outcome.skipped.append((letter.id, self._gone(letter)))
             else:
-                copying[letter.source_topic].append(letter)
+                copying[found].append(letter)
         commits: list[asyncio.Future[None]] = []
         if reopening:
             commits.append(self._reopen(subscription, originals, reopening))
             outcome.reopened += len(reopening)
-        for name_of_topic, some in copying.items():
-            topic = self._broker.hard.catalog.topic(name_of_topic)
-            commits.append(self._copy(subscription, topic, some))
+        for share, some in copying.items():
+            commits.append(self._copy(subscription, share, some))
             outcome.copied += len(some)
         for committed in commits:
             await committed
@@ -303,6 +320,34 @@ class Letters:
         share = None if source.detached else hard.share(source.id, partition)
         is_there = writer.start(partition) <= offset < writer.end(partition)
         return share if is_there else None
+
+    def _share_for_copy(self, letter: Letter) -> Share | str:
+        """Where a copy would be read, as the original was; or why nobody would read one."""
+        catalog, name = self._broker.hard.catalog, letter.source_subscription
+        if not name or letter.source is None:
+            return NO_LETTER
+        if not catalog.has_subscription(name):
+            return f"the subscription it failed on, {name}, is gone"
+        source = catalog.subscription(name)
+        if source.detached:
+            return f"the subscription it failed on, {name}, is detached"
+        topic = catalog.find_topic(letter.source_topic)
+        if topic is None:
+            return NO_TOPIC
+        share = self._broker.hard.share(source.id, topic.partitions[0])
+        return NOT_READ if share is None else share
+
+    def _gone(self, letter: Letter) -> str:
+        """Why an original cannot be reopened, and what can be done."""
+        assert letter.source is not None
+        partition, _ = letter.source
+        start = self._broker.writer.start(partition)
+        # Another topic of that name has another partition: nothing of the first one is kept.
+        why = f"nothing before {message_id(partition, start)} is kept"
+        return (
+            f"its original, {letter.source_id}, is gone ({why if start else 'topic deleted'}); "
+            f"ask for copies to have it published again for {letter.source_subscription} alone"
+        )
 
     def _reopen(
         self,
@@ -326,16 +371,31 @@ class Letters:
         return broker.writer.submit(records=records)[0]
 
     def _copy(
-        self, subscription: Subscription, topic: Topic, letters: Sequence[Letter]
+        self, subscription: Subscription, share: Share, letters: Sequence[Letter]
     ) -> asyncio.Future[None]:
+        """Publish copies for one share alone, whose feed is woken: its filter may not want them."""
+        broker, partition = self._broker, share.partition
+        topic = broker.hard.catalog.topic_of(partition)
+        assert topic is not None
         body = self._compose(
             [(one.batch, one.offset - one.batch.base_offset, _origin(one)) for one in letters],
             _LEFT_OUT,
         )
-        self._broker.writer.check_room(len(body.content))
-        records = self._acknowledge(subscription, letters)
-        publication = Publication(topic.id, topic.partitions[0], body)
-        return self._broker.writer.submit(records=records, publication=publication)[0]
+        body = replace(body, seal=Seal(is_copy=True, addressee=share.settings.id))
+        broker.writer.check_room(len(body.content))
+        first = broker.writer.assigned_end(partition)
+        addressed = broker.hard.addresses.added(
+            partition, share.settings.id, first, first + body.count
+        )
+        broker.hard.apply(addressed)
+        committed, base = broker.writer.submit(
+            records=[addressed, *self._acknowledge(subscription, letters)],
+            publication=Publication(topic.id, partition, body),
+        )
+        assert base == first
+        # Not left to whoever waits for the commit: a caller may go away before.
+        committed.add_done_callback(lambda _: broker.decide(share, Decision()))
+        return committed
 
     async def _discard_some(self, name: str, letters: Sequence[Letter], outcome: Outcome) -> None:
         subscription = self._broker.admin.attached(name)
@@ -413,9 +473,10 @@ _EVERYTHING = _Everything()
 
 def _origin(letter: Letter) -> dict[str, str]:
     return {
-        provenance.SOURCE_TOPIC: letter.source_topic,
-        provenance.SOURCE_ID: letter.source_id,
-        REDRIVEN_FROM: letter.id,
+        attributes.SOURCE_TOPIC: letter.source_topic,
+        attributes.SOURCE_ID: letter.source_id,
+        attributes.REDRIVEN_FROM: letter.id,
+        attributes.ORIGINAL_ID: letter.original_id,
     }
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Self
 
 from pyroaring import BitMap64
 
+from fanlog import times
 from fanlog.core.share import Share
 from fanlog.errors import LakeUnavailable
 from fanlog.log.api import Damaged, Log
@@ -114,7 +114,7 @@ class Move:
             return ""
         kept = {p: t.kept for p, t in lacking.items() if t.kept < self._end_of(p)}
         time_ns = await _first_time_ns(store, kept)
-        hint = f"nothing before {_shown(time_ns or int(now * 1e9))} is kept"
+        hint = f"nothing before {times.of_ns(time_ns or int(now * 1e9))} is kept"
         if any(target.kept > target.start for target in lacking.values()):
             hint += " once it is acknowledged"
         return hint if kept else hint + KEEPING
@@ -128,7 +128,7 @@ class Move:
 
 async def _first_time_ns(store: Log, offsets: Mapping[PartitionId, Offset]) -> int | None:
     """The earliest publish time of some messages, one a partition; None if none can be read."""
-    times: list[int] = []
+    found_ns: list[int] = []
     for number, (partition, offset) in enumerate(offsets.items()):
         if number % STEP == STEP - 1:
             await asyncio.sleep(0)
@@ -137,10 +137,5 @@ async def _first_time_ns(store: Log, offsets: Mapping[PartitionId, Offset]) -> i
         except LakeUnavailable:
             # The seek is done; when it begins will be seen when the lake is back.
             continue
-        times += [item.publish_time_ns for item in found[:1] if not isinstance(item, Damaged)]
-    return min(times, default=None)
-
-
-def _shown(time_ns: int) -> str:
-    time = datetime.fromtimestamp(time_ns // 1_000_000 / 1_000, UTC)
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        found_ns += [item.publish_time_ns for item in found[:1] if not isinstance(item, Damaged)]
+    return min(found_ns, default=None)

@@ -17,9 +17,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 
-from fanlog import limits
+from fanlog import limits, times
 from fanlog.broker import needs, snapshots
 from fanlog.broker.hard_state import HardState
 from fanlog.broker.metrics import Metrics
@@ -331,8 +330,10 @@ class Retention:
                     records.append(ArchivedRecord(partition, None))
                 if partition in hard.lost:
                     records.append(LostRecord(partition, None))
+                records += hard.addresses.removed(partition)
                 continue
             start = self._writer.start(partition)
+            records += hard.addresses.trimmed(partition, start)
             by_somebody = needed.somebody[partition]
             kept = min(by_somebody, needed.default.get(partition, by_somebody))
             keep = min(by_somebody, max(kept, cuts.offsets.get(partition, 0)))
@@ -351,7 +352,7 @@ class Retention:
 
     def _tell_early(self, early: Mapping[PartitionId, Bounds], before_ns: int) -> None:
         """Count, and say, what is let go of before the default retention is over."""
-        before = datetime.fromtimestamp(before_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+        before = times.of_ns(before_ns)
         for number, (partition, gone) in enumerate(early.items()):
             messages = gone.end - gone.start
             self._metrics.default_trimmed += messages

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from fanlog.attributes import LABEL_SCHEMA_REVISION
 from fanlog.core.catalog import Catalog
 from fanlog.errors import FailedPrecondition
-from fanlog.model import LABEL_SCHEMA_REVISION, SchemaRevision, Subscription, Topic
+from fanlog.model import SchemaRevision, Subscription, Topic
 
 
 def check(catalog: Catalog, topic_name: str, labels: Mapping[str, str]) -> None:

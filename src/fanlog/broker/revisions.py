@@ -30,6 +30,13 @@ from typing import TYPE_CHECKING, cast
 from pyroaring import BitMap64
 
 from fanlog import limits
+from fanlog.attributes import (
+    SCHEMA_ENCODING,
+    SCHEMA_NAME,
+    SCHEMA_REASON,
+    SCHEMA_REVISION,
+    SCHEMA_WRITTEN,
+)
 from fanlog.broker.clock import Clock
 from fanlog.broker.feed import Delivery
 from fanlog.broker.schemas import Contents, apart, compiled
@@ -37,18 +44,12 @@ from fanlog.core.redelivery import UNSENT, Nack
 from fanlog.errors import InvalidArgument, SchemaNotFound
 from fanlog.log.batch import Batch
 from fanlog.model import Encoding, Offset, SchemaId, SchemaType, Subscription, SubscriptionId
-from fanlog.provenance import SCHEMA_ENCODING, SCHEMA_NAME, SCHEMA_REVISION
 from fanlog.schema import Impossible, Mismatch, Transform
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker
 
 log = logging.getLogger("fanlog.revisions")
-
-#: Which revision a transformed message was written in.
-WRITTEN_ATTRIBUTE = "fanlog-schema-written-revision"
-#: Why a message is not in the revision that was asked for.
-REASON_ATTRIBUTE = "fanlog-schema-reason"
 
 #: Transformations that are kept; one is a closure over definitions that are compiled anyway.
 TRANSFORMS_MAX = 1_000
@@ -295,7 +296,7 @@ class _Work:
                     continue
                 made, says = await self._transformed(said, data)
                 if made is None and self._has_dead_letters:
-                    leaving.refused[says[REASON_ATTRIBUTE]].add(batch.base_offset + index)
+                    leaving.refused[says[SCHEMA_REASON]].add(batch.base_offset + index)
                     continue
                 written = self._contents.written(data if made is None else made, own, key)
                 if self._fits(leaving, batch, index, index + 1, len(written)):
@@ -315,10 +316,10 @@ class _Work:
         written = said.get(SCHEMA_REVISION, "")
         if made is not None:
             self.transformed += 1
-            return made, {SCHEMA_REVISION: self._reader, WRITTEN_ATTRIBUTE: written}
+            return made, {SCHEMA_REVISION: self._reader, SCHEMA_WRITTEN: written}
         self.untransformed += 1
         was = f"written in {written}, " if written else ""
-        return None, {REASON_ATTRIBUTE: _cut(f"{was}wanted in {self._reader}: {why}")}
+        return None, {SCHEMA_REASON: _cut(f"{was}wanted in {self._reader}: {why}")}
 
     async def _let_others_in(self, size: int) -> None:
         self._cost += size + _MESSAGE_BYTES

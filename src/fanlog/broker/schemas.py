@@ -15,6 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from fanlog import limits, names
+from fanlog.attributes import SCHEMA_ENCODING, SCHEMA_NAME, SCHEMA_REVISION
 from fanlog.broker import revision_labels
 from fanlog.broker.clock import Clock
 from fanlog.errors import FailedPrecondition, InvalidArgument, SchemaIncompatible, SchemaMismatch
@@ -29,7 +30,6 @@ from fanlog.model import (
     Topic,
     TopicId,
 )
-from fanlog.provenance import SCHEMA_ENCODING, SCHEMA_NAME, SCHEMA_REVISION
 from fanlog.schema import Compiled, Mismatch, breaking_changes, compile_schema
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fanlog import endpoints, names, specs
+from fanlog.attributes import LABEL_DEAD_LETTER
 from fanlog.errors import InvalidArgument
-from fanlog.labels import LABEL_DEAD_LETTER
 from fanlog.model import DeadLetterDefault, DeadLetterPolicy, Subscription
 from fanlog.specs import SubscriptionSpec
 

@@ -19,6 +19,7 @@ from fanlog.errors import (
     InvalidArgument,
     SubscriptionNotFound,
 )
+from fanlog.ids import ack_id
 from fanlog.model import PartitionId, Subscription
 
 if TYPE_CHECKING:
@@ -131,5 +132,5 @@ def failures(
         ):
             for generation, offset in refused:
                 prefix = names.prefix(subscription.id, partition, generation)
-                found[f"{prefix}{offset:012x}"] = why
+                found[ack_id(prefix, offset)] = why
     return found

@@ -78,6 +78,13 @@ def redrive(
     start: From = None,
     end: To = None,
     most: Most = 0,
+    copies: Annotated[
+        bool,
+        typer.Option(
+            "--copies",
+            help="Where the original is gone, publish a copy for the subscription that failed.",
+        ),
+    ] = False,
     project: options.Project = options.PROJECT,
     endpoint: options.Endpoint = None,
     json: options.Json = False,
@@ -92,9 +99,11 @@ def redrive(
     with options.connect(endpoint) as client:
         replays = Replays(client)
         if message_id:
-            answers = iter([replays.redrive(name, message_id)])
+            answers = iter([replays.redrive(name, message_id, copies=copies)])
         else:
-            answers = replays.redrive_all(name, max_messages=_step(most), **selection)
+            answers = replays.redrive_all(
+                name, max_messages=_step(most), copies=copies, **selection
+            )
         _sum_up(counts, answers)
     Output(is_json=json).done(
         f"redrove {counts['reopened'] + counts['copied']} dead letters of {name}: "

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fanlog import names
+from fanlog import names, times
 from fanlog.cli import options
 from fanlog.cli.output import Output, note, resource
 from fanlog.errors import JobFailed
@@ -78,6 +78,13 @@ def redrive(
     message_id: Annotated[
         list[str] | None, typer.Option(help="Only this letter; may be given many times.")
     ] = None,
+    copies: Annotated[
+        bool,
+        typer.Option(
+            "--copies",
+            help="Where the original is gone, publish a copy for the subscription that failed.",
+        ),
+    ] = False,
     job_id: Id = "",
     wait: Wait = True,
     project: options.Project = options.PROJECT,
@@ -90,6 +97,7 @@ def redrive(
         "reason": reason,
         "source": source,
         "message_ids": message_id,
+        "copies": copies or None,
     }
     _ask("redrive", arguments | _window(start, end), job_id, wait, project, endpoint, json)
 
@@ -189,7 +197,7 @@ def expire(
     json: options.Json = False,
 ) -> None:
     """Let go of messages older than their topic's retention; or of old rows of another table."""
-    time = before and options.rfc3339(options.moment(before, "--before"))
+    time = before and times.of_datetime(options.moment(before, "--before"))
     _ask("expire", {"table": table, "before": time}, job_id, wait, project, endpoint, json)
 
 
@@ -325,8 +333,8 @@ def delete(
 
 def _window(start: str | None, end: str | None) -> dict[str, Any]:
     return {
-        "start_time": start and options.rfc3339(options.moment(start, "--from")),
-        "end_time": end and options.rfc3339(options.moment(end, "--to")),
+        "start_time": start and times.of_datetime(options.moment(start, "--from")),
+        "end_time": end and times.of_datetime(options.moment(end, "--to")),
     }
 
 

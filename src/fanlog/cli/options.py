@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fanlog import durations, names
+from fanlog import durations, names, times
 from fanlog.cli.output import note, printable
 from fanlog.config import PROJECT_DEFAULT
 from fanlog.errors import InvalidArgument
@@ -156,28 +156,22 @@ def moment(text: str, option: str) -> datetime:
         except OverflowError as error:
             raise _out_of_calendar(text, option) from error
     try:
-        read = datetime.fromisoformat(text)
+        return times.parse(text).astimezone(UTC)
+    except times.NoZone as error:
+        raise InvalidArgument(
+            f"{option} {names.shown(text)} has no time zone; end it with Z for UTC"
+        ) from error
     except ValueError as error:
         raise InvalidArgument(
             f"{option} {names.shown(text)} is not a time; write 2025-01-31T12:00:00Z,"
             " or 10m for ten minutes ago"
         ) from error
-    if read.tzinfo is None:
-        raise InvalidArgument(
-            f"{option} {names.shown(text)} has no time zone; end it with Z for UTC"
-        )
-    try:
-        return read.astimezone(UTC)
     except OverflowError as error:
         raise _out_of_calendar(text, option) from error
 
 
 def _out_of_calendar(text: str, option: str) -> InvalidArgument:
     return InvalidArgument(f"{option} {names.shown(text)} lies outside of the years 1 to 9999")
-
-
-def rfc3339(when: datetime) -> str:
-    return when.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def spark_master(text: str, **given: str | None) -> str:

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fanlog import limits, names
+from fanlog import limits, names, times
+from fanlog.attributes import (
+    LABEL_DEAD_LETTER,
+    LABEL_ORDERING,
+    LABEL_PUSH_BODY,
+    LABEL_PUSH_TIMEOUT,
+    LABEL_RETRY,
+    LABEL_SCHEMA_REVISION,
+    LABEL_START,
+)
 from fanlog.cli import exports, options
 from fanlog.cli.output import Output, resource, with_created
 from fanlog.errors import InvalidArgument
-from fanlog.model import LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_RETRY
 
 if TYPE_CHECKING:
     from fanlog.client import Client
@@ -169,11 +177,11 @@ def create(
     if retention is not None:
         _set(request.message_retention_duration, retention, "--retention")
     if strict_order:
-        request.labels["fanlog-ordering"] = "strict"
+        request.labels[LABEL_ORDERING] = "strict"
     if start is not None:
-        request.labels["fanlog-start"] = _start(start)
+        request.labels[LABEL_START] = _start(start)
     if schema_revision is not None:
-        request.labels["fanlog-schema-revision"] = schema_revision
+        request.labels[LABEL_SCHEMA_REVISION] = schema_revision
     if push is None and (push_body is not None or push_timeout is not None):
         raise InvalidArgument("--push-body and --push-timeout need --push, to say where to")
     _set_labels(request, retry, push_body, push_timeout)
@@ -186,7 +194,7 @@ def create(
     if no_dead_letter:
         if dead_letter is not None:
             raise InvalidArgument("give --dead-letter or --no-dead-letter, not both")
-        request.labels["fanlog-dead-letter"] = "none"
+        request.labels[LABEL_DEAD_LETTER] = "none"
     _set_dead_letter(request, dead_letter, max_attempts, project)
     if push is not None:
         request.push_config.push_endpoint = _endpoint(push)
@@ -482,7 +490,7 @@ def _endpoint(url: str) -> str:
 def _start(text: str) -> str:
     if text in ("earliest", "now"):
         return text
-    return options.rfc3339(options.moment(text, "--start"))
+    return times.of_datetime(options.moment(text, "--start"))
 
 
 def _set_dead_letter(
@@ -493,7 +501,7 @@ def _set_dead_letter(
             raise InvalidArgument("--max-attempts needs --dead-letter, to say where messages go")
         return
     if dead_letter == "auto":
-        request.labels["fanlog-dead-letter"] = "auto"
+        request.labels[LABEL_DEAD_LETTER] = "auto"
     else:
         request.dead_letter_policy.dead_letter_topic = options.topic(dead_letter, project)
     if max_attempts is not None:

@@ -15,6 +15,7 @@ from typing import Any, Self
 import grpc
 from google.protobuf import empty_pb2, field_mask_pb2
 
+from fanlog import attributes
 from fanlog.errors import FanlogError
 from fanlog.wire import types
 
@@ -23,12 +24,6 @@ ENDPOINT_DEFAULT = "127.0.0.1:8085"
 ENDPOINT_VARIABLE = "PUBSUB_EMULATOR_HOST"
 TIMEOUT_S_DEFAULT = 30.0
 
-#: Trailing metadata in which the server says something about a call that went well.
-_HINT_METADATA = "fanlog-hint"
-_RETENTION_METADATA = "fanlog-retention"
-_RETENTION_BY_METADATA = "fanlog-retention-by"
-#: Metadata in which the compatibility of a schema goes both ways.
-_COMPATIBILITY_METADATA = "fanlog-compatibility"
 _PAGE_SIZE = 1_000
 #: How gRPC begins the details of a call that never reached a server.
 _UNREACHED = ("failed to connect", "connection refused", "dns resolution failed", "name resolution")
@@ -100,9 +95,9 @@ class Client:
         request = types.GetTopicRequest(topic=name)
         _, said = self._called("Publisher/GetTopic", request, types.Topic, self._timeout_s)
         facts = dict(said)
-        duration = facts.get(_RETENTION_METADATA)
+        duration = facts.get(attributes.RETENTION)
         seconds = None if duration is None else float(duration.removesuffix("s"))
-        return seconds, facts.get(_RETENTION_BY_METADATA, "")
+        return seconds, facts.get(attributes.RETENTION_BY, "")
 
     def update_topic(self, topic: Any, paths: Sequence[str]) -> Any:
         """Change the fields that `paths` name, as the API spells them, and give it as it is now."""
@@ -246,18 +241,18 @@ class Client:
             request.page_token = page.next_page_token
 
     def _schema_call(self, method: str, request: Any, compatibility: str | None) -> tuple[Any, str]:
-        metadata = () if compatibility is None else ((_COMPATIBILITY_METADATA, compatibility),)
+        metadata = () if compatibility is None else ((attributes.COMPATIBILITY, compatibility),)
         reply, said = self._called(
             f"SchemaService/{method}", request, types.Schema, self._timeout_s, metadata
         )
-        return reply, dict(said).get(_COMPATIBILITY_METADATA, "")
+        return reply, dict(said).get(attributes.COMPATIBILITY, "")
 
     def _call(
         self, method: str, request: Any, reply_type: Any, *, timeout_s: float | None = None
     ) -> Any:
         reply, said = self._called(method, request, reply_type, timeout_s or self._timeout_s)
         for key, value in said:
-            if self._on_hint is not None and key == _HINT_METADATA:
+            if self._on_hint is not None and key == attributes.HINT:
                 self._on_hint(value)
         return reply
 

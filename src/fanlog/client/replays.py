@@ -48,18 +48,26 @@ class Replays:
             request.page_token = page.next_page_token
 
     def redrive(
-        self, subscription: str, message_ids: Sequence[str], *, request_id: str = ""
+        self,
+        subscription: str,
+        message_ids: Sequence[str],
+        *,
+        request_id: str = "",
+        copies: bool = False,
     ) -> Any:
-        """Redrive dead letters by their ids."""
+        """Redrive dead letters by their ids; with `copies`, also those without an original."""
         request = replay_pb2.RedriveRequest(
-            subscription=subscription, message_ids=message_ids, request_id=request_id
+            subscription=subscription,
+            message_ids=message_ids,
+            request_id=request_id,
+            copies=copies,
         )
         return self._call("Redrive", request, replay_pb2.RedriveResponse)
 
     def redrive_all(self, subscription: str, **selection: Any) -> Iterator[Any]:
         """Redrive all, or what is selected as for `letters`; yield what became of each portion.
 
-        What fails again meanwhile is left alone.
+        What fails again meanwhile is left alone. `copies` as for `redrive`.
         """
         request = replay_pb2.RedriveRequest(subscription=subscription, all=True, **selection)
         return self._portions("Redrive", request, replay_pb2.RedriveResponse)

@@ -14,10 +14,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from fanlog.ids import ACK_OFFSET_DIGITS, ACK_PREFIX_DIGITS
 from fanlog.model import Offset, PartitionId
 
-PREFIX_LENGTH = 40
-LENGTH = PREFIX_LENGTH + 12
+PREFIX_LENGTH = ACK_PREFIX_DIGITS
 _HEX = "0123456789abcdef"
 
 
@@ -81,5 +81,4 @@ class AckIds:
 
 def _are_offsets(texts: list[str]) -> bool:
     """Whether each is twelve hex digits: `int` alone would also take signs, blanks and `0x`."""
-    length = LENGTH - PREFIX_LENGTH
-    return all(len(text) == length for text in texts) and not "".join(texts).strip(_HEX)
+    return all(len(text) == ACK_OFFSET_DIGITS for text in texts) and not "".join(texts).strip(_HEX)

@@ -1,9 +1,13 @@
-"""What a filter leaves out of one share: offsets that count as acknowledged. Soft state.
+"""What one share passes over: offsets that count as acknowledged. Soft state.
 
 A filter is judged outside of the core, batch by batch and for many subscriptions at once; a share
 is told how far it was judged, and what of that it may have. What it may not have is kept here until
 the next acknowledgement takes it into the cursor, so that passing over a message costs no commit.
 After a restart it is judged again, with the same answer.
+
+What is for another subscription alone (`fanlog.core.addressing`) is passed over in the same way,
+whatever a filter says, and also where there is none: then all is judged (`routed_to` is beyond
+every offset).
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from collections.abc import Iterator
 
 from pyroaring import BitMap64
 
+from fanlog.core.addressing import NOTHING_ADDRESSED, Addressed
 from fanlog.core.cursor import Cursor, Range, runs
 from fanlog.limits import CURSOR_CHUNK_OFFSETS, OFFSET_MAX
 from fanlog.model import Offset
@@ -20,21 +25,40 @@ from fanlog.model import Offset
 class Passing:
     """A cursor as the backlog of a filtered share sees it: less is open, and only so far."""
 
-    __slots__ = ("_cursor", "offsets", "routed_to")
+    __slots__ = ("_addressed", "_cursor", "offsets", "routed_to")
 
-    def __init__(self, cursor: Cursor, routed_to: Offset) -> None:
+    def __init__(
+        self, cursor: Cursor, routed_to: Offset, addressed: Addressed = NOTHING_ADDRESSED
+    ) -> None:
         self._cursor = cursor
-        #: Judged, not wanted, and not in the cursor yet.
+        #: Judged and not wanted, or for somebody else, and not in the cursor yet.
         self.offsets = BitMap64()
         #: First offset not judged yet: nothing is handed out from here on.
         self.routed_to = routed_to
+        self._addressed = NOTHING_ADDRESSED
+        self.address(addressed)
 
     @property
     def first_open(self) -> Offset:
         """Lowest offset that is neither acknowledged nor left out."""
-        floor, end = self._cursor.floor, max(self._cursor.floor, self.routed_to)
-        first, _ = next(self.unacked_ranges(floor, end), (end, end))
-        return first
+        end = max(self._cursor.floor, self.routed_to)
+        if not self._judges:
+            # Behind the last that is passed over, the cursor alone counts.
+            end = max(self._cursor.floor, self.offsets.max() + 1 if self.offsets else 0)
+        first, _ = next(self.unacked_ranges(self._cursor.floor, end), (end, end))
+        return first if first < end or self._judges else self._first_unacked(end)
+
+    @property
+    def _judges(self) -> bool:
+        """Whether there is a filter."""
+        return self.routed_to < OFFSET_MAX
+
+    def address(self, addressed: Addressed) -> None:
+        """These are for one subscription alone, now and for good."""
+        added = addressed.others - self._addressed.others
+        self._addressed = addressed
+        self.offsets |= added - self._cursor.acknowledged(added)
+        self.offsets -= addressed.own
 
     def route(self, end: Offset, matching: BitMap64) -> None:
         """Everything up to `end` is judged now; of that, `matching` may be handed out."""
@@ -42,15 +66,17 @@ class Passing:
             # After a restart much of it is in the cursor already, and counts there.
             for first, last in self._cursor.unacked_ranges(self.routed_to, end):
                 self.offsets.add_range(first, last)
-            self.offsets -= matching
+            wanted = matching | self._addressed.own
             if self._cursor.reopened:
-                self.offsets -= self._cursor.reopened.wanted(self.routed_to, end)
+                wanted |= self._cursor.reopened.wanted(self.routed_to, end)
+            self.offsets -= wanted - self._addressed.others
             self.routed_to = self._next_open(end)
 
     def reopen(self, offsets: BitMap64) -> None:
         """These are to be judged again, and so is what follows; that has the same answer."""
         self.offsets -= offsets
-        self.routed_to = min(self.routed_to, offsets.min())
+        if self._judges:
+            self.routed_to = min(self.routed_to, offsets.min())
 
     def taken(self) -> BitMap64:
         """What is to go into the cursor; the caller sees to it that it does."""
@@ -65,10 +91,16 @@ class Passing:
     def _next_open(self, offset: Offset) -> Offset:
         # What is acknowledged needs no judgement: between what is reopened and the rest there may
         # be millions of those.
-        if not self._cursor.reopened:
-            return offset
-        first, _ = next(self._cursor.unacked_ranges(offset, OFFSET_MAX), (offset, offset))
-        return first
+        return self._first_unacked(offset) if self._cursor.reopened else offset
+
+    def _first_unacked(self, offset: Offset) -> Offset:
+        """The first offset from there on that is not acknowledged."""
+        while True:
+            end = offset + CURSOR_CHUNK_OFFSETS
+            first, _ = next(self._cursor.unacked_ranges(offset, end), (end, end))
+            if first < end:
+                return first
+            offset = end
 
     # As in `Cursor`.
 

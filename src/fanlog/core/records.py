@@ -19,12 +19,14 @@ from typing import ClassVar
 from pyroaring import BitMap64
 
 from fanlog.core import (
+    address_records,
     bulk_records,
     catalog_records,
     export_records,
     lake_records,
     replay_records,
 )
+from fanlog.core.address_records import AddressRecord
 from fanlog.core.bulk_records import BulkRecord
 from fanlog.core.catalog_records import CatalogRecord
 from fanlog.core.export_records import ExportRecord
@@ -204,6 +206,7 @@ Record = (
     | BulkRecord
     | LakeState
     | RequestRecord
+    | AddressRecord
 )
 
 
@@ -263,6 +266,7 @@ def _decode(kind: bytes, rest: bytes, body: bytes) -> Record | None:
         or export_records.decode(kind, rest, body)
         or replay_records.decode(kind, rest, body)
         or lake_records.decode(kind, rest, body)
+        or address_records.decode(kind, rest, body)
     )
 
 

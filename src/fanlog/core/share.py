@@ -15,7 +15,8 @@ States of a message on a share, and what moves it:
 | FORWARDING                  | no dead letter topic                       | DELAYED       |
 | BACKLOG, DELAYED            | acknowledged late (at-least-once)          | ACKED         |
 | any but ACKED               | seek past it, or its retention ends        | ACKED         |
-| BACKLOG                     | the filter leaves it out                   | ACKED         |
+| BACKLOG                     | the filter leaves it out, or it is for     | ACKED         |
+|                             | another subscription alone                 |               |
 | BACKLOG, DELAYED            | closed by an administrator                 | ACKED         |
 | ACKED                       | seek before it, still retained             | BACKLOG       |
 | ACKED                       | reopened                                   | BACKLOG       |
@@ -30,7 +31,7 @@ it would have been, and of the rest of the key the reopened one is the next; sho
 comes back behind the reopened one.
 
 Hard state is in `fanlog.core.share_state`. Soft state: leases, back-offs, aversions, the backlog's
-position, and what the filter leaves out (`fanlog.core.passing`).
+position, and what is passed over (`fanlog.core.share_passing`).
 """
 
 from __future__ import annotations
@@ -48,16 +49,15 @@ from fanlog.core.decision import Decision, Grant, ShareStats
 from fanlog.core.flow import Budget, Credit
 from fanlog.core.lease import ByGeneration, Lease, LeaseTable, Matched, Run, split, take_out
 from fanlog.core.ordering import OrderedBacklog
-from fanlog.core.passing import Passing
 from fanlog.core.records import ShareRecord
 from fanlog.core.redelivery import EXPIRED, NACKED, UNSENT, DeadLetter, Delayed, Failures, Nack
-from fanlog.core.share_state import ShareState
+from fanlog.core.share_passing import PassingShare
 from fanlog.model import Offset, PartitionId, Subscription
 
 __all__ = ["ByGeneration", "DeadLetter", "Decision", "Grant", "Share", "ShareStats"]
 
 
-class Share(ShareState):
+class Share(PassingShare):
     """One subscription's share in one partition. Not safe to share between threads."""
 
     def __init__(self, settings: Subscription, partition: PartitionId, floor: Offset = 0) -> None:
@@ -65,7 +65,6 @@ class Share(ShareState):
         self._leases = LeaseTable()
         self._progress = 0  # Of the backlog, at the last plan: what is skipped since then counts.
         self._backlog: Backlog | OrderedBacklog
-        self._passing: Passing | None
         #: Generation of the last lease: who has many shares serves the one longest not served.
         self.last_leased = 0
         self._forget_soft_state()
@@ -99,12 +98,7 @@ class Share(ShareState):
         assert settings.enable_message_ordering == before.enable_message_ordering
         if isinstance(self._backlog, OrderedBacklog):
             self._backlog.strict = settings.ordering == "strict"
-        if settings.is_filtered and self._passing is None:
-            # What was met until now was met without a filter.
-            self._passing = Passing(self.cursor, max(self.cursor.floor, self._backlog.next_offset))
-        elif not settings.is_filtered and self._passing is not None:
-            decision.records += self.settle_passed().records
-            self._passing = None
+        decision.records += self._configure_passing(before, self._backlog.next_offset)
         return self._finish(decision)
 
     def removed(self) -> list[ShareRecord]:
@@ -178,43 +172,11 @@ class Share(ShareState):
         self._backlog.skip(start, end)
         self._delayed.discard(BitMap64(range(start, end)))
 
-    # Filters.
-
-    @property
-    def routed_to(self) -> Offset:
-        """First offset that the filter has not judged; without a filter there is none."""
-        return limits.OFFSET_MAX if self._passing is None else self._passing.routed_to
-
-    @property
-    def first_open(self) -> Offset:
-        """Lowest offset that is neither acknowledged nor left out by the filter."""
-        return self.cursor.floor if self._passing is None else self._passing.first_open
-
-    def route(self, end: Offset, matching: BitMap64) -> None:
-        """The filter has judged what comes before `end`: of that, only `matching` is wanted.
-
-        What is not is acknowledged, though nothing is written about it before the next
-        acknowledgement, or `settle_passed`.
-        """
-        assert self._passing is not None
-        self._passing.route(end, matching)
-
-    @property
-    def has_passed(self) -> bool:
-        """Whether there is something for `settle_passed` to take."""
-        return self._passing is not None and bool(self._passing.offsets)
-
-    def settle_passed(self) -> Decision:
-        """Take what the filter left out into the cursor."""
-        if self._passing is None or not self._passing.offsets:
-            return Decision()
-        return Decision(self._cursor_records(self._acknowledged(BitMap64())))
+    # Settling.
 
     def exported(self, offsets: BitMap64) -> Decision:
         """Acknowledge messages that nobody was handed: they were taken elsewhere."""
         return Decision(self._acked_records(offsets), count=len(offsets))
-
-    # Settling.
 
     def acknowledge(
         self,
@@ -377,14 +339,15 @@ class Share(ShareState):
         messages are known to be wanted. Ack ids from before `generation`, which is new, say nothing
         about what is reopened. `count` is how many there are.
         """
-        opened = self.cursor.acknowledged(offsets)
+        # What is for others was never this one's.
+        opened = self.cursor.acknowledged(offsets - self._addressed.others)
         if not opened:
             return Decision()
         chunks = self.cursor.reopened.added(
             opened, fence=generation, since_s=now, is_wanted=is_wanted
         )
         decision = Decision(self._reopened_records(opened, chunks), count=len(opened))
-        if self._passing is None and isinstance(self._backlog, Backlog):
+        if not self.settings.is_filtered and isinstance(self._backlog, Backlog):
             self._backlog.release(opened)
         else:
             self._backlog.go_back(opened, self._taken_offsets(), self._delayed.offsets)
@@ -429,15 +392,6 @@ class Share(ShareState):
             delayed=len(self._delayed.offsets),
             forwarding=len(self._forwarding),
         )
-
-    # Private: what the filter lets the backlog see.
-
-    @property
-    def _open(self) -> Cursor | Passing:
-        return self.cursor if self._passing is None else self._passing
-
-    def _reach(self, end: Offset) -> Offset:
-        return end if self._passing is None else min(end, self._passing.routed_to)
 
     # Private: leases.
 
@@ -563,13 +517,6 @@ class Share(ShareState):
         self._failures.forget(offsets)
         return self._cursor_records(self._acknowledged(offsets))
 
-    def _acknowledged(
-        self, offsets: BitMap64, *, below: Offset = 0, keeping: BitMap64 | None = None
-    ) -> CursorChange:
-        if self._passing is not None and self._passing.offsets:
-            offsets = offsets | self._passing.taken()
-        return self.cursor.acknowledge(offsets, below=below, keeping=keeping)
-
     def _moved(self, change: CursorChange, generation: int) -> Decision:
         """The cursor jumps: everything handed out before is void, every count starts anew."""
         decision = Decision(self._cursor_records(change, fence=generation))
@@ -593,6 +540,4 @@ class Share(ShareState):
         self._failures = Failures(self._attempts)
         self._aversions = Aversions()
         self._backlog = self._new_backlog()
-        self._passing = None
-        if self.settings.is_filtered:
-            self._passing = Passing(self.cursor, self.cursor.floor)
+        self._passing = self._new_passing()

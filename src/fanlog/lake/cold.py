@@ -253,8 +253,9 @@ class ColdReader:
             reading(self._footers.files, file),
             self._footers.open(file, footer.metadata) as opened,
         ):
+            # A file from before there were seals has no column for them, and gives none.
             rows = opened.read_row_group(group, columns=list(COLUMNS), use_threads=False)
-        return batches_of(rows, self.topic_of)
+            return batches_of(rows, self.topic_of)
 
     def _read_ahead(self, partition: PartitionId, offset: Offset) -> None:
         if self._ahead or self._groups.find(partition, offset) is not None:

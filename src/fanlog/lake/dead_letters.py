@@ -1,6 +1,7 @@
 """Dead letters, flattened: from the table `messages` to the table `dead_letters`, each once.
 
 A dead letter says in its attributes where it comes from and why it is one; here those are columns.
+That it is one is said by the broker's seal: attributes may be anybody's.
 The application of the second table is the log, as that of the first; the number of a commit is the
 commit sequence of the log up to which the first was looked through.
 """
@@ -9,20 +10,21 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fanlog import provenance
+from fanlog import attributes as said_by
+from fanlog import times
 from fanlog.lake import commits
 from fanlog.lake.archive import archived_sequence
 from fanlog.lake.files import DataFile, write_rows
 from fanlog.lake.location import Location
-from fanlog.lake.tables import DEAD_LETTERS, MESSAGES, TIME, ensure_table, open_table
+from fanlog.lake.tables import DEAD_LETTERS, MESSAGES, SEAL, TIME, ensure_table, open_table
 
 #: Bytes of letters that are held before they are written.
 _HELD_BYTES = 64 * 1024 * 1024
-_RFC3339 = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +67,29 @@ def collect_letters(
 def letters_of(messages: pa.Table) -> pa.Table:
     """The dead letters among messages, flattened; without the column of dates."""
     attributes = messages["attributes"].combine_chunks()
-    subscriptions = _attribute(attributes, provenance.SUBSCRIPTION)
-    projects = _attribute(attributes, provenance.PROJECT)
-    is_letter = pc.and_(pc.is_valid(subscriptions), pc.is_valid(projects))
+    subscriptions = _attribute(attributes, said_by.LETTER_SUBSCRIPTION)
+    projects = _attribute(attributes, said_by.LETTER_PROJECT)
+    says_so = pc.and_(pc.is_valid(subscriptions), pc.is_valid(projects))
+    seals = messages[SEAL.name].combine_chunks()
+    # From before there were seals, what looks like a letter is one.
+    is_sealed = pc.match_substring_regex(pc.fill_null(seals, "letter"), r"\bletter\b")
+    is_letter = pc.and_(says_so, is_sealed)
     found = messages.filter(is_letter)
     said = found["attributes"].combine_chunks()
     names = pc.binary_join_element_wise(
         pa.scalar("projects/"),
-        _attribute(said, provenance.PROJECT),
+        _attribute(said, said_by.LETTER_PROJECT),
         pa.scalar("/subscriptions/"),
-        _attribute(said, provenance.SUBSCRIPTION),
+        _attribute(said, said_by.LETTER_SUBSCRIPTION),
         "",
     )
     made = {name: found[name] for name in found.column_names} | {
         "subscription": names,
-        "original_topic": _text(said, provenance.SOURCE_TOPIC),
-        "original_message_id": _text(said, provenance.SOURCE_ID),
-        "original_publish_time": _times(_attribute(said, provenance.PUBLISH_TIME)),
-        "delivery_attempts": _numbers(_attribute(said, provenance.ATTEMPTS)),
-        "reason": _text(said, provenance.REASON),
+        "original_topic": _text(said, said_by.SOURCE_TOPIC),
+        "original_message_id": _text(said, said_by.SOURCE_ID),
+        "original_publish_time": _times(_attribute(said, said_by.LETTER_PUBLISH_TIME)),
+        "delivery_attempts": _numbers(_attribute(said, said_by.LETTER_ATTEMPTS)),
+        "reason": _text(said, said_by.LETTER_REASON),
     }
     schema = DEAD_LETTERS.file_schema
     return pa.table([made[name] for name in schema.names], names=schema.names).cast(schema)
@@ -127,12 +133,20 @@ def _numbers(texts: pa.Array) -> pa.Array:
 
 
 def _times(texts: pa.Array) -> pa.Array:
-    """Times of texts, to the microsecond; what is none is null."""
-    is_time = pc.fill_null(pc.match_substring_regex(texts, _RFC3339), False)
-    cut = pc.replace_substring_regex(texts, r"(\.\d{1,6})\d*Z$", r"\1Z")
+    """Times of texts, to the microsecond; a text that is none gives null."""
+    is_time = pc.fill_null(pc.match_substring_regex(texts, f"^{times.PATTERN}$"), False)
+    upper = pc.ascii_upper(texts)
+    cut = pc.replace_substring_regex(upper, r"(\.[0-9]{1,6})[0-9]*([Z+-])", r"\1\2")
     known = pc.if_else(is_time, cut, pa.scalar(None, pa.string()))
     try:
         return pc.cast(known, TIME)
     except pa.ArrowInvalid:
-        # A thirteenth month somewhere: nobody made of it what we write.
-        return pa.nulls(len(texts), TIME)
+        # A thirteenth month somewhere: the others are times all the same.
+        return pa.array([_time(text) for text in known.to_pylist()], TIME)
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        return None if text is None else times.parse(text)
+    except ValueError:
+        return None

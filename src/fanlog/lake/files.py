@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from pyarrow import fs
 
+from fanlog import times
 from fanlog.lake.api import Run
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import Table
@@ -379,8 +380,7 @@ def _has_bounds(value: object) -> bool:
 
 def _bound(value: object) -> object:
     if isinstance(value, datetime):
-        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        return aware.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return times.of_datetime(value)
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, bool | int | float | str):

@@ -1,7 +1,7 @@
 """Rows back to batches: what was archived, as the log had it.
 
-A batch is of one commit, so that its header is true of every message in it. Bodies are canonical,
-hence the bytes that were published, up to the order of attributes.
+A batch is of one commit and has one seal, so that its header is true of every message in it.
+Bodies are canonical, hence the bytes that were published, up to the order of attributes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fanlog import limits
+from fanlog.lake.tables import SEAL
 from fanlog.log.batch import Batch
+from fanlog.log.seal import Seal
 from fanlog.model import PartitionId, TopicId
 from fanlog.wire.encode import (
     TAG_DATA,
@@ -37,13 +39,18 @@ COLUMNS = (
     "attributes",
     "data",
     "sequence",
+    SEAL.name,
 )
 
 
 def batches_of(
     rows: pa.Table, topic_of: Callable[[PartitionId], TopicId]
 ) -> dict[PartitionId, list[Batch]]:
-    """The batches of some rows, by partition, in the order of their offsets."""
+    """The batches of some rows, by partition, in the order of their offsets.
+
+    Raises:
+        ValueError: A row has a seal that is not known.
+    """
     found: dict[PartitionId, list[Batch]] = {}
     if not rows.num_rows:
         return found
@@ -53,7 +60,9 @@ def batches_of(
     fields = _fields(rows)
     keys = rows["ordering_key"].to_pylist()
     hashes = _hashes(keys) if any(keys) else None
+    seals, seal_numbers = _seals(rows)
     is_edge = (np.diff(partitions) != 0) | (np.diff(offsets) != 1) | (np.diff(sequences) != 0)
+    is_edge |= np.diff(seal_numbers) != 0
     edges = [0, *(np.flatnonzero(is_edge) + 1).tolist(), len(fields)]
     for begin, stop in pairwise(edges):
         partition = PartitionId(int(partitions[begin]))
@@ -69,6 +78,7 @@ def batches_of(
                     key_hashes=_some(hashes, first, end),
                     attributes={},
                     content=b"".join(fields[first:end]),
+                    seal=seals[seal_numbers[first]],
                 )
             )
     for batches in found.values():
@@ -79,6 +89,17 @@ def batches_of(
 
 def _numbers(rows: pa.Table, name: str) -> Any:
     return rows[name].cast(pa.int64()).to_numpy()
+
+
+def _seals(rows: pa.Table) -> tuple[list[Seal | None], Any]:
+    """The seals there are, and which of them each row has."""
+    if SEAL.name not in rows.column_names:
+        return [None], np.zeros(rows.num_rows, np.int64)
+    column = rows[SEAL.name].combine_chunks()
+    known = pc.unique(column)
+    numbers = pc.index_in(column, known).to_numpy(zero_copy_only=False)
+    texts: list[str | None] = known.to_pylist()
+    return [None if text is None else Seal.parse(text) for text in texts], numbers
 
 
 def _fields(rows: pa.Table) -> list[bytes]:

@@ -177,8 +177,7 @@ def mend(location: Location, what: Rewrite) -> DataFile | None:
                 found.append(opened.read_row_group(group))
     if not found:
         return None
-    rows = pa.concat_tables(found).select(MESSAGES.file_schema.names).cast(MESSAGES.file_schema)
-    return _written(location, files, what, rows)
+    return _written(location, files, what, MESSAGES.completed(pa.concat_tables(found)))
 
 
 def _rows(files: fs.FileSystem, path: str) -> pa.Table:
@@ -189,7 +188,7 @@ def _rows(files: fs.FileSystem, path: str) -> pa.Table:
     except (OSError, pa.ArrowException) as error:
         what = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise FileUnreadable(path, what) from error
-    return found.select(MESSAGES.file_schema.names).cast(MESSAGES.file_schema)
+    return MESSAGES.completed(found)
 
 
 def _written(location: Location, files: fs.FileSystem, what: Rewrite, rows: pa.Table) -> DataFile:

@@ -12,14 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake import CommitProperties, DeltaTable, Field, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.schema import PrimitiveType
 
 from fanlog.lake import location as identity
 from fanlog.lake.location import LakeError, Location, NoLake
 
 #: The table property that holds a table's schema version.
 VERSION_PROPERTY = "fanlog.schemaVersion"
+
+#: Others may migrate a table at the same time; one that cannot be is given up.
+MIGRATION_FAILURES_MAX = 5
 
 #: Where the tables of exports are, below the lake's address.
 EXPORTS = "exports"
@@ -52,6 +56,14 @@ class Table:
         """The columns that stand in files: the others are said by the table's log."""
         return pa.schema([one for one in self.schema if one.name not in self.partition_by])
 
+    def completed(self, rows: pa.Table) -> pa.Table:
+        """Rows of a file of any version, with the columns that files have now."""
+        schema = self.file_schema
+        for column in schema:
+            if column.nullable and column.name not in rows.column_names:
+                rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
+        return rows.select(schema.names).cast(schema)
+
 
 #: The columns every reader of messages knows, in their order.
 _MESSAGE = _columns(
@@ -66,10 +78,24 @@ _MESSAGE = _columns(
     data=pa.binary(),
 )
 
+#: What the broker says of a message (`fanlog.log.seal`); null when it is from before there were
+#: seals, and then what its attributes say is believed.
+SEAL = pa.field("seal", pa.string())
+
+
+def _add_seal(opened: Any) -> None:
+    if SEAL.name not in {one.name for one in opened.schema().fields}:
+        opened.alter.add_columns([Field(SEAL.name, PrimitiveType("string"), nullable=True)])
+
+
 MESSAGES = Table(
     name="messages",
-    schema=pa.schema([*_MESSAGE, *_columns(sequence=pa.int64(), date=pa.date32())]),
+    schema=pa.schema(
+        [*_MESSAGE, *_columns(sequence=pa.int64()), SEAL, *_columns(date=pa.date32())]
+    ),
     partition_by=("date",),
+    version=2,
+    migrations={1: _add_seal},
 )
 
 #: Dead letters flattened: the copy, what it was, and why it is here. Empty where nobody said so.
@@ -186,12 +212,19 @@ def ensure_table(location: Location, table: Table) -> Any:
         if not DeltaTable.is_deltatable(uri, storage_options=options):
             raise LakeError(f"table {uri} cannot be made: {error}") from error
     opened = open_table(location, table)
+    failures = 0
     while (written := _version(opened)) < table.version:
-        table.migrations[written](opened)
-        opened = open_table(location, table)
-        opened.alter.set_table_properties(
-            {VERSION_PROPERTY: str(written + 1)}, raise_if_not_exists=False
-        )
+        try:
+            table.migrations[written](opened)
+            opened = open_table(location, table)
+            opened.alter.set_table_properties(
+                {VERSION_PROPERTY: str(written + 1)}, raise_if_not_exists=False
+            )
+        except (DeltaError, OSError) as error:
+            # Somebody else may be at it too, and then it is done by one of us.
+            failures += 1
+            if failures > MIGRATION_FAILURES_MAX:
+                raise LakeError(f"table {uri} cannot be migrated: {error}") from error
         opened = open_table(location, table)
     return opened
 

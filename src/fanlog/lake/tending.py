@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeVar
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 from pyarrow import fs
 
+from fanlog import times
 from fanlog.errors import InvalidArgument
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.rewriting import KEPT_HOURS, TARGET_BYTES
@@ -111,7 +112,7 @@ def delete_before(location: Location, name: str, before: datetime) -> int:
             f"arguments.table: {name!r} does not say how old its rows are; it has none of the "
             f"columns {' and '.join(TIMES)} (an export has, with write_metadata)"
         )
-    text = before.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    text = times.of_datetime(before)
     # Of the column's own type: what is compared with it otherwise is taken for nanoseconds.
     where = f"{column} < arrow_cast('{text}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
     done = _tried(name, lambda: _open(location, name).delete(where))

@@ -4,7 +4,7 @@ A stored batch is one value that describes itself: where it stands in the log, w
 published, where each of its messages starts, and checksums over all of it. Nothing outside the
 value is needed to read it, so that a batch found by a raw scan of a broken file can be used.
 
-    header (64 bytes) | slot table | attributes | body
+    header (64 bytes) | slot table | addressee | attributes | body
 
 All numbers are little-endian. `docs/internals/data_files.md` draws the layout; a change to it bumps
 `FORMAT_VERSION` and adds a golden file.
@@ -15,7 +15,9 @@ Invariants:
    header, covers everything after it. So every bit of a value is covered.
 2. The slot table has one entry more than there are messages: the first is 0, the last is the
    length of the body, and none is smaller than the one before it.
-3. A value is at most `limits.BATCH_BYTES_MAX` long unless it holds a single message.
+3. What the broker says of the messages (`fanlog.log.seal`) is in the header's flags, and of an
+   addressee behind the slot table: nothing a publisher sends is there.
+4. A value is at most `limits.BATCH_BYTES_MAX` long unless it holds a single message.
 """
 
 from __future__ import annotations
@@ -31,10 +33,13 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from fanlog import limits
+from fanlog.log.seal import BITS, IS_ADDRESSED, UNSEALED, Seal
 from fanlog.model import Offset, PartitionId
 
 MAGIC = b"\xfaFLB"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+#: Before there were seals: all else is the same.
+_UNSEALABLE_VERSION = 1
 
 # magic, format version, flags, count, attributes length, commit sequence, topic, partition,
 # body length, base offset, publish time, payload checksum; then the checksum of these 60 bytes.
@@ -44,9 +49,12 @@ HEADER_BYTES = _FIELDS.size + _CHECKSUM.size
 
 #: The slot table is followed by one key hash a message.
 _HAS_KEY_HASHES = 1
+#: Flags that each version knows.
+_FLAGS = {_UNSEALABLE_VERSION: _HAS_KEY_HASHES, FORMAT_VERSION: _HAS_KEY_HASHES | BITS}
 
 _START_BYTES = 4
 _KEY_HASH_BYTES = 8
+_ADDRESSEE = struct.Struct("<Q")
 _ATTRIBUTE_LENGTHS = struct.Struct("<HH")
 _SWAP = sys.byteorder == "big"
 
@@ -74,6 +82,8 @@ class Body:
     key_hashes: Sequence[int] | None = None
     #: Attributes added to every message of the body when it is delivered.
     attributes: Mapping[str, str] = field(default_factory=dict)
+    #: What the broker says of them.
+    seal: Seal = UNSEALED
 
     @property
     def count(self) -> int:
@@ -92,6 +102,7 @@ class Body:
             starts=starts,
             key_hashes=None if hashes is None else [hashes[index] for index in indexes],
             attributes=self.attributes,
+            seal=self.seal,
         )
 
 
@@ -111,6 +122,8 @@ class Batch:
     attributes: Mapping[str, str]
     #: As in `Body`.
     content: bytes
+    #: None when it was written before there were seals.
+    seal: Seal | None = None
 
     @property
     def count(self) -> int:
@@ -149,7 +162,8 @@ class Header(NamedTuple):
     def value_bytes(self) -> int:
         """Length of the whole value, header included."""
         keyed = self.flags & _HAS_KEY_HASHES
-        return _value_bytes(self.body_bytes, self.message_count, keyed, self.attributes_bytes)
+        beside = self.attributes_bytes + (_ADDRESSEE.size if self.flags & IS_ADDRESSED else 0)
+        return _value_bytes(self.body_bytes, self.message_count, keyed, beside)
 
 
 def encode(
@@ -164,8 +178,9 @@ def encode(
     """Turn the bodies of one append into the values to store, each with its base offset.
 
     Bodies are cut at message boundaries where a value would pass `limits.BATCH_BYTES_MAX`, and
-    neighbours with equal attributes share a value while they fit, so that many small publishes of
-    one commit are one batch. Read back and joined, the values give the bodies' messages in order.
+    neighbours with equal attributes and seals share a value while they fit, so that many small
+    publishes of one commit are one batch. Read back and joined, the values give the bodies'
+    messages in order.
     One value is made at a time: memory that is used again at once costs half as much.
     """
     for run in _gather(bodies):
@@ -197,10 +212,10 @@ def decode_header(value: bytes | memoryview) -> Header:
     (stored,) = _CHECKSUM.unpack_from(value, _FIELDS.size)
     if crc32c(value[: _FIELDS.size]) != stored:
         raise BatchDamaged("the header fails its checksum")
-    if header.version != FORMAT_VERSION or header.flags & ~_HAS_KEY_HASHES:
+    if header.flags & ~_FLAGS.get(header.version, 0) or header.version not in _FLAGS:
         raise BatchDamaged(
             f"format version {header.version} with flags {header.flags:#x}: "
-            f"this build reads version {FORMAT_VERSION}"
+            f"this build reads versions {_UNSEALABLE_VERSION} to {FORMAT_VERSION}"
         )
     return header
 
@@ -233,6 +248,7 @@ def decode(value: bytes | memoryview) -> Batch:
     if header.flags & _HAS_KEY_HASHES:
         key_hashes = _array("Q", view[position : position + _KEY_HASH_BYTES * header.message_count])
         position += _KEY_HASH_BYTES * header.message_count
+    seal, position = _decode_seal(header, view, position)
     body_start = position + header.attributes_bytes
     # What has passed its checksum is what `encode` wrote, or what a publisher wrote into a message
     # for a search of the file to find.
@@ -248,6 +264,7 @@ def decode(value: bytes | memoryview) -> Batch:
         key_hashes=key_hashes,
         attributes=_decode_attributes(view[position:body_start]),
         content=bytes(view[body_start:]),
+        seal=seal,
     )
 
 
@@ -264,11 +281,13 @@ def check_slots(batch: Batch) -> None:
 class _Run:
     """Pieces of bodies, in order, that become one value."""
 
-    __slots__ = ("attributes", "attributes_bytes", "body_bytes", "count", "keyed", "pieces")
+    __slots__ = ("attributes", "beside", "body_bytes", "count", "keyed", "pieces", "seal")
 
-    def __init__(self, attributes: Mapping[str, str], attributes_bytes: bytes) -> None:
-        self.attributes = attributes
-        self.attributes_bytes = attributes_bytes
+    def __init__(self, body: Body, beside: bytes) -> None:
+        self.attributes = body.attributes
+        self.seal = body.seal
+        #: What stands between the slot table and the body.
+        self.beside = beside
         #: Body, first message, message after the last one.
         self.pieces: list[tuple[Body, int, int]] = []
         self.count = 0
@@ -276,12 +295,12 @@ class _Run:
         self.keyed = False
 
     def takes(self, body: Body) -> bool:
-        if body.attributes != self.attributes:
+        if body.attributes != self.attributes or body.seal != self.seal:
             return False
         size = self.body_bytes + body.starts[-1]
         keyed = self.keyed or body.key_hashes is not None
         count = self.count + body.count
-        total = _value_bytes(size, count, keyed, len(self.attributes_bytes))
+        total = _value_bytes(size, count, keyed, len(self.beside))
         return total <= limits.BATCH_BYTES_MAX
 
     def add(self, body: Body, first: int, end: int) -> None:
@@ -291,9 +310,9 @@ class _Run:
         self.keyed = self.keyed or body.key_hashes is not None
 
 
-def _value_bytes(body_bytes: int, count: int, keyed: int, attributes_bytes: int) -> int:
+def _value_bytes(body_bytes: int, count: int, keyed: int, beside_bytes: int) -> int:
     slot_bytes = _START_BYTES + _KEY_HASH_BYTES if keyed else _START_BYTES
-    return HEADER_BYTES + _START_BYTES + slot_bytes * count + attributes_bytes + body_bytes
+    return HEADER_BYTES + _START_BYTES + slot_bytes * count + beside_bytes + body_bytes
 
 
 def _gather(bodies: Sequence[Body]) -> Iterator[_Run]:
@@ -309,21 +328,21 @@ def _gather(bodies: Sequence[Body]) -> Iterator[_Run]:
         if run is not None:
             yield run
         run = None
-        attributes_bytes = _encode_attributes(body.attributes)
-        for first, end in _cuts(body, len(attributes_bytes)):
+        beside = _encode_addressee(body.seal) + _encode_attributes(body.attributes)
+        for first, end in _cuts(body, len(beside)):
             if run is not None:
                 yield run
-            run = _Run(body.attributes, attributes_bytes)
+            run = _Run(body, beside)
             run.add(body, first, end)
     if run is not None:
         yield run
 
 
-def _cuts(body: Body, attributes_bytes: int) -> Iterator[tuple[int, int]]:
+def _cuts(body: Body, beside_bytes: int) -> Iterator[tuple[int, int]]:
     """Where to cut a body: each cut takes as many messages as fit, and at least one."""
     starts, count = body.starts, body.count
     slot_bytes = _START_BYTES if body.key_hashes is None else _START_BYTES + _KEY_HASH_BYTES
-    room = limits.BATCH_BYTES_MAX - HEADER_BYTES - _START_BYTES - attributes_bytes
+    room = limits.BATCH_BYTES_MAX - HEADER_BYTES - _START_BYTES - beside_bytes
     first = 0
     while first < count:
         most = room + starts[first] + slot_bytes * first
@@ -360,16 +379,16 @@ def _encode_run(
     assert position == run.body_bytes
     assert len(starts) == run.count + 1
     slots = _bytes(starts) + (_key_hashes(run) if run.keyed else b"")
-    parts = [slots, run.attributes_bytes, *contents]
+    parts = [slots, run.beside, *contents]
     payload_crc = 0
     for part in parts:
         payload_crc = crc32c(part, payload_crc)
     fields = _FIELDS.pack(
         MAGIC,
         FORMAT_VERSION,
-        _HAS_KEY_HASHES if run.keyed else 0,
+        run.seal.flags | (_HAS_KEY_HASHES if run.keyed else 0),
         run.count,
-        len(run.attributes_bytes),
+        len(run.beside) - (_ADDRESSEE.size if run.seal.addressee else 0),
         sequence,
         topic,
         partition,
@@ -391,6 +410,22 @@ def _key_hashes(run: _Run) -> bytes:
         else:
             hashes += array("Q", body.key_hashes[first:end])
     return _bytes(hashes)
+
+
+def _encode_addressee(seal: Seal) -> bytes:
+    return _ADDRESSEE.pack(seal.addressee) if seal.addressee else b""
+
+
+def _decode_seal(header: Header, view: memoryview, position: int) -> tuple[Seal | None, int]:
+    """The seal, and where what follows it begins."""
+    if header.version == _UNSEALABLE_VERSION:
+        return None, position
+    if not header.flags & IS_ADDRESSED:
+        return Seal.of_flags(header.flags, 0), position
+    (addressee,) = _ADDRESSEE.unpack_from(view, position)
+    if not addressee:
+        raise BatchDamaged("it is addressed to nobody")
+    return Seal.of_flags(header.flags, addressee), position + _ADDRESSEE.size
 
 
 def _encode_attributes(attributes: Mapping[str, str]) -> bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from fanlog import names
+from fanlog import names, times
 from fanlog.errors import FailedPrecondition
 from fanlog.model import Encoding, SchemaType
 from fanlog.pipeline import history
@@ -129,7 +129,7 @@ def _sample(row: Any) -> dict[str, Any]:
     return {
         "topic": row.topic,
         "message_id": row.message_id,
-        "publish_time": row.publish_time.isoformat() + "Z",
+        "publish_time": times.of_datetime(row.publish_time, timespec="auto"),
         "attributes": dict(row.attributes or {}),
         "data": data[:SHOWN_BYTES].decode("utf-8", "backslashreplace")
         + (f"… ({len(data)} bytes)" if len(data) > SHOWN_BYTES else ""),

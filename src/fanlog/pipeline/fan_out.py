@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyroaring import BitMap64
 
 from fanlog import names
+from fanlog.ids import parse_message_id
 from fanlog.pipeline import history
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.progress import Progress
@@ -16,7 +17,6 @@ from fanlog.pipeline.replay import reopen
 from fanlog.pipeline.work import Work
 from fanlog.routing.pattern import Pattern
 from fanlog.spark.fan_out import SCHEMA, FanOut, matched
-from fanlog.wire.publish import parse_message_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

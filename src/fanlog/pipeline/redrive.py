@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from fanlog import provenance
+from fanlog import attributes
 from fanlog.pipeline import history
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.progress import Progress
@@ -28,16 +28,16 @@ def redrive(context: Context, work: Work) -> Mapping[str, Any]:
 
 
 def letters(messages: DataFrame, arguments: Mapping[str, Any]) -> DataFrame:
-    """The dead letters among messages that a job is about."""
-    attributes = F.col("attributes")
-    chosen = messages.where(attributes[provenance.SUBSCRIPTION].isNotNull())
+    """What looks like the dead letters that a job is about; the broker knows which are some."""
+    said = F.col("attributes")
+    chosen = messages.where(said[attributes.LETTER_SUBSCRIPTION].isNotNull())
     if "reason" in arguments:
-        chosen = chosen.where(attributes[provenance.REASON].contains(arguments["reason"]))
+        chosen = chosen.where(said[attributes.LETTER_REASON].contains(arguments["reason"]))
     if "source" in arguments:
         _, project, _, name = arguments["source"].split("/")
         chosen = chosen.where(
-            (attributes[provenance.SUBSCRIPTION] == name)
-            & (attributes[provenance.PROJECT] == project)
+            (said[attributes.LETTER_SUBSCRIPTION] == name)
+            & (said[attributes.LETTER_PROJECT] == project)
         )
     return chosen
 
@@ -58,6 +58,7 @@ def _given_back(context: Context, work: Work, ids: Sequence[str]) -> dict[str, A
                 subscription=work.arguments["subscription"],
                 message_ids=some,
                 request_id=f"{work.name}/{number}",
+                copies=work.arguments.get("copies", False),
             )
             answer = client.call("fanlog.v1.Replay/Redrive", request, replay_pb2.RedriveResponse)
             reopened += answer.reopened

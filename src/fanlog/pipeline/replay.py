@@ -10,6 +10,7 @@ from pyroaring import BitMap64
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
+from fanlog import attributes
 from fanlog.pipeline import history
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.progress import Progress
@@ -19,12 +20,6 @@ from fanlog.v1 import replay_pb2
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-#: What a copy says of where it comes from.
-ORIGIN_TOPIC = "fanlog-origin-topic"
-ORIGIN_ID = "fanlog-origin-message-id"
-ORIGIN_TIME = "fanlog-origin-publish-time"
-ORIGIN_JOB = "fanlog-origin-job"
 
 
 def replay(context: Context, work: Work) -> Mapping[str, Any]:
@@ -105,18 +100,23 @@ def _copy(context: Context, work: Work) -> dict[str, Any]:
 def copies(messages: DataFrame, job: str) -> DataFrame:
     """Messages as they are published again, with their origin in attributes."""
     origin = F.create_map(
-        F.lit(ORIGIN_TOPIC),
+        F.lit(attributes.ORIGIN_TOPIC),
         F.col("topic"),
-        F.lit(ORIGIN_ID),
+        F.lit(attributes.ORIGIN_ID),
         F.col("message_id"),
-        F.lit(ORIGIN_TIME),
+        F.lit(attributes.ORIGIN_TIME),
         F.date_format("publish_time", "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"),
-        F.lit(ORIGIN_JOB),
+        F.lit(attributes.ORIGIN_JOB),
         F.lit(job),
     )
+    kept = [
+        name
+        for name in sorted(attributes.PUBLISHED)
+        if not name.startswith((attributes.ORIGIN_PREFIX, attributes.DEDUP_PREFIX))
+    ]
+    # A name that was published before names were checked would be refused now.
     theirs = F.map_filter(
-        "attributes",
-        lambda key, _: ~key.startswith("fanlog-origin-") & ~key.startswith("fanlog-dedup-"),
+        "attributes", lambda key, _: ~key.startswith(attributes.PREFIX) | key.isin(kept)
     )
     return messages.select("data", F.map_concat(theirs, origin).alias("attributes"), "ordering_key")
 

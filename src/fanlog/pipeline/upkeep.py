@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
+from fanlog import times
 from fanlog.lake import rewriting, tending
 from fanlog.lake.files import DataFile
 from fanlog.lake.index import FileIndex
@@ -52,7 +52,7 @@ def expire(context: Context, work: Work) -> Mapping[str, Any]:
     if "table" in work.arguments:
         table = tending.named(context.location, work.arguments["table"])
         work.progress(0, 0, "deleting")
-        before = datetime.fromisoformat(work.arguments["before"])
+        before = times.parse(work.arguments["before"])
         return {"table": table, "rows": tending.delete_before(context.location, table, before)}
     with context.client() as client:
         request = log_pb2.GetOffsetsRequest()

@@ -2,7 +2,7 @@
 
 | of the event     | the first of these that is there and not empty                    |
 |------------------|-------------------------------------------------------------------|
-| `event_id`       | the message id                                                    |
+| `event_id`       | of a redriven copy its original's message id; the message id      |
 | `event_type`     | attributes, see `_TYPE_ATTRIBUTES`; the topic's id                |
 | `source_service` | attributes, see `_SOURCE_ATTRIBUTES`; the topic's project         |
 | `schema_version` | the revision of its schema; attribute `schema_version`; null      |
@@ -15,20 +15,18 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Literal
 
 import orjson
 
-from fanlog import provenance
+from fanlog import attributes, times
 
 #: How the payload of an event is written.
 PayloadEncoding = Literal["json", "text", "base64"]
 
 _TYPE_ATTRIBUTES = ("ce-type", "type", "event_type", "eventType")
 _SOURCE_ATTRIBUTES = ("ce-source", "source_service", "sourceService", "source")
-_VERSION_ATTRIBUTES = (provenance.SCHEMA_REVISION, "schema_version", "schemaVersion")
+_VERSION_ATTRIBUTES = (attributes.SCHEMA_REVISION, "schema_version", "schemaVersion")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +42,8 @@ class PushedMessage:
     topic: str
     subscription: str
     ack_id: str
+    #: The event's id, if that is another than the message's: a redriven copy has its original's.
+    original_id: str = ""
     #: Which delivery this is, from 1, as far as anybody remembers.
     attempt: int
     #: Whether a dead letter policy counts the deliveries: then the body says so, as Google's does.
@@ -51,8 +51,8 @@ class PushedMessage:
 
 
 def event_id(message: PushedMessage) -> str:
-    """The id that receivers know a message by, however often it comes: theirs to compare."""
-    return message.message_id
+    """The id that receivers know a message by: the same for all copies of it."""
+    return message.original_id or message.message_id
 
 
 def event_type(message: PushedMessage) -> str:
@@ -78,28 +78,9 @@ def event(message: PushedMessage) -> tuple[dict[str, Any], PayloadEncoding]:
         "source_service": source_service(message),
         "schema_version": schema_version(message),
         "payload": payload,
-        "published_at": rfc3339_us(message.publish_time_ns),
+        "published_at": times.of_us(message.publish_time_ns),
     }
     return found, encoding
-
-
-@lru_cache(maxsize=4096)
-def rfc3339(time_ns: int) -> str:
-    """A time as Google's push has it: to the millisecond."""
-    # Kept: one message goes to many endpoints.
-    seconds, nanos = divmod(time_ns, 1_000_000_000)
-    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{text}.{nanos // 1_000_000:03d}Z" if nanos else f"{text}Z"
-
-
-@lru_cache(maxsize=4096)
-def rfc3339_us(time_ns: int) -> str:
-    """A time as a pull shows it: to the microsecond, in three digits or six."""
-    micros = time_ns // 1_000
-    if micros % 1_000 == 0:
-        return rfc3339(time_ns)
-    text = datetime.fromtimestamp(micros // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{text}.{micros % 1_000_000:06d}Z"
 
 
 def _said(message: PushedMessage, names: tuple[str, ...]) -> str:

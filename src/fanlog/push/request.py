@@ -21,14 +21,13 @@ from urllib.parse import quote
 
 import orjson
 
+from fanlog import times
 from fanlog.model import PushForm
 from fanlog.push.message import (
     PushedMessage,
     event,
     event_id,
     event_type,
-    rfc3339,
-    rfc3339_us,
 )
 
 CLOUDEVENT_TYPE = "google.cloud.pubsub.topic.v1.messagePublished"
@@ -88,7 +87,7 @@ def push_request(message: PushedMessage, form: PushForm) -> PushRequest:
 
 
 def _wrapped(message: PushedMessage) -> dict[str, Any]:
-    publish_time = rfc3339(message.publish_time_ns)
+    publish_time = times.of_ns(message.publish_time_ns)
     inner: dict[str, Any] = {
         # Google's servers write both spellings, and receivers read either.
         "messageId": message.message_id,
@@ -115,7 +114,7 @@ def _plain(message: PushedMessage) -> dict[str, Any]:
             "data": base64.b64encode(message.data).decode(),
             "attributes": dict(message.attributes),
             "ordering_key": message.ordering_key,
-            "publish_time": rfc3339_us(message.publish_time_ns),
+            "publish_time": times.of_us(message.publish_time_ns),
         },
         "ack_id": message.ack_id,
     }
@@ -125,7 +124,7 @@ def _metadata_headers(message: PushedMessage) -> dict[str, str]:
     headers = {
         "x-goog-pubsub-subscription-name": _value(message.subscription),
         "x-goog-pubsub-message-id": message.message_id,
-        "x-goog-pubsub-publish-time": rfc3339(message.publish_time_ns),
+        "x-goog-pubsub-publish-time": times.of_ns(message.publish_time_ns),
     }
     if message.ordering_key:
         headers["x-goog-pubsub-ordering-key"] = _value(message.ordering_key)
@@ -149,7 +148,7 @@ def _cloudevent_headers(message: PushedMessage) -> dict[str, str]:
         "ce-id": event_id(message),
         "ce-source": CLOUDEVENT_SOURCE + message.topic,
         "ce-type": CLOUDEVENT_TYPE,
-        "ce-time": rfc3339(message.publish_time_ns),
+        "ce-time": times.of_ns(message.publish_time_ns),
     }
     if message.ordering_key:
         event["ce-partitionkey"] = message.ordering_key

@@ -19,6 +19,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import NoReturn
 
+from fanlog import times
 from fanlog.routing.filter_ast import (
     And,
     Compare,
@@ -158,7 +159,7 @@ def any_of(children: Sequence[Filter]) -> Filter:
 
 def time_text(microseconds: int) -> str:
     """Write a time as `publish_time` takes it."""
-    return (_EPOCH + microseconds * _MICROSECOND).isoformat() + "Z"
+    return times.of_datetime(_EPOCH + microseconds * _MICROSECOND, timespec="auto")
 
 
 def _glob(field: Field, op: Op, literal: Literal) -> Filter:

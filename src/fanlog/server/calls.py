@@ -7,11 +7,12 @@ from typing import Any, Protocol
 
 import grpc
 
+from fanlog import attributes
 from fanlog.wire import fields
 
 #: Metadata of an update that the short form asks for, and the body of push requests in that form;
 #: see `SubscriptionUpdate.short_body`.
-SHORT_FORM_METADATA = "fanlog-short-form"
+SHORT_FORM_METADATA = attributes.SHORT_FORM
 SHORT_BODY = "plain"
 
 Context = grpc.aio.ServicerContext[bytes, bytes]

@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fanlog import limits, names
+from fanlog.attributes import NACK_DELAY as DELAY
+from fanlog.attributes import NACK_REASON as REASON
+from fanlog.attributes import NACK_REQUEUE as REQUEUE
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import InvalidArgument
-
-DELAY = "fanlog-delay-seconds"
-REQUEUE = "fanlog-requeue"
-REASON = "fanlog-reason"
 
 
 def nack_of(metadata: Iterable[tuple[str, str | bytes]], seconds: int) -> Nack:

@@ -13,13 +13,13 @@ from fanlog import limits, names
 from fanlog.broker.broker import Broker
 from fanlog.broker.letter import Letter, Outcome, Place, Selection
 from fanlog.errors import InvalidArgument
+from fanlog.ids import parse_message_id
 from fanlog.model import PartitionId
 from fanlog.server import seeking
 from fanlog.server.calls import Unary, parsed
 from fanlog.v1 import message_pb2, replay_pb2
 from fanlog.wire import fields, paging
 from fanlog.wire.bitmaps import parse_offsets
-from fanlog.wire.publish import parse_message_id
 
 REPLAY = "fanlog.v1.Replay"
 
@@ -98,7 +98,7 @@ class ReplayApi:
         selection = _chosen(request)
         if selection is None:
             ids = _ids(request.message_ids, limits.LETTERS_MAX)
-            outcome = await self._letters.redrive(name, ids, request_id)
+            outcome = await self._letters.redrive(name, ids, request_id, copies=request.copies)
         elif request_id:
             raise InvalidArgument(
                 "request_id: goes with message_ids; a selection can be sent again as it is, for "
@@ -106,7 +106,7 @@ class ReplayApi:
             )
         else:
             outcome = await self._letters.redrive_all(
-                name, selection, _place(name, request), _most(request)
+                name, selection, _place(name, request), _most(request), copies=request.copies
             )
         return replay_pb2.RedriveResponse(
             reopened=outcome.reopened, copied=outcome.copied, **_rest(name, outcome)

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fanlog import attributes
 from fanlog.broker.needs import Kept
 
 Said = tuple[tuple[str, str], ...]
 
 #: A sentence for whoever asked, about a call that is fine; there may be several.
-HINT = "fanlog-hint"
+HINT = attributes.HINT
 #: How long a topic keeps messages that no subscription needs, such as `604800s`, and who says so:
 #: topic, server, lake or nobody. In the lake it is for good, and no time is said.
-RETENTION = "fanlog-retention"
-RETENTION_BY = "fanlog-retention-by"
+RETENTION = attributes.RETENTION
+RETENTION_BY = attributes.RETENTION_BY
 
 
 def hints(sentences: Iterable[str]) -> Said:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.empty_pb2 import Empty
 
 from fanlog import names
+from fanlog.attributes import COMPATIBILITY
 from fanlog.broker.broker import Broker
 from fanlog.errors import InvalidArgument
 from fanlog.model import Compatibility, Schema, SchemaRevision, SchemaType
@@ -33,8 +34,6 @@ from fanlog.wire.schemas import (
 
 if TYPE_CHECKING:
     from fanlog.server.calls import Call, Unary
-
-COMPATIBILITY = "fanlog-compatibility"
 
 
 def methods(broker: Broker) -> dict[str, Unary]:

@@ -6,21 +6,21 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from fanlog import names
+from fanlog import attributes, names
 from fanlog.broker.moves import Moved
 from fanlog.broker.seeks import Seeks
 from fanlog.errors import InvalidArgument
+from fanlog.ids import parse_message_id
 from fanlog.model import Offset, PartitionId
 from fanlog.wire import fields
-from fanlog.wire.publish import parse_message_id
 
 #: Positions that are words: all that is kept, and nothing of what is there.
 EARLIEST, NOW = "earliest", "now"
 
 #: Metadata of the answer to Google's Seek, which is empty; headers over REST.
-REOPENED = "fanlog-reopened"
-REOPENED_FROM = "fanlog-reopened-from"
-ACKNOWLEDGED = "fanlog-acknowledged"
+REOPENED = attributes.REOPENED
+REOPENED_FROM = attributes.REOPENED_FROM
+ACKNOWLEDGED = attributes.ACKNOWLEDGED
 
 
 async def seek(seeks: Seeks, request: Any) -> Moved:

@@ -140,7 +140,9 @@ class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ArchivePortion)
-        task = Task(endpoint=self._endpoint, with_sequence=True, fail_on_data_loss=False)
+        task = Task(
+            endpoint=self._endpoint, with_sequence=True, fail_on_data_loss=False, with_seal=True
+        )
         files: list[str | None] = [None]
         if partition.spans:
             written = _write(self._location, task.read(Portion(hot=partition.spans)))

@@ -16,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fanlog import limits
+from fanlog.ids import OFFSET_DIGITS
 from fanlog.log.batch import Batch
+from fanlog.spark.schemas import SEAL, SEQUENCE
 from fanlog.spark.slices import Fields, cut
 from fanlog.v1 import sink_pb2
 
@@ -26,11 +27,8 @@ ROWS: Final = 32_768
 #: Stored bytes of one, so that large messages do not fill the memory.
 SIZE_BYTES: Final = 16 * 2**20
 
-#: Message ids are the partition and this many digits of the offset; see `fanlog.wire.publish`,
-#: which is not imported here: Google's classes would be half of what a task has to import.
-_OFFSET_DIGITS: Final = len(str(limits.OFFSET_MAX - 1))
 #: The largest partition whose message ids are numbers of 64 bits.
-_PARTITION_MAX: Final = (2**63 - 1) // 10**_OFFSET_DIGITS - 1
+_PARTITION_MAX: Final = (2**63 - 1) // 10**OFFSET_DIGITS - 1
 
 
 class Rows:
@@ -40,6 +38,7 @@ class Rows:
         self, schema: pa.Schema, *, rows: int = ROWS, size_bytes: int = SIZE_BYTES
     ) -> None:
         self._schema = schema
+        self._has_seals = SEAL in schema.names
         self._rows_max = rows
         self._size_bytes_max = size_bytes
         self._clear()
@@ -49,8 +48,9 @@ class Rows:
         self._contents: list[bytes] = []
         self._starts: list[npt.NDArray[np.int64]] = []
         self._size_bytes = 0
-        #: Of each run of messages: topic, partition, sequence, publish time, attributes, count.
-        self._runs: list[tuple[str, int, int, int, Any, int]] = []
+        #: Of each run of messages: topic, partition, sequence, publish time, attributes, seal and
+        #: count.
+        self._runs: list[tuple[str, int, int, int, Any, str | None, int]] = []
         self._offsets: list[npt.NDArray[np.int64]] = []
 
     @property
@@ -89,8 +89,9 @@ class Rows:
         self._offsets.append(offsets)
         time_us = batch.publish_time_ns // 1_000
         count = len(offsets)
+        seal = None if batch.seal is None or not self._has_seals else str(batch.seal)
         self._runs.append(
-            (topic, batch.partition, batch.sequence, time_us, batch.attributes, count)
+            (topic, batch.partition, batch.sequence, time_us, batch.attributes, seal, count)
         )
         self.count += count
 
@@ -112,9 +113,12 @@ class Rows:
             fields.attributes,
             fields.data,
         ]
-        if len(self._schema) > len(columns):
+        if SEQUENCE in self._schema.names:
             sequences = np.array([run[2] for run in self._runs], np.int64)
             columns.append(pa.array(np.repeat(sequences, counts)))
+        if self._has_seals:
+            places = pa.array(np.repeat(np.arange(len(self._runs)), counts))
+            columns.append(pa.array([run[5] for run in self._runs], pa.string()).take(places))
         self._clear()
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
@@ -154,9 +158,9 @@ class Rows:
 
 
 def message_ids(partitions: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]) -> pa.Array:
-    """Give the message ids, as `fanlog.wire.publish.message_id` forms each of them."""
+    """Give the message ids, as `fanlog.ids.message_id` forms each of them."""
     if partitions.max(initial=0) <= _PARTITION_MAX:
-        return pc.cast(pa.array(partitions * 10**_OFFSET_DIGITS + offsets), pa.string())
+        return pc.cast(pa.array(partitions * 10**OFFSET_DIGITS + offsets), pa.string())
     heads = pc.cast(pa.array(partitions), pa.string())
-    tails = pc.utf8_lpad(pc.cast(pa.array(offsets), pa.string()), _OFFSET_DIGITS, "0")
+    tails = pc.utf8_lpad(pc.cast(pa.array(offsets), pa.string()), OFFSET_DIGITS, "0")
     return pc.binary_join_element_wise(heads, tails, "")

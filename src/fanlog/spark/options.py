@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from fanlog import names
+from fanlog import names, times
 from fanlog.config import PROJECT_DEFAULT
 from fanlog.errors import InvalidArgument
 from fanlog.routing.filter_parse import parse as parse_filter
@@ -295,11 +295,11 @@ class _Reader:
         if _INTEGER.fullmatch(text):
             return int(text) * 1_000
         try:
-            time = datetime.fromisoformat(text)
+            time = times.parse(text)
+        except times.NoZone:
+            raise self._bad(name, "a time with its zone, such as 2026-01-31T12:00:00Z") from None
         except ValueError:
             raise self._bad(name, "milliseconds since 1970, or 2026-01-31T12:00:00Z") from None
-        if time.tzinfo is None:
-            raise self._bad(name, "a time with its zone, such as 2026-01-31T12:00:00Z")
         whole = time.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
         return (whole.days * 86_400 + whole.seconds) * 1_000_000 + whole.microseconds
 

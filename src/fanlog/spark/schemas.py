@@ -10,6 +10,9 @@ from pyspark.sql import types as T
 #: Names the commit of a row; there when it is asked for.
 SEQUENCE: Final = "sequence"
 
+#: What the broker says of a row, for the archive alone.
+SEAL: Final = "seal"
+
 _COLUMNS: Final = (
     ("topic", T.StringType()),
     ("partition", T.LongType()),
@@ -41,9 +44,11 @@ def spark_schema(*, with_sequence: bool) -> T.StructType:
     return T.StructType(fields)
 
 
-def arrow_schema(*, with_sequence: bool) -> pa.Schema:
+def arrow_schema(*, with_sequence: bool, with_seal: bool = False) -> pa.Schema:
     """Give the same as Arrow batches have them; Spark compares it field by field."""
     fields = list(_ARROW_FIELDS)
     if with_sequence:
         fields.append(pa.field(SEQUENCE, pa.int64()))
+    if with_seal:
+        fields.append(pa.field(SEAL, pa.string()))
     return pa.schema(fields)

@@ -63,6 +63,8 @@ class Task:
     fail_on_data_loss: bool
     #: Whether files of the lake that are damaged are lost like everything else.
     skips_damaged: bool = True
+    #: For the archive, which reads nothing but the log.
+    with_seal: bool = False
 
     def read(self, portion: Portion) -> Iterator[pa.RecordBatch]:
         """Give the rows of a portion.
@@ -163,7 +165,7 @@ class _HotRead:
         self._location = location
         self._connection = connection
         self._matcher = matcher
-        self._rows = Rows(arrow_schema(with_sequence=task.with_sequence))
+        self._rows = Rows(arrow_schema(with_sequence=task.with_sequence, with_seal=task.with_seal))
         #: What is not read yet; begins with the span that is being read.
         self._left: deque[Span] = deque()
         #: When a broker that is away was waited for long enough.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from fanlog.ids import message_id
 from fanlog.lake import archive, files, tables
 from fanlog.lake.files import DataFile
 from fanlog.lake.location import Location
@@ -19,7 +20,6 @@ from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch
 from fanlog.model import PartitionId
 from fanlog.wire import types
-from fanlog.wire.publish import message_id
 
 #: Bytes of batches that are read at once.
 READ_BYTES = 4 * 1024 * 1024
@@ -121,6 +121,7 @@ def rows_of(batch: Batch, topic: str) -> pa.Table:
             "attributes": [_attributes(message, batch) for message in request.messages],
             "data": [message.data for message in request.messages],
             "sequence": [batch.sequence] * batch.count,
+            "seal": [None if batch.seal is None else str(batch.seal)] * batch.count,
         },
         schema=MESSAGES.file_schema,
     )

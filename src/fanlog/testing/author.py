@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fanlog.log.api import Append, Commit, Damaged, Log, Trim
 from fanlog.log.batch import Batch, Body
+from fanlog.log.seal import UNSEALED, Seal
 from fanlog.model import PartitionId
 
 TOPIC = 7
@@ -19,6 +20,7 @@ def make_body(
     *messages: bytes,
     key_hashes: Sequence[int] | None = None,
     attributes: Mapping[str, str] | None = None,
+    seal: Seal = UNSEALED,
 ) -> Body:
     """A body of these messages; what is in them is nothing to the log."""
     starts = [0]
@@ -29,6 +31,7 @@ def make_body(
         starts=starts,
         key_hashes=key_hashes,
         attributes=attributes or {},
+        seal=seal,
     )
 
 

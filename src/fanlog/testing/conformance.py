@@ -24,6 +24,7 @@ import pytest
 from fanlog import limits
 from fanlog.log.api import Append, Bounds, Commit, Damaged, Extent, Log, Trim
 from fanlog.log.batch import Batch
+from fanlog.log.seal import Seal
 from fanlog.model import Offset, PartitionId
 from fanlog.testing.author import (
     ALL_BYTES,
@@ -119,7 +120,10 @@ class LogConformance(StoredReads):
 
     def test_batch_says_where_it_stands(self, log: Log, author: Author) -> None:
         author.publish(ONE, b"a", b"b")
-        body = make_body(b"c", b"", key_hashes=[2**64 - 1, 0], attributes={"k": "v", "": "é"})
+        seal = Seal(is_letter=True, addressee=2**64 - 1)
+        body = make_body(
+            b"c", b"", key_hashes=[2**64 - 1, 0], attributes={"k": "v", "": "é"}, seal=seal
+        )
         sequence = author.commit({ONE: [body]})
         (batch,) = self.read(log, ONE, 2)
         assert isinstance(batch, Batch)
@@ -130,6 +134,7 @@ class LogConformance(StoredReads):
         assert batch.key_hashes is not None
         assert list(batch.key_hashes) == [2**64 - 1, 0]
         assert batch.attributes == {"k": "v", "": "é"}
+        assert batch.seal == seal
         assert batch.content == b"c"
 
     def test_one_commit_of_many_bodies(self, log: Log, author: Author) -> None:

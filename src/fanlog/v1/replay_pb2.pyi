@@ -127,7 +127,7 @@ class ListDeadLettersResponse(_message.Message):
     def __init__(self, letters: _Optional[_Iterable[_Union[DeadLetter, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RedriveRequest(_message.Message):
-    __slots__ = ("subscription", "message_ids", "request_id", "all", "source_subscription", "reason", "start_time", "end_time", "max_messages", "page_token")
+    __slots__ = ("subscription", "message_ids", "request_id", "all", "source_subscription", "reason", "start_time", "end_time", "max_messages", "page_token", "copies")
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_IDS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -138,6 +138,7 @@ class RedriveRequest(_message.Message):
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    COPIES_FIELD_NUMBER: _ClassVar[int]
     subscription: str
     message_ids: _containers.RepeatedScalarFieldContainer[str]
     request_id: str
@@ -148,7 +149,8 @@ class RedriveRequest(_message.Message):
     end_time: _timestamp_pb2.Timestamp
     max_messages: int
     page_token: str
-    def __init__(self, subscription: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ..., request_id: _Optional[str] = ..., all: _Optional[bool] = ..., source_subscription: _Optional[str] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_messages: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    copies: bool
+    def __init__(self, subscription: _Optional[str] = ..., message_ids: _Optional[_Iterable[str]] = ..., request_id: _Optional[str] = ..., all: _Optional[bool] = ..., source_subscription: _Optional[str] = ..., reason: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_messages: _Optional[int] = ..., page_token: _Optional[str] = ..., copies: _Optional[bool] = ...) -> None: ...
 
 class RedriveResponse(_message.Message):
     __slots__ = ("reopened", "copied", "skipped", "skipped_letters", "next_page_token")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
+from fanlog.ids import message_id
 from fanlog.log.batch import Batch
 from fanlog.routing.candidate import Candidate
 from fanlog.wire import types
-from fanlog.wire.publish import message_id
 
 
 class Needs(Protocol):

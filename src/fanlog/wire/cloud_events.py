@@ -22,9 +22,9 @@ from urllib.parse import unquote_to_bytes
 import orjson
 
 from fanlog import names
+from fanlog.attributes import DEDUP_ID
 from fanlog.errors import InvalidArgument
 from fanlog.wire import types
-from fanlog.wire.publish import DEDUP_ATTRIBUTE
 
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
@@ -67,7 +67,7 @@ class CloudEvent:
         content_type = attributes.pop(PREFIX + "datacontenttype", None)
         if content_type is not None:
             attributes["content-type"] = content_type
-        attributes[DEDUP_ATTRIBUTE] = self.dedup_id
+        attributes[DEDUP_ID] = self.dedup_id
         topic = names.topic_name(project, self.attributes["type"])
         message = types.PubsubMessage(data=self.data, attributes=attributes)
         return types.PublishRequest(topic=topic, messages=[message])

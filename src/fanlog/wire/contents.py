@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from fanlog.attributes import DEDUP_ID
 from fanlog.log.batch import Batch, Body
 from fanlog.wire import types
 from fanlog.wire.encode import message_field
-from fanlog.wire.publish import DEDUP_ATTRIBUTE, build_body
+from fanlog.wire.publish import build_body
 
 
 def payloads(body: Body, first: int, end: int) -> list[bytes]:
@@ -20,10 +21,10 @@ def payloads(body: Body, first: int, end: int) -> list[bytes]:
 def dedup_ids(body: Body) -> list[str] | None:
     """The dedup id of each message, empty for none; None when no message has one."""
     # Looked for in the bytes first: nearly nobody has one.
-    if DEDUP_ATTRIBUTE.encode() not in body.content:
+    if DEDUP_ID.encode() not in body.content:
         return None
     messages = types.PublishRequest.FromString(body.content).messages
-    found = [message.attributes.get(DEDUP_ATTRIBUTE, "") for message in messages]
+    found = [message.attributes.get(DEDUP_ID, "") for message in messages]
     return found if any(found) else None
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from fanlog.ids import ACK_OFFSET_DIGITS, OFFSET_DIGITS, message_id
 from fanlog.log.batch import Batch
 from fanlog.model import Offset
 from fanlog.wire.encode import (
@@ -32,10 +33,6 @@ from fanlog.wire.encode import (
     varint,
     varint_size,
 )
-from fanlog.wire.publish import OFFSET_DIGITS, message_id
-
-#: Hex digits of the offset at the end of an ack id.
-ACK_ID_OFFSET_DIGITS = 12
 
 _NO_ATTEMPTS: Mapping[Offset, int] = {}
 _HEX = tuple(b"%03x" % number for number in range(0x1000))
@@ -173,7 +170,7 @@ class _Frames:
         added: Mapping[str, str] | None = None,
     ) -> None:
         self.batch = batch
-        ack_id_size = varint(len(ack_id_prefix) + ACK_ID_OFFSET_DIGITS)
+        ack_id_size = varint(len(ack_id_prefix) + ACK_OFFSET_DIGITS)
         self.ack_id_prefix = b"\x0a" + ack_id_size + ack_id_prefix
         self.attributes = attributes_fields(batch.attributes) if batch.attributes else b""
         if added:
@@ -185,7 +182,7 @@ class _Frames:
         self.tail_size = len(self.attributes) + 1 + varint_size(id_size) + id_size
         self.tail_size += len(publish_time)
         #: Bytes of a frame that are neither message nor a length that depends on it.
-        self.fixed_size = len(self.ack_id_prefix) + ACK_ID_OFFSET_DIGITS + len(attempt_field)
+        self.fixed_size = len(self.ack_id_prefix) + ACK_OFFSET_DIGITS + len(attempt_field)
         self.tail = publish_time + attempt_field
         self.id_head = self.ack_id_head = b""
         self.block = self.thousand = -1
@@ -201,7 +198,7 @@ class _Frames:
         if block != self.block:
             self.block = block
             self.heads = {}
-            self.ack_id_head = self.ack_id_prefix + b"%0*x" % (ACK_ID_OFFSET_DIGITS - 3, block)
+            self.ack_id_head = self.ack_id_prefix + b"%0*x" % (ACK_OFFSET_DIGITS - 3, block)
         return self.heads
 
     def heads_of(self, field_size: int) -> _Heads:
@@ -239,4 +236,4 @@ def _publish_time(time_ns: int) -> bytes:
 
 
 assert OFFSET_DIGITS > 3
-assert ACK_ID_OFFSET_DIGITS > 3
+assert ACK_OFFSET_DIGITS > 3

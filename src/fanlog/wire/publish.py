@@ -4,11 +4,11 @@
 not *canonical* is written again. Canonical means that the topic comes first and that nothing is in
 the bytes besides what the fields we keep (`data`, `attributes`, `ordering_key`) need: no unknown
 field, nothing singular twice, no number longer than it must be, no explicit default, and no
-`message_id` or `publish_time`, which are not the sender's to say. All of those make a request
-longer, never shorter, than the one the same values encode to; so a request is canonical exactly
-when its length is that of the encoding, which the validation adds up on its way. (The one thing a
-sender may lawfully leave out is an attribute's empty value; a request that has one is written
-again, so that nothing hides in the two bytes saved.)
+`message_id` or `publish_time`, which are not the sender's to say (`fanlog.wire.output_only`). All
+of those make a request longer, never shorter, than the one the same values encode to; so a request
+is canonical exactly when its length is that of the encoding, which the validation adds up on its
+way. (The one thing a sender may lawfully leave out is an attribute's empty value; a request that
+has one is written again, so that nothing hides in the two bytes saved.)
 
 Two roads lead to a body. Most requests carry nothing but data; these are recognised by their
 headers alone, without a protobuf object, all messages at once when they are of one size. Everything
@@ -27,19 +27,22 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from fanlog import limits, names
+from fanlog.attributes import (
+    CLIENT_PREFIX,
+    DEDUP_ID,
+    PREFIX,
+    PUBLISHED,
+    RESERVED_PREFIX,
+    meant,
+)
 from fanlog.errors import InvalidArgument, TooLarge
+from fanlog.ids import OFFSET_DIGITS
 from fanlog.log.batch import Body
 from fanlog.wire import types
 from fanlog.wire.encode import message_field, varint, varint_size
 
-#: Attribute keys with this prefix are Google's, and refused from a publisher…
-RESERVED_PREFIX = "goog"
-#: …but for these, which official clients set themselves (trace context, compression).
-CLIENT_PREFIX = "googclient_"
-
-#: Publishing the same value of this twice publishes one message.
-DEDUP_ATTRIBUTE = "fanlog-dedup-id"
-
+#: Attributes that begin so are looked at by name.
+_JUDGED = (RESERVED_PREFIX, PREFIX)
 _ATTRIBUTES_NUMBER = types.PubsubMessage.DESCRIPTOR.fields_by_name["attributes"].number
 
 
@@ -259,9 +262,9 @@ def _parse_any(raw: bytes) -> Publish:
 
 def _dedup_ids(raw: bytes, messages: Iterable[Any]) -> list[str] | None:
     # Looked for in the bytes first: nearly nobody has one.
-    if DEDUP_ATTRIBUTE.encode() not in raw:
+    if DEDUP_ID.encode() not in raw:
         return None
-    dedup_ids = [message.attributes.get(DEDUP_ATTRIBUTE, "") for message in messages]
+    dedup_ids = [message.attributes.get(DEDUP_ID, "") for message in messages]
     return dedup_ids if any(dedup_ids) else None
 
 
@@ -301,7 +304,7 @@ def _check_messages(messages: Iterable[Any]) -> tuple[list[int], list[str], bool
                 if (
                     not 0 < key_size <= limits.ATTRIBUTE_KEY_BYTES_MAX
                     or value_size > limits.ATTRIBUTE_VALUE_BYTES_MAX
-                    or key.startswith(RESERVED_PREFIX)
+                    or key.startswith(_JUDGED)
                 ):
                     _check_attribute(index, key, key_size, value_size)
                 if not value_size:
@@ -345,6 +348,13 @@ def _check_attribute(index: int, key: str, key_size: int, value_size: int) -> No
             f"{where}: the key {names.shown(key)} begins with {RESERVED_PREFIX!r}, which is "
             f"reserved (only {CLIENT_PREFIX!r} may follow it)"
         )
+    if key.startswith(PREFIX) and key not in PUBLISHED:
+        near = meant(key, PUBLISHED)
+        raise InvalidArgument(
+            f"{where}: {names.shown(key)} is not an attribute this service knows"
+            f"{f'; did you mean {near!r}?' if near else ''}; of those that begin with {PREFIX!r} "
+            f"a message may have {', '.join(sorted(PUBLISHED))}"
+        )
     if value_size > limits.ATTRIBUTE_VALUE_BYTES_MAX:
         raise InvalidArgument(
             f"{where}: the value of {names.shown(key)} has {value_size} bytes; "
@@ -368,34 +378,8 @@ def _key_hashes(keys: Sequence[str]) -> list[int]:
 
 # --- The answer ---------------------------------------------------------------------------------
 
-#: Digits of the offset in a message id; the partition's number stands before them.
-OFFSET_DIGITS = 12
 _OFFSET_MAX = limits.OFFSET_MAX
-#: Digits of the largest partition that a batch's header can name.
-_PARTITION_DIGITS_MAX = len(str(2**32 - 1))
 _DIGITS = tuple(b"%03d" % number for number in range(1_000))
-
-
-def message_id(partition: int, offset: int) -> str:
-    """Give the id of a message: a decimal number, as clients expect of one."""
-    assert partition >= 1
-    assert 0 <= offset < _OFFSET_MAX
-    return f"{partition}{offset:0{OFFSET_DIGITS}d}"
-
-
-def parse_message_id(text: str) -> tuple[int, int]:
-    """Give the partition and offset of a message id.
-
-    Raises:
-        InvalidArgument: Not an id this service gives.
-    """
-    head, tail = text[:-OFFSET_DIGITS], text[-OFFSET_DIGITS:]
-    if not (text.isascii() and head.isdigit() and tail.isdigit()) or head[0] == "0":
-        raise InvalidArgument(f"message id: {names.shown(text)} is not an id of this service")
-    # Longer than any: `int` would refuse it with an error of its own.
-    if len(head) > _PARTITION_DIGITS_MAX:
-        raise InvalidArgument(f"message id: {names.shown(text)} is not an id of this service")
-    return int(head), int(tail)
 
 
 def publish_response(partition: int, base_offset: int, count: int) -> bytes:
@@ -420,6 +404,3 @@ def publish_response(partition: int, base_offset: int, count: int) -> bytes:
 def publish_response_of(partition: int, offsets: Iterable[int]) -> bytes:
     """Serialise the PublishResponse for messages at any offsets."""
     return b"".join(publish_response(partition, offset, 1) for offset in offsets)
-
-
-assert _OFFSET_MAX == 10**OFFSET_DIGITS

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from fanlog import endpoints, names
+from fanlog.attributes import WEBHOOK_SECRET
 from fanlog.errors import InvalidArgument, Unimplemented
 from fanlog.model import PushConfig
 from fanlog.wire import types
@@ -30,7 +31,7 @@ def push_config(message: Any) -> PushConfig | None:
             "push to, or leave all of it unset to pull"
         )
     attributes = dict(message.attributes)
-    webhook_secrets = endpoints.parse_secrets(attributes.pop(endpoints.SECRET_ATTRIBUTE, ""))
+    webhook_secrets = endpoints.parse_secrets(attributes.pop(WEBHOOK_SECRET, ""))
     _check_attributes(attributes)
     wrapper = message.WhichOneof("wrapper")
     if wrapper == "pubsub_wrapper" and endpoints.is_grpc(message.push_endpoint):
@@ -56,7 +57,7 @@ def push_changes(message: Any) -> dict[str, Any]:
     Secrets that it does not speak of stay; an empty text removes them.
     """
     push = push_config(message)
-    if push is None or endpoints.SECRET_ATTRIBUTE not in message.attributes:
+    if push is None or WEBHOOK_SECRET not in message.attributes:
         return {"push": push}
     return {
         "push": replace(push, webhook_secrets=()),
@@ -85,7 +86,7 @@ def _check_attributes(attributes: dict[str, str]) -> None:
         if name != _VERSION_ATTRIBUTE:
             raise InvalidArgument(
                 f"push_config.attributes: {names.shown(name)} is not known; "
-                f"{_VERSION_ATTRIBUTE} and {endpoints.SECRET_ATTRIBUTE} are"
+                f"{_VERSION_ATTRIBUTE} and {WEBHOOK_SECRET} are"
             )
         if value not in _VERSIONS:
             raise Unimplemented(

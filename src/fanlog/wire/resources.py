@@ -1,8 +1,8 @@
 """Topics, subscriptions and snapshots: protobuf to specs and updates, model to protobuf.
 
-Fields that Google marks as output only are filled in answers and ignored in requests, as its
-documentation says of them: clients read a resource, change it and send it back whole. In an update
-only the fields that the mask names are looked at. Every other field is honoured or refused.
+Fields that are the service's to say are filled in answers; what becomes of them in requests is in
+`fanlog.wire.output_only`. In an update only the fields that the mask names are looked at. Every
+other field is honoured or refused.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from fanlog import limits, names
+from fanlog.attributes import LABEL_DEAD_LETTER
 from fanlog.errors import InvalidArgument
-from fanlog.labels import LABEL_DEAD_LETTER, SETTING_LABELS
+from fanlog.labels import SETTING_LABELS
 from fanlog.model import (
     DeadLetterPolicy,
     RetryPolicy,
@@ -22,7 +23,7 @@ from fanlog.model import (
 )
 from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 from fanlog.updates import SnapshotUpdate, SubscriptionUpdate, TopicUpdate
-from fanlog.wire import exports, schemas, types
+from fanlog.wire import exports, output_only, schemas, types
 from fanlog.wire.exports import ExportState
 from fanlog.wire.fields import (
     duration,
@@ -40,7 +41,7 @@ _OUTPUT_ONLY = "is set by the service and cannot be changed"
 _TOPIC_HONOURED = frozenset(
     {"name", "labels", "message_retention_duration", "schema_settings", "message_storage_policy"}
 )
-_TOPIC_OUTPUT_ONLY = frozenset({"state", "satisfies_pzs"})
+_TOPIC_OUTPUT_ONLY = output_only.ignored("Topic")
 _SCHEMA_PARTS = ("schema", "encoding", "first_revision_id", "last_revision_id")
 #: Parts of a storage policy, and what they are called here.
 _STORAGE_PARTS = {
@@ -80,7 +81,7 @@ _SUBSCRIPTION_HONOURED = frozenset(
     {"name", "topic", "enable_message_ordering"}
     | {path for path in _SUBSCRIPTION_UPDATABLE if "." not in path}
 )
-_SUBSCRIPTION_OUTPUT_ONLY = frozenset({"state", "topic_message_retention_duration"})
+_SUBSCRIPTION_OUTPUT_ONLY = output_only.ignored("Subscription")
 _SUBSCRIPTION_IMMUTABLE = {
     "name": _FIXED,
     "topic": _FIXED,

@@ -15,7 +15,7 @@ from fanlog.model import (
     SchemaSettings,
     SchemaType,
 )
-from fanlog.wire import types
+from fanlog.wire import output_only, types
 from fanlog.wire.fields import timestamp
 
 #: JSON Schema is ours. Its number is far from those that Google gives, and every client can write a
@@ -25,8 +25,8 @@ _TYPES: dict[int, SchemaType] = {1: "PROTOCOL_BUFFER", 2: "AVRO", JSON_TYPE: "JS
 _TYPE_NUMBERS = {kind: number for number, kind in _TYPES.items()}
 _ENCODINGS: dict[int, Encoding] = {1: "JSON", 2: "BINARY"}
 _ENCODING_NUMBERS = {encoding: number for number, encoding in _ENCODINGS.items()}
-#: Fields of a Schema that mean something here; the last two are ours to say.
-HONOURED = frozenset({"name", "type_", "definition", "revision_id", "revision_create_time"})
+#: Fields of a Schema that mean something here, and those that are ours to say.
+HONOURED = frozenset({"name", "type_", "definition"}) | output_only.ignored("Schema")
 #: SchemaView.BASIC and FULL.
 BASIC, FULL = 1, 2
 

@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from commands import invoke
-from fanlog import config, names
+from fanlog import config, names, times
 from fanlog.cli import options, subscriptions
 from fanlog.client import CallFailed
 from fanlog.errors import ConfigError, InvalidArgument
@@ -95,7 +95,7 @@ def option_values(data: bytes) -> None:
         lambda: options.snapshot(text, "test"),
         lambda: subscriptions._set(subscription.message_retention_duration, text, "--retention"),
         lambda: setattr(subscription, "ack_deadline_seconds", subscriptions._whole_s(text, "--a")),
-        lambda: options.rfc3339(options.moment(text, "--start")),
+        lambda: times.of_datetime(options.moment(text, "--start")),
     ]
     for read in readers:
         try:

@@ -9,6 +9,7 @@ from typing import Any
 from fanlog import limits, names
 from fanlog.core.ack_ids import PREFIX_LENGTH, AckIds
 from fanlog.errors import InvalidArgument, OutOfRange, Unimplemented
+from fanlog.ids import message_id, parse_message_id
 from fanlog.log.batch import Batch
 from fanlog.model import (
     DeadLetterPolicy,
@@ -28,8 +29,6 @@ from fanlog.wire.forward import compose
 from fanlog.wire.frame import frame_overhead, frame_received
 from fanlog.wire.publish import (
     key_hash,
-    message_id,
-    parse_message_id,
     parse_publish,
     publish_response,
 )

@@ -16,7 +16,9 @@ from fanlog.log import batch as codec
 from fanlog.model import PartitionId
 from fanlog.testing.conformance import make_body
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "stage-v1.bin"
+#: Of a stage with batches of the first version, and of the second.
+GOLDEN_UNSEALED = Path(__file__).parents[2] / "golden" / "stage-v1.bin"
+GOLDEN = Path(__file__).parents[2] / "golden" / "stage-v1-batch-v2.bin"
 MIB = 1024 * 1024
 
 
@@ -172,8 +174,9 @@ def test_the_file_is_as_it_ever_was(tmp_path):
         values = values_of(5, 6)
         stage = await spooled(FileSpool(tmp_path / "stages", MIB), values)
         assert (tmp_path / "stages" / "ab.stage").read_bytes() == GOLDEN.read_bytes()
-        (tmp_path / "stages" / "ab.stage").write_bytes(GOLDEN.read_bytes())
-        assert await FileSpool(tmp_path / "stages", MIB).load() == [stage]
+        for golden in (GOLDEN_UNSEALED, GOLDEN):
+            (tmp_path / "stages" / "ab.stage").write_bytes(golden.read_bytes())
+            assert await FileSpool(tmp_path / "stages", MIB).load() == [stage]
 
     asyncio.run(scenario())
 

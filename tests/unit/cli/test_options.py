@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fanlog import times
 from fanlog.cli import options
 from fanlog.errors import InvalidArgument
 
@@ -29,7 +30,7 @@ def test_moments():
     noon = datetime(2025, 1, 31, 12, tzinfo=UTC)
     assert options.moment("2025-01-31T12:00:00Z", "--x") == noon
     assert options.moment("2025-01-31T14:00:00+02:00", "--x") == noon
-    assert options.rfc3339(noon) == "2025-01-31T12:00:00.000000Z"
+    assert times.of_datetime(noon) == "2025-01-31T12:00:00.000000Z"
 
 
 def test_a_duration_is_that_long_ago():

@@ -11,6 +11,7 @@ from crc32c import crc32c
 from fanlog import limits
 from fanlog.log import batch as codec
 from fanlog.log.batch import Batch, BatchDamaged, Body
+from fanlog.log.seal import LETTERS, UNSEALED, Seal
 from fanlog.model import PartitionId
 from fanlog.testing.conformance import make_body, messages_of
 
@@ -49,6 +50,7 @@ def test_one_body():
         key_hashes=None,
         attributes={},
         content=b"onethree",
+        seal=UNSEALED,
     )
 
 
@@ -59,6 +61,27 @@ def test_header_says_the_same_as_the_batch():
     assert (header.base_offset, header.end_offset) == (100, 102)
     assert header.has_key_hashes
     assert header.value_bytes == len(value)
+
+
+def test_the_first_version_knew_no_seals():
+    value = bytearray(encode_one(make_body(b"one", seal=LETTERS)))
+    value[4] = 1
+    value[60:64] = crc32c(bytes(value[:60])).to_bytes(4, "little")
+    with pytest.raises(BatchDamaged, match="format version 1 with flags 0x2"):
+        codec.decode(bytes(value))
+
+
+def test_bodies_with_other_seals_are_other_batches():
+    plain, letter = make_body(b"one"), make_body(b"two", seal=LETTERS)
+    copies = [make_body(b"x", seal=Seal(is_copy=True, addressee=n)) for n in (1, 1, 2)]
+    found = decode_all(encode(plain, letter, *copies, plain))
+    assert [(batch.count, str(batch.seal)) for batch in found] == [
+        (1, ""),
+        (1, "letter"),
+        (2, "copy to=1"),
+        (1, "copy to=2"),
+        (1, ""),
+    ]
 
 
 def test_values_may_be_views():
@@ -202,10 +225,10 @@ def test_reasons_name_what_is_wrong():
         codec.decode(value[:-1] + b"\xff")
 
 
-@pytest.mark.parametrize(("position", "text"), [(4, "version 2"), (6, "flags 0x2")])
+@pytest.mark.parametrize(("position", "text"), [(4, "version 16"), (6, "flags 0x10")])
 def test_another_format_is_not_guessed_at(position: int, text: str):
     value = bytearray(SMALL[0])
-    value[position] = 2
+    value[position] = 16
     value[60:64] = crc32c(bytes(value[:60])).to_bytes(4, "little")
-    with pytest.raises(BatchDamaged, match=f"{text}.*this build reads version 1"):
+    with pytest.raises(BatchDamaged, match=f"{text}.*this build reads versions 1 to 2"):
         codec.decode(bytes(value))

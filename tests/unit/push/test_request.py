@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from fanlog.push.message import PushedMessage, event_type, rfc3339, rfc3339_us
+from fanlog import times
+from fanlog.push.message import PushedMessage, event_type
 from fanlog.push.request import push_request
 
 MESSAGE = PushedMessage(
@@ -220,9 +221,9 @@ def test_payloads(data, payload, encoding):
 
 
 def test_whole_seconds_have_no_fraction():
-    assert rfc3339(0) == rfc3339_us(0) == "1970-01-01T00:00:00Z"
+    assert times.of_ns(0) == times.of_us(0) == "1970-01-01T00:00:00Z"
 
 
 def test_fractions_have_three_digits_or_six():
-    assert rfc3339_us(1_500_000_000) == "1970-01-01T00:00:01.500Z"
-    assert rfc3339_us(1_000_001_999) == "1970-01-01T00:00:01.000001Z"
+    assert times.of_us(1_500_000_000) == "1970-01-01T00:00:01.500Z"
+    assert times.of_us(1_000_001_999) == "1970-01-01T00:00:01.000001Z"

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from fanlog.ids import message_id
 from fanlog.log.batch import Batch, Body
 from fanlog.model import PartitionId
 from fanlog.wire import types
 from fanlog.wire.encode import field, message_field
 from fanlog.wire.frame import frame_overhead, frame_received
-from fanlog.wire.publish import build_body, message_id, parse_publish
+from fanlog.wire.publish import build_body, parse_publish
 
 PREFIX = b"1a.7-"
 TIME_NS = 1_790_000_000_123_456_789

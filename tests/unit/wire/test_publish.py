@@ -9,14 +9,13 @@ import pytest
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument, TooLarge
+from fanlog.ids import message_id
 from fanlog.log.batch import Body
 from fanlog.wire import types
 from fanlog.wire.encode import field, message_field, varint, varint_size
 from fanlog.wire.publish import (
     build_body,
     key_hash,
-    message_id,
-    parse_message_id,
     parse_publish,
     publish_response,
 )
@@ -325,20 +324,6 @@ def test_publish_response(partition: int, base_offset: int, count: int) -> None:
     offsets = range(base_offset, base_offset + count)
     assert list(answer.message_ids) == [message_id(partition, offset) for offset in offsets]
     assert answer.SerializeToString() == publish_response(partition, base_offset, count)
-
-
-def test_message_ids() -> None:
-    assert message_id(1, 0) == "1000000000000"
-    assert parse_message_id(message_id(42, 123_456)) == (42, 123_456)
-    assert parse_message_id("9999999999999") == (9, 10**12 - 1)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "1", "000000000001", "0000000000001", "1x0000000000", "-1" * 9]
-)
-def test_message_ids_that_are_not_ours(text: str) -> None:
-    with pytest.raises(InvalidArgument, match=r"^message id: .* is not an id of this service$"):
-        parse_message_id(text)
 
 
 @pytest.mark.parametrize(

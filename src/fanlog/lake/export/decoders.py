@@ -9,13 +9,14 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import date
 from typing import Any, Protocol, cast
 
 import fastavro
 import orjson
 import pyarrow as pa
 
+from fanlog import times
 from fanlog.lake.export.shapes import JSON, TIMESTAMP, Misfit, Shape, listed, mapped, scalar, struct
 from fanlog.model import Encoding, SchemaType
 from fanlog.schema.avro import AvroSchema
@@ -316,12 +317,11 @@ def _json_time(value: Any) -> Any:
     if value is None:
         return None
     try:
-        found = datetime.fromisoformat(value.upper())
+        return times.parse(value)
+    except times.NoZone:
+        raise Misfit("the column takes a time with its offset from UTC") from None
     except (AttributeError, ValueError):
         raise Misfit("the column takes a time as RFC 3339 writes it") from None
-    if found.tzinfo is None:
-        raise Misfit("the column takes a time with its offset from UTC")
-    return found
 
 
 def _json_date(value: Any) -> Any:

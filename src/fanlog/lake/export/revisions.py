@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import cast
 
+from fanlog.attributes import SCHEMA_ENCODING, SCHEMA_REVISION
 from fanlog.lake.export.decoders import Decoder, decoder
 from fanlog.lake.export.shapes import Misfit
 from fanlog.model import Encoding, SchemaType
-from fanlog.provenance import SCHEMA_ENCODING, SCHEMA_REVISION
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import grpc
 
-from fanlog import limits
+from fanlog import attributes, limits
 from fanlog.broker.clock import Clock
 from fanlog.endpoints import WebEndpoint
 from fanlog.push import (
@@ -30,9 +30,6 @@ from fanlog.push import (
 from fanlog.push.request import USER_AGENT
 from fanlog.server.push.addresses import Addresses
 from fanlog.wire.receiver import METHOD, retry_info_s
-
-#: Trailing metadata of a status that turns push off, as 410 does.
-GONE = "fanlog-gone"
 
 #: Without calls for so long, a channel lets go of its connection.
 _IDLE_S = 30
@@ -114,7 +111,7 @@ class Channels:
         return of_grpc(
             error.code().name,
             self._delay_s(said),
-            is_gone=said.get(GONE, "").lower() == "true",
+            is_gone=said.get(attributes.GONE, "").lower() == "true",
             said=first_words(error.details() or ""),
         )
 

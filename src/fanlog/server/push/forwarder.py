@@ -9,15 +9,16 @@ import asyncio
 import logging
 
 from fanlog import endpoints, limits
+from fanlog.attributes import SOURCE_ID, SOURCE_TOPIC
 from fanlog.broker.feed import Delivery, Feed
 from fanlog.broker.writer import Publication
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import Nack
 from fanlog.errors import ResourceExhausted
+from fanlog.ids import ack_id, message_id
 from fanlog.model import Topic
 from fanlog.server.push.consumer import Consumer
 from fanlog.wire.forward import compose
-from fanlog.wire.publish import message_id
 
 log = logging.getLogger("fanlog.push")
 
@@ -115,7 +116,7 @@ class Forwarder(Consumer):
         self.last_reason = reason
         prefix = self._broker.ack_id_prefix(self._subscription, delivery)
         ack_ids = [
-            f"{prefix}{batch.base_offset + index:012x}"
+            ack_id(prefix, batch.base_offset + index)
             for batch, first, end in delivery.runs
             for index in range(first, end)
         ]
@@ -126,6 +127,6 @@ class Forwarder(Consumer):
 def _origin(topic: str, delivery: Delivery, offset: int) -> dict[str, str]:
     """What a forwarded message says about where it came from."""
     return {
-        "fanlog-source-topic": topic,
-        "fanlog-source-message-id": message_id(delivery.partition, offset),
+        SOURCE_TOPIC: topic,
+        SOURCE_ID: message_id(delivery.partition, offset),
     }

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from fanlog import limits
 from fanlog.core.redelivery import Nack
 from fanlog.errors import InvalidArgument
+from fanlog.ids import ACK_OFFSET_DIGITS
 from fanlog.model import Subscription
 from fanlog.push import Outcome, of_error, printable
 from fanlog.server.push.sender import Leased, Sender
-from fanlog.wire.frame import ACK_ID_OFFSET_DIGITS, frame_received
+from fanlog.wire.frame import frame_received
 from fanlog.wire.receiver import Refusal, receive_request, refusals
 
 
@@ -78,7 +79,7 @@ class GrpcSender(Sender):
 
 
 def _frame(one: Leased) -> bytes:
-    prefix = one.ack_id[:-ACK_ID_OFFSET_DIGITS].encode()
+    prefix = one.ack_id[:-ACK_OFFSET_DIGITS].encode()
     return frame_received(one.batch, (one.index,), prefix, attempt=one.attempt, added=one.added)
 
 

@@ -22,6 +22,7 @@ from fanlog.core.flow import Credit
 from fanlog.core.redelivery import Nack
 from fanlog.endpoints import WebEndpoint, parse_web
 from fanlog.errors import FanlogError
+from fanlog.ids import ack_id
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId, PushConfig, Subscription
 from fanlog.push import Breaker, Outcome, Window
@@ -177,7 +178,7 @@ class Sender(Consumer):
             for index in range(first, end):
                 offset = batch.base_offset + index
                 attempt = delivery.attempts.get(offset, delivery.attempt)
-                yield Leased(batch, index, f"{prefix}{offset:012x}", attempt, added)
+                yield Leased(batch, index, ack_id(prefix, offset), attempt, added)
 
     async def _wait(self, feed: Feed, version: int) -> None:
         timer = None

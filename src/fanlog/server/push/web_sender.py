@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from fanlog.attributes import ORIGINAL_ID
+from fanlog.ids import message_id
 from fanlog.model import Subscription
 from fanlog.push import (
     Outcome,
@@ -15,7 +17,6 @@ from fanlog.push import (
 )
 from fanlog.server.push.sender import Leased, Sender
 from fanlog.wire import types
-from fanlog.wire.publish import message_id
 
 
 class WebSender(Sender):
@@ -50,6 +51,7 @@ class WebSender(Sender):
         topic = subscription.topic
         if subscription.is_pattern:
             topic = self._broker.hard.catalog.topic_name_of(batch.partition)
+        is_copy = batch.seal is not None and bool(batch.seal.addressee)
         return PushedMessage(
             data=message.data,
             attributes={**message.attributes, **batch.attributes, **(leased.added or {})},
@@ -59,6 +61,8 @@ class WebSender(Sender):
             topic=topic,
             subscription=subscription.name,
             ack_id=leased.ack_id,
+            # Only of what the broker copied: anybody may publish such an attribute.
+            original_id=message.attributes.get(ORIGINAL_ID, "") if is_copy else "",
             attempt=leased.attempt or self._failures.get(leased.key, 0) + 1,
             is_counted=leased.attempt > 0,
         )

@@ -15,13 +15,16 @@ from urllib.parse import parse_qsl
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from fanlog import limits
+from fanlog import attributes, limits
 from fanlog.errors import FanlogError, Internal, InvalidArgument, TooLarge, UnsupportedMediaType
 from fanlog.server.calls import Unary
 from fanlog.server.request_bounds import LARGE
 from fanlog.server.rest import errors
 from fanlog.server.rest.facts import Facts
 from fanlog.server.rest.route import Asked, Route, Router
+
+#: Headers that begin so are what gRPC's callers say in metadata.
+_OWN = attributes.PREFIX.encode()
 
 log = logging.getLogger("fanlog.rest")
 
@@ -168,7 +171,7 @@ def _metadata(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
     return [
         (key.decode("latin-1"), value.decode("utf-8", "replace"))
         for key, value in headers
-        if key.startswith(b"fanlog-")
+        if key.startswith(_OWN)
     ]
 
 

@@ -13,16 +13,16 @@ from typing import Any
 import orjson
 
 from fanlog import names
+from fanlog.attributes import LABEL_DEAD_LETTER
 from fanlog.broker.broker import Broker
 from fanlog.errors import AlreadyExists, InvalidArgument
-from fanlog.labels import LABEL_DEAD_LETTER
+from fanlog.ids import message_id
 from fanlog.server.calls import Call, Unary
 from fanlog.server.rest import json_in
 from fanlog.server.rest.json_schema import DURATION, STRING, Schema, record
 from fanlog.server.rest.route import Asked
 from fanlog.v1 import replay_pb2
 from fanlog.wire import types
-from fanlog.wire.publish import message_id
 from fanlog.wire.resources import SUBSCRIPTION_SETTINGS, subscription_spec
 
 GET_POSITION = "Position.Get"

@@ -44,6 +44,7 @@ _SELECTION: dict[str, Schema] = {
     "max_messages": integer(0, limits.LETTERS_MAX),
     "page_token": STRING,
 }
+_REDRIVE = _SELECTION | {"request_id": STRING, "copies": BOOLEAN}
 _SKIPPED: dict[str, Schema] = {
     "skipped": _COUNT,
     "skipped_letters": array(record({"message_id": STRING, "reason": STRING})),
@@ -92,9 +93,9 @@ def routes() -> list[Route]:
             http="POST",
             path=f"{_SUBSCRIPTION}:redrive",
             method="Replay.Redrive",
-            read=partial(_read, replay_pb2.RedriveRequest, _SELECTION | {"request_id": STRING}),
+            read=partial(_read, replay_pb2.RedriveRequest, _REDRIVE),
             write=_write_redriven,
-            takes=record(_SELECTION | {"request_id": STRING}),
+            takes=record(_REDRIVE),
             gives=record({"reopened": _COUNT, "copied": _COUNT, **_SKIPPED}),
         ),
         Route(

@@ -7,16 +7,14 @@ from typing import Any
 
 import orjson
 
-from fanlog import endpoints, limits, names
+from fanlog import attributes, endpoints, limits, names
 from fanlog.errors import InvalidArgument
-from fanlog.model import LABEL_PUSH_BODY
-from fanlog.server import nacks
 from fanlog.server.calls import SHORT_BODY, SHORT_FORM_METADATA
 from fanlog.server.rest import json_in, positions
 from fanlog.server.rest import short_shapes as shapes
 from fanlog.server.rest.publishing import publish_request
 from fanlog.server.rest.route import Asked
-from fanlog.wire import types
+from fanlog.wire import output_only, types
 
 #: The longest that protobuf has words for: some 10,000 years.
 _DURATION_S_MAX = 315_576_000_000
@@ -40,6 +38,9 @@ _SHORT_ONLY = frozenset(
 )
 
 Body = dict[str, Any]
+
+
+_NOT_A_PUBLISHERS = output_only.ignored("PubsubMessage")
 
 
 def fields(asked: Asked, known: Mapping[str, Any], *required: str) -> Body:
@@ -222,7 +223,7 @@ def new_subscription(body: Body, project: str) -> Body:
     url = fields.get("push_config", {}).get("push_endpoint")
     labels = fields.get("labels", {})
     if isinstance(url, str) and endpoints.is_web(url) and isinstance(labels, dict):
-        fields["labels"] = {LABEL_PUSH_BODY: SHORT_BODY} | labels
+        fields["labels"] = {attributes.LABEL_PUSH_BODY: SHORT_BODY} | labels
     return fields
 
 
@@ -295,6 +296,14 @@ def publish(asked: Asked) -> bytes:
         return raw
     message = types.PublishRequest(topic=topic)
     json_in.fill(message, body)
+    for index, one in enumerate(message.messages):
+        # Google's form ignores these, for its clients send them; nobody sends them here.
+        for field, _ in one.ListFields():
+            if field.name in _NOT_A_PUBLISHERS:
+                raise InvalidArgument(
+                    f"messages[{index}].{field.name}: no such field here; there are "
+                    f"{', '.join(sorted(shapes.MESSAGE))}"
+                )
     return bytes(message.SerializeToString())
 
 
@@ -345,13 +354,13 @@ def nack(asked: Asked) -> bytes:
     requeue, delay_s, reason = (body.pop(n, None) for n in ("requeue", "delay_seconds", "reason"))
     if requeue is not None:
         _check_kind("requeue", requeue, bool)
-        asked.metadata.append((nacks.REQUEUE, "true" if requeue else "false"))
+        asked.metadata.append((attributes.NACK_REQUEUE, "true" if requeue else "false"))
     if delay_s is not None:
         _check_kind("delay_seconds", delay_s, int, float)
-        asked.metadata.append((nacks.DELAY, str(delay_s)))
+        asked.metadata.append((attributes.NACK_DELAY, str(delay_s)))
     if reason is not None:
         _check_kind("reason", reason, str)
-        asked.metadata.append((nacks.REASON, reason))
+        asked.metadata.append((attributes.NACK_REASON, reason))
     message = types.ModifyAckDeadlineRequest(subscription=own_name("subscriptions", asked))
     json_in.fill(message, body)
     return bytes(message.SerializeToString())

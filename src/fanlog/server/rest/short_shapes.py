@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from fanlog import limits
-from fanlog.model import (
-    FIRST_IMMEDIATE,
-    LABEL_PUSH_BODY,
-    LABEL_PUSH_TIMEOUT,
-    LABEL_RETRY,
-    PUSH_BODIES,
-)
+from fanlog.attributes import LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_RETRY
+from fanlog.model import FIRST_IMMEDIATE, PUSH_BODIES
 from fanlog.server.rest.json_schema import (
     BASE64,
     BOOLEAN,
@@ -77,8 +72,8 @@ TOPIC_SHOWN: dict[str, Schema] = NEW_TOPIC | _TOLD | {"effective_retention": _KE
 SUBSCRIPTION_SHOWN: dict[str, Schema] = SUBSCRIPTION | _TOLD | {"hints": array(STRING)}
 SNAPSHOT = properties(types.Snapshot.DESCRIPTOR, snake_case=True)
 NEW_SNAPSHOT = {"name": STRING, "subscription": STRING, "labels": LABELS}
-_MESSAGE = {"data": BASE64, "attributes": LABELS, "ordering_key": STRING}
-MESSAGES = {"messages": array(record(_MESSAGE), minItems=1, maxItems=limits.PUBLISH_MESSAGES_MAX)}
+MESSAGE = {"data": BASE64, "attributes": LABELS, "ordering_key": STRING}
+MESSAGES = {"messages": array(record(MESSAGE), minItems=1, maxItems=limits.PUBLISH_MESSAGES_MAX)}
 PUBLISHED = record({"message_ids": array(STRING)}, "message_ids")
 PULL: dict[str, Schema] = {
     "max_messages": integer(1, limits.PULL_MESSAGES_MAX, default=PULL_MESSAGES_DEFAULT),
@@ -90,7 +85,7 @@ _RECEIVED = record(
     {
         "ack_id": STRING,
         "message": record(
-            {"id": STRING, **_MESSAGE, "publish_time": TIMESTAMP},
+            {"id": STRING, **MESSAGE, "publish_time": TIMESTAMP},
             "id",
             "data",
             "attributes",

@@ -10,18 +10,16 @@ from functools import partial
 from typing import Any
 
 from fanlog import limits
-from fanlog.errors import FanlogError
-from fanlog.labels import LABEL_DEDUP_WINDOW, LABEL_ORDERING, LABEL_START
-from fanlog.model import (
-    FIRST_IMMEDIATE,
+from fanlog.attributes import (
+    LABEL_DEDUP_WINDOW,
+    LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
     LABEL_RETRY,
-    DeadLetterPolicy,
-    Offset,
-    PartitionId,
-    RetryPolicy,
+    LABEL_START,
 )
+from fanlog.errors import FanlogError
+from fanlog.model import FIRST_IMMEDIATE, DeadLetterPolicy, Offset, PartitionId, RetryPolicy
 from fanlog.names import snapshot_name
 from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 from fanlog.testing.simulator import archivers, dedups, probes, reopening, surfaces

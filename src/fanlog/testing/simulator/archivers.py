@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from fanlog.attributes import LABEL_ARCHIVE
 from fanlog.broker.log_reads import LogRange, Selection
 from fanlog.errors import FanlogError
 from fanlog.log import batch as codec
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
-from fanlog.model import LABEL_ARCHIVE
 from fanlog.testing.simulator.calling import called
 from fanlog.testing.simulator.clients import some_topic
 from fanlog.testing.simulator.life import ObservedBroker

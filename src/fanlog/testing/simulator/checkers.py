@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fanlog.labels import LABEL_ORDERING
+from fanlog.attributes import LABEL_ORDERING
 from fanlog.model import Offset, PartitionId, SubscriptionId
 from fanlog.testing.simulator.chronicle import NEVER, AckRef, Delivered, Entry, Message, Op
 from fanlog.testing.simulator.faults import TIMER_LATE_S
 from fanlog.testing.simulator.ledger import EPSILON_S, Account, Card, Ledger
-from fanlog.testing.simulator.meanings import is_matched, is_wanted
+from fanlog.testing.simulator.meanings import is_matched
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +148,26 @@ def is_for_it(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[Viol
     """P2: what comes is what the filter wants that was there when it was published.
 
     After a seek it is what the present filter wants. What was left out before and is not retained
-    stays acknowledged, whatever the filter is now.
+    stays acknowledged, whatever the filter is now. What is addressed comes to its addressee alone.
     """
     message = card.message
+    if message.addressee not in (0, ledger.id):
+        yield Violation(
+            "P2",
+            f"{_name(ledger, card)} came at {delivered.at}, and it is for subscription "
+            f"{message.addressee} alone",
+            ledger.id,
+            ledger.partition,
+            message.offset,
+        )
+        return
     if card.is_unjudged:
         return
     is_moving = ledger.is_moving(delivered.generation)
     if not card.is_wanted and not (
         is_moving
         and any(
-            is_wanted(text, message) for text in (ledger.settings.filter, *ledger.filters_asked)
+            ledger.wants(text, message) for text in (ledger.settings.filter, *ledger.filters_asked)
         )
     ):
         yield Violation(
@@ -225,7 +235,9 @@ def one_letter(ledger: Ledger, card: Card, letter: Message, entry: Entry) -> Ite
 def forwarded_once(ledger: Ledger, card: Card, copy: Message, entry: Entry) -> Iterator[Violation]:
     """P3: a message is forwarded once, in order, and only if it is to be delivered at all."""
     message, why = card.message, ""
-    if not (card.is_wanted or card.is_unjudged) and ledger.moved_until(card) < entry.at:
+    if message.addressee not in (0, ledger.id):
+        why = f"and is for subscription {message.addressee} alone"
+    elif not (card.is_wanted or card.is_unjudged) and ledger.moved_until(card) < entry.at:
         why = "and its filter leaves it out"
     elif card.forwarded_at >= 0 and ledger.moved_until(card) < card.forwarded_at:
         why = f"and was before, at {card.forwarded_at}"

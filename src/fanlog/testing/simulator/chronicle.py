@@ -20,8 +20,8 @@ from typing import Any, Literal
 
 from fanlog.core.catalog_records import SnapshotRecord, SubscriptionRecord, TopicRecord
 from fanlog.core.records import CursorHead
+from fanlog.ids import parse_message_id
 from fanlog.model import Offset, PartitionId, SubscriptionId
-from fanlog.wire.publish import parse_message_id
 
 #: `ok`: answered. `refused`: answered with an error that speaks of the request. `failed`: answered
 #: with one that says that nothing was done. `cut`: nobody knows. `running`: it never ended.
@@ -115,6 +115,8 @@ class Message:
     source_id: str = ""
     source: str = ""
     source_topic: str = ""
+    #: Id of the subscription it is for alone; 0 when it is for all.
+    addressee: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Literal, TypeVar
 
+from fanlog.attributes import DEDUP_ID
 from fanlog.broker.broker import Broker
 from fanlog.errors import FanlogError, SchemaMismatch
+from fanlog.ids import message_id
 from fanlog.model import Offset
 from fanlog.names import subscription_name, topic_name
 from fanlog.testing.simulator import raw
@@ -31,7 +33,7 @@ from fanlog.testing.simulator.network import (
     parsed,
 )
 from fanlog.testing.simulator.world import Lost, World, outcome_of
-from fanlog.wire.publish import DEDUP_ATTRIBUTE, build_body, message_id
+from fanlog.wire.publish import build_body
 
 T = TypeVar("T")
 
@@ -161,7 +163,7 @@ async def _publish_once(world: World, name: str, drafts: list[Draft]) -> None:
 async def _try_once(world: World, name: str, drafts: list[Draft]) -> bool:
     """Whether an answer came."""
     body = build_body(drafts)
-    ids = [attributes.get(DEDUP_ATTRIBUTE, "") for _, attributes, _ in drafts]
+    ids = [attributes.get(DEDUP_ID, "") for _, attributes, _ in drafts]
     is_raw = world.chance(RAW) or not any(ids)
 
     async def verb(broker: ObservedBroker) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
+from fanlog.attributes import DEDUP_ID
 from fanlog.model import Topic
 from fanlog.testing.simulator.chronicle import Message
-from fanlog.wire.publish import DEDUP_ATTRIBUTE
 
 #: Windows of a world's topics, as their label says.
 WINDOWS = ("60", "600", "86400")
@@ -45,29 +45,29 @@ class Dedups:
             self._made += 1
             self._ids.append(f"id-{self._made}")
             del self._ids[:-REMEMBERED]
-        return {**attributes, DEDUP_ATTRIBUTE: rng.choice(self._ids[-5:] + self._ids)}
+        return {**attributes, DEDUP_ID: rng.choice(self._ids[-5:] + self._ids)}
 
     def begun(self, topic: str, drafts: Sequence[Draft], now: float) -> None:
         """A publish begins on the server."""
         for _, attributes, _ in drafts:
-            if dedup_id := attributes.get(DEDUP_ATTRIBUTE):
+            if dedup_id := attributes.get(DEDUP_ID):
                 self._begun.setdefault((topic, dedup_id), []).append(now)
 
     def answered(self, draft: Draft, stored: Message | None) -> Iterator[str]:
         """A message was published, and this is what stands where they say it does."""
         data, attributes, _ = draft
-        dedup_id = attributes.get(DEDUP_ATTRIBUTE)
+        dedup_id = attributes.get(DEDUP_ID)
         if stored is None:
             yield "P1: a publish with dedup ids was answered, and it is not on the disk"
         elif dedup_id is None:
             if stored.data != data:
                 yield f"P1: {stored.partition}:{stored.offset} was answered, and is another message"
-        elif stored.attributes.get(DEDUP_ATTRIBUTE) != dedup_id:
+        elif stored.attributes.get(DEDUP_ID) != dedup_id:
             yield f"dedup: {stored.partition}:{stored.offset} was answered for {dedup_id}"
 
     def committed(self, topic: Topic | None, message: Message, now: float) -> Iterator[str]:
         """The disk took a message."""
-        dedup_id = message.attributes.get(DEDUP_ATTRIBUTE)
+        dedup_id = message.attributes.get(DEDUP_ID)
         if dedup_id is None or message.source_id or topic is None:
             return
         begun = self._begun.pop((topic.name, dedup_id), [now])

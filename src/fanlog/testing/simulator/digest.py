@@ -37,6 +37,8 @@ def hard_lines(hard: HardState) -> list[str]:
         lines += [f"sink {digest.hex()} {value!r}" for digest, value in kept.items()]
     lines += [repr(hard.lake), *map(repr, hard.archived.values())]
     lines += [f"trimmed {partition} {to}" for partition, to in hard.trimmed.items()]
+    for partition, by_addressee in hard.addresses._by_partition.items():
+        lines += [f"addressed {partition} {to} {list(bits)}" for to, bits in by_addressee.items()]
     lines += [f"activity {owner} {last_s}" for owner, last_s in hard.activity.items()]
     return sorted(lines)
 

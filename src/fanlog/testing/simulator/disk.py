@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fanlog.broker.letters import REDRIVEN_FROM
+from fanlog.attributes import REDRIVEN_FROM, SCHEMA_REVISION
 from fanlog.core import records as codec
 from fanlog.core.catalog_records import (
     PolicyRecord,
@@ -28,7 +28,6 @@ from fanlog.model import (
     Topic,
     TopicId,
 )
-from fanlog.provenance import SCHEMA_REVISION
 from fanlog.testing.simulator.chronicle import Message
 from fanlog.testing.simulator.meanings import DEFINITIONS
 

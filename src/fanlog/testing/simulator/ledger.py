@@ -313,7 +313,7 @@ class Ledger:
     def add(self, message: Message) -> Card:
         assert message.offset == len(self.cards)
         card = Card(message, -1 if message.offset >= self.floor else self.created_at)
-        card.is_wanted = is_wanted(self.filter_at(message.sequence), message)
+        card.is_wanted = self.wants(self.filter_at(message.sequence), message)
         self.cards.append(card)
         if self.settings.enable_message_ordering and message.key:
             self.keys.setdefault(message.key, []).append(card)
@@ -354,6 +354,12 @@ class Ledger:
         """Something below what was known to be closed is open again."""
         self._first_open.clear()
 
+    def wants(self, text: str, message: Message) -> bool:
+        """Whether it is to get a message under a filter; what is addressed, no filter judges."""
+        if message.addressee:
+            return message.addressee == self.id
+        return is_wanted(text, message)
+
     def filter_at(self, sequence: int) -> str:
         """The filter that judges what a commit publishes."""
         return next(text for since, text in reversed(self._filters) if since <= sequence)
@@ -373,7 +379,7 @@ class Ledger:
         if before != [(0, text)]:
             for card in self.cards:
                 was_wanted, message = card.is_wanted, card.message
-                card.is_wanted = is_wanted(text, message)
+                card.is_wanted = self.wants(text, message)
                 if card.is_wanted and not was_wanted:
                     card.closed_until = max(card.closed_until, begun_at)
                     card.is_passed = message.at < begun_at
@@ -387,7 +393,7 @@ class Ledger:
         texts = {self._filters[-1][1], *self.filters_asked}
         if len(self._filters) > 1 or len(texts) > 1:
             for card in self.cards:
-                if card.is_wanted and not all(is_wanted(text, card.message) for text in texts):
+                if card.is_wanted and not all(self.wants(text, card.message) for text in texts):
                     card.close(seek)
 
     def change_filter(self, text: str, sequence: int) -> None:

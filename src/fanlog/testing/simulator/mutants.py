@@ -14,9 +14,10 @@ from typing import Any
 
 from pyroaring import BitMap64
 
+from fanlog import attributes as names_of
 from fanlog.broker import snapshots
 from fanlog.broker.admin import Admin
-from fanlog.broker.broker import TOPIC_ATTRIBUTE, Broker
+from fanlog.broker.broker import Broker
 from fanlog.broker.dead_letters import DeadLetters
 from fanlog.broker.feeds import Feeds
 from fanlog.broker.hard_state import HardState
@@ -482,7 +483,7 @@ def _(_: Any) -> Any:
 @mutant("messages say they are of the pattern", 50, (Broker, "added_attributes"))
 def _(_: Any) -> Any:
     def named(self: Broker, subscription: Any, delivery: Any) -> Any:
-        return {TOPIC_ATTRIBUTE: subscription.topic} if subscription.is_pattern else None
+        return {names_of.TOPIC: subscription.topic} if subscription.is_pattern else None
 
     return named
 

@@ -14,9 +14,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import grpc
 
-from fanlog.broker.broker import TOPIC_ATTRIBUTE, Broker
+from fanlog import attributes as names_of
+from fanlog import ids
+from fanlog.broker.broker import Broker
 from fanlog.broker.feed import Delivery
 from fanlog.errors import FanlogError
+from fanlog.ids import parse_message_id
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId
 from fanlog.server.streaming_pull import streaming_pull
@@ -24,7 +27,6 @@ from fanlog.testing.simulator.chronicle import AckRef, Delivered, Op, Settle
 from fanlog.testing.simulator.life import Life, ObservedBroker
 from fanlog.testing.simulator.world import Lost, World, outcome_of
 from fanlog.wire import types
-from fanlog.wire.publish import parse_message_id
 
 T = TypeVar("T")
 
@@ -104,7 +106,7 @@ def hand_out(
                     f"P1: {delivery.partition}:{offset} came with bytes that are not on the disk"
                 )
             key = "" if message is None else message.key
-            ack_id = f"{prefix}{offset:012x}"
+            ack_id = ids.ack_id(prefix, offset)
             ref = AckRef(subscription.id, delivery.partition, delivery.generation, offset, ack_id)
             received.append(Received(ref, key))
             attempts.append(delivery.attempts.get(offset, delivery.attempt))
@@ -133,7 +135,7 @@ def parsed(
         partition, offset = parse_message_id(one.message.message_id)
         message = world.chronicle.message(ref.partition, offset)
         attributes = dict(one.message.attributes)
-        said_topic = attributes.pop(TOPIC_ATTRIBUTE, None)
+        said_topic = attributes.pop(names_of.TOPIC, None)
         said = one.message.data, one.message.ordering_key, attributes
         if message is None or (message.data, message.key, message.attributes) != said:
             world.broken.append(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from fanlog.ids import message_id
 from fanlog.testing.history import History
 from fanlog.testing.simulator.chronicle import (
     Chronicle,
@@ -20,7 +21,6 @@ from fanlog.testing.simulator.chronicle import (
     Settle,
 )
 from fanlog.testing.simulator.ledger import Ledger
-from fanlog.wire.publish import message_id
 
 #: Verbs after which a subscription is not plain any more, if they may have done anything.
 _MOVES = ("seek", "detach", "delete subscription", "reopen", "redrive")

@@ -16,11 +16,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fanlog import attributes as names_of
 from fanlog import limits
-from fanlog.broker.broker import TOPIC_ATTRIBUTE
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.endpoints import WebEndpoint
 from fanlog.errors import FanlogError
+from fanlog.ids import message_id
 from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId
 from fanlog.push import Guard, Outcome
 from fanlog.server.push.sender import Sender
@@ -30,7 +31,6 @@ from fanlog.testing.simulator.chronicle import Delivered, Op, Settle
 from fanlog.testing.simulator.ledger import EPSILON_S
 from fanlog.testing.simulator.network import parsed_ack_id
 from fanlog.testing.simulator.world import World, outcome_of
-from fanlog.wire.publish import parse_message_id
 
 if TYPE_CHECKING:
     from fanlog.testing.simulator.life import Life
@@ -218,23 +218,20 @@ class PushWitness:
         for delivery in deliveries:
             self._taken[delivery.generation] = deadline_s, at
 
-    def lease_of(self, partition: int, offset: Offset) -> _Lease:
-        """The lease of a message that is sent by this task."""
+    def sent(self) -> tuple[_Lease, PartitionId, Offset]:
+        """The lease of the message that is sent by this task, and which one it is."""
         origin, task = ORIGIN.get(), asyncio.current_task()
         assert origin is not None, "only senders send"
         assert task is not None
         # A request does not say which lease it is of; there may be two of one message.
         sending: Any = task.get_coro()
-        [ack_id] = [
-            leased.ack_id
-            for leased in sending.cr_frame.f_locals["messages"]
-            if leased.key == (partition, offset)
-        ]
-        generation = parsed_ack_id(ack_id).generation
+        [leased] = sending.cr_frame.f_locals["messages"]
+        generation = parsed_ack_id(leased.ack_id).generation
         sender = origin.sender
-        return _Lease(
+        lease = _Lease(
             sender, sender._subscription, origin.consumer, generation, *self._taken[generation]
         )
+        return lease, *leased.key
 
     # What receivers answer.
 
@@ -338,8 +335,7 @@ class Wire:
         world = self._world
         if self._life.is_dead:
             raise asyncio.CancelledError
-        partition, offset = parse_message_id(headers["X-Event-Id"])
-        lease = self._witness.lease_of(partition, offset)
+        lease, partition, offset = self._witness.sent()
         self._check_lawful(lease, endpoint)
         self._witness.check_wait(lease, partition, offset)
         self._check_content(lease, partition, offset, body, headers)
@@ -382,6 +378,13 @@ class Wire:
     ) -> None:
         message = self._world.chronicle.message(PartitionId(partition), offset)
         said = _said(body, headers)
+        event = message_id(partition, offset)
+        if message is not None and message.addressee:
+            event = message.attributes[names_of.ORIGINAL_ID]
+        if headers["X-Event-Id"] != event:
+            self._world.broken.append(
+                f"push: {partition}:{offset} says that it is {headers['X-Event-Id']}, not {event}"
+            )
         topic = self._world.chronicle.topics.get(PartitionId(partition))
         if message is None or said.data != message.data:
             self._world.broken.append(
@@ -389,7 +392,7 @@ class Wire:
             )
         elif said.attributes is not None:
             attributes = dict(said.attributes)
-            said_topic = attributes.pop(TOPIC_ATTRIBUTE, topic)
+            said_topic = attributes.pop(names_of.TOPIC, topic)
             if (attributes, said.key, said_topic) != (message.attributes, message.key, topic):
                 self._world.broken.append(
                     f"P1: {partition}:{offset} was pushed with other attributes, or another key"

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fanlog.broker.broker import Broker
+from fanlog.ids import parse_message_id
 from fanlog.model import Offset, PartitionId
 from fanlog.server.grpc_api import PublisherApi, SubscriberApi
 from fanlog.wire import types
-from fanlog.wire.publish import parse_message_id
 
 
 class _Context:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from fanlog.core.catalog_records import SnapshotRecord, SubscriptionRecord, TopicRecord
 from fanlog.core.records import CursorHead
+from fanlog.ids import parse_message_id
 from fanlog.model import Offset, PartitionId, SnapshotId, SubscriptionId, Topic, TopicId
 from fanlog.testing.simulator import checkers
 from fanlog.testing.simulator.checkers import Violation
@@ -32,7 +33,6 @@ from fanlog.testing.simulator.meanings import is_matched, is_pattern
 from fanlog.testing.simulator.receivers import forwarder_of
 from fanlog.testing.simulator.reopening import Reopenings, disturbed
 from fanlog.testing.simulator.settles import Settles
-from fanlog.wire.publish import parse_message_id
 
 #: Verbs that leave no doubt about a subscription that is made while they run.
 _HARMLESS = ("create subscription", "pull", "stream", "push", "get policy", "set policy")

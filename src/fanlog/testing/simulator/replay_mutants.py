@@ -7,7 +7,9 @@ from typing import Any
 
 from pyroaring import BitMap64
 
+from fanlog.broker import feed
 from fanlog.broker.letters import Letters
+from fanlog.core.addressing import NOTHING_ADDRESSED, Addresses
 from fanlog.core.backlog import Backlog
 from fanlog.core.ordering import OrderedBacklog
 from fanlog.core.share import Share
@@ -71,3 +73,16 @@ def _(_: Any) -> Any:
         return asyncio.ensure_future(then())
 
     return torn
+
+
+@mutant(
+    "a redriven copy is delivered to all",
+    50,
+    (Addresses, "seen_by"),
+    (feed, "_check_address"),
+    needs="reopens dead_letters",
+)
+def _(known: Any) -> Any:
+    if known is Addresses.__dict__["seen_by"]:
+        return lambda self, subscription, partition: NOTHING_ADDRESSED
+    return lambda share, batch: None

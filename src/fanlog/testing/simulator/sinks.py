@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fanlog import limits
-from fanlog.broker.letters import REDRIVEN_FROM
+from fanlog.attributes import REDRIVEN_FROM
 from fanlog.broker.spool import Draft, MemorySpool, Stage
 from fanlog.model import TopicId
 from fanlog.testing.simulator.chronicle import Message

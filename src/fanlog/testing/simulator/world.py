@@ -12,7 +12,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
-from fanlog.broker.letters import REDRIVEN_FROM
+from fanlog.attributes import LETTER_SUBSCRIPTION, REDRIVEN_FROM, SOURCE_ID, SOURCE_TOPIC
 from fanlog.core import records as codec
 from fanlog.core.catalog_records import (
     FormerTopicRecord,
@@ -22,6 +22,7 @@ from fanlog.core.catalog_records import (
 )
 from fanlog.core.records import CursorHead
 from fanlog.errors import FanlogError, ResourceExhausted, Unavailable
+from fanlog.ids import parse_message_id
 from fanlog.log.api import Commit
 from fanlog.model import PartitionId, Topic
 from fanlog.server.push.senders import Senders
@@ -47,13 +48,8 @@ from fanlog.testing.simulator.sinks import Sinks
 from fanlog.testing.simulator.store import SimulatedCommitter, SimulatedStore
 from fanlog.testing.simulator.tiering import Tiering
 from fanlog.wire import types
-from fanlog.wire.publish import parse_message_id
 
 T = TypeVar("T")
-
-SOURCE_ID = "fanlog-source-message-id"
-SOURCE_SUBSCRIPTION = "CloudPubSubDeadLetterSourceSubscription"
-SOURCE_TOPIC = "fanlog-source-topic"
 
 
 class Lost(Exception):
@@ -433,8 +429,9 @@ class World:
                         field=content[starts[i] : starts[i + 1]],
                         base=append.base_offset,
                         source_id=self._source_id(attributes),
-                        source=attributes.get(SOURCE_SUBSCRIPTION, ""),
+                        source=attributes.get(LETTER_SUBSCRIPTION, ""),
                         source_topic=attributes.get(SOURCE_TOPIC, ""),
+                        addressee=body.seal.addressee,
                     )
                     offset += 1
 

@@ -1,0 +1,118 @@
+"""The names that mean something: `fanlog-…` and Google's, of attributes, labels and metadata.
+
+They are in the log, in the lake and in clients' programs, so they never change. A name is written
+down here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Final
+
+#: Everything that begins so is the service's; a name it does not know is refused.
+PREFIX: Final = "fanlog-"
+#: Attributes of messages that begin so are Google's, and refused from a publisher…
+RESERVED_PREFIX: Final = "goog"
+#: …but for these, which official clients set themselves (trace context, compression).
+CLIENT_PREFIX: Final = "googclient_"
+
+# --- Attributes of messages: instructions -------------------------------------------------------
+
+#: Publishing the same value of this twice publishes one message.
+DEDUP_ID: Final = "fanlog-dedup-id"
+#: All instructions about dedup begin so: replays leave them out.
+DEDUP_PREFIX: Final = "fanlog-dedup-"
+
+# --- Attributes of messages: where they come from. The broker puts them there -------------------
+
+#: What a dead letter says of its original and of how that failed: Google's four, then ours.
+LETTER_ATTEMPTS: Final = "CloudPubSubDeadLetterSourceDeliveryCount"
+LETTER_SUBSCRIPTION: Final = "CloudPubSubDeadLetterSourceSubscription"
+LETTER_PROJECT: Final = "CloudPubSubDeadLetterSourceSubscriptionProject"
+LETTER_PUBLISH_TIME: Final = "CloudPubSubDeadLetterSourceTopicPublishTime"
+LETTER_REASON: Final = "fanlog-dead-letter-reason"
+#: Of letters, redriven copies and what is forwarded: the message it was made of.
+SOURCE_TOPIC: Final = "fanlog-source-topic"
+SOURCE_ID: Final = "fanlog-source-message-id"
+DEAD_LETTER: Final = (
+    *(LETTER_ATTEMPTS, LETTER_SUBSCRIPTION, LETTER_PROJECT, LETTER_PUBLISH_TIME),
+    *(LETTER_REASON, SOURCE_TOPIC, SOURCE_ID),
+)
+#: Of a redriven copy: the letter it was made of; and the id that the message had when it was
+#: published, however often it was copied since: consumers that know messages by their id use it.
+REDRIVEN_FROM: Final = "fanlog-redriven-from"
+ORIGINAL_ID: Final = "fanlog-original-message-id"
+
+#: The topic of a message that a pattern delivers.
+TOPIC: Final = "fanlog-topic"
+
+#: What a message says of the schema it was checked by.
+SCHEMA_NAME: Final = "googclient_schemaname"
+SCHEMA_ENCODING: Final = "googclient_schemaencoding"
+SCHEMA_REVISION: Final = "googclient_schemarevisionid"
+#: The revision it was written in, when it is delivered in another; why it could not be.
+SCHEMA_WRITTEN: Final = "fanlog-schema-written-revision"
+SCHEMA_REASON: Final = "fanlog-schema-reason"
+
+#: What a replay into another topic says of the message it published again.
+ORIGIN_PREFIX: Final = "fanlog-origin-"
+ORIGIN_TOPIC: Final = "fanlog-origin-topic"
+ORIGIN_ID: Final = "fanlog-origin-message-id"
+ORIGIN_TIME: Final = "fanlog-origin-publish-time"
+ORIGIN_JOB: Final = "fanlog-origin-job"
+
+#: Attributes that a publisher may set: the instructions, and what consumers copy when they publish
+#: again what they got. The latter are data: nothing of them is believed.
+PUBLISHED: Final = frozenset(
+    {
+        *(DEDUP_ID, LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID, TOPIC),
+        *(SCHEMA_WRITTEN, SCHEMA_REASON, ORIGIN_TOPIC, ORIGIN_ID, ORIGIN_TIME, ORIGIN_JOB),
+    }
+)
+
+# --- Labels of topics and subscriptions ---------------------------------------------------------
+
+LABEL_START: Final = "fanlog-start"
+LABEL_ORDERING: Final = "fanlog-ordering"
+LABEL_DEAD_LETTER: Final = "fanlog-dead-letter"
+LABEL_DEDUP_WINDOW: Final = "fanlog-dedup-window"
+#: Asks for another schedule of retries on a subscription without a retry policy.
+LABEL_RETRY: Final = "fanlog-retry"
+#: Says what the body of a push is like.
+LABEL_PUSH_BODY: Final = "fanlog-push-body"
+#: Says how many seconds an endpoint has to answer.
+LABEL_PUSH_TIMEOUT: Final = "fanlog-push-timeout"
+#: Asks for the messages in a revision of their topic's schema.
+LABEL_SCHEMA_REVISION: Final = "fanlog-schema-revision"
+#: Keeps a topic out of the lake, with the value `off`.
+LABEL_ARCHIVE: Final = "fanlog-archive"
+
+# --- Attributes of push configs, metadata of calls, headers of answers --------------------------
+
+WEBHOOK_SECRET: Final = "fanlog-webhook-secret"
+#: An answer's remark on what was asked for.
+HINT: Final = "fanlog-hint"
+COMPATIBILITY: Final = "fanlog-compatibility"
+#: How long a topic keeps messages that no subscription needs, and who says so.
+RETENTION: Final = "fanlog-retention"
+RETENTION_BY: Final = "fanlog-retention-by"
+#: What a seek did: messages reopened, the publish time of the first, and messages acknowledged.
+REOPENED: Final = "fanlog-reopened"
+REOPENED_FROM: Final = "fanlog-reopened-from"
+ACKNOWLEDGED: Final = "fanlog-acknowledged"
+#: Within the server: a call came in the short form, which has defaults of its own.
+SHORT_FORM: Final = "fanlog-short-form"
+#: How a nack is meant.
+NACK_DELAY: Final = "fanlog-delay-seconds"
+NACK_REQUEUE: Final = "fanlog-requeue"
+NACK_REASON: Final = "fanlog-reason"
+#: A receiver's word that it wants nothing any more.
+GONE: Final = "fanlog-gone"
+
+
+def meant(name: str, known: frozenset[str]) -> str:
+    """The known name that was probably meant by one that is not known; empty if none is near."""
+    # Most of a name is what all of them begin with: only the rest says how near it is.
+    rests = {one.removeprefix(PREFIX): one for one in known}
+    near = get_close_matches(name.lower().replace("_", "-").removeprefix(PREFIX), rests, 1)
+    return rests[near[0]] if near else ""

@@ -1,0 +1,96 @@
+"""The seal of a batch: what the broker says of its messages, and no publisher can.
+
+Attributes are data: anybody may publish a message that looks like a dead letter. Whether it is one
+stands in the batch's header, which only the broker writes. Batches from before there were seals
+have none (`None`), and of those the attributes are believed, as they were then.
+
+In a batch, a seal is bits of the header's flags and, if it names an addressee, eight bytes; in the
+lake, where rows stand for themselves, a short text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+#: Bits of a batch's flags, beside the one for key hashes.
+IS_LETTER: Final = 1 << 1
+IS_COPY: Final = 1 << 2
+IS_ADDRESSED: Final = 1 << 3
+BITS: Final = IS_LETTER | IS_COPY | IS_ADDRESSED | 0xFF << 8
+
+_HOPS_SHIFT: Final = 8
+HOPS_MAX: Final = 0xFF
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What is true of all messages of a batch."""
+
+    #: The broker made these dead letters: what they say of their originals is so.
+    is_letter: bool = False
+    #: Redriven copies, or letters of such: the original's id that they name is the right one.
+    is_copy: bool = False
+    #: Id of the one subscription that they are for; 0 when they are for all.
+    addressee: int = 0
+    #: How many forwards they came through, as far as that is counted.
+    hops: int = 0
+
+    def __post_init__(self) -> None:
+        assert self.addressee >= 0
+        assert 0 <= self.hops <= HOPS_MAX
+
+    @property
+    def flags(self) -> int:
+        return (
+            (IS_LETTER if self.is_letter else 0)
+            | (IS_COPY if self.is_copy else 0)
+            | (IS_ADDRESSED if self.addressee else 0)
+            | self.hops << _HOPS_SHIFT
+        )
+
+    @classmethod
+    def of_flags(cls, flags: int, addressee: int) -> Seal:
+        if not flags & BITS:
+            return UNSEALED
+        hops = flags >> _HOPS_SHIFT
+        return cls(bool(flags & IS_LETTER), bool(flags & IS_COPY), addressee, hops)
+
+    def __str__(self) -> str:
+        """As the lake has it: words with blanks between them; empty for nothing to say."""
+        words = ["letter"] * self.is_letter + ["copy"] * self.is_copy
+        words += [f"to={self.addressee}"] if self.addressee else []
+        words += [f"hops={self.hops}"] if self.hops else []
+        return " ".join(words)
+
+    @classmethod
+    def parse(cls, text: str) -> Seal:
+        """Read a seal of the lake.
+
+        Raises:
+            ValueError: It is none that this version knows.
+        """
+        said: dict[str, str] = {}
+        for word in text.split():
+            name, _, value = word.partition("=")
+            said[name] = value
+        seal = cls(
+            is_letter=said.get("letter") == "",
+            is_copy=said.get("copy") == "",
+            addressee=_number(said.get("to", "0")),
+            hops=_number(said.get("hops", "0")),
+        )
+        if str(seal) != text:
+            raise ValueError(f"the seal {text[:80]!r} is not known")
+        return seal
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        return 0
+    return int(text)
+
+
+#: Of what a publisher published: for everybody, and nothing of what it says is the broker's word.
+UNSEALED: Final = Seal()
+LETTERS: Final = Seal(is_letter=True)
