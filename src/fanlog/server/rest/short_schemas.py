@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, get_args
 
 from fanlog import limits, names
+from fanlog.attributes import COMPATIBILITY
 from fanlog.errors import InvalidArgument
 from fanlog.model import Compatibility
 from fanlog.server.rest import json_in, json_out
@@ -18,7 +19,6 @@ from fanlog.server.rest import short_requests as requests
 from fanlog.server.rest import short_shapes as shapes
 from fanlog.server.rest.json_schema import BASE64, STRING, TIMESTAMP, Schema, integer, record
 from fanlog.server.rest.route import Asked, Route
-from fanlog.server.schema_api import COMPATIBILITY
 from fanlog.wire import types
 
 _SCHEMAS = "/v1/schemas"
