@@ -60,12 +60,13 @@ class Health(health_pb2_grpc.HealthServicer):
     async def Watch(self, request: Any, context: Any) -> None:
         told = None
         while True:
-            changed = self._changed
+            # A drain that begins while this is written is told of first, like any other change.
+            changed, is_over = self._changed, self._is_over
             status = self._status_of(request.service)
             if status != told:
                 told = status
                 await context.write(health_pb2.HealthCheckResponse(status=status))
-            if self._is_over:
+            if is_over:
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S if request.service == PUBLISHER else None):
