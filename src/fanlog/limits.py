@@ -231,8 +231,23 @@ SCHEMA_REVISION_NUMBER_MAX = 9_999_999
 SCHEMA_REVISIONS_MAX = 20
 #: Breaking changes that a refusal lists; the rest is counted.
 SCHEMA_BREAKS_SHOWN_MAX = 20
-#: Items without any bytes (nulls) in one Avro array: nothing else bounds how many are claimed.
-SCHEMA_EMPTY_ITEMS_MAX = 65_536
+#: JSON levels of a definition: everything that reads one recurses.
+SCHEMA_NESTING_MAX = 250
+#: Steps (visits of a type or a value) to compile a definition: some, and so many for each byte. An
+#: honest definition takes less than one a byte; a step is a microsecond or two.
+SCHEMA_COMPILE_STEPS = 10_000
+SCHEMA_COMPILE_STEPS_PER_BYTE = 2
+#: Steps to compare a revision with all earlier ones that it must go together with: a second or two.
+SCHEMA_COMPARE_STEPS_MAX = 1_000_000
+#: Steps to check one message: some, and so many for each byte. An honest message has one value in
+#: two bytes at most; values without any bytes (Avro's null) are paid from the first number alone.
+SCHEMA_CHECK_STEPS = 10_000
+SCHEMA_CHECK_STEPS_PER_BYTE = 4
+#: Steps to transform one message into another revision's: each may make an object of 200 bytes.
+SCHEMA_TRANSFORM_STEPS_MAX = 1_000_000
+#: Values and bytes of a field's default, with the defaults that stand in it written out.
+SCHEMA_DEFAULT_VALUES_MAX = 10_000
+SCHEMA_DEFAULT_BYTES_MAX = 1024 * 1024
 
 # Push.
 #: Requests of one subscription under way: at first, and at most.

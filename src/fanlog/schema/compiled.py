@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 import orjson
 
+from fanlog import limits
+from fanlog.errors import InvalidArgument
 from fanlog.model import Encoding, SchemaType
 from fanlog.names import shown
 
@@ -48,11 +50,23 @@ class Compiled(Protocol):
     def check_encoding(self, encoding: Encoding) -> None:
         """Raises InvalidArgument if messages of this schema have no such encoding."""
 
-    def validate(self, data: bytes, encoding: Encoding) -> None:
-        """Check the data of one message; raises Mismatch."""
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it holds."""
 
-    def breaks(self, writer: Any) -> list[str]:
-        """Say what this schema cannot read of messages that `writer`, of the same type, allows."""
+    def validate(self, data: bytes, encoding: Encoding) -> int:
+        """Check the data of one message, and give about how many steps that took.
+
+        Raises:
+            Mismatch: It does not conform, or checking it takes more steps than a message may.
+        """
+
+    def breaks(self, writer: Any, budget: Any = None) -> list[str]:
+        """Say what this schema cannot read of messages that `writer`, of the same type, allows.
+
+        Raises:
+            InvalidArgument: The comparison takes more steps than the budget has.
+        """
 
     def transform_from(self, writer: Any, encoding: Encoding) -> Transform:
         """Give what turns messages of `writer` into messages of this schema.
@@ -60,6 +74,21 @@ class Compiled(Protocol):
         Raises:
             Impossible: No message can be; what is given raises it for a single one.
         """
+
+
+def check_nesting(source: Any, what: str) -> None:
+    """Raises InvalidArgument if JSON is nested deeper than a definition may be."""
+    level = [[source]]
+    for _ in range(limits.SCHEMA_NESTING_MAX + 1):
+        level = [
+            list(part.values()) if isinstance(part, dict) else part
+            for one in level
+            for part in one
+            if isinstance(part, dict | list)
+        ]
+        if not level:
+            return
+    raise InvalidArgument(f"{what} is nested more than {limits.SCHEMA_NESTING_MAX} levels deep")
 
 
 def json_text(value: Any) -> bytes:
