@@ -18,6 +18,7 @@ from fanlog.schema.compiled import Impossible, Mismatch, Transform, json_text
 _TOO_DEEP = "nested too deeply"
 #: Memory of a compiled schema, in bytes for each step that compiling it took: measured.
 _BYTES_PER_STEP = 200
+_BYTES_PER_BYTE = 10
 
 
 class AvroSchema:
@@ -34,7 +35,7 @@ class AvroSchema:
             self._defaults = Defaults(self._root, budget)
         except RecursionError as error:
             raise InvalidArgument(f"the Avro definition is {_TOO_DEEP}") from error
-        self.size_bytes = _BYTES_PER_STEP * budget.spent
+        self.size_bytes = _BYTES_PER_STEP * budget.spent + _BYTES_PER_BYTE * len(definition)
 
     def check_encoding(self, encoding: Encoding) -> None:
         """Both are Avro's."""

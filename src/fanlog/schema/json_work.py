@@ -1,0 +1,231 @@
+"""The work that a JSON Schema makes of a message, counted before the library is asked.
+
+The library does not count, and holds the interpreter while it works. So this file says, in steps of
+some 15 ns, what a message may take at most. A *place* is a set of subschemas that look at the same
+value of a message, each as often as it does: two references to one subschema look twice, and in a
+lattice of them that doubles with every level. Places are made as messages reach them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from fanlog import limits
+from fanlog.errors import InvalidArgument
+from fanlog.schema.budget import Budget
+from fanlog.schema.json_tree import DRAFT, UNKNOWN, Tree
+
+#: A message has no more values than half its bytes.
+_BYTES_PER_VALUE = 2
+#: Steps, at each value below it, of a draft's own schema; and of one that cannot be looked at.
+_OUTSIDE = {id(DRAFT): 300, id(UNKNOWN): limits.SCHEMA_INLINE_STEPS_MAX}
+#: Bytes of listed values that are compared in one step.
+_LISTED_BYTES_PER_STEP = 8
+#: Steps for each item that must differ from all others.
+_UNIQUE_STEPS = 20
+#: Worst time of a pattern for one character: an eighth of a nanosecond for each byte it has.
+_PATTERN_BYTES_PER_STEP = 128
+#: Places that are looked at when a definition is compiled, and that are kept.
+_PLACES_MAX = 5_000
+_KEPT_MAX = 2_000
+
+#: Stand for the names and numbers of children that no subschema asks for.
+_ANY_PROPERTY = None
+_ANY_ITEM = -1
+
+#: How often each subschema looks, by its `id`.
+_Looks = Mapping[int, int]
+
+
+class Place:
+    """What looks at one value, and what that takes."""
+
+    __slots__ = (
+        "child_steps", "items", "key_steps", "keys", "known", "named", "object_steps", "rest",
+        "steps", "text_steps",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        #: For any value; for an object besides; for each character, child, character of a key.
+        self.steps = self.object_steps = self.text_steps = self.child_steps = self.key_steps = 0
+        self.named: dict[str | int | None, Counter[int]] = {}
+        self.rest: Counter[int] = Counter()
+        self.items: Counter[int] = Counter()
+        self.keys: Counter[int] = Counter()
+        self.known: dict[str | int | None, Place] = {}
+
+
+class JsonWork:
+    """The steps of messages of one schema."""
+
+    def __init__(self, tree: Tree, root: Any, patterns: Mapping[str, int], budget: Budget) -> None:
+        self._tree = tree
+        self._patterns = patterns
+        self._budget: Budget | None = budget
+        self._together: dict[int, _Looks | None] = {}
+        self._places: dict[frozenset[tuple[int, int]], Place] = {}
+        self._leaf = Place()
+        self._root = self._place({id(root): 1})
+        self._per_byte, self._once = self._worst()
+        if self._root.steps > limits.SCHEMA_MESSAGE_STEPS_MAX:
+            raise InvalidArgument(
+                f"the JSON Schema looks at a message in more than "
+                f"{limits.SCHEMA_MESSAGE_STEPS_MAX} steps, whatever is in it: its references "
+                "multiply"
+            )
+        # From here on it is messages that pay, and what they need is made again.
+        self._budget = None
+        self._forget()
+        self._together.clear()
+
+    def bound(self, size: int) -> int | None:
+        """No message of so many bytes takes more steps; None if there is no such number."""
+        if self._per_byte is None:
+            return None
+        return self._once + self._per_byte * size
+
+    def of(self, value: Any, most: int) -> tuple[int, int]:
+        """Steps of a message, and those of them that are for patterns.
+
+        Counting ends where the first are more than `most`.
+        """
+        total = patterns = 0
+        left = [(self._root, value)]
+        while left and total <= most:
+            place, one = left.pop()
+            total += place.steps
+            if place is self._leaf:
+                continue
+            if isinstance(one, str):
+                patterns += place.text_steps * len(one)
+            elif isinstance(one, dict):
+                total += place.object_steps + place.child_steps * len(one)
+                for key, part in one.items():
+                    patterns += place.key_steps * len(key)
+                    left.append((self._below(place, key, place.rest), part))
+                if place.keys:
+                    looks = self._place(place.keys)
+                    left += [(looks, key) for key in one]
+            elif isinstance(one, list):
+                total += place.child_steps * len(one)
+                left += [(self._below(place, at, place.items), part) for at, part in enumerate(one)]
+        return total, patterns
+
+    def _below(self, place: Place, key: str | int | None, others: Counter[int]) -> Place:
+        """The place of a child: what its name asks for, and what looks at all of them."""
+        named = place.named.get(key)
+        if named is None:
+            if not others:
+                return self._leaf
+            key = _ANY_PROPERTY if others is place.rest else _ANY_ITEM
+            named = Counter()
+        known = place.known.get(key)
+        if known is None:
+            known = place.known[key] = self._place(named + others)
+        return known
+
+    def _place(self, looks: _Looks) -> Place:
+        identity = frozenset(looks.items())
+        known = self._places.get(identity)
+        if known is None:
+            if self._budget is None and len(self._places) >= _KEPT_MAX:
+                self._forget()
+            known = self._places[identity] = self._made(looks)
+        return known
+
+    def _forget(self) -> None:
+        self._root.known.clear()
+        self._places.clear()
+
+    def _made(self, looks: _Looks) -> Place:
+        place = Place()
+        for first, times in looks.items():
+            for key, inner in self._same(first).items():
+                self._spend()
+                self._look(place, key, times * inner)
+        return place
+
+    def _look(self, place: Place, key: int, times: int) -> None:
+        """Add what one subschema does, so many times."""
+        schema, edges = self._tree.schemas[key], self._tree.edges[key]
+        place.steps += times * (1 + len(schema) + _listed(schema) + _OUTSIDE.get(key, 0))
+        place.object_steps += times * sum(
+            len(schema[name])
+            for name in ("properties", "required", "dependentRequired", "dependencies")
+            if isinstance(schema.get(name), dict | list)
+        )
+        if "pattern" in schema:
+            place.text_steps += times * self._pattern_steps(schema["pattern"])
+        if isinstance(schema.get("patternProperties"), dict):
+            place.key_steps += times * sum(map(self._pattern_steps, schema["patternProperties"]))
+        if schema.get("uniqueItems") is True:
+            place.child_steps += times * _UNIQUE_STEPS
+        if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
+            # Whatever looks at the value beside it is asked again, for each child.
+            place.child_steps += times * sum(self._same(key).values())
+        for name, part in edges.named:
+            place.named.setdefault(name, Counter())[id(part)] += times
+        for part in edges.rest:
+            place.rest[id(part)] += times
+        for part in edges.items:
+            place.items[id(part)] += times
+        for part in edges.keys:
+            place.keys[id(part)] += times
+
+    def _pattern_steps(self, pattern: Any) -> int:
+        return 1 + self._patterns.get(pattern, 0) // _PATTERN_BYTES_PER_STEP
+
+    def _same(self, key: int) -> _Looks:
+        """All that look at a value when a subschema does, itself included."""
+        known = self._together.get(key)
+        if known is not None:
+            return known
+        if key in self._together:
+            raise InvalidArgument(
+                "the JSON Schema refers to itself without going further into the message"
+            )
+        self._together[key] = None
+        looks = Counter({key: 1})
+        for part in (*self._tree.edges[key].same, *self._tree.targets[key]):
+            for inner, times in self._same(id(part)).items():
+                looks[inner] += times
+            self._spend(len(looks) // 4)
+        self._together[key] = looks
+        return looks
+
+    def _spend(self, steps: int = 1) -> None:
+        if self._budget is not None:
+            self._budget.spend(steps)
+
+    def _worst(self) -> tuple[int | None, int]:
+        """Steps for each byte, and once: of the worst of all places, if they have an end."""
+        seen: dict[int, Place] = {}
+        left: list[Place] = [self._root]
+        while left:
+            place = left.pop()
+            if id(place) in seen:
+                continue
+            seen[id(place)] = place
+            if len(seen) > _PLACES_MAX:
+                return None, 0
+            left += self._children(place)
+        values = max(one.steps + one.object_steps + one.child_steps for one in seen.values())
+        texts = max(max(one.text_steps, one.key_steps) for one in seen.values())
+        return values // _BYTES_PER_VALUE + 1 + texts, values
+
+    def _children(self, place: Place) -> Iterable[Place]:
+        for key in place.named:
+            yield self._below(place, key, place.rest if isinstance(key, str) else place.items)
+        for looks in (place.rest, place.items, place.keys):
+            if looks:
+                yield self._place(looks)
+
+
+def _listed(schema: Mapping[str, Any]) -> int:
+    """Steps to compare a value with those that are listed."""
+    listed = [schema[key] for key in ("enum", "const") if key in schema]
+    return sum(len(orjson.dumps(one)) // _LISTED_BYTES_PER_STEP for one in listed)
