@@ -249,6 +249,18 @@ SCHEMA_CHECK_STEPS_PER_BYTE = 4
 SCHEMA_INLINE_STEPS_MAX = 1_000_000
 SCHEMA_MESSAGE_STEPS_MAX = 50_000_000
 SCHEMA_EXPLAIN_STEPS_MAX = 5_000
+#: Longer messages are checked in a thread, whatever their type: 64 KiB take 40 ms at worst.
+SCHEMA_SHORT_BYTES = 64 * 1024
+#: For each question to that process: processor time, memory, and how long it is waited for. Beyond
+#: so much memory it is replaced once it has answered, and it ends when nothing is asked.
+SCHEMA_PROCESS_S = 5.0
+SCHEMA_PROCESS_BYTES_MAX = 1024 * 1024 * 1024
+SCHEMA_PROCESS_WAIT_S = 60.0
+SCHEMA_PROCESS_KIB_MAX = 256 * 1024
+SCHEMA_PROCESS_IDLE_S = 60.0
+#: Compiled definitions kept for the next message, in bytes as they are estimated; as much again for
+#: transformations between them.
+SCHEMA_CACHE_BYTES_MAX = 128 * 1024 * 1024
 #: Compiled patterns of a JSON Schema: one of them, and all together. `^.{1,255}$` has 0.5 MiB.
 SCHEMA_PATTERN_BYTES_MAX = 4 * 1024 * 1024
 SCHEMA_PATTERNS_BYTES_MAX = 8 * 1024 * 1024

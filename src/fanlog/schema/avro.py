@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 
+from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model import Encoding, SchemaType
 from fanlog.schema import avro_codec, avro_resolve, avro_tree
@@ -24,6 +25,7 @@ _BYTES_PER_BYTE = 10
 class AvroSchema:
     """A compiled Avro schema; see `Compiled`."""
 
+    short_bytes = limits.SCHEMA_SHORT_BYTES
     type: SchemaType = "AVRO"
 
     def __init__(self, definition: str) -> None:
@@ -36,6 +38,10 @@ class AvroSchema:
         except RecursionError as error:
             raise InvalidArgument(f"the Avro definition is {_TOO_DEEP}") from error
         self.size_bytes = _BYTES_PER_STEP * budget.spent + _BYTES_PER_BYTE * len(definition)
+
+    def is_long(self, _data: bytes) -> bool:
+        """No message is: others run between any two steps."""
+        return False
 
     def check_encoding(self, encoding: Encoding) -> None:
         """Both are Avro's."""
@@ -69,7 +75,9 @@ class AvroSchema:
         except RecursionError:
             raise InvalidArgument("the definitions are nested too deeply to be compared") from None
 
-    def transform_from(self, writer: AvroSchema, encoding: Encoding) -> Transform:
+    def transform_from(
+        self, writer: AvroSchema, encoding: Encoding, *, is_patient: bool = True
+    ) -> Transform:
         reader_root, writer_root = self._root, writer._root
         resolver = avro_resolve.Resolver(reader_root, writer_root, self._defaults)
 

@@ -41,6 +41,10 @@ class Impossible(ValueError):
     """A message of one revision cannot be turned into one of another; the sentence says why."""
 
 
+class Long(Impossible):
+    """It may take long to find out, and nothing else can run meanwhile: ask another process."""
+
+
 class Compiled(Protocol):
     """A schema ready to be used. Immutable, and safe to share."""
 
@@ -53,6 +57,13 @@ class Compiled(Protocol):
     @property
     def size_bytes(self) -> int:
         """About how much memory it holds."""
+
+    @property
+    def short_bytes(self) -> int:
+        """Messages of so many bytes take little to be checked: everybody can wait for it."""
+
+    def is_long(self, data: bytes) -> bool:
+        """Whether the data may take long to be checked, and nothing else can run meanwhile."""
 
     def validate(self, data: bytes, encoding: Encoding) -> int:
         """Check the data of one message, and give about how many steps that took.
@@ -68,8 +79,15 @@ class Compiled(Protocol):
             InvalidArgument: The comparison takes more steps than the budget has.
         """
 
-    def transform_from(self, writer: Any, encoding: Encoding) -> Transform:
+    def transform_from(
+        self, writer: Any, encoding: Encoding, *, is_patient: bool = True
+    ) -> Transform:
         """Give what turns messages of `writer` into messages of this schema.
+
+        Args:
+            writer: A schema of the same type.
+            encoding: Of the messages.
+            is_patient: Otherwise what is given raises Long for what may take long.
 
         Raises:
             Impossible: No message can be; what is given raises it for a single one.

@@ -22,7 +22,7 @@ from fanlog.model import Encoding, SchemaType
 from fanlog.names import shown
 from fanlog.schema import json_compat
 from fanlog.schema.budget import Budget, comparing, compiling, transforming
-from fanlog.schema.compiled import Impossible, Mismatch, Transform, check_nesting, path_of
+from fanlog.schema.compiled import Impossible, Long, Mismatch, Transform, check_nesting, path_of
 from fanlog.schema.json_transform import JsonTransform
 from fanlog.schema.json_tree import DRAFTS, Tree
 from fanlog.schema.json_work import JsonWork
@@ -31,10 +31,12 @@ from fanlog.schema.json_work import JsonWork
 _LINEAR = jsonschema_rs.RegexOptions(
     size_limit=limits.SCHEMA_PATTERN_BYTES_MAX, dfa_size_limit=limits.SCHEMA_PATTERN_CACHE_BYTES
 )
+#: Steps of the library in the time of one of ours.
+_PER_STEP = 8
 #: Sizes that patterns are told apart by.
 _PATTERN_SIZES = tuple(limits.SCHEMA_PATTERN_BYTES_MAX >> shift for shift in (10, 8, 6, 4, 2, 0))
 #: Memory of a compiled schema, in bytes for each step that compiling it took: measured.
-_BYTES_PER_STEP = 600
+_BYTES_PER_STEP = 900
 _BYTES_PER_BYTE = 10
 
 
@@ -58,7 +60,11 @@ class JsonSchema:
         budget = compiling(definition)
         tree = Tree(self._source, budget)
         patterns = _measured_patterns(tree)
-        self._work = JsonWork(tree, self._source, patterns, budget)
+        try:
+            self._work = JsonWork(tree, self._source, patterns, budget)
+        except RecursionError as error:
+            raise InvalidArgument("the JSON Schema refers through too many others") from error
+        self.short_bytes = min(self._work.short_bytes, limits.SCHEMA_SHORT_BYTES)
         try:
             self._validator = jsonschema_rs.validator_for(
                 self._source, offline=True, validate_formats=True, pattern_options=_LINEAR
@@ -78,9 +84,7 @@ class JsonSchema:
             raise InvalidArgument("encoding: messages of a JSON Schema have the encoding JSON only")
 
     def is_long(self, data: bytes) -> bool:
-        """Whether the data may take longer to be checked than everybody can wait for."""
-        bound = self._work.bound(len(data))
-        if bound is not None and bound <= limits.SCHEMA_INLINE_STEPS_MAX:
+        if len(data) <= self._work.short_bytes:
             return False
         try:
             steps, patterns = self._work.of(orjson.loads(data), limits.SCHEMA_INLINE_STEPS_MAX)
@@ -99,7 +103,9 @@ class JsonSchema:
     def breaks(self, writer: JsonSchema, budget: Budget | None = None) -> list[str]:
         return json_compat.breaks(self._source, writer._source, budget or comparing())
 
-    def transform_from(self, writer: JsonSchema, encoding: Encoding) -> Transform:
+    def transform_from(
+        self, writer: JsonSchema, encoding: Encoding, *, is_patient: bool = True
+    ) -> Transform:
         assert encoding == "JSON"
 
         made = JsonTransform(self._source, writer._source)
@@ -109,6 +115,8 @@ class JsonSchema:
                 # Not by orjson, which makes a float of an integer of more than 64 bits.
                 value = made.of(json.loads(data), transforming())
                 text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+                if not is_patient and self.is_long(text):
+                    raise Long("the message may take long to be checked")
                 self._validate(value, len(text))
             except Mismatch as error:
                 raise Impossible(str(error)) from None
@@ -133,7 +141,7 @@ class JsonSchema:
         except ValueError as error:
             # Deeper than the library goes.
             raise (error if isinstance(error, Mismatch) else Mismatch(str(error))) from None
-        return steps
+        return steps // _PER_STEP
 
     def _explain(self, value: Any) -> NoReturn:
         """Raise Mismatch with the first mistake.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -29,8 +30,9 @@ _LISTED_BYTES_PER_STEP = 8
 _UNIQUE_STEPS = 20
 #: Worst time of a pattern for one character: an eighth of a nanosecond for each byte it has.
 _PATTERN_BYTES_PER_STEP = 128
-#: Places that are looked at when a definition is compiled, and that are kept.
-_PLACES_MAX = 5_000
+#: Steps in which all places are looked at when a definition is compiled, or are not.
+_GLANCE_STEPS = 50_000
+#: Places that are kept for messages.
 _KEPT_MAX = 2_000
 
 #: Stand for the names and numbers of children that no subschema asks for.
@@ -39,6 +41,10 @@ _ANY_ITEM = -1
 
 #: How often each subschema looks, by its `id`.
 _Looks = Mapping[int, int]
+
+
+class _Enough(Exception):
+    """There are more places than are looked at."""
 
 
 class Place:
@@ -69,8 +75,15 @@ class JsonWork:
         self._together: dict[int, _Looks | None] = {}
         self._places: dict[frozenset[tuple[int, int]], Place] = {}
         self._leaf = Place()
+        for key in tree.schemas:
+            self._same(key)
         self._root = self._place({id(root): 1})
-        self._per_byte, self._once = self._worst()
+        # Some have no end, and others are many: a glance is enough.
+        self._budget = Budget(_GLANCE_STEPS, "a glance at the places", _Enough)
+        self._per_byte: int | None = None
+        self._once = 0
+        with suppress(_Enough):
+            self._per_byte, self._once = self._worst()
         if self._root.steps > limits.SCHEMA_MESSAGE_STEPS_MAX:
             raise InvalidArgument(
                 f"the JSON Schema looks at a message in more than "
@@ -81,6 +94,13 @@ class JsonWork:
         self._budget = None
         self._forget()
         self._together.clear()
+
+    @property
+    def short_bytes(self) -> int:
+        """Messages of so many bytes are checked in few steps, whatever is in them."""
+        if self._per_byte is None:
+            return 0
+        return max(0, (limits.SCHEMA_INLINE_STEPS_MAX - self._once) // self._per_byte)
 
     def bound(self, size: int) -> int | None:
         """No message of so many bytes takes more steps; None if there is no such number."""
@@ -142,6 +162,7 @@ class JsonWork:
         self._places.clear()
 
     def _made(self, looks: _Looks) -> Place:
+        self._spend()
         place = Place()
         for first, times in looks.items():
             for key, inner in self._same(first).items():
@@ -201,8 +222,8 @@ class JsonWork:
         if self._budget is not None:
             self._budget.spend(steps)
 
-    def _worst(self) -> tuple[int | None, int]:
-        """Steps for each byte, and once: of the worst of all places, if they have an end."""
+    def _worst(self) -> tuple[int, int]:
+        """Steps for each byte, and once: of the worst of all places."""
         seen: dict[int, Place] = {}
         left: list[Place] = [self._root]
         while left:
@@ -210,8 +231,6 @@ class JsonWork:
             if id(place) in seen:
                 continue
             seen[id(place)] = place
-            if len(seen) > _PLACES_MAX:
-                return None, 0
             left += self._children(place)
         values = max(one.steps + one.object_steps + one.child_steps for one in seen.values())
         texts = max(max(one.text_steps, one.key_steps) for one in seen.values())

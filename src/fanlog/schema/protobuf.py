@@ -13,6 +13,7 @@ import orjson
 from google.protobuf import json_format, message_factory
 from google.protobuf.message import DecodeError
 
+from fanlog import limits
 from fanlog.model import Encoding, SchemaType
 from fanlog.schema import proto_compat, proto_file, proto_json, proto_wire
 from fanlog.schema.budget import Budget, comparing, compiling
@@ -26,6 +27,7 @@ _BYTES_PER_BYTE = 10
 class ProtobufSchema:
     """A compiled .proto; see `Compiled`."""
 
+    short_bytes = limits.SCHEMA_SHORT_BYTES
     type: SchemaType = "PROTOCOL_BUFFER"
 
     def __init__(self, definition: str) -> None:
@@ -42,6 +44,10 @@ class ProtobufSchema:
     def message(self, data: bytes, encoding: Encoding) -> Any:
         """Parse the data of a message; raises Mismatch or Impossible."""
         return self._parsed(data, encoding)
+
+    def is_long(self, _data: bytes) -> bool:
+        """No message is: others run between any two steps."""
+        return False
 
     def check_encoding(self, encoding: Encoding) -> None:
         """Both are protobuf's."""
@@ -63,7 +69,9 @@ class ProtobufSchema:
         found = proto_compat.breaks(self._descriptor, writer._descriptor, budget or comparing())
         return [one.sentence for one in found]
 
-    def transform_from(self, writer: ProtobufSchema, encoding: Encoding) -> Transform:
+    def transform_from(
+        self, writer: ProtobufSchema, encoding: Encoding, *, is_patient: bool = True
+    ) -> Transform:
         for one in proto_compat.breaks(self._descriptor, writer._descriptor, comparing()):
             if one.is_fatal:
                 raise Impossible(one.sentence)

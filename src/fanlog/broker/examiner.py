@@ -1,0 +1,118 @@
+"""Examiners: whoever answers questions about schemas, at once or in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from typing import Protocol
+
+from fanlog import limits
+from fanlog.broker import schema_worker
+from fanlog.errors import InvalidArgument, Unavailable
+from fanlog.schema.examination import Answer, Question, answer
+
+_TOO_MUCH = (
+    f"it takes more than {limits.SCHEMA_PROCESS_S:g} s of processor time or "
+    f"{limits.SCHEMA_PROCESS_BYTES_MAX} bytes of memory to find out whether the schema is right"
+)
+
+
+class Examiner(Protocol):
+    async def ask(self, question: Question) -> Answer:
+        """Answer a question.
+
+        Raises:
+            InvalidArgument: A definition is wrong, or takes more than it may.
+        """
+
+    def close(self) -> None:
+        """Ask no more."""
+
+
+class AtOnce:
+    """Answers here and now: for whoever has nobody else to serve meanwhile."""
+
+    async def ask(self, question: Question) -> Answer:
+        return answer(question)
+
+    def close(self) -> None:
+        pass
+
+
+class Apart:
+    """Answers from another process, one question after the other.
+
+    The process is begun with the first question, for it takes some tenths of a second, and ended
+    when there were none for a while. One that is ended by the system is begun anew.
+    """
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    async def ask(self, question: Question) -> Answer:
+        async with self._turn:
+            if self._idle is not None:
+                self._idle.cancel()
+            if self._is_closed:
+                raise Unavailable("the server is stopping")
+            try:
+                return await asyncio.to_thread(self._asked, question)
+            finally:
+                loop = asyncio.get_running_loop()
+                self._idle = loop.call_later(limits.SCHEMA_PROCESS_IDLE_S, self._end)
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._idle is not None:
+            self._idle.cancel()
+        self._end()
+
+    def _asked(self, question: Question) -> Answer:
+        """Ask, in a thread: this blocks."""
+        process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        # For a process that neither works nor ends.
+        timer = threading.Timer(limits.SCHEMA_PROCESS_WAIT_S, process.kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            schema_worker.write_question(process.stdin, question)
+            found = schema_worker.read_answer(process.stdout)
+        except BrokenPipeError:
+            found = None
+        finally:
+            timer.cancel()
+        if found is None:
+            self._end()
+            raise InvalidArgument(_TOO_MUCH)
+        return found
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self._end()
+        # Not from the folder that the server happens to stand in.
+        command = [sys.executable, "-P", "-m", schema_worker.__name__]
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+        except OSError as error:
+            raise Unavailable(f"no process can be begun to check schemas: {error}") from None
+        return self._process
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
