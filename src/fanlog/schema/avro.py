@@ -10,10 +10,10 @@ from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model import Encoding, SchemaType
 from fanlog.schema import avro_codec, avro_resolve, avro_tree
-from fanlog.schema.avro_binary import compile_skip
+from fanlog.schema.avro_binary import compile_skip, overspent, steps_max
 from fanlog.schema.avro_defaults import Defaults
 from fanlog.schema.avro_json import compile_check
-from fanlog.schema.budget import Budget, checking, comparing, compiling, transforming
+from fanlog.schema.budget import Budget, comparing, compiling, transforming
 from fanlog.schema.compiled import Impossible, Mismatch, Transform, json_text
 
 _TOO_DEEP = "nested too deeply"
@@ -52,16 +52,18 @@ class AvroSchema:
                 self._check(orjson.loads(data))
                 # A value has a byte, and mostly many more.
                 return len(data) // 8
-            budget = checking(len(data))
-            budget.spend(self._steps)
-            end = self._skip(data, 0, budget)
+            most = steps_max(data)
+            left = [most - self._steps]
+            if left[0] < 0:
+                raise overspent(data)
+            end = self._skip(data, 0, left)
         except orjson.JSONDecodeError as error:
             raise Mismatch(f"expected JSON: {error.msg} at position {error.pos}") from None
         except RecursionError:
             raise Mismatch(_TOO_DEEP) from None
         if end != len(data):
             raise Mismatch(f"the message is complete after {end} of {len(data)} bytes")
-        return budget.spent
+        return most - left[0]
 
     def binary(self, data: bytes, encoding: Encoding) -> bytes:
         """The data of a message, which is valid, in Avro's binary encoding."""

@@ -19,7 +19,9 @@ from fanlog.schema.avro_tree import Node
 from fanlog.schema.budget import Budget
 from fanlog.schema.compiled import Mismatch
 
-Skip = Callable[[bytes, int, Budget], int]
+#: Steps that a message has left: not a `Budget`, for one is made for each message.
+Left = list[int]
+Skip = Callable[[bytes, int, Left], int]
 
 #: No message may take more steps than this, however large it is.
 _STEPS_MAX = (
@@ -72,11 +74,11 @@ class _Compiler:
             return known
         skips: list[tuple[str, Skip]] = []
 
-        def record(data: bytes, position: int, budget: Budget) -> int:
+        def record(data: bytes, position: int, left: Left) -> int:
             name = ""
             try:
                 for name, skip in skips:  # noqa: B007
-                    position = skip(data, position, budget)
+                    position = skip(data, position, left)
             except Mismatch as error:
                 raise error.below(name) from None
             return position
@@ -118,15 +120,17 @@ class _Compiler:
     def _union(self, node: Node) -> Skip:
         branches = [(part.tag, self.skip_of(part), self.steps_of(part)) for part in node.parts]
 
-        def union(data: bytes, position: int, budget: Budget) -> int:
+        def union(data: bytes, position: int, left: Left) -> int:
             index, position = read_long(data, position)
             if not 0 <= index < len(branches):
                 raise Mismatch(f"expected a branch of the union, 0 to {len(branches) - 1}: {index}")
             tag, skip, steps = branches[index]
             if steps > 1:
-                budget.spend(steps)
+                left[0] -= steps
+                if left[0] < 0:
+                    raise overspent(data)
             try:
-                return skip(data, position, budget)
+                return skip(data, position, left)
             except Mismatch as error:
                 raise error.below(tag) from None
 
@@ -138,7 +142,7 @@ class _Compiler:
         least = self._least_bytes(part) + has_keys
         steps = self.steps_of(part) + has_keys
 
-        def blocks(data: bytes, position: int, budget: Budget) -> int:
+        def blocks(data: bytes, position: int, left: Left) -> int:
             total = 0
             while True:
                 count, position = read_long(data, position)
@@ -151,18 +155,29 @@ class _Compiler:
                         raise Mismatch(f"a block claims {size} bytes; {_CUT}")
                 if least and count > (len(data) - position) // least:
                     raise Mismatch(f"a block claims {count} items; there is no room for so many")
-                budget.spend(1 + count * steps)
+                left[0] -= 1 + count * steps
+                if left[0] < 0:
+                    raise overspent(data)
                 at = total
                 try:
                     for at in range(total, total + count):  # noqa: B007
                         if has_keys:
-                            position = _string(data, position, budget)
-                        position = skip(data, position, budget)
+                            position = _string(data, position, left)
+                        position = skip(data, position, left)
                 except Mismatch as error:
                     raise error.below(at) from None
                 total += count
 
         return blocks
+
+
+def steps_max(data: bytes) -> int:
+    """How many steps a message may take."""
+    return limits.SCHEMA_CHECK_STEPS + limits.SCHEMA_CHECK_STEPS_PER_BYTE * len(data)
+
+
+def overspent(data: bytes) -> Mismatch:
+    return Mismatch(f"checking the message takes more than {steps_max(data)} steps")
 
 
 def read_long(data: bytes, position: int) -> tuple[int, int]:
@@ -185,11 +200,11 @@ def read_long(data: bytes, position: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), position
 
 
-def _null(_data: bytes, position: int, _budget: Budget) -> int:
+def _null(_data: bytes, position: int, _left: Left) -> int:
     return position
 
 
-def _boolean(data: bytes, position: int, _budget: Budget) -> int:
+def _boolean(data: bytes, position: int, _left: Left) -> int:
     if position >= len(data):
         raise Mismatch(_CUT)
     if data[position] > 1:
@@ -197,7 +212,7 @@ def _boolean(data: bytes, position: int, _budget: Budget) -> int:
     return position + 1
 
 
-def _int(data: bytes, position: int, _budget: Budget) -> int:
+def _int(data: bytes, position: int, _left: Left) -> int:
     if position < len(data) and data[position] < 0x80:
         return position + 1
     value, position = read_long(data, position)
@@ -206,13 +221,13 @@ def _int(data: bytes, position: int, _budget: Budget) -> int:
     return position
 
 
-def _long(data: bytes, position: int, _budget: Budget) -> int:
+def _long(data: bytes, position: int, _left: Left) -> int:
     if position < len(data) and data[position] < 0x80:
         return position + 1
     return read_long(data, position)[1]
 
 
-def _octets(data: bytes, position: int, _budget: Budget) -> int:
+def _octets(data: bytes, position: int, _left: Left) -> int:
     size, position = read_long(data, position)
     if size < 0:
         raise Mismatch(f"expected a length, found {size}")
@@ -221,7 +236,7 @@ def _octets(data: bytes, position: int, _budget: Budget) -> int:
     return position + size
 
 
-def _string(data: bytes, position: int, _budget: Budget) -> int:
+def _string(data: bytes, position: int, _left: Left) -> int:
     if position < len(data) and data[position] < 0x80 and not data[position] & 1:
         begin = position + 1
         end = begin + (data[position] >> 1)
@@ -240,7 +255,7 @@ def _string(data: bytes, position: int, _budget: Budget) -> int:
 
 
 def _fixed(size: int) -> Skip:
-    def fixed(data: bytes, position: int, _budget: Budget) -> int:
+    def fixed(data: bytes, position: int, _left: Left) -> int:
         if position + size > len(data):
             raise Mismatch(_CUT)
         return position + size
@@ -251,7 +266,7 @@ def _fixed(size: int) -> Skip:
 def _enum(node: Node) -> Skip:
     count = len(node.symbols)
 
-    def enum(data: bytes, position: int, _budget: Budget) -> int:
+    def enum(data: bytes, position: int, _left: Left) -> int:
         index, position = read_long(data, position)
         if not 0 <= index < count:
             raise Mismatch(f"expected a symbol of enum {node.name}, 0 to {count - 1}: {index}")

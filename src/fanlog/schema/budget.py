@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
-from fanlog.schema.compiled import Impossible, Mismatch
+from fanlog.schema.compiled import Impossible
 
 
 class Budget:
@@ -45,12 +45,6 @@ def compiling(definition: str) -> Budget:
 def comparing() -> Budget:
     """For a revision against all that it is compared with."""
     return Budget(limits.SCHEMA_COMPARE_STEPS_MAX, "comparing the revisions", InvalidArgument)
-
-
-def checking(size: int) -> Budget:
-    """For one message of so many bytes."""
-    most = limits.SCHEMA_CHECK_STEPS + limits.SCHEMA_CHECK_STEPS_PER_BYTE * size
-    return Budget(most, "checking the message", Mismatch)
 
 
 def transforming() -> Budget:

@@ -64,7 +64,11 @@ class JsonSchema:
             self._work = JsonWork(tree, self._source, patterns, budget)
         except RecursionError as error:
             raise InvalidArgument("the JSON Schema refers through too many others") from error
-        self.short_bytes = min(self._work.short_bytes, limits.SCHEMA_SHORT_BYTES)
+        self.short_bytes = min(
+            self._work.bytes_within(limits.SCHEMA_INLINE_STEPS_MAX), limits.SCHEMA_SHORT_BYTES
+        )
+        self._sure_bytes = self._work.bytes_within(limits.SCHEMA_MESSAGE_STEPS_MAX)
+        self._steps_per_byte = self._work.per_byte or 0
         try:
             self._validator = jsonschema_rs.validator_for(
                 self._source, offline=True, validate_formats=True, pattern_options=_LINEAR
@@ -84,7 +88,7 @@ class JsonSchema:
             raise InvalidArgument("encoding: messages of a JSON Schema have the encoding JSON only")
 
     def is_long(self, data: bytes) -> bool:
-        if len(data) <= self._work.short_bytes:
+        if len(data) <= self._work.bytes_within(limits.SCHEMA_INLINE_STEPS_MAX):
             return False
         try:
             steps, patterns = self._work.of(orjson.loads(data), limits.SCHEMA_INLINE_STEPS_MAX)
@@ -127,8 +131,9 @@ class JsonSchema:
         return transform
 
     def _validate(self, value: Any, size: int) -> int:
-        steps = self._work.bound(size)
-        if steps is None or steps > limits.SCHEMA_MESSAGE_STEPS_MAX:
+        """Check a value that has so many bytes; raises Mismatch."""
+        steps = size * self._steps_per_byte
+        if size > self._sure_bytes:
             # Patterns may take less than they might: how long they do is not counted, but timed.
             steps, _ = self._work.of(value, limits.SCHEMA_MESSAGE_STEPS_MAX)
             if steps > limits.SCHEMA_MESSAGE_STEPS_MAX:
@@ -136,11 +141,12 @@ class JsonSchema:
                     f"checking the message takes more than {limits.SCHEMA_MESSAGE_STEPS_MAX} steps"
                 )
         try:
-            if not self._is_valid(value):
-                self._explain(value)
+            is_valid = self._is_valid(value)
         except ValueError as error:
             # Deeper than the library goes.
-            raise (error if isinstance(error, Mismatch) else Mismatch(str(error))) from None
+            raise Mismatch(str(error)) from None
+        if not is_valid:
+            self._explain(value)
         return steps // _PER_STEP
 
     def _explain(self, value: Any) -> NoReturn:

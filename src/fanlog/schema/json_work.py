@@ -80,10 +80,11 @@ class JsonWork:
         self._root = self._place({id(root): 1})
         # Some have no end, and others are many: a glance is enough.
         self._budget = Budget(_GLANCE_STEPS, "a glance at the places", _Enough)
-        self._per_byte: int | None = None
+        #: Steps that a byte of a message may cost; None where that has no end.
+        self.per_byte: int | None = None
         self._once = 0
         with suppress(_Enough):
-            self._per_byte, self._once = self._worst()
+            self.per_byte, self._once = self._worst()
         if self._root.steps > limits.SCHEMA_MESSAGE_STEPS_MAX:
             raise InvalidArgument(
                 f"the JSON Schema looks at a message in more than "
@@ -95,18 +96,9 @@ class JsonWork:
         self._forget()
         self._together.clear()
 
-    @property
-    def short_bytes(self) -> int:
-        """Messages of so many bytes are checked in few steps, whatever is in them."""
-        if self._per_byte is None:
-            return 0
-        return max(0, (limits.SCHEMA_INLINE_STEPS_MAX - self._once) // self._per_byte)
-
-    def bound(self, size: int) -> int | None:
-        """No message of so many bytes takes more steps; None if there is no such number."""
-        if self._per_byte is None:
-            return None
-        return self._once + self._per_byte * size
+    def bytes_within(self, steps: int) -> int:
+        """No message of so many bytes takes more steps, whatever is in it."""
+        return max(0, (steps - self._once) // self.per_byte) if self.per_byte else 0
 
     def of(self, value: Any, most: int) -> tuple[int, int]:
         """Steps of a message, and those of them that are for patterns.
