@@ -253,7 +253,7 @@ SCHEMA_EXPLAIN_STEPS_MAX = 5_000
 SCHEMA_SHORT_BYTES = 64 * 1024
 #: For each question to that process: processor time, memory, and how long it is waited for. Beyond
 #: so much memory it is replaced once it has answered, and it ends when nothing is asked.
-SCHEMA_PROCESS_S = 5.0
+SCHEMA_PROCESS_S = 3.0
 SCHEMA_PROCESS_BYTES_MAX = 1024 * 1024 * 1024
 SCHEMA_PROCESS_WAIT_S = 60.0
 SCHEMA_PROCESS_KIB_MAX = 256 * 1024

@@ -62,9 +62,9 @@ class Definitions:
         self, schema: Compiled, definition: str, data: bytes, encoding: Encoding
     ) -> None:
         """Check a message that is not short; raises Mismatch."""
-        if not schema.is_long(data):
-            size = len(data)
-            await self.apart(size, limits.SCHEMA_SHORT_BYTES, schema.validate, data, encoding)
+        size, short = len(data), limits.SCHEMA_SHORT_BYTES
+        if not await self.apart(size, short, schema.is_long, data):
+            await self.apart(size, short, schema.validate, data, encoding)
             return
         question = Question(
             about="messages",

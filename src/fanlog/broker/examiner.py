@@ -13,10 +13,12 @@ from fanlog.broker import schema_worker
 from fanlog.errors import InvalidArgument, Unavailable
 from fanlog.schema.examination import Answer, Question, answer
 
-_TOO_MUCH = (
-    f"it takes more than {limits.SCHEMA_PROCESS_S:g} s of processor time or "
-    f"{limits.SCHEMA_PROCESS_BYTES_MAX} bytes of memory to find out whether the schema is right"
-)
+_WORK = {
+    "definition": "compiling the definition",
+    "breaks": "comparing the revisions",
+    "messages": "checking the message",
+    "transformed": "transforming the message",
+}
 
 
 class Examiner(Protocol):
@@ -90,7 +92,10 @@ class Apart:
             timer.cancel()
         if found is None:
             self._end()
-            raise InvalidArgument(_TOO_MUCH)
+            raise InvalidArgument(
+                f"{_WORK[question.about]} takes more than {limits.SCHEMA_PROCESS_S:g} s of "
+                f"processor time or {limits.SCHEMA_PROCESS_BYTES_MAX} bytes of memory"
+            )
         return found
 
     def _started(self) -> subprocess.Popen[bytes]:

@@ -110,21 +110,27 @@ class JsonWork:
         while left and total <= most:
             place, one = left.pop()
             total += place.steps
-            if place is self._leaf:
-                continue
             if isinstance(one, str):
                 patterns += place.text_steps * len(one)
-            elif isinstance(one, dict):
-                total += place.object_steps + place.child_steps * len(one)
-                for key, part in one.items():
-                    patterns += place.key_steps * len(key)
-                    left.append((self._below(place, key, place.rest), part))
+                continue
+            if not isinstance(one, dict | list):
+                continue
+            total += place.child_steps * len(one)
+            children: Iterable[tuple[str | int, Any]]
+            if isinstance(one, dict):
+                total += place.object_steps
+                patterns += place.key_steps * sum(map(len, one))
                 if place.keys:
                     looks = self._place(place.keys)
                     left += [(looks, key) for key in one]
-            elif isinstance(one, list):
-                total += place.child_steps * len(one)
-                left += [(self._below(place, at, place.items), part) for at, part in enumerate(one)]
+                children, others = one.items(), place.rest
+            else:
+                children, others = enumerate(one), place.items
+            if place.named or others:
+                # Each of them has a step at least.
+                if not place.named and total + len(one) > most:
+                    return total + len(one), patterns
+                left += [(self._below(place, key, others), part) for key, part in children]
         return total, patterns
 
     def _below(self, place: Place, key: str | int | None, others: Counter[int]) -> Place:

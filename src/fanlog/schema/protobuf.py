@@ -14,6 +14,7 @@ from google.protobuf import json_format, message_factory
 from google.protobuf.message import DecodeError
 
 from fanlog import limits
+from fanlog.errors import InvalidArgument
 from fanlog.model import Encoding, SchemaType
 from fanlog.schema import proto_compat, proto_file, proto_json, proto_wire
 from fanlog.schema.budget import Budget, comparing, compiling
@@ -34,8 +35,14 @@ class ProtobufSchema:
         budget = compiling(definition)
         self._descriptor = proto_file.descriptor(definition, budget)
         self._check = proto_json.compile_check(self._descriptor)
+        try:
+            # The library goes from type to type, as deep as they refer to each other.
+            self._class: Any = message_factory.GetMessageClass(self._descriptor)
+        except RecursionError:
+            raise InvalidArgument(
+                "the .proto definition has messages that refer to each other through too many types"
+            ) from None
         self.size_bytes = _BYTES_PER_STEP * budget.spent + _BYTES_PER_BYTE * len(definition)
-        self._class: Any = message_factory.GetMessageClass(self._descriptor)
 
     @property
     def descriptor(self) -> Any:
