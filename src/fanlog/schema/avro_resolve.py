@@ -11,7 +11,7 @@ from typing import Any
 
 from fanlog.names import shown
 from fanlog.schema.avro_defaults import Defaults
-from fanlog.schema.avro_tree import MISSING, Field, Node
+from fanlog.schema.avro_tree import MISSING, PRIMITIVES, Field, Node
 from fanlog.schema.budget import Budget
 from fanlog.schema.compiled import Impossible, path_of
 
@@ -171,10 +171,12 @@ class _Breaks:
         self._seen: set[tuple[int, int]] = set()
 
     def look(self, reader: Node, writer: Node, path: Path) -> None:
-        if (id(reader), id(writer)) in self._seen:
-            return
-        self._seen.add((id(reader), id(writer)))
         self._budget.spend()
+        # Primitives are the same everywhere, and what they break is told of each place.
+        if reader.kind not in PRIMITIVES or writer.kind not in PRIMITIVES:
+            if (id(reader), id(writer)) in self._seen:
+                return
+            self._seen.add((id(reader), id(writer)))
         if writer.kind == "union":
             for part in writer.parts:
                 below = (*path, part.tag) if reader.kind == "union" else path

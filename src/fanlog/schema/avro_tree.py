@@ -6,6 +6,7 @@ Avro 1.11, as Google has it. The tree may have cycles, since a record may contai
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,6 +70,10 @@ class Node:
         return self.name.rpartition(".")[2]
 
 
+#: One for each, which all definitions share.
+_PRIMITIVE_NODES = {name: Node(kind=name) for name in PRIMITIVES}
+
+
 def parse(definition: str, budget: Budget | None = None) -> Node:
     """Parse a definition, from a budget or from one of its own.
 
@@ -93,8 +98,8 @@ def parse(definition: str, budget: Budget | None = None) -> Node:
     try:
         reader = _Reader(budget or compiling(definition))
         node = reader.type_of(source, (), "")
-        for check in reader.deferred:
-            check()
+        while reader.deferred:
+            reader.deferred.popleft()()
     except Mismatch as error:
         raise InvalidArgument(f"the Avro definition is wrong at {error}") from error
     except RecursionError as error:
@@ -109,7 +114,7 @@ class _Reader:
         self._budget = budget
         self._named: dict[str, Node] = {}
         #: Defaults are checked when all types are complete.
-        self.deferred: list[Callable[[], None]] = []
+        self.deferred: deque[Callable[[], None]] = deque()
 
     def type_of(self, source: Any, path: Path, namespace: str) -> Node:
         self._budget.spend()
@@ -140,8 +145,9 @@ class _Reader:
         return self._reference(kind, (*path, "type"), namespace)
 
     def _reference(self, name: str, path: Path, namespace: str) -> Node:
-        if name in PRIMITIVES:
-            return Node(kind=name)
+        primitive = _PRIMITIVE_NODES.get(name)
+        if primitive is not None:
+            return primitive
         known = self._named.get(self._full(name, namespace)) or self._named.get(name)
         if known is None:
             raise Mismatch(
