@@ -51,7 +51,7 @@ class _Branches:
             return reader.parts[place]
         pair = id(reader), id(writer)
         if pair not in self._found:
-            budget.spend(len(reader.parts))
+            budget.spend(3 * len(reader.parts))
             able = [part for part in reader.parts if _matches(part, writer)]
             same = [part for part in able if part.kind == writer.kind]
             self._found[pair] = next(iter([*same, *able]), None)
