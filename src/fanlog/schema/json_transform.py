@@ -7,7 +7,7 @@ each object costs the properties that the reader's schema has for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -21,6 +21,15 @@ ALIASES = "x-aliases"
 _DEFAULT_BYTES_PER_STEP = 16
 
 
+class _Property(NamedTuple):
+    name: str
+    schema: Any
+    aliases: list[str]
+    has_default: bool
+    default: Any
+    default_steps: int
+
+
 class JsonTransform:
     """Turns values of a writer's schema into values of a reader's."""
 
@@ -28,7 +37,7 @@ class JsonTransform:
         self._reader = reader
         self._writer = writer
         self._resolved: dict[tuple[bool, int], Mapping[str, Any]] = {}
-        self._default_steps: dict[int, int] = {}
+        self._known: dict[int, list[_Property]] = {}
 
     def of(self, value: Any, budget: Budget) -> Any:
         """Give a value of the writer's schema as one of the reader's; it is not checked yet."""
@@ -52,30 +61,40 @@ class JsonTransform:
         value: dict[str, Any],
         budget: Budget,
     ) -> Any:
-        read_properties = _mapping(read, "properties")
-        written_properties = _mapping(written, "properties")
-        budget.spend(len(read_properties) + len(value))
+        properties = self._properties(read, budget)
+        known = _mapping(written, "properties")
+        budget.spend(len(properties) + len(value))
         made: dict[str, Any] = {}
         moved: set[str] = set()
-        for name, one in read_properties.items():
-            aliases = _aliases(one)
-            budget.spend(len(aliases))
-            source = next((old for old in (name, *aliases) if old in value), None)
-            if source is not None:
+        for one in properties:
+            source = one.name
+            if source not in value and one.aliases:
+                budget.spend(len(one.aliases))
+                source = next((old for old in one.aliases if old in value), source)
+            if source in value:
                 moved.add(source)
-                before = written_properties.get(source)
-                made[name] = self._made(one, before, value[source], budget)
-            else:
-                plain = self._meant(one, budget, is_reader=True)
-                if "default" in plain:
-                    budget.spend(self._steps(plain))
-                    made[name] = plain["default"]
+                before = known.get(source)
+                made[one.name] = self._made(one.schema, before, value[source], budget)
+            elif one.has_default:
+                budget.spend(one.default_steps)
+                made[one.name] = one.default
         kept = {
             name: item
             for name, item in value.items()
-            if name not in moved and name not in written_properties and name not in made
+            if name not in moved and name not in known and name not in made
         }
         return made | kept
+
+    def _properties(self, read: Mapping[str, Any], budget: Budget) -> list[_Property]:
+        """The properties of an object that the reader's schema names."""
+        found = self._known.get(id(read))
+        if found is None:
+            found = [
+                _property(name, schema, self._meant(schema, budget, is_reader=True))
+                for name, schema in _mapping(read, "properties").items()
+            ]
+            self._known[id(read)] = found
+        return found
 
     def _meant(self, schema: Any, budget: Budget, *, is_reader: bool) -> Mapping[str, Any]:
         """What a subschema means, its references followed."""
@@ -87,12 +106,13 @@ class JsonTransform:
             self._resolved[key] = known
         return known
 
-    def _steps(self, plain: Mapping[str, Any]) -> int:
-        known = self._default_steps.get(id(plain))
-        if known is None:
-            known = 1 + len(orjson.dumps(plain["default"])) // _DEFAULT_BYTES_PER_STEP
-            self._default_steps[id(plain)] = known
-        return known
+
+def _property(name: str, schema: Any, meant: Mapping[str, Any]) -> _Property:
+    if "default" not in meant:
+        return _Property(name, schema, _aliases(schema), False, None, 0)
+    default = meant["default"]
+    steps = 1 + len(orjson.dumps(default)) // _DEFAULT_BYTES_PER_STEP
+    return _Property(name, schema, _aliases(schema), True, default, steps)
 
 
 def _mapping(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:

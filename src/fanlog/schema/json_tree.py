@@ -152,7 +152,8 @@ class Tree:
         found = [one for one in found if _is(one) or isinstance(one, bool)]
         if not found:
             found = [DRAFT if url.startswith(DRAFTS) else UNKNOWN]
-        for one in filter(_is, found):
+        # The same schema may be found in two ways.
+        for one in {id(one): one for one in found if _is(one)}.values():
             self._add(one, url)
             yield one
 
