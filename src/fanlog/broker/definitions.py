@@ -27,6 +27,13 @@ THREADS_MAX = 2
 T = TypeVar("T")
 
 
+class _Told(Mismatch):
+    """A mismatch that another process has put in words, its place included."""
+
+    def __str__(self) -> str:
+        return self.problem
+
+
 class Definitions:
     """Compiles definitions, and has messages checked against them."""
 
@@ -79,7 +86,7 @@ class Definitions:
             raise Mismatch(error.message) from None
         [sentence] = found.sentences
         if sentence is not None:
-            raise Mismatch(sentence.removeprefix("$: "))
+            raise _Told(sentence)
 
     async def apart(self, size: int, size_max: int, work: Callable[..., T], *given: object) -> T:
         """Do small work at once, and large work where it does not keep the loop."""

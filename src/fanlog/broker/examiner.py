@@ -50,7 +50,15 @@ class Apart:
     when there were none for a while. One that is ended by the system is begun anew.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        seconds: float = limits.SCHEMA_PROCESS_S,
+        size_max: int = limits.SCHEMA_PROCESS_BYTES_MAX,
+    ) -> None:
+        """Give each question so much processor time, and the process so many bytes of memory."""
+        self._seconds = seconds
+        self._size_max = size_max
         self._turn = asyncio.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._idle: asyncio.TimerHandle | None = None
@@ -67,6 +75,11 @@ class Apart:
             finally:
                 loop = asyncio.get_running_loop()
                 self._idle = loop.call_later(limits.SCHEMA_PROCESS_IDLE_S, self._end)
+
+    @property
+    def process_id(self) -> int | None:
+        """The id of the process; None while there is none."""
+        return None if self._process is None else self._process.pid
 
     def close(self) -> None:
         self._is_closed = True
@@ -93,8 +106,8 @@ class Apart:
         if found is None:
             self._end()
             raise InvalidArgument(
-                f"{_WORK[question.about]} takes more than {limits.SCHEMA_PROCESS_S:g} s of "
-                f"processor time or {limits.SCHEMA_PROCESS_BYTES_MAX} bytes of memory"
+                f"{_WORK[question.about]} takes more than {self._seconds:g} s of processor time "
+                f"or {self._size_max} bytes of memory"
             )
         return found
 
@@ -104,6 +117,7 @@ class Apart:
         self._end()
         # Not from the folder that the server happens to stand in.
         command = [sys.executable, "-P", "-m", schema_worker.__name__]
+        command += [str(self._seconds), str(self._size_max)]
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

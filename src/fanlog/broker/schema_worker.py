@@ -69,14 +69,14 @@ def _read(pipe: IO[bytes]) -> dict[str, Any] | None:
     return cast("dict[str, Any]", orjson.loads(text)) if len(text) == size else None
 
 
-def main() -> None:
+def main(seconds: float, size_max: int) -> None:
     """Answer until nobody asks any more."""
-    _limit()
+    _limit(size_max)
     questions, answers = sys.stdin.buffer, sys.stdout.buffer
     while (asked := _read(questions)) is not None:
         asked["messages"] = [base64.b64decode(one) for one in asked["messages"]]
         # Unlike the time of day, this does not run while others have the processor.
-        signal.setitimer(signal.ITIMER_PROF, limits.SCHEMA_PROCESS_S)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         said: dict[str, Any]
         try:
             found = answer(Question(**asked))
@@ -92,17 +92,16 @@ def main() -> None:
             return
 
 
-def _limit() -> None:
+def _limit(size_max: int) -> None:
     """Have the system end this process rather than let it take more than it may."""
     # Whoever stops the server from a terminal stops it there; this process ends with its pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    most = limits.SCHEMA_PROCESS_BYTES_MAX
-    for kind, size in ((resource.RLIMIT_DATA, most), (resource.RLIMIT_CORE, 0)):
+    for kind, size in ((resource.RLIMIT_DATA, size_max), (resource.RLIMIT_CORE, 0)):
         _, hard = resource.getrlimit(kind)
         if hard == resource.RLIM_INFINITY or size <= hard:
             resource.setrlimit(kind, (size, hard))
 
 
 if __name__ == "__main__":
-    main()
+    main(float(sys.argv[1]), int(sys.argv[2]))
