@@ -30,8 +30,9 @@ _LISTED_BYTES_PER_STEP = 8
 _UNIQUE_STEPS = 20
 #: Worst time of a pattern for one character: an eighth of a nanosecond for each byte it has.
 _PATTERN_BYTES_PER_STEP = 128
-#: Steps in which all places are looked at when a definition is compiled, or are not.
-_GLANCE_STEPS = 50_000
+#: Steps in which all places are looked at when a definition is compiled, or are not: some, and so
+#: many for each subschema.
+_GLANCE_STEPS, _GLANCE_STEPS_EACH = 2_000, 8
 #: Places that are kept for messages.
 _KEPT_MAX = 2_000
 
@@ -79,7 +80,8 @@ class JsonWork:
             self._same(key)
         self._root = self._place({id(root): 1})
         # Some have no end, and others are many: a glance is enough.
-        self._budget = Budget(_GLANCE_STEPS, "a glance at the places", _Enough)
+        glance = _GLANCE_STEPS + _GLANCE_STEPS_EACH * len(tree.schemas)
+        self._budget = Budget(glance, "a glance at the places", _Enough)
         #: Steps that a byte of a message may cost; None where that has no end.
         self.per_byte: int | None = None
         self._once = 0
