@@ -208,6 +208,8 @@ EXPORT_BATCH_MESSAGES_MAX = 200_000
 EXPORT_BATCH_BYTES_MAX = 256 * 1024 * 1024
 #: Topics of which one step takes messages.
 EXPORT_BATCH_PARTITIONS_MAX = 1_000
+#: Columns that a schema is written out to, nested ones too; what is beyond is text.
+EXPORT_COLUMNS_MAX = 10_000
 
 # Ordering.
 #: Offsets a blocked key remembers; beyond this its slots are scanned again when it is free.

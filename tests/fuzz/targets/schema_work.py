@@ -99,7 +99,8 @@ def _counted(most: int, work: Callable[[], T]) -> T | None:
 
 def _avro(draw: Draw) -> str:
     """Records that use those before them."""
-    made: Any = {"type": "record", "name": "R0", "fields": [{"name": "a", "type": "null"}]}
+    least = {"name": "a", "type": "null", "default": None}
+    made: Any = {"type": "record", "name": "R0", "fields": [least]}
     for level in range(1, 1 + draw.below(LEVELS_MAX)):
         shape, before = draw.number(), f"R{level - 1}"
         last = [made, before]
