@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 import threading
@@ -19,6 +20,10 @@ _WORK = {
     "messages": "checking the message",
     "transformed": "transforming the message",
 }
+
+
+#: How a process ends that takes too much time, or too much memory: in Python or in a library.
+_TOO_MUCH = (-signal.SIGPROF, -signal.SIGKILL, -signal.SIGABRT, -signal.SIGSEGV, 1)
 
 
 class Examiner(Protocol):
@@ -98,18 +103,25 @@ class Apart:
         timer.start()
         try:
             schema_worker.write_question(process.stdin, question)
-            found = schema_worker.read_answer(process.stdout)
+            reply = schema_worker.read_reply(process.stdout)
         except BrokenPipeError:
-            found = None
+            reply = None
         finally:
             timer.cancel()
-        if found is None:
+        if reply is None:
+            code = process.wait()
             self._end()
+            if code not in _TOO_MUCH:
+                raise Unavailable("the process that checks schemas was ended; try again")
             raise InvalidArgument(
                 f"{_WORK[question.about]} takes more than {self._seconds:g} s of processor time "
                 f"or {self._size_max} bytes of memory"
             )
-        return found
+        if reply.is_last:
+            self._end()
+        if reply.refused is not None:
+            raise InvalidArgument(reply.refused)
+        return reply.answer
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is None:

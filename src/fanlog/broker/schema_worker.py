@@ -14,7 +14,7 @@ import resource
 import signal
 import struct
 import sys
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 import orjson
 
@@ -40,18 +40,21 @@ def write_question(pipe: IO[bytes], question: Question) -> None:
     )
 
 
-def read_answer(pipe: IO[bytes]) -> Answer | None:
-    """The answer; None when the process has ended.
+class Reply(NamedTuple):
+    """An answer, or the sentence of a refusal; and whether the process ends after it."""
 
-    Raises:
-        InvalidArgument: That was the answer.
-    """
+    answer: Answer
+    refused: str | None
+    is_last: bool
+
+
+def read_reply(pipe: IO[bytes]) -> Reply | None:
+    """The reply to a question; None when the process has ended."""
     found = _read(pipe)
     if found is None:
         return None
-    if "refused" in found:
-        raise InvalidArgument(found["refused"])
-    return Answer(found["sentences"], [base64.b64decode(one) for one in found["made"]])
+    made = [base64.b64decode(one) for one in found["made"]]
+    return Reply(Answer(found["sentences"], made), found["refused"], found["is_last"])
 
 
 def _write(pipe: IO[bytes], value: dict[str, Any]) -> None:
@@ -72,24 +75,29 @@ def _read(pipe: IO[bytes]) -> dict[str, Any] | None:
 def main(seconds: float, size_max: int) -> None:
     """Answer until nobody asks any more."""
     _limit(size_max)
+    # A process begins with the mark of the one that began it.
+    memory_max = max(limits.SCHEMA_PROCESS_KIB_MAX, _memory())
     questions, answers = sys.stdin.buffer, sys.stdout.buffer
-    while (asked := _read(questions)) is not None:
+    is_last = False
+    while not is_last and (asked := _read(questions)) is not None:
         asked["messages"] = [base64.b64decode(one) for one in asked["messages"]]
+        found, refused = Answer(), None
         # Unlike the time of day, this does not run while others have the processor.
         signal.setitimer(signal.ITIMER_PROF, seconds)
-        said: dict[str, Any]
         try:
             found = answer(Question(**asked))
-            said = {
-                "sentences": found.sentences,
-                "made": [base64.b64encode(one).decode() for one in found.made],
-            }
         except InvalidArgument as error:
-            said = {"refused": error.message}
+            refused = error.message
         signal.setitimer(signal.ITIMER_PROF, 0)
-        _write(answers, said)
-        if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > limits.SCHEMA_PROCESS_KIB_MAX:
-            return
+        is_last = _memory() > memory_max
+        made = [base64.b64encode(one).decode() for one in found.made]
+        said = {"sentences": found.sentences, "made": made}
+        _write(answers, said | {"refused": refused, "is_last": is_last})
+
+
+def _memory() -> int:
+    """The most that this process has had, in KiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _limit(size_max: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fanlog import limits
+from fanlog.broker import schema_worker
 from fanlog.broker.definitions import Definitions
 from fanlog.broker.examiner import Apart, AtOnce, Examiner
 from fanlog.errors import InvalidArgument, Unavailable
@@ -101,6 +102,42 @@ def test_a_question_that_takes_too_much_memory_ends_the_process():
             await examiner.ask(asked("messages", "{}", messages=[text]))
 
     run(ask, size_max=100_000_000, seconds=60.0)
+
+
+def test_a_process_that_somebody_else_ended_is_not_the_question_s_fault():
+    async def ask(examiner: Apart) -> None:
+        await examiner.ask(asked("definition"))
+        assert examiner.process_id is not None
+        process = examiner._process
+        assert process is not None
+        process.terminate()
+        # It may be asked before it is known to be gone, or after.
+        try:
+            await examiner.ask(asked("definition"))
+        except Unavailable as error:
+            assert "try again" in error.message  # noqa: PT017
+        assert not (await examiner.ask(asked("definition"))).sentences
+
+    run(ask)
+
+
+def test_a_process_that_has_grown_is_replaced_after_its_answer(monkeypatch):
+    read = schema_worker.read_reply
+
+    def grown(pipe: Any) -> Any:
+        reply = read(pipe)
+        assert reply is not None
+        assert not reply.is_last
+        return reply._replace(is_last=True)
+
+    monkeypatch.setattr(schema_worker, "read_reply", grown)
+
+    async def ask(examiner: Apart) -> None:
+        for _ in range(2):
+            assert (await examiner.ask(asked("messages", messages=[b"[]"]))).sentences == [None]
+            assert examiner.process_id is None
+
+    run(ask)
 
 
 def test_an_idle_process_is_ended(monkeypatch):
