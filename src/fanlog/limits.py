@@ -234,6 +234,8 @@ EXPORT_BATCH_MESSAGES_MAX = 200_000
 EXPORT_BATCH_BYTES_MAX = 256 * 1024 * 1024
 #: Topics of which one step takes messages.
 EXPORT_BATCH_PARTITIONS_MAX = 1_000
+#: Columns that a schema is written out to, nested ones too; what is beyond is text.
+EXPORT_COLUMNS_MAX = 10_000
 
 # Ordering.
 #: Offsets a blocked key remembers; beyond this its slots are scanned again when it is free.
@@ -257,8 +259,46 @@ SCHEMA_REVISION_NUMBER_MAX = 9_999_999
 SCHEMA_REVISIONS_MAX = 20
 #: Breaking changes that a refusal lists; the rest is counted.
 SCHEMA_BREAKS_SHOWN_MAX = 20
-#: Items without any bytes (nulls) in one Avro array: nothing else bounds how many are claimed.
-SCHEMA_EMPTY_ITEMS_MAX = 65_536
+#: JSON levels of a definition: everything that reads one recurses.
+SCHEMA_NESTING_MAX = 250
+#: Steps (visits of a type or a value) to compile a definition: some, and so many for each byte. An
+#: honest definition takes less than one a byte; a step is a microsecond or two.
+SCHEMA_COMPILE_STEPS = 10_000
+SCHEMA_COMPILE_STEPS_PER_BYTE = 2
+#: Steps to compare a revision with all earlier ones that it must go together with: a second or two.
+SCHEMA_COMPARE_STEPS_MAX = 1_000_000
+#: Steps to check one message: some, and so many for each byte. An honest message has one value in
+#: two bytes at most; values without any bytes (Avro's null) are paid from the first number alone.
+SCHEMA_CHECK_STEPS = 10_000
+SCHEMA_CHECK_STEPS_PER_BYTE = 4
+#: Steps of a JSON Schema: 15 ns each, while the library holds the interpreter. What a message may
+#: take where everybody waits for it, and what it may take anywhere: between the two it is checked
+#: in a process of its own. And what it may take if its mistake is to be looked for: 13 us each.
+SCHEMA_INLINE_STEPS_MAX = 1_000_000
+SCHEMA_MESSAGE_STEPS_MAX = 50_000_000
+SCHEMA_EXPLAIN_STEPS_MAX = 5_000
+#: Longer messages are checked in a thread, whatever their type: 64 KiB take 40 ms at worst.
+SCHEMA_SHORT_BYTES = 64 * 1024
+#: For each question to that process: processor time, memory, and how long it is waited for. Beyond
+#: so much memory it is replaced once it has answered, and it ends when nothing is asked.
+SCHEMA_PROCESS_S = 3.0
+SCHEMA_PROCESS_BYTES_MAX = 1024 * 1024 * 1024
+SCHEMA_PROCESS_WAIT_S = 60.0
+SCHEMA_PROCESS_KIB_MAX = 256 * 1024
+SCHEMA_PROCESS_IDLE_S = 60.0
+#: Compiled definitions kept for the next message, in bytes as they are estimated; as much again for
+#: transformations between them.
+SCHEMA_CACHE_BYTES_MAX = 128 * 1024 * 1024
+#: Compiled patterns of a JSON Schema: one of them, and all together. `^.{1,255}$` has 0.5 MiB.
+SCHEMA_PATTERN_BYTES_MAX = 4 * 1024 * 1024
+SCHEMA_PATTERNS_BYTES_MAX = 8 * 1024 * 1024
+#: Memory that a pattern may take while it matches, besides; with less it is slower.
+SCHEMA_PATTERN_CACHE_BYTES = 256 * 1024
+#: Steps to transform one message into another revision's: each may make an object of 200 bytes.
+SCHEMA_TRANSFORM_STEPS_MAX = 1_000_000
+#: Values and bytes of a field's default, with the defaults that stand in it written out.
+SCHEMA_DEFAULT_VALUES_MAX = 10_000
+SCHEMA_DEFAULT_BYTES_MAX = 1024 * 1024
 
 # Push.
 #: Requests of one subscription under way: at first, and at most.

@@ -35,6 +35,7 @@ def seeds() -> dict[str, list[bytes]]:
         "events": list(_events()),
         "rest_resources": list(_rest()),
         "schema": list(_schemas()),
+        "schema_work": list(_schema_work()),
         "policy": list(_policies()),
     }
 
@@ -50,6 +51,19 @@ def _schemas() -> Iterable[bytes]:
             both = chunk(first.encode()) + chunk(second.encode())
             yield place + b"\0" + both + text
             yield place + b"\1" + both + binary
+
+
+def _schema_work() -> Iterable[bytes]:
+    """Forty levels of one shape each, of every type, and a message that goes into them."""
+    for kind, shapes in enumerate(((0, 1, 2, 3, 12, 31), (8, 10, 11, 26, 42, 15), (0, 1, 2))):
+        for shape in shapes:
+            for levels in (4, 40):
+                built = bytes([levels]) + bytes([shape]) * levels + b"\0"
+                head = bytes([kind]) + built * 2
+                if kind == 1 or shape % 2:
+                    yield head + b"\0" + b"[" * levels + b"]" * levels
+                else:
+                    yield head + b"\1" + b"\2" * levels + b"\0" * 80
 
 
 def _policies() -> Iterable[bytes]:

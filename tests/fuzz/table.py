@@ -12,6 +12,7 @@ from fuzz.targets import (
     patterns,
     replays,
     rest,
+    schema_work,
     schemas,
     server,
     texts,
@@ -20,7 +21,19 @@ from fuzz.targets import (
 
 TARGETS: dict[str, Target] = {
     target.name: target
-    for module in (formats, replays, wire, patterns, server, rest, events, schemas, texts, filters)
+    for module in (
+        formats,
+        replays,
+        wire,
+        patterns,
+        server,
+        rest,
+        events,
+        schemas,
+        schema_work,
+        texts,
+        filters,
+    )
     for target in module.TARGETS
 }
 

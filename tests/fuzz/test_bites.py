@@ -11,9 +11,14 @@ import pytest
 from fanlog.broker.admin import Admin
 from fanlog.broker.broker import Broker
 from fanlog.errors import InvalidArgument
+from fanlog.schema import avro_binary
+from fanlog.schema.avro_defaults import Defaults
+from fanlog.schema.budget import Budget
+from fanlog.schema.json_work import JsonWork
 from fanlog.wire import types
 from fuzz.seeds import calls, stream_stories
 from fuzz.table import TARGETS
+from fuzz.targets import schema_work
 from fuzz.world import TOPIC
 
 UPDATE = types.UpdateTopicRequest(
@@ -84,3 +89,32 @@ def test_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Broker, "settle_some", trip)
     with pytest.raises(AssertionError):
         TARGETS["stream"].run(story)
+
+
+@pytest.mark.parametrize("kind", [0, 1], ids=["avro", "json"])
+def test_schema_work(monkeypatch: pytest.MonkeyPatch, kind: int) -> None:
+    """Without budgets, what was built to ask for much gets it."""
+    # Each level twice in the one above: by defaults, and further into a message.
+    built = bytes([40]) + bytes([12 if kind == 0 else 11]) * 40 + b"\0"
+    story = bytes([kind]) + built * 2 + b"\0" + b"[" * 40 + b"]" * 40
+    TARGETS["schema_work"].run(story)
+    monkeypatch.setattr(Defaults, "extent", _expanded)
+    monkeypatch.setattr(Budget, "spend", lambda *_: None)
+    monkeypatch.setattr(avro_binary, "_STEPS_MAX", 2**100)
+    monkeypatch.setattr(schema_work, "CALLS", 100_000)
+    monkeypatch.setattr(JsonWork, "of", _endless)
+    with pytest.raises(schema_work.Stalled):
+        TARGETS["schema_work"].run(story)
+
+
+def _expanded(self: Defaults, field: Any) -> Any:
+    return self._measured(field.node, field.default)
+
+
+def _endless(*_: Any) -> Any:
+    while True:
+        _nothing()
+
+
+def _nothing() -> None:
+    pass

@@ -12,6 +12,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
+from fanlog import limits
 from fanlog.lake.export.decoders import decoder
 from fanlog.lake.export.revisions import Revisions
 from fanlog.lake.export.rows import TableMismatch, export_rows, export_table
@@ -359,3 +360,49 @@ def test_a_table_that_lost_its_column():
 
 def test_a_schema_that_is_no_record_has_one_column():
     assert decoder("AVRO", '"string"').value(b'"x"', "JSON") == {"value": "x"}
+
+
+def twice(levels: int) -> Any:
+    """Records that each use the one below twice."""
+    made: Any = {"type": "record", "name": "R0", "fields": [{"name": "a", "type": "int"}]}
+    for level in range(1, levels + 1):
+        fields = [{"name": "a", "type": made}, {"name": "b", "type": f"R{level - 1}"}]
+        made = {"type": "record", "name": f"R{level}", "fields": fields}
+    return made
+
+
+def columns(kind: pa.DataType) -> int:
+    return 1 + sum(columns(kind.field(at).type) for at in range(kind.num_fields))
+
+
+@pytest.mark.parametrize(
+    ("kind", "definition"),
+    [
+        ("AVRO", json.dumps(twice(18))),
+        (
+            "PROTOCOL_BUFFER",
+            "message M { message M0 { optional int32 a = 1; } "
+            + "".join(
+                f"message M{n} {{ optional M{n - 1} a = 1; optional M{n - 1} b = 2; }} "
+                for n in range(1, 19)
+            )
+            + "optional M18 m = 1; }",
+        ),
+        (
+            "JSON",
+            json.dumps(
+                {
+                    "$ref": "#/$defs/d0",
+                    "$defs": {
+                        f"d{n}": {"properties": {k: {"$ref": f"#/$defs/d{n + 1}"} for k in "ab"}}
+                        for n in range(18)
+                    },
+                }
+            ),
+        ),
+    ],
+    ids=["avro", "protobuf", "json"],
+)
+def test_a_schema_makes_so_many_columns_and_the_rest_is_text(kind, definition):
+    shape = decoder(kind, definition).shape
+    assert 1_000 < columns(shape.type) <= 2 * limits.EXPORT_COLUMNS_MAX

@@ -14,7 +14,8 @@ why. Where there is no dead letter policy it leaves as it was written, still say
 with the reason in `fanlog-schema-reason`: a subscriber that knows what to do may do it, and one
 that does not will nack it, as it would any message that it cannot read.
 
-Soft state only: transformations are compiled once, and found again.
+A message that takes more steps or memory than it may, whenever it was stored, cannot be transformed
+either. Soft state only: transformations are compiled once, and found again.
 """
 
 from __future__ import annotations
@@ -38,30 +39,68 @@ from fanlog.attributes import (
     SCHEMA_WRITTEN,
 )
 from fanlog.broker.clock import Clock
+from fanlog.broker.definitions import COMPILED_INLINE_CHARACTERS_MAX
 from fanlog.broker.feed import Delivery
-from fanlog.broker.schemas import Contents, apart, compiled
+from fanlog.broker.schemas import Contents
 from fanlog.core.redelivery import UNSENT, Nack
 from fanlog.errors import InvalidArgument, SchemaNotFound
 from fanlog.log.batch import Batch
 from fanlog.model import Encoding, Offset, SchemaId, SchemaType, Subscription, SubscriptionId
-from fanlog.schema import Impossible, Mismatch, Transform
+from fanlog.schema import Compiled, Impossible, Long, Mismatch, Transform
+from fanlog.schema.examination import Question
+from fanlog.schema.kept import Kept
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker
 
 log = logging.getLogger("fanlog.revisions")
 
-#: Transformations that are kept; one is a closure over definitions that are compiled anyway.
-TRANSFORMS_MAX = 1_000
 #: About so much is transformed before others are let in; a message costs as much as so many bytes
 #: besides its own.
 TRANSFORMED_BYTES_MAX = 16 * 1024
 _MESSAGE_BYTES = 256
+#: Steps that cost as much as a byte.
+_STEPS_PER_BYTE = 4
 #: Messages of a batch that are read together.
 _STRETCH = 64
 
 #: Batch, first index and end index in it.
 _Run = tuple[Batch, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bridge:
+    """From one revision to another: both definitions compiled, and what turns messages over."""
+
+    writer: Compiled
+    reader: Compiled
+    written: str
+    read: str
+    encoding: Encoding
+    transform: Transform
+
+    @property
+    def size_bytes(self) -> int:
+        return self.writer.size_bytes + self.reader.size_bytes
+
+    def transformed(self, data: bytes) -> tuple[bytes, int]:
+        """The data in the revision that is read, and about how many steps that took.
+
+        Raises:
+            Mismatch: It does not conform to the revision it says; before its topic had a schema, a
+                publisher may have said anything.
+            Impossible: The sentence says why.
+            Long: It may take long.
+        """
+        if self.writer.is_long(data):
+            raise Long("the message may take long to be checked")
+        steps = self.writer.validate(data, self.encoding)
+        if steps > limits.SCHEMA_TRANSFORM_STEPS_MAX:
+            raise Impossible(
+                f"transforming the message takes more than {limits.SCHEMA_TRANSFORM_STEPS_MAX} "
+                "steps"
+            )
+        return self.transform(data), steps
 
 
 @dataclass(slots=True)
@@ -153,7 +192,9 @@ class Revisions:
         self._clock = clock
         self._contents = contents
         #: By schema, revision written, revision read and encoding; a sentence where there is none.
-        self._transforms: dict[tuple[SchemaId, str, str, Encoding], Transform | str] = {}
+        self._bridges: Kept[tuple[SchemaId, str, str, Encoding], _Bridge | str] = Kept(
+            limits.SCHEMA_CACHE_BYTES_MAX
+        )
 
     async def revised(
         self, subscription_id: SubscriptionId, deliveries: list[Delivery], max_bytes: int
@@ -220,7 +261,7 @@ class Revisions:
         # Of a topic that is gone, or whose schema is: each message says which it was.
         return asked
 
-    async def transform(self, said: Mapping[str, str], reader: str) -> Transform | str:
+    async def bridge(self, said: Mapping[str, str], reader: str) -> _Bridge | str:
         """What turns a message that says this of its schema into one of `reader`, or why not."""
         name, encoding = said.get(SCHEMA_NAME, ""), said.get(SCHEMA_ENCODING, "")
         writer = said.get(SCHEMA_REVISION, "")
@@ -233,13 +274,66 @@ class Revisions:
         except SchemaNotFound as error:
             return error.message
         key = schema.id, written.id, read.id, cast("Encoding", encoding)
-        found = self._transforms.get(key)
+        found = self._bridges.get(key)
         if found is None:
-            found = await _compiled(schema.type, written.definition, read.definition, key[3])
-            if len(self._transforms) >= TRANSFORMS_MAX:
-                self._transforms.clear()
-            self._transforms[key] = found
+            found = await self._built(schema.type, written.definition, read.definition, key[3])
+            self._bridges.put(
+                key, found, len(found) if isinstance(found, str) else found.size_bytes
+            )
         return found
+
+    async def _built(
+        self, kind: SchemaType, written: str, read: str, encoding: Encoding
+    ) -> _Bridge | str:
+        definitions = self._broker.schemas.definitions
+        try:
+            writer = await definitions.compiled(kind, written)
+            reader = await definitions.compiled(kind, read)
+            writer.check_encoding(encoding)
+            transform = await definitions.apart(
+                max(len(written), len(read)),
+                COMPILED_INLINE_CHARACTERS_MAX,
+                lambda: reader.transform_from(writer, encoding, is_patient=False),
+            )
+        except (Impossible, InvalidArgument) as error:
+            return str(error)
+        return _Bridge(writer, reader, written, read, encoding, transform)
+
+    async def transformed(
+        self, bridge: _Bridge | str, data: bytes
+    ) -> tuple[bytes | None, str, int]:
+        """The data as it is wanted, or why there is none; and about how many steps that took."""
+        if isinstance(bridge, str):
+            return None, bridge, 0
+        definitions = self._broker.schemas.definitions
+        try:
+            try:
+                made, steps = await definitions.apart(
+                    len(data), limits.SCHEMA_SHORT_BYTES, bridge.transformed, data
+                )
+            except Long:
+                made, steps = await self._elsewhere(bridge, data), 0
+        except (Impossible, Mismatch, InvalidArgument) as error:
+            return None, str(error), 0
+        if len(made) > limits.PUBLISH_BYTES_MAX:
+            why = f"it would have {len(made)} bytes, more than {limits.PUBLISH_BYTES_MAX}"
+            return None, why, steps
+        return made, "", steps
+
+    async def _elsewhere(self, bridge: _Bridge, data: bytes) -> bytes:
+        """Have a message transformed that may take long; raises Impossible."""
+        question = Question(
+            about="transformed",
+            type=bridge.reader.type,
+            definition=bridge.read,
+            earlier=[("", bridge.written)],
+            encoding=bridge.encoding,
+            messages=[data],
+        )
+        found = await self._broker.schemas.definitions.examiner.ask(question)
+        if found.sentences[0] is not None:
+            raise Impossible(found.sentences[0])
+        return found.made[0]
 
 
 class _Work:
@@ -254,7 +348,7 @@ class _Work:
         self._is_full = self._has_some = False
         # Since others were let in.
         self._cost = 0
-        self._transforms: dict[tuple[str | None, ...], Transform | str] = {}
+        self._bridges: dict[tuple[str | None, ...], _Bridge | str] = {}
         self.transformed = self.untransformed = 0
 
     async def revised(self, delivery: Delivery) -> _Leaving:
@@ -307,12 +401,12 @@ class _Work:
     ) -> tuple[bytes | None, Mapping[str, str]]:
         """The data in the revision that is wanted, or none, and what there is to say of it."""
         names = tuple(said.get(name) for name in _SAID)
-        transform = self._transforms.get(names)
-        if transform is None:
-            transform = await self._revisions.transform(said, self._reader)
-            self._transforms[names] = transform
-        made, why = _transformed(transform, data)
-        await self._let_others_in(len(data))
+        bridge = self._bridges.get(names)
+        if bridge is None:
+            bridge = await self._revisions.bridge(said, self._reader)
+            self._bridges[names] = bridge
+        made, why, steps = await self._revisions.transformed(bridge, data)
+        await self._let_others_in(len(data) + steps // _STEPS_PER_BYTE)
         written = said.get(SCHEMA_REVISION, "")
         if made is not None:
             self.transformed += 1
@@ -329,39 +423,6 @@ class _Work:
 
 
 _SAID = (SCHEMA_NAME, SCHEMA_ENCODING, SCHEMA_REVISION)
-
-
-async def _compiled(
-    kind: SchemaType, written: str, read: str, encoding: Encoding
-) -> Transform | str:
-    writer, reader = await compiled(kind, written), await compiled(kind, read)
-    try:
-        writer.check_encoding(encoding)
-        transform = await apart(
-            max(len(written), len(read)), lambda: reader.transform_from(writer, encoding)
-        )
-    except (Impossible, InvalidArgument) as error:
-        return str(error)
-
-    def checked(data: bytes) -> bytes:
-        # Before its topic had a schema, a publisher may have said anything of one.
-        writer.validate(data, encoding)
-        return transform(data)
-
-    return checked
-
-
-def _transformed(transform: Transform | str, data: bytes) -> tuple[bytes | None, str]:
-    """The data as it is wanted, or why there is none."""
-    if isinstance(transform, str):
-        return None, transform
-    try:
-        made = transform(data)
-    except (Impossible, Mismatch) as error:
-        return None, str(error)
-    if len(made) > limits.PUBLISH_BYTES_MAX:
-        return None, f"it would have {len(made)} bytes, more than {limits.PUBLISH_BYTES_MAX}"
-    return made, ""
 
 
 def _bytes_of(batch: Batch, first: int, end: int) -> int:

@@ -1,23 +1,24 @@
 """The verbs of schemas, and the check of what is published to topics that have one.
 
 A message is tried against the revisions its topic accepts, the newest first, and stored with
-attributes that say which one it conforms to. Large definitions are compiled in a thread, and a
-large request lets others in between its messages: the loop is everybody's.
+attributes that say which one it conforms to. A large request lets others in between its messages,
+and what is not short is checked elsewhere: the loop is everybody's.
 """
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from fanlog import limits, names
 from fanlog.attributes import SCHEMA_ENCODING, SCHEMA_NAME, SCHEMA_REVISION
 from fanlog.broker import revision_labels
 from fanlog.broker.clock import Clock
+from fanlog.broker.definitions import Definitions
 from fanlog.errors import FailedPrecondition, InvalidArgument, SchemaIncompatible, SchemaMismatch
 from fanlog.log.batch import Batch, Body
 from fanlog.model import (
@@ -30,21 +31,22 @@ from fanlog.model import (
     Topic,
     TopicId,
 )
-from fanlog.schema import Compiled, Mismatch, breaking_changes, compile_schema
+from fanlog.schema import Compiled, Mismatch
+from fanlog.schema.examination import Question
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker
 
-#: Definitions longer than this are compiled in a thread.
-COMPILED_INLINE_CHARACTERS_MAX = 10_000
 #: About so much is checked before others are let in: half a millisecond's work, mostly. A message
 #: costs as much as so many bytes besides its own.
 CHECKED_BYTES_MAX = 64 * 1024
 _MESSAGE_BYTES = 256
-#: Topics whose compiled schemas are at hand; more are found again by their definitions.
+#: The same in steps, which a short message may take many of; one that does not conform counts as so
+#: many.
+CHECKED_STEPS_MAX = 20_000
+_REFUSED_STEPS = 2_000
+#: Topics of which is known what they accept; of others it is looked up.
 READY_TOPICS_MAX = 10_000
-
-T = TypeVar("T")
 
 
 class Contents(Protocol):
@@ -70,10 +72,10 @@ class Contents(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Accepted:
-    """One revision that a topic accepts, ready for use."""
+    """One revision that a topic accepts."""
 
-    revision: str
-    schema: Compiled
+    revision: SchemaRevision
+    type: SchemaType
     attributes: Mapping[str, str]
 
 
@@ -91,6 +93,7 @@ class Schemas:
         self._broker = broker
         self._clock = clock
         self._contents = contents
+        self.definitions = Definitions()
         #: What each topic accepts, while its settings and the schema's revisions stay.
         self._ready: dict[TopicId, _Ready] = {}
 
@@ -110,7 +113,7 @@ class Schemas:
             InvalidArgument: The definition is wrong; the sentence says where.
             ResourceExhausted: The project has as many schemas as it may.
         """
-        await compiled(kind, definition)
+        await self.validate_schema(kind, definition)
         schema, revision, records = self._broker.hard.catalog.create_schema(
             name, kind, definition, compatibility or "NONE", self._clock.now()
         )
@@ -206,19 +209,24 @@ class Schemas:
         await self._broker.commit(catalog.delete_schema(catalog.schemas.schema(name)))
 
     async def validate_schema(self, kind: SchemaType, definition: str) -> None:
-        """Raises InvalidArgument if the definition is wrong."""
-        await compiled(kind, definition)
+        """Raises InvalidArgument if the definition is wrong; nothing is kept of it."""
+        question = Question(about="definition", type=kind, definition=definition)
+        await self.definitions.ask(question)
 
     async def validate_message(
         self, kind: SchemaType, definition: str, data: bytes, encoding: Encoding
     ) -> None:
         """Raises SchemaMismatch if the data does not conform."""
-        schema = await compiled(kind, definition)
-        schema.check_encoding(encoding)
-        try:
-            schema.validate(data, encoding)
-        except Mismatch as error:
-            raise SchemaMismatch(f"message: {error}") from None
+        question = Question(
+            about="messages",
+            type=kind,
+            definition=definition,
+            encoding=encoding,
+            messages=[data],
+        )
+        [sentence] = (await self.definitions.ask(question)).sentences
+        if sentence is not None:
+            raise SchemaMismatch(f"message: {sentence}")
 
     # Publishing.
 
@@ -244,25 +252,78 @@ class Schemas:
 
     async def _conforming(self, topic: Topic, settings: SchemaSettings, body: Body) -> Body:
         assert self._contents is not None, "a broker with schemas needs to read messages"
-        accepted = await self._accepted(topic, settings)
+        accepted = self._accepted(topic, settings)
         newest, encoding = accepted[0], settings.encoding
-        validate = newest.schema.validate
+        schema = await self._compiled(newest)
+        validate, short_bytes = schema.validate, schema.short_bytes
         chosen: list[_Accepted] = []
+        steps = 0
         while len(chosen) < body.count:
             first = len(chosen)
             if first:
                 await asyncio.sleep(0)
             for data in self._contents.payloads(body, first, _stretch_end(body, first)):
                 try:
-                    validate(data, encoding)
+                    if len(data) <= short_bytes:
+                        steps += validate(data, encoding)
+                    else:
+                        definition = newest.revision.definition
+                        await self.definitions.check(schema, definition, data, encoding)
                     chosen.append(newest)
                 except Mismatch as error:
-                    chosen.append(_older(accepted, encoding, len(chosen), data, error))
+                    steps += _REFUSED_STEPS
+                    older = await self._older(accepted, encoding, len(chosen), data, error)
+                    chosen.append(older)
+                if steps > CHECKED_STEPS_MAX:
+                    steps = 0
+                    await asyncio.sleep(0)
         if all(one is chosen[0] for one in chosen):
             return replace(body, attributes={**body.attributes, **chosen[0].attributes})
         return self._contents.attributed(body, [one.attributes for one in chosen])
 
-    async def _accepted(self, topic: Topic, settings: SchemaSettings) -> list[_Accepted]:
+    async def _older(
+        self,
+        accepted: Sequence[_Accepted],
+        encoding: Encoding,
+        index: int,
+        data: bytes,
+        error: Mismatch,
+    ) -> _Accepted:
+        """Give the newest older revision that data conforms to; the newest's is the error."""
+        for one in accepted[1:]:
+            await asyncio.sleep(0)
+            schema = await self._compiled(one)
+            try:
+                if len(data) <= schema.short_bytes:
+                    schema.validate(data, encoding)
+                else:
+                    await self.definitions.check(schema, one.revision.definition, data, encoding)
+            except Mismatch:
+                continue
+            return one
+        newest, older = accepted[0], len(accepted) - 1
+        do = "revisions do" if older > 1 else "revision does"
+        also = f"; {older} older {do} not take it either" if older else ""
+        raise SchemaMismatch(
+            f"messages[{index}].data: {error} (revision {newest.revision.id} of "
+            f"{newest.attributes[SCHEMA_NAME]}, {encoding}{also})"
+        )
+
+    async def _compiled(self, one: _Accepted) -> Compiled:
+        """A revision that a topic accepts, compiled.
+
+        Raises:
+            FailedPrecondition: It was committed when more was allowed.
+        """
+        try:
+            return await self.definitions.compiled(one.type, one.revision.definition)
+        except InvalidArgument as error:
+            raise FailedPrecondition(
+                f"revision {one.revision.id} of {one.attributes[SCHEMA_NAME]!r} cannot be used: "
+                f"{error.message}"
+            ) from None
+
+    def _accepted(self, topic: Topic, settings: SchemaSettings) -> list[_Accepted]:
         """The revisions that a topic accepts, the newest first."""
         if settings.schema_id is None:
             raise FailedPrecondition(
@@ -278,8 +339,8 @@ class Schemas:
         assert schema is not None
         accepted = [
             _Accepted(
-                revision.id,
-                await compiled(schema.type, revision.definition),
+                revision,
+                schema.type,
                 {
                     SCHEMA_NAME: schema.name,
                     SCHEMA_ENCODING: settings.encoding,
@@ -329,11 +390,18 @@ class Schemas:
         definition: str,
         earlier: Sequence[SchemaRevision],
     ) -> None:
-        new = await compiled(schema.type, definition)
         if level == "NONE":
+            await self.validate_schema(schema.type, definition)
             return
-        old = [(one.id, await compiled(schema.type, one.definition)) for one in earlier]
-        found = await apart(len(definition), lambda: breaking_changes(level, new, old))
+        against = earlier if level.endswith("_TRANSITIVE") else earlier[-1:]
+        question = Question(
+            about="breaks",
+            type=schema.type,
+            definition=definition,
+            level=level,
+            earlier=[(one.id, one.definition) for one in against],
+        )
+        found = [one for one in (await self.definitions.ask(question)).sentences if one]
         if found:
             listed = "; ".join(found[: limits.SCHEMA_BREAKS_SHOWN_MAX])
             rest = len(found) - limits.SCHEMA_BREAKS_SHOWN_MAX
@@ -344,18 +412,6 @@ class Schemas:
             )
 
 
-async def compiled(kind: SchemaType, definition: str) -> Compiled:
-    """Compile a definition; raises InvalidArgument if it is wrong."""
-    return await apart(len(definition), lambda: compile_schema(kind, definition))
-
-
-async def apart(size: int, work: Callable[[], T]) -> T:
-    """Do small work at once, and large work where it does not keep the loop."""
-    if size <= COMPILED_INLINE_CHARACTERS_MAX:
-        return work()
-    return await asyncio.to_thread(work)
-
-
 def _stretch_end(body: Body, first: int) -> int:
     """Where a stretch of messages from `first` on ends that is checked without a pause."""
     starts, count = body.starts, body.count
@@ -363,22 +419,3 @@ def _stretch_end(body: Body, first: int) -> int:
     ends = range(first + 1, count + 1)
     fitting = bisect_right(ends, most, key=lambda end: starts[end] + _MESSAGE_BYTES * end)
     return first + max(1, fitting)
-
-
-def _older(
-    accepted: Sequence[_Accepted], encoding: Encoding, index: int, data: bytes, error: Mismatch
-) -> _Accepted:
-    """Give the newest older revision that data conforms to; what the newest said is the error."""
-    for one in accepted[1:]:
-        try:
-            one.schema.validate(data, encoding)
-        except Mismatch:
-            continue
-        return one
-    newest = accepted[0]
-    older = len(accepted) - 1
-    also = f"; {older} older {'revisions do' if older > 1 else 'revision does'} not take it either"
-    raise SchemaMismatch(
-        f"messages[{index}].data: {error} (revision {newest.revision} of "
-        f"{newest.attributes[SCHEMA_NAME]}, {encoding}{also if older else ''})"
-    )

@@ -1,12 +1,13 @@
 """Schemas: definitions compiled once, messages checked fast, revisions compared and bridged."""
 
 from fanlog.schema.compat import breaking_changes
-from fanlog.schema.compiled import Compiled, Impossible, Mismatch, Transform
+from fanlog.schema.compiled import Compiled, Impossible, Long, Mismatch, Transform
 from fanlog.schema.registry import compile_schema
 
 __all__ = [
     "Compiled",
     "Impossible",
+    "Long",
     "Mismatch",
     "Transform",
     "breaking_changes",

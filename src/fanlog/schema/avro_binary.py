@@ -2,7 +2,10 @@
 
 Each takes the bytes and a position and gives the position after the value. Nothing is built: most
 messages are fine, and whoever reads them decodes them. Every claim the bytes make is checked
-against the bytes there are, so that the work is bounded by the size of the message.
+against the bytes there are.
+
+The steps of a value are known beforehand but for what unions, arrays and maps contain: these spend
+from the message's budget when they are met, so that nothing else counts anything.
 """
 
 from __future__ import annotations
@@ -10,24 +13,46 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fanlog import limits
+from fanlog.errors import InvalidArgument
+from fanlog.names import shown
 from fanlog.schema.avro_tree import Node
+from fanlog.schema.budget import Budget
 from fanlog.schema.compiled import Mismatch
 
-Skip = Callable[[bytes, int], int]
+#: Steps that a message has left: not a `Budget`, for one is made for each message.
+Left = list[int]
+Skip = Callable[[bytes, int, Left], int]
+
+#: No message may take more steps than this, however large it is.
+_STEPS_MAX = (
+    limits.SCHEMA_CHECK_STEPS + limits.SCHEMA_CHECK_STEPS_PER_BYTE * limits.PUBLISH_BYTES_MAX
+)
 
 _CUT = "the bytes end in the middle of the value"
 
 
-def compile_skip(root: Node) -> Skip:
-    """Give what passes over one value, and raises Mismatch for bytes the type does not allow."""
-    return _Compiler().skip_of(root)
+def compile_skip(root: Node, budget: Budget) -> tuple[Skip, int]:
+    """Give what passes over one value, and the steps that any value takes at least.
+
+    The first raises Mismatch for bytes that the type does not allow.
+
+    Args:
+        budget: Of the compilation.
+    """
+    compiler = _Compiler(budget)
+    return compiler.skip_of(root), compiler.steps_of(root)
 
 
 class _Compiler:
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
         self._made: dict[int, Skip] = {}
+        #: Steps and least bytes of records; those that contain themselves are none, further in.
+        self._steps: dict[int, int] = {}
+        self._least: dict[int, int] = {}
 
     def skip_of(self, node: Node) -> Skip:
+        self._budget.spend()
         match node.kind:
             case "record":
                 return self._record(node)
@@ -49,11 +74,11 @@ class _Compiler:
             return known
         skips: list[tuple[str, Skip]] = []
 
-        def record(data: bytes, position: int) -> int:
+        def record(data: bytes, position: int, left: Left) -> int:
             name = ""
             try:
                 for name, skip in skips:  # noqa: B007
-                    position = skip(data, position)
+                    position = skip(data, position, left)
             except Mismatch as error:
                 raise error.below(name) from None
             return position
@@ -61,18 +86,51 @@ class _Compiler:
         # Before its fields: they may contain it.
         self._made[id(node)] = record
         skips += [(one.name, self.skip_of(one.node)) for one in node.fields]
+        if self.steps_of(node) > _STEPS_MAX:
+            raise InvalidArgument(
+                f"a value of the record {shown(node.name)} takes more than {_STEPS_MAX} steps to "
+                "be checked: no message of it could be"
+            )
         return record
 
-    def _union(self, node: Node) -> Skip:
-        branches = [(part.tag, self.skip_of(part)) for part in node.parts]
+    def steps_of(self, node: Node) -> int:
+        """How many steps a value takes, without what its unions, arrays and maps contain."""
+        if node.kind != "record":
+            return 1
+        known = self._steps.get(id(node))
+        if known is None:
+            self._steps[id(node)] = 1
+            self._budget.spend(len(node.fields))
+            known = 1 + sum(self.steps_of(one.node) for one in node.fields)
+            self._steps[id(node)] = known
+        return known
 
-        def union(data: bytes, position: int) -> int:
+    def _least_bytes(self, node: Node) -> int:
+        """How many bytes a value has at least."""
+        if node.kind != "record":
+            return node.size if node.kind == "fixed" else _LEAST.get(node.kind, 1)
+        known = self._least.get(id(node))
+        if known is None:
+            self._least[id(node)] = 0
+            self._budget.spend(len(node.fields))
+            known = sum(self._least_bytes(one.node) for one in node.fields)
+            self._least[id(node)] = known
+        return known
+
+    def _union(self, node: Node) -> Skip:
+        branches = [(part.tag, self.skip_of(part), self.steps_of(part)) for part in node.parts]
+
+        def union(data: bytes, position: int, left: Left) -> int:
             index, position = read_long(data, position)
             if not 0 <= index < len(branches):
                 raise Mismatch(f"expected a branch of the union, 0 to {len(branches) - 1}: {index}")
-            tag, skip = branches[index]
+            tag, skip, steps = branches[index]
+            if steps > 1:
+                left[0] -= steps
+                if left[0] < 0:
+                    raise overspent(data)
             try:
-                return skip(data, position)
+                return skip(data, position, left)
             except Mismatch as error:
                 raise error.below(tag) from None
 
@@ -81,9 +139,10 @@ class _Compiler:
     def _blocks(self, node: Node, *, has_keys: bool) -> Skip:
         part = node.parts[0]
         skip = self.skip_of(part)
-        least = _least_bytes(part, set()) + has_keys
+        least = self._least_bytes(part) + has_keys
+        steps = self.steps_of(part) + has_keys
 
-        def blocks(data: bytes, position: int) -> int:
+        def blocks(data: bytes, position: int, left: Left) -> int:
             total = 0
             while True:
                 count, position = read_long(data, position)
@@ -94,20 +153,31 @@ class _Compiler:
                     count = -count
                     if not 0 <= size <= len(data) - position:
                         raise Mismatch(f"a block claims {size} bytes; {_CUT}")
-                room = (len(data) - position) // least if least else limits.SCHEMA_EMPTY_ITEMS_MAX
-                if count > room - (0 if least else total):
+                if least and count > (len(data) - position) // least:
                     raise Mismatch(f"a block claims {count} items; there is no room for so many")
+                left[0] -= 1 + count * steps
+                if left[0] < 0:
+                    raise overspent(data)
                 at = total
                 try:
                     for at in range(total, total + count):  # noqa: B007
                         if has_keys:
-                            position = _string(data, position)
-                        position = skip(data, position)
+                            position = _string(data, position, left)
+                        position = skip(data, position, left)
                 except Mismatch as error:
                     raise error.below(at) from None
                 total += count
 
         return blocks
+
+
+def steps_max(data: bytes) -> int:
+    """How many steps a message may take."""
+    return limits.SCHEMA_CHECK_STEPS + limits.SCHEMA_CHECK_STEPS_PER_BYTE * len(data)
+
+
+def overspent(data: bytes) -> Mismatch:
+    return Mismatch(f"checking the message takes more than {steps_max(data)} steps")
 
 
 def read_long(data: bytes, position: int) -> tuple[int, int]:
@@ -130,29 +200,11 @@ def read_long(data: bytes, position: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), position
 
 
-def _least_bytes(node: Node, above: set[int]) -> int:
-    """Give how many bytes a value has at least."""
-    match node.kind:
-        case "null":
-            return 0
-        case "fixed":
-            return node.size
-        case "float":
-            return 4
-        case "double":
-            return 8
-        case "record":
-            if id(node) in above:
-                return 0
-            return sum(_least_bytes(one.node, above | {id(node)}) for one in node.fields)
-    return 1
-
-
-def _null(_data: bytes, position: int) -> int:
+def _null(_data: bytes, position: int, _left: Left) -> int:
     return position
 
 
-def _boolean(data: bytes, position: int) -> int:
+def _boolean(data: bytes, position: int, _left: Left) -> int:
     if position >= len(data):
         raise Mismatch(_CUT)
     if data[position] > 1:
@@ -160,7 +212,7 @@ def _boolean(data: bytes, position: int) -> int:
     return position + 1
 
 
-def _int(data: bytes, position: int) -> int:
+def _int(data: bytes, position: int, _left: Left) -> int:
     if position < len(data) and data[position] < 0x80:
         return position + 1
     value, position = read_long(data, position)
@@ -169,13 +221,13 @@ def _int(data: bytes, position: int) -> int:
     return position
 
 
-def _long(data: bytes, position: int) -> int:
+def _long(data: bytes, position: int, _left: Left) -> int:
     if position < len(data) and data[position] < 0x80:
         return position + 1
     return read_long(data, position)[1]
 
 
-def _octets(data: bytes, position: int) -> int:
+def _octets(data: bytes, position: int, _left: Left) -> int:
     size, position = read_long(data, position)
     if size < 0:
         raise Mismatch(f"expected a length, found {size}")
@@ -184,7 +236,7 @@ def _octets(data: bytes, position: int) -> int:
     return position + size
 
 
-def _string(data: bytes, position: int) -> int:
+def _string(data: bytes, position: int, _left: Left) -> int:
     if position < len(data) and data[position] < 0x80 and not data[position] & 1:
         begin = position + 1
         end = begin + (data[position] >> 1)
@@ -203,7 +255,7 @@ def _string(data: bytes, position: int) -> int:
 
 
 def _fixed(size: int) -> Skip:
-    def fixed(data: bytes, position: int) -> int:
+    def fixed(data: bytes, position: int, _left: Left) -> int:
         if position + size > len(data):
             raise Mismatch(_CUT)
         return position + size
@@ -214,7 +266,7 @@ def _fixed(size: int) -> Skip:
 def _enum(node: Node) -> Skip:
     count = len(node.symbols)
 
-    def enum(data: bytes, position: int) -> int:
+    def enum(data: bytes, position: int, _left: Left) -> int:
         index, position = read_long(data, position)
         if not 0 <= index < count:
             raise Mismatch(f"expected a symbol of enum {node.name}, 0 to {count - 1}: {index}")
@@ -223,6 +275,8 @@ def _enum(node: Node) -> Skip:
     return enum
 
 
+#: Bytes that a value has at least, where it is not one.
+_LEAST = {"null": 0, "float": 4, "double": 8}
 _SIMPLE: dict[str, Skip] = {
     "null": _null,
     "boolean": _boolean,

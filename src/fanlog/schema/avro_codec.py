@@ -100,10 +100,10 @@ def _encode(node: Node, value: Any, out: bytearray) -> None:
         case "fixed":
             out += value.encode("latin-1")
         case "enum":
-            _write_long(node.symbols.index(value), out)
+            _write_long(node.places[value], out)
         case "union":
             tag, content = ("null", None) if value is None else next(iter(value.items()))
-            index = [part.tag for part in node.parts].index(tag)
+            index = node.places[tag]
             _write_long(index, out)
             _encode(node.parts[index], content, out)
         case "record":

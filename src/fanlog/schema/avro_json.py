@@ -12,21 +12,34 @@ from typing import Any
 
 from fanlog.names import shown
 from fanlog.schema.avro_tree import Node
+from fanlog.schema.budget import Budget
 from fanlog.schema.compiled import Mismatch, found
 
 Check = Callable[[Any], None]
 
+#: Types of a union that a sentence names, and how much of each name.
+_TAGS_SHOWN_MAX = 20
+_TAG_LENGTH_MAX = 100
 
-def compile_check(root: Node) -> Check:
-    """Give what raises Mismatch for a parsed JSON value that the type does not allow."""
-    return _Compiler().check_of(root)
+
+def compile_check(root: Node, budget: Budget) -> Check:
+    """Give what raises Mismatch for a parsed JSON value that the type does not allow.
+
+    It takes a step or two for each value of the message: all types but the union have one there.
+
+    Args:
+        budget: Of the compilation.
+    """
+    return _Compiler(budget).check_of(root)
 
 
 class _Compiler:
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
         self._made: dict[int, Check] = {}
 
     def check_of(self, node: Node) -> Check:
+        self._budget.spend()
         match node.kind:
             case "record":
                 return self._record(node)
@@ -41,9 +54,9 @@ class _Compiler:
             case "bytes" | "fixed":
                 return _bytes(node)
             case "int":
-                return _integer("a 32-bit integer", -(2**31), 2**31)
+                return _INT
             case "long":
-                return _integer("a 64-bit integer", -(2**63), 2**63)
+                return _LONG
         return _SIMPLE[node.kind]
 
     def _record(self, node: Node) -> Check:
@@ -79,19 +92,16 @@ class _Compiler:
     def _union(self, node: Node) -> Check:
         branches = {part.tag: self.check_of(part) for part in node.parts if part.kind != "null"}
         is_nullable = any(part.kind == "null" for part in node.parts)
-        choice = " or ".join(
-            "null" if part.kind == "null" else f'{{"{part.tag}": …}}' for part in node.parts
-        )
 
         def union(value: Any) -> None:
             if value is None and is_nullable:
                 return
             if type(value) is not dict or len(value) != 1:
-                raise Mismatch(f"expected {choice}, found {found(value)}")
+                raise Mismatch(f"expected {_choice(node)}, found {found(value)}")
             [(tag, content)] = value.items()
             check = branches.get(tag)
             if check is None:
-                raise Mismatch(f"expected {choice}, found the branch {shown(tag)}")
+                raise Mismatch(f"expected {_choice(node)}, found the branch {shown(tag)}")
             try:
                 check(content)
             except Mismatch as error:
@@ -130,6 +140,18 @@ class _Compiler:
         return mapping
 
 
+def _choice(union: Node) -> str:
+    """What a value of a union may be, in words; of many types the first."""
+    tags = [part.tag for part in union.parts[:_TAGS_SHOWN_MAX]]
+    rest = len(union.parts) - len(tags)
+    more = f" or one of {rest} more" if rest else ""
+    return " or ".join("null" if one == "null" else f'{{"{_cut(one)}": …}}' for one in tags) + more
+
+
+def _cut(tag: str) -> str:
+    return tag if len(tag) <= _TAG_LENGTH_MAX else f"{tag[:_TAG_LENGTH_MAX]}…"
+
+
 def _null(value: Any) -> None:
     if value is not None:
         raise Mismatch(f"expected null, found {found(value)}")
@@ -158,8 +180,12 @@ def _integer(what: str, low: int, high: int) -> Check:
     return integer
 
 
+_INT = _integer("a 32-bit integer", -(2**31), 2**31)
+_LONG = _integer("a 64-bit integer", -(2**63), 2**63)
+
+
 def _enum(node: Node) -> Check:
-    symbols = frozenset(node.symbols)
+    symbols = node.places
 
     def enum(value: Any) -> None:
         if type(value) is not str or value not in symbols:

@@ -1,8 +1,8 @@
 """Avro's schema resolution: what a reader's type makes of a writer's, and what it cannot read.
 
-`breaks` looks at the two types alone and lists what may go wrong for some message. `resolve` takes
-one message (as values of the JSON encoding) and raises only where that one goes wrong: a symbol
-that the reader lacks is a break, but harms only messages that have it.
+`breaks` looks at the two types alone and lists what may go wrong for some message. A `Resolver`
+takes one message (as values of the JSON encoding) and raises only where that one goes wrong: a
+symbol that the reader lacks is a break, but harms only messages that have it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from fanlog.names import shown
-from fanlog.schema.avro_tree import MISSING, Field, Node, takes_default
+from fanlog.schema.avro_defaults import Defaults
+from fanlog.schema.avro_tree import MISSING, PRIMITIVES, Field, Node
+from fanlog.schema.budget import Budget
 from fanlog.schema.compiled import Impossible, path_of
 
 Path = tuple[str | int, ...]
@@ -25,41 +27,122 @@ PROMOTIONS = {
 }
 
 
-def breaks(reader: Node, writer: Node) -> list[str]:
+#: Bytes of a default that are written out in one step.
+_DEFAULT_BYTES_PER_STEP = 16
+
+
+def breaks(reader: Node, writer: Node, budget: Budget) -> list[str]:
     """List what the reader's type cannot read of what the writer's type allows."""
-    found_breaks: list[str] = []
-    _breaks(reader, writer, (), found_breaks, set())
-    return found_breaks
+    found = _Breaks(budget)
+    found.look(reader, writer, ())
+    return found.sentences
 
 
-def resolve(reader: Node, writer: Node, value: Any, path: Path = ()) -> Any:
-    """Turn a valid value of the writer's type into one of the reader's.
+class _Branches:
+    """Which branch of a reader's union reads a writer's type; found once for each pair."""
 
-    Raises:
-        Impossible: The sentence says where and why.
-    """
-    if writer.kind == "union":
-        tag, content = ("null", None) if value is None else next(iter(value.items()))
-        branch = next(part for part in writer.parts if part.tag == tag)
-        return resolve(reader, branch, content, path)
-    if reader.kind == "union":
-        branch_read = _branch_for(reader, writer)
-        if branch_read is None:
-            raise Impossible(f"{path_of(path)}: no branch of the union reads {_said(writer)}")
-        content = resolve(branch_read, writer, value, path)
-        return None if branch_read.kind == "null" else {branch_read.tag: content}
-    if not _matches(reader, writer):
-        raise Impossible(f"{path_of(path)}: {_said(reader)} cannot be read from {_said(writer)}")
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, int], Node | None] = {}
+
+    def of(self, reader: Node, writer: Node, budget: Budget) -> Node | None:
+        """The same type if there is one, else the first of its kind, else the first that can."""
+        place = reader.places.get(writer.tag)
+        if place is not None and _is_same(reader.parts[place], writer):
+            return reader.parts[place]
+        pair = id(reader), id(writer)
+        if pair not in self._found:
+            budget.spend(3 * len(reader.parts))
+            able = [part for part in reader.parts if _matches(part, writer)]
+            same = [part for part in able if part.kind == writer.kind]
+            self._found[pair] = next(iter([*same, *able]), None)
+        return self._found[pair]
+
+
+class Resolver:
+    """Turns values of the writer's type into values of the reader's."""
+
+    def __init__(self, reader: Node, writer: Node, defaults: Defaults) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._defaults = defaults
+        self._branches = _Branches()
+        #: By a pair of records: the reader's fields, and the writer's field that each is read from.
+        self._sources: dict[tuple[int, int], list[tuple[Field, Field | None]]] = {}
+
+    def resolve(self, value: Any, budget: Budget) -> Any:
+        """Give a valid value of the writer's type as one of the reader's.
+
+        Raises:
+            Impossible: The sentence says where and why.
+        """
+        return self._resolve(self._reader, self._writer, value, (), budget)
+
+    def _resolve(self, reader: Node, writer: Node, value: Any, path: Path, budget: Budget) -> Any:
+        budget.spend()
+        if writer.kind == "union":
+            tag, content = ("null", None) if value is None else next(iter(value.items()))
+            branch = writer.parts[writer.places[tag]]
+            return self._resolve(reader, branch, content, path, budget)
+        if reader.kind == "union":
+            branch_read = self._branches.of(reader, writer, budget)
+            if branch_read is None:
+                raise Impossible(f"{path_of(path)}: no branch of the union reads {_said(writer)}")
+            content = self._resolve(branch_read, writer, value, path, budget)
+            return None if branch_read.kind == "null" else {branch_read.tag: content}
+        if not _matches(reader, writer):
+            raise Impossible(
+                f"{path_of(path)}: {_said(reader)} cannot be read from {_said(writer)}"
+            )
+        if reader.kind == "record":
+            return self._record(reader, writer, value, path, budget)
+        if reader.kind not in ("array", "map"):
+            return _plain(reader, writer, value, path)
+        part, read = writer.parts[0], reader.parts[0]
+        if reader.kind == "array":
+            return [
+                self._resolve(read, part, one, (*path, at), budget) for at, one in enumerate(value)
+            ]
+        return {
+            key: self._resolve(read, part, one, (*path, key), budget) for key, one in value.items()
+        }
+
+    def _record(
+        self, reader: Node, writer: Node, value: dict[str, Any], path: Path, budget: Budget
+    ) -> Any:
+        made: dict[str, Any] = {}
+        for one, source in self._sources_of(reader, writer, budget):
+            if source is not None:
+                made[one.name] = self._resolve(
+                    one.node, source.node, value[source.name], (*path, source.name), budget
+                )
+            elif one.default is not MISSING:
+                extent = self._defaults.extent(one)
+                budget.spend(extent.values + extent.size_bytes // _DEFAULT_BYTES_PER_STEP)
+                made[one.name] = self._defaults.written(one)
+            else:
+                raise Impossible(
+                    f"{path_of((*path, one.name))}: the message was written without this field, "
+                    "and it has no default"
+                )
+        return made
+
+    def _sources_of(
+        self, reader: Node, writer: Node, budget: Budget
+    ) -> list[tuple[Field, Field | None]]:
+        pair = id(reader), id(writer)
+        known = self._sources.get(pair)
+        if known is None:
+            budget.spend(len(reader.fields) + len(writer.fields))
+            written = {one.name: one for one in writer.fields}
+            known = [(one, _written_as(one, written)) for one in reader.fields]
+            self._sources[pair] = known
+        return known
+
+
+def _plain(reader: Node, writer: Node, value: Any, path: Path) -> Any:
+    """Give a value that contains no others."""
     match reader.kind:
-        case "record":
-            return _resolve_record(reader, writer, value, path)
-        case "array":
-            part, read = writer.parts[0], reader.parts[0]
-            return [resolve(read, part, one, (*path, at)) for at, one in enumerate(value)]
-        case "map":
-            part, read = writer.parts[0], reader.parts[0]
-            return {key: resolve(read, part, one, (*path, key)) for key, one in value.items()}
-        case "enum" if value not in reader.symbols:
+        case "enum" if value not in reader.places:
             if reader.default is None:
                 raise Impossible(
                     f"{path_of(path)}: enum {reader.name} has no symbol {shown(value)} any more, "
@@ -78,89 +161,65 @@ def resolve(reader: Node, writer: Node, value: Any, path: Path = ()) -> Any:
     return value
 
 
-def tagged(node: Node, default: Any) -> Any:
-    """Give a field's default as a value of the JSON encoding: with the tags of unions."""
-    match node.kind:
-        case "union":
-            part = next(part for part in node.parts if takes_default(part, default))
-            return None if part.kind == "null" else {part.tag: tagged(part, default)}
-        case "record":
-            return {
-                one.name: tagged(one.node, default.get(one.name, one.default))
-                for one in node.fields
-            }
-        case "array":
-            return [tagged(node.parts[0], item) for item in default]
-        case "map":
-            return {key: tagged(node.parts[0], item) for key, item in default.items()}
-        case "float" | "double":
-            return float(default)
-    return default
+class _Breaks:
+    """One comparison; each pair of types is looked at once."""
 
+    def __init__(self, budget: Budget) -> None:
+        self.sentences: list[str] = []
+        self._budget = budget
+        self._branches = _Branches()
+        self._seen: set[tuple[int, int]] = set()
 
-def _resolve_record(reader: Node, writer: Node, value: dict[str, Any], path: Path) -> Any:
-    written = {one.name: one for one in writer.fields}
-    made: dict[str, Any] = {}
-    for one in reader.fields:
-        source = _written_as(one, written)
-        if source is not None:
-            made[one.name] = resolve(
-                one.node, source.node, value[source.name], (*path, source.name)
-            )
-        elif one.default is not MISSING:
-            made[one.name] = tagged(one.node, one.default)
-        else:
-            raise Impossible(
-                f"{path_of((*path, one.name))}: the message was written without this field, and "
-                "it has no default"
-            )
-    return made
+    def look(self, reader: Node, writer: Node, path: Path) -> None:
+        self._budget.spend()
+        # Primitives are the same everywhere, and what they break is told of each place.
+        if reader.kind not in PRIMITIVES or writer.kind not in PRIMITIVES:
+            if (id(reader), id(writer)) in self._seen:
+                return
+            self._seen.add((id(reader), id(writer)))
+        if writer.kind == "union":
+            for part in writer.parts:
+                below = (*path, part.tag) if reader.kind == "union" else path
+                self.look(reader, part, below)
+            return
+        if reader.kind == "union":
+            branch = self._branches.of(reader, writer, self._budget)
+            if branch is None:
+                self._say(path, f"no branch of the union reads {_said(writer)}")
+            else:
+                self.look(branch, writer, path)
+            return
+        if not _matches(reader, writer):
+            self._say(path, f"{_said(reader)} cannot be read from {_said(writer)}")
+            return
+        match reader.kind:
+            case "record":
+                self._record(reader, writer, path)
+            case "array" | "map":
+                self.look(reader.parts[0], writer.parts[0], (*path, "*"))
+            case "enum" if reader.default is None:
+                self._budget.spend(len(writer.symbols))
+                for symbol in writer.symbols:
+                    if symbol not in reader.places:
+                        lacks = f"lacks the symbol {shown(symbol)} and has no default"
+                        self._say(path, f"enum {reader.name} {lacks}")
 
+    def _record(self, reader: Node, writer: Node, path: Path) -> None:
+        self._budget.spend(len(reader.fields) + len(writer.fields))
+        written = {one.name: one for one in writer.fields}
+        for one in reader.fields:
+            source = _written_as(one, written)
+            if source is not None:
+                self.look(one.node, source.node, (*path, one.name))
+            elif one.default is MISSING:
+                self._say(
+                    (*path, one.name), "the field is not written by the other, and has no default"
+                )
 
-def _breaks(reader: Node, writer: Node, path: Path, out: list[str], seen: set[Any]) -> None:
-    if (id(reader), id(writer)) in seen:
-        return
-    seen.add((id(reader), id(writer)))
-    if writer.kind == "union":
-        for part in writer.parts:
-            below = (*path, part.tag) if reader.kind == "union" else path
-            _breaks(reader, part, below, out, seen)
-        return
-    if reader.kind == "union":
-        branch = _branch_for(reader, writer)
-        if branch is None:
-            out.append(f"{path_of(path)}: no branch of the union reads {_said(writer)}")
-        else:
-            _breaks(branch, writer, path, out, seen)
-        return
-    if not _matches(reader, writer):
-        out.append(f"{path_of(path)}: {_said(reader)} cannot be read from {_said(writer)}")
-        return
-    match reader.kind:
-        case "record":
-            _record_breaks(reader, writer, path, out, seen)
-        case "array" | "map":
-            _breaks(reader.parts[0], writer.parts[0], (*path, "*"), out, seen)
-        case "enum" if reader.default is None:
-            gone = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
-            out += [
-                f"{path_of(path)}: enum {reader.name} lacks the symbol {shown(symbol)} and has no "
-                "default"
-                for symbol in gone
-            ]
-
-
-def _record_breaks(reader: Node, writer: Node, path: Path, out: list[str], seen: set[Any]) -> None:
-    written = {one.name: one for one in writer.fields}
-    for one in reader.fields:
-        source = _written_as(one, written)
-        if source is not None:
-            _breaks(one.node, source.node, (*path, one.name), out, seen)
-        elif one.default is MISSING:
-            out.append(
-                f"{path_of((*path, one.name))}: the field is not written by the other, and has no "
-                "default"
-            )
+    def _say(self, path: Path, problem: str) -> None:
+        # A path has as many parts as the types are deep, and is written out for each sentence.
+        self._budget.spend(len(path))
+        self.sentences.append(f"{path_of(path)}: {problem}")
 
 
 def _written_as(read: Field, written: dict[str, Field]) -> Field | None:
@@ -170,12 +229,9 @@ def _written_as(read: Field, written: dict[str, Field]) -> Field | None:
     )
 
 
-def _branch_for(reader: Node, writer: Node) -> Node | None:
-    """Give the branch that reads a type: the same if there is one, else the first that can."""
-    same = [part for part in reader.parts if part.kind == writer.kind and _matches(part, writer)]
-    named = [part for part in same if part.name == writer.name]
-    able = [part for part in reader.parts if _matches(part, writer)]
-    return next(iter([*named, *same, *able]), None)
+def _is_same(reader: Node, writer: Node) -> bool:
+    """Whether the types are of one kind and full name, and one can be read as the other."""
+    return reader.kind == writer.kind and reader.name == writer.name and _matches(reader, writer)
 
 
 def _matches(reader: Node, writer: Node) -> bool:

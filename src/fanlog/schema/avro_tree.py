@@ -6,6 +6,7 @@ Avro 1.11, as Google has it. The tree may have cycles, since a record may contai
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,8 @@ import orjson
 
 from fanlog.errors import InvalidArgument
 from fanlog.names import shown
-from fanlog.schema.compiled import Mismatch, found
+from fanlog.schema.budget import Budget, compiling
+from fanlog.schema.compiled import Mismatch, check_nesting, found
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 #: A field without a default.
@@ -22,6 +24,9 @@ MISSING: Any = object()
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NAME_RULE = "a name has letters, digits and '_', and does not begin with a digit"
+
+#: Characters of names that are written out in one step.
+_NAME_BYTES_PER_STEP = 64
 
 _FLOAT_MAX = 3.4028234663852886e38
 
@@ -52,6 +57,8 @@ class Node:
     size: int = 0
     #: Types of a union; the one of an array's items or of a map's values.
     parts: list[Node] = field(default_factory=list)
+    #: Place of each symbol in an enum, of each type in a union by its tag.
+    places: dict[str, int] = field(default_factory=dict)
 
     @property
     def tag(self) -> str:
@@ -63,8 +70,12 @@ class Node:
         return self.name.rpartition(".")[2]
 
 
-def parse(definition: str) -> Node:
-    """Parse a definition.
+#: One for each, which all definitions share.
+_PRIMITIVE_NODES = {name: Node(kind=name) for name in PRIMITIVES}
+
+
+def parse(definition: str, budget: Budget | None = None) -> Node:
+    """Parse a definition, from a budget or from one of its own.
 
     Raises:
         InvalidArgument: The sentence says where, and what Avro wants there.
@@ -83,11 +94,12 @@ def parse(definition: str) -> Node:
         raise InvalidArgument(
             "the Avro definition is a union at its top; a schema has exactly one top-level type"
         )
+    check_nesting(source, "the Avro definition")
     try:
-        reader = _Reader()
+        reader = _Reader(budget or compiling(definition))
         node = reader.type_of(source, (), "")
-        for check in reader.deferred:
-            check()
+        while reader.deferred:
+            reader.deferred.popleft()()
     except Mismatch as error:
         raise InvalidArgument(f"the Avro definition is wrong at {error}") from error
     except RecursionError as error:
@@ -98,12 +110,14 @@ def parse(definition: str) -> Node:
 class _Reader:
     """One pass over the JSON; types may refer only to those before them, and to themselves."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
         self._named: dict[str, Node] = {}
         #: Defaults are checked when all types are complete.
-        self.deferred: list[Callable[[], None]] = []
+        self.deferred: deque[Callable[[], None]] = deque()
 
     def type_of(self, source: Any, path: Path, namespace: str) -> Node:
+        self._budget.spend()
         if isinstance(source, str):
             return self._reference(source, path, namespace)
         if isinstance(source, list):
@@ -131,9 +145,10 @@ class _Reader:
         return self._reference(kind, (*path, "type"), namespace)
 
     def _reference(self, name: str, path: Path, namespace: str) -> Node:
-        if name in PRIMITIVES:
-            return Node(kind=name)
-        known = self._named.get(_full(name, namespace)) or self._named.get(name)
+        primitive = _PRIMITIVE_NODES.get(name)
+        if primitive is not None:
+            return primitive
+        known = self._named.get(self._full(name, namespace)) or self._named.get(name)
         if known is None:
             raise Mismatch(
                 f"the type {shown(name)} is not known; it is no type of Avro's, and no record, "
@@ -146,14 +161,14 @@ class _Reader:
         if not source:
             raise Mismatch("expected at least one type in the union, found none", path)
         parts = [self.type_of(one, (*path, at), namespace) for at, one in enumerate(source)]
-        seen: set[str] = set()
+        places: dict[str, int] = {}
         for at, part in enumerate(parts):
             if part.kind == "union":
                 raise Mismatch("a union stands in a union, which Avro does not allow", (*path, at))
-            if part.tag in seen:
+            if part.tag in places:
                 raise Mismatch(f"the union has {shown(part.tag)} twice", (*path, at))
-            seen.add(part.tag)
-        return Node(kind="union", parts=parts)
+            places[part.tag] = at
+        return Node(kind="union", parts=parts, places=places)
 
     def _record(self, source: dict[str, Any], path: Path, namespace: str) -> Node:
         node, inner = self._name(source, "record", path, namespace)
@@ -180,7 +195,8 @@ class _Reader:
         node = self.type_of(source["type"], (*path, "type"), namespace)
         made = Field(name, node, source.get("default", MISSING), _aliases(source, path))
         if made.default is not MISSING:
-            self.deferred.append(lambda: _check_default(node, made.default, (*path, "default")))
+            where = (*path, "default")
+            self.deferred.append(lambda: check_default(node, made.default, where, self._budget))
         return made
 
     def _enum(self, source: dict[str, Any], path: Path, namespace: str) -> Node:
@@ -192,11 +208,13 @@ class _Reader:
             )
         for at, symbol in enumerate(symbols):
             _simple_name(symbol, (*path, "symbols", at))
-        if len(set(symbols)) != len(symbols):
-            raise Mismatch("a symbol is there twice", (*path, "symbols"))
+        self._budget.spend(len(symbols))
         node.symbols = tuple(symbols)
+        node.places = {symbol: place for place, symbol in enumerate(symbols)}
+        if len(node.places) != len(symbols):
+            raise Mismatch("a symbol is there twice", (*path, "symbols"))
         node.default = source.get("default")
-        if node.default is not None and node.default not in node.symbols:
+        if node.default is not None and not _is_symbol(node, node.default):
             raise Mismatch(
                 f"expected one of the symbols, found {found(node.default)}", (*path, "default")
             )
@@ -230,18 +248,19 @@ class _Reader:
                 raise Mismatch(
                     f"expected names joined by dots, found {found(own)}", (*path, "namespace")
                 )
-            name = _full(name, own)
+            name = self._full(name, own)
         if name in self._named or name in PRIMITIVES:
             raise Mismatch(f"the name {shown(name)} is taken already", (*path, "name"))
         inner = name.rpartition(".")[0]
-        aliases = tuple(_full(alias, inner) for alias in _aliases(source, path))
+        aliases = tuple(self._full(alias, inner) for alias in _aliases(source, path))
         node = Node(kind=kind, name=name, aliases=aliases)
         self._named[name] = node
         return node, inner
 
-
-def _full(name: str, namespace: str) -> str:
-    return name if "." in name or not namespace else f"{namespace}.{name}"
+    def _full(self, name: str, namespace: str) -> str:
+        # A long namespace stands before each of many short names.
+        self._budget.spend(1 + len(namespace) // _NAME_BYTES_PER_STEP)
+        return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
 def _simple_name(name: Any, path: Path) -> str:
@@ -257,12 +276,13 @@ def _aliases(source: dict[str, Any], path: Path) -> tuple[str, ...]:
     return tuple(aliases)
 
 
-def _check_default(node: Node, value: Any, path: Path) -> None:
-    """Check a default, which is written as JSON without the tags of unions."""
+def check_default(node: Node, value: Any, path: Path, budget: Budget) -> None:
+    """Check a default, which is written as JSON without the tags of unions; raises Mismatch."""
+    budget.spend()
     match node.kind:
         case "union":
             # 1.11 asks for the first branch; writers of schemas know it as "any of them".
-            if not any(takes_default(part, value) for part in node.parts):
+            if not any(takes_default(part, value, budget) for part in node.parts):
                 raise Mismatch(
                     f"expected a type of the union as default, found {found(value)}", path
                 )
@@ -271,27 +291,32 @@ def _check_default(node: Node, value: Any, path: Path) -> None:
                 raise Mismatch(f"expected an object as default, found {found(value)}", path)
             for one in node.fields:
                 if one.name in value:
-                    _check_default(one.node, value[one.name], (*path, one.name))
+                    check_default(one.node, value[one.name], (*path, one.name), budget)
                 elif one.default is MISSING:
                     raise Mismatch(f"the default lacks the field {shown(one.name)}", path)
+            budget.spend(len(node.fields))
         case "array" if isinstance(value, list):
             for at, item in enumerate(value):
-                _check_default(node.parts[0], item, (*path, at))
+                check_default(node.parts[0], item, (*path, at), budget)
         case "map" if isinstance(value, dict):
             for key, item in value.items():
-                _check_default(node.parts[0], item, (*path, key))
+                check_default(node.parts[0], item, (*path, key), budget)
         case _:
             if not _is_default(node, value):
                 raise Mismatch(f"expected {node.kind} as default, found {found(value)}", path)
 
 
-def takes_default(node: Node, value: Any) -> bool:
+def takes_default(node: Node, value: Any, budget: Budget) -> bool:
     """Whether a value, written as defaults are, is one of the type."""
     try:
-        _check_default(node, value, ())
+        check_default(node, value, (), budget)
     except Mismatch:
         return False
     return True
+
+
+def _is_symbol(node: Node, value: Any) -> bool:
+    return isinstance(value, str) and value in node.places
 
 
 def _is_default(node: Node, value: Any) -> bool:
@@ -319,5 +344,5 @@ def _is_default(node: Node, value: Any) -> bool:
                 and all(ord(one) < 256 for one in value)
             )
         case "enum":
-            return value in node.symbols
+            return _is_symbol(node, value)
     return False

@@ -10,20 +10,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fanlog.model import Compatibility
+from fanlog.schema.budget import comparing
 from fanlog.schema.compiled import Compiled
 
 
 def breaking_changes(
     level: Compatibility, new: Compiled, earlier: Sequence[tuple[str, Compiled]]
 ) -> list[str]:
-    """List what keeps `new` from following `earlier`: (revision id, schema), the latest last."""
+    """List what keeps `new` from following `earlier`: (revision id, schema), the latest last.
+
+    Raises:
+        InvalidArgument: The comparison takes more steps than it may.
+    """
     if level == "NONE":
         return []
     against = earlier if level.endswith("_TRANSITIVE") else earlier[-1:]
     found: list[str] = []
+    budget = comparing()
     for revision, old in reversed(against):
         if not level.startswith("FORWARD"):
-            found += [f"reading what {revision} wrote: {one}" for one in new.breaks(old)]
+            found += [f"reading what {revision} wrote: {one}" for one in new.breaks(old, budget)]
         if not level.startswith("BACKWARD"):
-            found += [f"{revision} reading what this writes: {one}" for one in old.breaks(new)]
+            found += [
+                f"{revision} reading what this writes: {one}" for one in old.breaks(new, budget)
+            ]
     return found

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 import orjson
 
+from fanlog import limits
+from fanlog.errors import InvalidArgument
 from fanlog.model import Encoding, SchemaType
 from fanlog.names import shown
 
@@ -39,6 +41,10 @@ class Impossible(ValueError):
     """A message of one revision cannot be turned into one of another; the sentence says why."""
 
 
+class Long(Impossible):
+    """It may take long to find out, and nothing else can run meanwhile: ask another process."""
+
+
 class Compiled(Protocol):
     """A schema ready to be used. Immutable, and safe to share."""
 
@@ -48,18 +54,59 @@ class Compiled(Protocol):
     def check_encoding(self, encoding: Encoding) -> None:
         """Raises InvalidArgument if messages of this schema have no such encoding."""
 
-    def validate(self, data: bytes, encoding: Encoding) -> None:
-        """Check the data of one message; raises Mismatch."""
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it holds."""
 
-    def breaks(self, writer: Any) -> list[str]:
-        """Say what this schema cannot read of messages that `writer`, of the same type, allows."""
+    @property
+    def short_bytes(self) -> int:
+        """Messages of so many bytes take little to be checked: everybody can wait for it."""
 
-    def transform_from(self, writer: Any, encoding: Encoding) -> Transform:
+    def is_long(self, data: bytes) -> bool:
+        """Whether the data may take long to be checked, and nothing else can run meanwhile."""
+
+    def validate(self, data: bytes, encoding: Encoding) -> int:
+        """Check the data of one message, and give about how many steps that took.
+
+        Raises:
+            Mismatch: It does not conform, or checking it takes more steps than a message may.
+        """
+
+    def breaks(self, writer: Any, budget: Any = None) -> list[str]:
+        """Say what this schema cannot read of messages that `writer`, of the same type, allows.
+
+        Raises:
+            InvalidArgument: The comparison takes more steps than the budget has.
+        """
+
+    def transform_from(
+        self, writer: Any, encoding: Encoding, *, is_patient: bool = True
+    ) -> Transform:
         """Give what turns messages of `writer` into messages of this schema.
+
+        Args:
+            writer: A schema of the same type.
+            encoding: Of the messages.
+            is_patient: Otherwise what is given raises Long for what may take long.
 
         Raises:
             Impossible: No message can be; what is given raises it for a single one.
         """
+
+
+def check_nesting(source: Any, what: str) -> None:
+    """Raises InvalidArgument if JSON is nested deeper than a definition may be."""
+    level = [[source]]
+    for _ in range(limits.SCHEMA_NESTING_MAX + 1):
+        level = [
+            list(part.values()) if isinstance(part, dict) else part
+            for one in level
+            for part in one
+            if isinstance(part, dict | list)
+        ]
+        if not level:
+            return
+    raise InvalidArgument(f"{what} is nested more than {limits.SCHEMA_NESTING_MAX} levels deep")
 
 
 def json_text(value: Any) -> bytes:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fanlog.schema.budget import Budget
+
 _STEPS_MAX = 50
 
 
-def resolved(root: Any, schema: Any) -> Mapping[str, Any]:
+def resolved(root: Any, schema: Any, budget: Budget | None = None) -> Mapping[str, Any]:
     """Give the object a schema stands for, its local references followed; `true` is the empty one.
 
     What stands beside a reference is kept, and goes before what it refers to.
@@ -19,39 +21,43 @@ def resolved(root: Any, schema: Any) -> Mapping[str, Any]:
         reference = schema.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#"):
             return schema
-        target = _target(root, reference)
+        target = _target(root, reference, budget)
         if not isinstance(target, dict):
             return schema
+        if budget is not None:
+            budget.spend(len(target) + len(schema))
         beside = {key: value for key, value in schema.items() if key != "$ref"}
         schema = {**target, **beside}
     return {}
 
 
-def _target(root: Any, reference: str) -> Any:
+def _target(root: Any, reference: str, budget: Budget | None) -> Any:
     if reference == "#":
         return root
     if not reference.startswith("#/"):
-        return _anchored(root, reference[1:])
+        return _anchored(root, reference[1:], budget)
     found = root
     for step in reference[2:].split("/"):
         key = step.replace("~1", "/").replace("~0", "~").replace("%25", "%")
         if isinstance(found, dict) and key in found:
             found = found[key]
-        elif isinstance(found, list) and key.isdigit() and int(key) < len(found):
+        elif isinstance(found, list) and key.isdecimal() and len(key) < 8 and int(key) < len(found):
             found = found[int(key)]
         else:
             return None
     return found
 
 
-def _anchored(schema: Any, anchor: str) -> Any:
+def _anchored(schema: Any, anchor: str, budget: Budget | None) -> Any:
+    if budget is not None:
+        budget.spend()
     if isinstance(schema, dict):
         if schema.get("$anchor") == anchor:
             return schema
         schema = list(schema.values())
     if isinstance(schema, list):
         for part in schema:
-            found = _anchored(part, anchor)
+            found = _anchored(part, anchor, budget)
             if found is not None:
                 return found
     return None

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from fanlog.errors import InvalidArgument
 from fanlog.names import shown
+from fanlog.schema.budget import Budget
 from fanlog.schema.compiled import path_of
 from fanlog.schema.proto_parse import SCALARS
 
@@ -33,15 +35,31 @@ class Break(NamedTuple):
     is_fatal: bool
 
 
-def breaks(reader: Any, writer: Any) -> list[Break]:
-    """List what the reader's message type cannot read of the writer's messages."""
-    return list(_messages(reader, writer, (), set()))
+def breaks(reader: Any, writer: Any, budget: Budget) -> list[Break]:
+    """List what the reader's message type cannot read of the writer's messages.
+
+    Raises:
+        InvalidArgument: The types are nested too deeply, or it takes more steps than it may.
+    """
+    try:
+        return list(_messages(reader, writer, (), _Seen(budget)))
+    except RecursionError:
+        raise InvalidArgument("the definitions are nested too deeply to be compared") from None
 
 
-def _messages(reader: Any, writer: Any, path: Path, seen: set[Any]) -> Iterator[Break]:
+class _Seen(set[tuple[str, str]]):
+    """The pairs of message types that were compared already, and what the rest may take."""
+
+    def __init__(self, budget: Budget) -> None:
+        super().__init__()
+        self.budget = budget
+
+
+def _messages(reader: Any, writer: Any, path: Path, seen: _Seen) -> Iterator[Break]:
     if (reader.full_name, writer.full_name) in seen:
         return
     seen.add((reader.full_name, writer.full_name))
+    seen.budget.spend((1 + len(path) // 4) * (1 + len(reader.fields)))
     for field in reader.fields:
         before = writer.fields_by_number.get(field.number)
         here = (*path, field.name)
@@ -54,7 +72,7 @@ def _messages(reader: Any, writer: Any, path: Path, seen: set[Any]) -> Iterator[
         yield from _oneof(oneof, writer, path)
 
 
-def _fields(reader: Any, writer: Any, path: Path, seen: set[Any]) -> Iterator[Break]:
+def _fields(reader: Any, writer: Any, path: Path, seen: _Seen) -> Iterator[Break]:
     if reader.json_name != writer.json_name:
         yield Break(
             f"{path_of(path)}: number {reader.number} is called {shown(reader.json_name)} in JSON; "
@@ -77,6 +95,7 @@ def _fields(reader: Any, writer: Any, path: Path, seen: set[Any]) -> Iterator[Br
     elif kind == "message":
         yield from _messages(reader.message_type, writer.message_type, path, seen)
     elif kind == "enum":
+        seen.budget.spend(len(writer.enum_type.values))
         yield from _enum(reader.enum_type, writer.enum_type, path)
 
 

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool
 
 from fanlog.errors import InvalidArgument
 from fanlog.names import shown
+from fanlog.schema.budget import Budget, compiling
 from fanlog.schema.proto_parse import Parsed, parse
-from fanlog.schema.proto_scan import refused
+from fanlog.schema.proto_scan import Word, refused
 
 _Field: Any = descriptor_pb2.FieldDescriptorProto
 
 
-def descriptor(source: str) -> Any:
+def descriptor(source: str, budget: Budget | None = None) -> Any:
     """Give the descriptor of the one message that a source defines.
+
+    Args:
+        source: The text of the .proto.
+        budget: Of the compilation; one of its own for none.
 
     Raises:
         InvalidArgument: With line and column wherever there is one.
     """
-    parsed = parse(source)
+    budget = budget or compiling(source)
+    parsed = parse(source, budget)
     [root] = parsed.file.message_type
     kinds = dict(_types(root, _joined(parsed.file.package, root.name)))
-    _resolve(parsed, kinds)
+    _resolve(parsed, kinds, budget)
     for full, message in _messages(root, _joined(parsed.file.package, root.name)):
         _check_message(parsed, full, message)
     try:
@@ -36,9 +44,11 @@ def descriptor(source: str) -> Any:
         raise InvalidArgument(f"the .proto definition is wrong: {error}") from error
 
 
-def _resolve(parsed: Parsed, kinds: dict[str, int]) -> None:
+def _resolve(parsed: Parsed, kinds: dict[str, int], budget: Budget) -> None:
     for field, scope, word, has_default in parsed.references:
         name = field.type_name
+        # Each scope is tried, and written out for it.
+        budget.spend(1 + (scope.count(".") + 1) * len(scope) // 64)
         full = next((one for one in _candidates(name, scope) if one in kinds), None)
         if full is None:
             raise refused(word, f"the type {shown(name)} is not defined in this schema")
@@ -77,6 +87,7 @@ def _messages(message: Any, full: str) -> Iterator[tuple[str, Any]]:
 def _check_message(parsed: Parsed, full: str, message: Any) -> None:
     numbers: dict[int, str] = {}
     json_names: dict[str, str] = {}
+    reserved = _Reserved(message, is_end_included=False)
     for field in message.field:
         word = parsed.places[f"{full}.{field.name}"]
         if field.number in numbers:
@@ -86,10 +97,7 @@ def _check_message(parsed: Parsed, full: str, message: Any) -> None:
                 f"{shown(numbers[field.number])} has already",
             )
         numbers[field.number] = field.name
-        if any(one.start <= field.number < one.end for one in message.reserved_range):
-            raise refused(word, f"{shown(field.name)} has the number {field.number}: reserved")
-        if field.name in message.reserved_name:
-            raise refused(word, f"the name {shown(field.name)} is reserved")
+        reserved.check(field, word)
         json_name = field.json_name or json_name_of(field.name)
         if json_name in json_names:
             raise refused(
@@ -104,6 +112,7 @@ def _check_message(parsed: Parsed, full: str, message: Any) -> None:
 
 def _check_enum(parsed: Parsed, scope: str, enum: Any) -> None:
     numbers: dict[int, str] = {}
+    reserved = _Reserved(enum, is_end_included=True)
     for value in enum.value:
         word = parsed.places[f"{scope}.{value.name}"]
         if value.number in numbers and not enum.options.allow_alias:
@@ -113,10 +122,26 @@ def _check_enum(parsed: Parsed, scope: str, enum: Any) -> None:
                 f"{shown(numbers[value.number])} has already; allow_alias allows it",
             )
         numbers[value.number] = value.name
-        if any(one.start <= value.number <= one.end for one in enum.reserved_range):
-            raise refused(word, f"{shown(value.name)} has the number {value.number}: reserved")
-        if value.name in enum.reserved_name:
-            raise refused(word, f"the name {shown(value.name)} is reserved")
+        reserved.check(value, word)
+
+
+class _Reserved:
+    """The numbers and names that a message or an enum keeps free."""
+
+    def __init__(self, owner: Any, *, is_end_included: bool) -> None:
+        self._names = frozenset(owner.reserved_name)
+        #: Ranges by their starts, and the furthest end of those up to each.
+        ranges = sorted((one.start, one.end + is_end_included) for one in owner.reserved_range)
+        self._starts = [start for start, _ in ranges]
+        self._ends = list(accumulate((end for _, end in ranges), max))
+
+    def check(self, member: Any, word: Word) -> None:
+        """Raises InvalidArgument for a field or a value that has one of them."""
+        place = bisect_right(self._starts, member.number) - 1
+        if place >= 0 and member.number < self._ends[place]:
+            raise refused(word, f"{shown(member.name)} has the number {member.number}: reserved")
+        if member.name in self._names:
+            raise refused(word, f"the name {shown(member.name)} is reserved")
 
 
 def json_name_of(name: str) -> str:

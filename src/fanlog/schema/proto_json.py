@@ -34,12 +34,21 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 def compile_check(descriptor: Any) -> Check:
     """Give what raises Mismatch for a parsed JSON value that the message type does not allow."""
-    return _Compiler().message(descriptor)
+    compiler = _Compiler()
+    check = compiler.message(descriptor)
+    compiler.finish()
+    return check
 
 
 class _Compiler:
     def __init__(self) -> None:
         self._made: dict[str, Check] = {}
+        #: Message types whose fields are still to be compiled: a chain of them may be long.
+        self._left: list[Callable[[], None]] = []
+
+    def finish(self) -> None:
+        while self._left:
+            self._left.pop()()
 
     def message(self, descriptor: Any) -> Check:
         known = self._made.get(descriptor.full_name)
@@ -76,15 +85,18 @@ class _Compiler:
                 if number not in present:
                     raise Mismatch(f"the required field {shown(field_name)} is missing")
 
+        def complete() -> None:
+            for field in descriptor.fields:
+                oneof = field.containing_oneof
+                is_real = oneof is not None and len(oneof.fields) > 1
+                entry = field.number, self._field(field), oneof.name if is_real else None
+                fields[field.name] = fields[field.json_name] = entry
+                if field.is_required:
+                    required.append((field.number, field.name))
+
         # Before its fields: they may contain it.
         self._made[descriptor.full_name] = message
-        for field in descriptor.fields:
-            oneof = field.containing_oneof
-            is_real = oneof is not None and len(oneof.fields) > 1
-            entry = field.number, self._field(field), oneof.name if is_real else None
-            fields[field.name] = fields[field.json_name] = entry
-            if field.is_required:
-                required.append((field.number, field.name))
+        self._left.append(complete)
         return message
 
     def _field(self, field: Any) -> Check:

@@ -13,6 +13,7 @@ from google.protobuf import descriptor_pb2
 
 from fanlog.errors import InvalidArgument
 from fanlog.names import shown
+from fanlog.schema.budget import Budget
 from fanlog.schema.proto_scan import Word, refused, scan, text_of, wrong
 
 _Field: Any = descriptor_pb2.FieldDescriptorProto
@@ -28,6 +29,10 @@ _LABELS = {"optional": 1, "required": 2, "repeated": 3}
 #: Past the largest number of a field.
 _NUMBER_END = 2**29
 _NESTING_MAX = 32
+#: Digits of a number: the largest has 64 bits, here in any base.
+_DIGITS_MAX = 32
+#: Characters of names that are written out in one step.
+_NAME_BYTES_PER_STEP = 64
 
 
 class Reference(NamedTuple):
@@ -47,18 +52,20 @@ class Parsed(NamedTuple):
     places: dict[str, Word]
 
 
-def parse(source: str) -> Parsed:
+def parse(source: str, budget: Budget) -> Parsed:
     """Parse a definition; names of types are left to be resolved.
 
     Raises:
         InvalidArgument: With line and column, and what was expected there.
     """
-    return _Parser(source).file()
+    return _Parser(source, budget).file()
 
 
 class _Parser:
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, budget: Budget) -> None:
+        self._budget = budget
         words = list(scan(source))
+        budget.spend(len(words) // 4)
         # Looking ahead never passes the end.
         self._words = [*words, words[-1], words[-1]]
         self._at = 0
@@ -101,18 +108,18 @@ class _Parser:
         word = self._take()
         if word.kind != "string":
             raise wrong(word, what)
-        text = text_of(word)
+        parts = [text_of(word)]
         while self._next.kind == "string":
-            text += text_of(self._take())
-        return word, text
+            parts.append(text_of(self._take()))
+        return word, "".join(parts)
 
     def _dotted(self, what: str) -> tuple[Word, str]:
         word = self._next
-        text = "." if self._has(".") else ""
-        text += self._name(what).text
+        start = "." if self._has(".") else ""
+        parts = [self._name(what).text]
         while self._has("."):
-            text += "." + self._name(what).text
-        return word, text
+            parts.append(self._name(what).text)
+        return word, start + ".".join(parts)
 
     def _integer(self, what: str) -> tuple[Word, int]:
         word = self._next
@@ -120,11 +127,7 @@ class _Parser:
         number = self._take()
         if number.kind != "int":
             raise wrong(number, what)
-        octal = number.text.startswith("0") and number.text.isdigit()
-        try:
-            return word, sign * int(number.text, 8 if octal else 0)
-        except ValueError:
-            raise wrong(number, what) from None
+        return word, sign * _number(number, what)
 
     # The file.
 
@@ -232,14 +235,14 @@ class _Parser:
         index = len(message.oneof_decl)
         message.oneof_decl.add(name=name.text)
         self._place(_joined(scope, name.text), name)
+        before = len(message.field)
         self._expect("{")
         while not self._has("}"):
             if self._has("option"):
                 self._option_line(None)
             elif not self._has(";"):
                 self._field(message, scope, oneof=index)
-        members = [f for f in message.field if f.HasField("oneof_index") and f.oneof_index == index]
-        if not members:
+        if len(message.field) == before:
             raise refused(name, f"the oneof {shown(name.text)} has no fields")
 
     # Fields.
@@ -433,10 +436,12 @@ class _Parser:
         word = self._take()
         if word.kind not in ("name", "int", "float", "string"):
             raise wrong(word, "a value")
-        while word.kind == "string" and self._next.kind == "string":
-            more = self._take()
-            word = word._replace(text=word.text[:-1] + more.text[1:])
-        return word
+        if word.kind != "string":
+            return word
+        parts = [word.text[1:-1]]
+        while self._next.kind == "string":
+            parts.append(self._take().text[1:-1])
+        return word._replace(text=f'"{"".join(parts)}"')
 
     def _default(self, field: Any, name: Word, value: Word, *, is_negative: bool) -> None:
         if self._is_proto3:
@@ -445,17 +450,30 @@ class _Parser:
             raise refused(name, "a repeated field has no default")
         text = text_of(value) if value.kind == "string" else value.text
         if value.kind == "int":
-            octal = text.startswith("0") and text.isdigit()
-            text = str(int(text, 8 if octal else 0))
+            text = str(_number(value, "a number"))
         field.default_value = f"-{text}" if is_negative else text
 
     def _place(self, full: str, word: Word) -> None:
+        # A long name stands before each of many short ones.
+        self._budget.spend(1 + len(full) // _NAME_BYTES_PER_STEP)
         before = self._places.get(full)
         if before is not None:
             raise refused(
                 word, f"{shown(word.text)} is the name of something at line {before.line} already"
             )
         self._places[full] = word
+
+
+def _number(word: Word, what: str) -> int:
+    """Read a number; raises InvalidArgument for one that nothing in a .proto can be."""
+    text = word.text
+    is_octal = text.startswith("0") and text.isdigit()
+    if len(text) > _DIGITS_MAX:
+        raise wrong(word, f"{what} of at most {_DIGITS_MAX} digits")
+    try:
+        return int(text, 8 if is_octal else 0)
+    except ValueError:
+        raise wrong(word, what) from None
 
 
 def _joined(scope: str, name: str) -> str:

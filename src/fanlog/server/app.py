@@ -31,6 +31,7 @@ from fanlog.broker import spool
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock, SystemClock
 from fanlog.broker.committer import ThreadCommitter
+from fanlog.broker.examiner import Apart
 from fanlog.broker.server_rules import ServerRules
 from fanlog.config import Config
 from fanlog.errors import ConfigError, FailedPrecondition, FanlogError, Unavailable
@@ -138,6 +139,7 @@ async def _serving(
     senders = Senders(broker, clock, guard, tokens, connections=push_connections())
     broker.pushes = senders
     broker.writer.message_bytes_max = config.message_bytes_max
+    broker.schemas.definitions.examiner = Apart()
     if not config.memory:
         stages = config.data_dir / spool.FOLDER_NAME
         broker.sink.spool = spool.FileSpool(stages, limits.STAGED_BYTES_MAX)
@@ -193,6 +195,7 @@ async def _serving(
         await grpc_server.stop(None)
         await senders.stop(0)
         await broker.stop()
+        broker.schemas.definitions.examiner.close()
         if lake is not None:
             await lake.stop()
 

@@ -146,7 +146,7 @@ def test_bytes_after_the_message():
 def test_a_claim_of_many_items_without_bytes_is_bounded():
     nulls = compile_schema("AVRO", '{"type": "array", "items": "null"}')
     nulls.validate(b"\x06\x00", "BINARY")
-    with pytest.raises(Mismatch, match="no room for so many"):
+    with pytest.raises(Mismatch, match="checking the message takes more than 10040 steps"):
         nulls.validate(b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f\x00", "BINARY")
 
 

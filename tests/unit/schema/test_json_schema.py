@@ -41,7 +41,7 @@ def test_a_good_message_passes():
         (b'{"id": "x", "lines": [{"sku": 1}, {}]}', '$.lines[1]: "sku" is a required property'),
         (b'{"id": "x", "at": "noon"}', '$.at: "noon" is not a "date-time"'),
         (b'{"id": "x", "y": 1, "count": 0}',
-         "$: Additional properties are not allowed ('y' was unexpected) (and 1 more)"),
+         "$: Additional properties are not allowed ('y' was unexpected)"),
         (b"nope", "$: expected JSON: "),
         (b'{"id": "' + b"x" * 2000 + b'", "count": "a"}', '$.count: "a" is not of type "integer"'),
     ],

@@ -16,7 +16,7 @@ import fastavro
 import orjson
 import pyarrow as pa
 
-from fanlog import times
+from fanlog import limits, times
 from fanlog.lake.export.shapes import JSON, TIMESTAMP, Misfit, Shape, listed, mapped, scalar, struct
 from fanlog.model import Encoding, SchemaType
 from fanlog.schema.avro import AvroSchema
@@ -91,7 +91,7 @@ class AvroDecoder:
 class ProtobufDecoder:
     def __init__(self, definition: str) -> None:
         self._schema = cast(ProtobufSchema, compile_schema("PROTOCOL_BUFFER", definition))
-        self.shape = _proto_struct(self._schema.descriptor, ())
+        self.shape = _proto_struct(self._schema.descriptor, (), _Room())
 
     def value(self, data: bytes, encoding: Encoding) -> dict[str, Any]:
         try:
@@ -105,7 +105,7 @@ class JsonDecoder:
     def __init__(self, definition: str) -> None:
         self._schema = compile_schema("JSON", definition)
         root = orjson.loads(definition)
-        top = _json_shape(root, root, 0)
+        top = _json_shape(root, root, 0, _Room())
         self._is_object = pa.types.is_struct(top.type)
         self.shape = top if self._is_object else struct({VALUE: top})
 
@@ -117,6 +117,18 @@ class JsonDecoder:
         except Mismatch as error:
             raise Misfit(error.problem, error.path) from None
         return cast(dict[str, Any], self.shape.plain(found if self._is_object else {VALUE: found}))
+
+
+class _Room:
+    """The columns that there is room for: types that each use another twice have no end of them."""
+
+    def __init__(self) -> None:
+        self._left = limits.EXPORT_COLUMNS_MAX
+
+    def has(self, count: int) -> bool:
+        """Whether there is room for so many more; they are taken."""
+        self._left -= count
+        return self._left >= 0
 
 
 # Avro.
@@ -146,6 +158,7 @@ class _AvroShapes:
     def __init__(self) -> None:
         self._named: dict[str, Any] = {}
         self._open: list[str] = []
+        self._room = _Room()
 
     def shape(self, schema: Any, depth: int) -> Shape:
         if depth > _DEPTH_MAX:
@@ -174,6 +187,8 @@ class _AvroShapes:
     def _named_shape(self, name: str, depth: int) -> Shape:
         schema = self._named.get(name)
         if schema is None or name in self._open:
+            return JSON
+        if not self._room.has(1 + len(schema.get("fields", ()))):
             return JSON
         match schema["type"]:
             case "enum":
@@ -230,24 +245,26 @@ _CPP = {
 _MESSAGE, _ENUM, _BYTES = 10, 8, 12
 
 
-def _proto_struct(descriptor: Any, inside: tuple[str, ...]) -> Shape:
+def _proto_struct(descriptor: Any, inside: tuple[str, ...], room: _Room) -> Shape:
     inside = (*inside, descriptor.full_name)
-    return struct({field.name: _proto_shape(field, inside) for field in descriptor.fields})
+    return struct({field.name: _proto_shape(field, inside, room) for field in descriptor.fields})
 
 
-def _proto_shape(field: Any, inside: tuple[str, ...]) -> Shape:
+def _proto_shape(field: Any, inside: tuple[str, ...], room: _Room) -> Shape:
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
-        return mapped(_proto_item(message.fields_by_name["value"], inside))
-    item = _proto_item(field, inside)
+        return mapped(_proto_item(message.fields_by_name["value"], inside, room))
+    item = _proto_item(field, inside, room)
     return listed(item) if field.is_repeated else item
 
 
-def _proto_item(field: Any, inside: tuple[str, ...]) -> Shape:
+def _proto_item(field: Any, inside: tuple[str, ...], room: _Room) -> Shape:
     if field.cpp_type == _MESSAGE:
         message = field.message_type
         is_too_much = message.full_name in inside or len(inside) > _DEPTH_MAX
-        return JSON if is_too_much or not message.fields else _proto_struct(message, inside)
+        if is_too_much or not message.fields or not room.has(1 + len(message.fields)):
+            return JSON
+        return _proto_struct(message, inside, room)
     return scalar(pa.binary() if field.type == _BYTES else _CPP[field.cpp_type])
 
 
@@ -288,8 +305,8 @@ def _proto_one(field: Any, value: Any) -> Any:
 _JSON = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
 
 
-def _json_shape(root: Any, schema: Any, depth: int) -> Shape:
-    if depth > _DEPTH_MAX:
+def _json_shape(root: Any, schema: Any, depth: int, room: _Room) -> Shape:
+    if depth > _DEPTH_MAX or not room.has(1):
         return JSON
     found = resolved(root, schema)
     kind = found.get("type")
@@ -306,10 +323,10 @@ def _json_shape(root: Any, schema: Any, depth: int) -> Shape:
                 return Shape(pa.date32(), _json_date)
         return scalar(pa.string())
     if kind == "array" and isinstance(found.get("items"), dict | bool):
-        return listed(_json_shape(root, found["items"], depth + 1))
+        return listed(_json_shape(root, found["items"], depth + 1, room))
     properties = found.get("properties")
     if kind in ("object", None) and isinstance(properties, dict) and properties:
-        return struct({n: _json_shape(root, one, depth + 1) for n, one in properties.items()})
+        return struct({n: _json_shape(root, one, depth + 1, room) for n, one in properties.items()})
     return JSON
 
 

@@ -224,11 +224,11 @@ def _(admit: Any) -> Any:
 
 @mutant("a topic never learns of revisions", 20, (Schemas, "_accepted"), needs="schemas")
 def _(accepted: Any) -> Any:
-    async def remembered(self: Schemas, topic: Any, settings: Any) -> Any:
+    def remembered(self: Schemas, topic: Any, settings: Any) -> Any:
         ready = self._ready.get(topic.id)
         if ready is not None and ready.settings == settings and settings.schema_id is not None:
             return ready.accepted
-        return await accepted(self, topic, settings)
+        return accepted(self, topic, settings)
 
     return remembered
 
