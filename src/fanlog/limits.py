@@ -112,6 +112,8 @@ REQUEST_IDS_MAX = 10_000
 REQUEST_ID_BYTES_MAX = 256
 #: Message ids in one request to reopen; a window or a bitmap says more with less.
 REOPEN_IDS_MAX = 50_000
+#: Sets of offsets in a request to reopen: ten for each of a thousand topics.
+REOPEN_SETS_MAX = 10_000
 #: Dead letters redriven or discarded in one request at most, and if it does not say how many.
 LETTERS_MAX = 10_000
 LETTERS_DEFAULT = 1_000

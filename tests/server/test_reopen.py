@@ -81,6 +81,39 @@ class TestWays:
         assert face.reopen(name, offsets=[one])["reopened"] == 3
         assert data(server.pull(name)) == [b"1", b"2", b"3"]
 
+    def test_ranges_of_a_million_million(self, server, face, monkeypatch):
+        """Only what the log has becomes a set: ranges stay ranges."""
+        largest = []
+
+        class Measured(BitMap64):
+            def __init__(self, values=()):
+                largest.append(len(values) if isinstance(values, range) else 0)
+                super().__init__(values)
+
+        monkeypatch.setattr("fanlog.broker.replays.BitMap64", Measured)
+        _, name, ids = read_all(server)
+        partition = partition_of(ids[0])
+        ranges = [
+            {"partition": partition, "start": 0, "end": limits.OFFSET_MAX},
+            {"partition": partition, "start": 2, "end": limits.OFFSET_MAX - 1},
+            {"partition": partition, "start": 10**9, "end": 10**11},
+        ]
+        answer = face.reopen(name, offsets=ranges)
+        assert answer["reopened"] == 5
+        assert max(largest) == 5
+        [ahead] = answer["skipped_messages"]
+        assert (ahead["reason"], int(ahead["count"])) == (
+            "not published yet",
+            limits.OFFSET_MAX - 5,
+        )
+        assert int(answer["skipped"]) == limits.OFFSET_MAX - 5
+
+    def test_too_many_sets(self, server, grpc_face):
+        _, name, ids = read_all(server)
+        one = {"partition": partition_of(ids[0]), "start": 0, "end": 1}
+        with pytest.raises(Refused, match="10001 sets; 10000 are allowed at most"):
+            grpc_face.reopen(name, offsets=[one] * 10_001)
+
     def test_by_a_bitmap(self, server, face):
         _, name, ids = read_all(server)
         bitmap = BitMap64([0, 2, 4]).serialize()

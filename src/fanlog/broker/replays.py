@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
@@ -19,16 +19,15 @@ from fanlog.core.records import Record
 from fanlog.core.requests import Answer
 from fanlog.core.share import Decision, Share
 from fanlog.errors import InvalidArgument
-from fanlog.model import PartitionId, Subscription
+from fanlog.limits import OFFSET_MAX
+from fanlog.log.api import Bounds
+from fanlog.model import Offset, PartitionId, Subscription
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker
 
 #: Partitions looked up before the loop may do something else.
 STEP = 100
-
-#: Offsets by partition.
-OffsetSets = Mapping[PartitionId, BitMap64]
 
 
 #: Why messages are skipped, to be read behind how many there are.
@@ -37,6 +36,39 @@ GONE = "gone: nothing keeps them any more"
 AHEAD = "not published yet"
 #: Of a request that was done by a build that kept one number.
 UNTOLD = "skipped for a reason that was not kept"
+
+
+@dataclass(slots=True)
+class Wanted:
+    """The offsets that a request names, as far as the log has them; the others are counted.
+
+    A range of a few bytes may name a million million offsets: only its part within the bounds of
+    the partition becomes a set.
+    """
+
+    sets: dict[PartitionId, BitMap64] = field(default_factory=dict)
+    #: Ranges below the start of their partition, and from its end on.
+    _outside: dict[PartitionId, list[tuple[Offset, Offset]]] = field(default_factory=dict)
+
+    def add(self, partition: PartitionId, offsets: BitMap64) -> None:
+        found = self.sets.setdefault(partition, BitMap64())
+        found |= offsets
+
+    def add_range(self, partition: PartitionId, start: Offset, end: Offset, bounds: Bounds) -> None:
+        """Add the offsets from `start` to before `end`; `bounds` are those of the partition."""
+        low, high = max(start, bounds.start), min(end, bounds.end)
+        self.add(partition, BitMap64(range(low, max(low, high))))
+        outside = self._outside.setdefault(partition, [])
+        outside += [(start, min(end, bounds.start)), (max(start, bounds.end), end)]
+
+    def outside(self, partition: PartitionId, start: Offset, end: Offset) -> int:
+        """How many offsets of ranges that were left out lie within [start, end), each once."""
+        count, reached = 0, start
+        for low, high in sorted(self._outside.get(partition, ())):
+            low, high = max(low, reached), min(high, end)
+            if low < high:
+                count, reached = count + high - low, high
+        return count
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +88,11 @@ class Replays:
         self._broker = broker
         self._clock = clock
 
-    async def reopen(self, name: str, offsets: OffsetSets, request_id: str = "") -> Reopening:
+    def bounds(self, partition: PartitionId) -> Bounds:
+        """The offsets of a partition that can be reopened at all, as of now."""
+        return Bounds(self._broker.writer.start(partition), self._broker.writer.end(partition))
+
+    async def reopen(self, name: str, wanted: Wanted, request_id: str = "") -> Reopening:
         """Reopen offsets of a subscription; durable when this returns.
 
         Raises:
@@ -64,7 +100,7 @@ class Replays:
             InvalidArgument: There are offsets of a topic that it does not read.
         """
         self._broker.check_serving()
-        return await self._reopen(self._broker.admin.attached(name), offsets, request_id)
+        return await self._reopen(self._broker.admin.attached(name), wanted, request_id)
 
     async def reopen_window(
         self, name: str, start_ns: int, end_ns: int | None, request_id: str = ""
@@ -84,7 +120,7 @@ class Replays:
                 await asyncio.sleep(0)
             window[share.partition] = await self._window(share.partition, start_ns, end_ns)
         # A topic that joins a pattern meanwhile has nothing acknowledged yet.
-        return await self._reopen(self._broker.admin.attached(name), window, request_id)
+        return await self._reopen(self._broker.admin.attached(name), Wanted(window), request_id)
 
     async def _window(self, partition: PartitionId, start_ns: int, end_ns: int | None) -> BitMap64:
         admin = self._broker.admin
@@ -97,14 +133,14 @@ class Replays:
         return BitMap64(range(start, max(start, end)))
 
     async def _reopen(
-        self, subscription: Subscription, offsets: OffsetSets, request_id: str
+        self, subscription: Subscription, wanted: Wanted, request_id: str
     ) -> Reopening:
         done = self._done(subscription, request_id)
         if done is not None:
             # Perhaps by a commit that is still under way.
             await self._broker.writer.settled()
             return Reopening(done.reopened, _reasons(done))
-        committed, reopening = self._begin(subscription, offsets, request_id)
+        committed, reopening = self._begin(subscription, wanted, request_id)
         await committed
         return reopening
 
@@ -112,10 +148,10 @@ class Replays:
         return self._broker.hard.requests.find(subscription.id, request_id, self._clock.now())
 
     def _begin(
-        self, subscription: Subscription, offsets: OffsetSets, request_id: str
+        self, subscription: Subscription, wanted: Wanted, request_id: str
     ) -> tuple[asyncio.Future[None], Reopening]:
         """Decide, apply and submit, in one go."""
-        broker, now = self._broker, self._clock.now()
+        broker, now, offsets = self._broker, self._clock.now(), wanted.sets
         shares = self._shares(subscription, offsets)
         there = {p: self._there(p, offsets[p]) for p in shares}
         records: list[Record] = []
@@ -129,11 +165,12 @@ class Replays:
             decision.records = []
             decisions.append((share, decision))
         reopened = sum(decision.count for _, decision in decisions)
+        asked = sum(len(offsets[p]) + wanted.outside(p, 0, OFFSET_MAX) for p in offsets)
         answer = Answer(
             reopened=reopened,
-            skipped=sum(map(len, offsets.values())) - reopened,
+            skipped=asked - reopened,
             unacked=sum(map(len, there.values())) - reopened,
-            ahead=sum(self._ahead(p, offsets[p]) for p in shares),
+            ahead=sum(self._ahead(p, wanted) for p in shares),
         )
         remembered = broker.hard.requests.done(
             subscription.id,
@@ -149,7 +186,9 @@ class Replays:
             broker.decide(share, decision)
         return committed, Reopening(reopened, _reasons(answer))
 
-    def _shares(self, subscription: Subscription, offsets: OffsetSets) -> dict[PartitionId, Share]:
+    def _shares(
+        self, subscription: Subscription, offsets: Mapping[PartitionId, BitMap64]
+    ) -> dict[PartitionId, Share]:
         hard = self._broker.hard
         found: dict[PartitionId, Share] = {}
         for partition in offsets:
@@ -164,9 +203,11 @@ class Replays:
             # Otherwise a topic that is gone, and that the pattern was through with.
         return found
 
-    def _ahead(self, partition: PartitionId, offsets: BitMap64) -> int:
-        """How many of `offsets` nothing was published at yet."""
-        return len(offsets) - offsets.range_cardinality(0, self._broker.writer.end(partition))
+    def _ahead(self, partition: PartitionId, wanted: Wanted) -> int:
+        """How many of the offsets nothing was published at yet."""
+        end, offsets = self._broker.writer.end(partition), wanted.sets[partition]
+        published = offsets.range_cardinality(0, end)
+        return len(offsets) - published + wanted.outside(partition, end, OFFSET_MAX)
 
     def _there(self, partition: PartitionId, offsets: BitMap64) -> BitMap64:
         """Those of `offsets` that the log has."""

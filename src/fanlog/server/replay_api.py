@@ -12,6 +12,7 @@ from pyroaring import BitMap64
 from fanlog import limits, names
 from fanlog.broker.broker import Broker
 from fanlog.broker.letter import Letter, Outcome, Place, Selection
+from fanlog.broker.replays import Wanted
 from fanlog.errors import InvalidArgument
 from fanlog.ids import parse_message_id
 from fanlog.model import PartitionId
@@ -59,12 +60,12 @@ class ReplayApi:
         if has_window:
             done = await self._replays.reopen_window(name, start_ns, end_ns, request_id)
         elif request.offsets:
-            done = await self._replays.reopen(name, await _offsets(request.offsets), request_id)
+            done = await self._replays.reopen(name, await self._wanted(request), request_id)
         else:
             sets: defaultdict[PartitionId, BitMap64] = defaultdict(BitMap64)
             for partition, offset in _ids(request.message_ids, limits.REOPEN_IDS_MAX):
                 sets[partition].add(offset)
-            done = await self._replays.reopen(name, sets, request_id)
+            done = await self._replays.reopen(name, Wanted(sets), request_id)
         return replay_pb2.ReopenResponse(
             reopened=done.reopened,
             skipped=sum(done.skipped.values()),
@@ -73,6 +74,35 @@ class ReplayApi:
                 for reason, count in done.skipped.items()
             ],
         )
+
+    async def _wanted(self, request: Any) -> Wanted:
+        """The offsets of a request: ranges as far as the log has them, and bitmaps."""
+        if len(request.offsets) > limits.REOPEN_SETS_MAX:
+            raise InvalidArgument(
+                f"offsets: {len(request.offsets)} sets; {limits.REOPEN_SETS_MAX} are allowed at most"
+            )
+        wanted = Wanted()
+        for index, one in enumerate(request.offsets):
+            field = f"offsets[{index}]"
+            if not 1 <= one.partition < 1 << 32:
+                raise InvalidArgument(f"{field}.partition: {one.partition} is no partition")
+            partition = PartitionId(one.partition)
+            if one.bitmap:
+                if one.start or one.end:
+                    raise InvalidArgument(
+                        f"{field}: has a bitmap and a range; it may have one of them"
+                    )
+                if len(one.bitmap) > _LARGE_BYTES:
+                    offsets = await asyncio.to_thread(parse_offsets, one.bitmap, f"{field}.bitmap")
+                else:
+                    offsets = parse_offsets(one.bitmap, f"{field}.bitmap")
+                wanted.add(partition, offsets)
+            elif 0 <= one.start < one.end <= limits.OFFSET_MAX:
+                bounds = self._replays.bounds(partition)
+                wanted.add_range(partition, one.start, one.end, bounds)
+            else:
+                raise InvalidArgument(f"{field}: [{one.start}, {one.end}) is no range of offsets")
+        return wanted
 
     async def seek(self, request: Any) -> Any:
         moved = await seeking.seek(self._seeks, request)
@@ -146,27 +176,6 @@ def _window(request: Any) -> tuple[int, int | None]:
         if end_ns <= start_ns:
             raise InvalidArgument("end_time: must be later than start_time")
     return start_ns, end_ns
-
-
-async def _offsets(sets: Iterable[Any]) -> dict[PartitionId, BitMap64]:
-    found: defaultdict[PartitionId, BitMap64] = defaultdict(BitMap64)
-    for index, one in enumerate(sets):
-        field = f"offsets[{index}]"
-        if not 1 <= one.partition < 1 << 32:
-            raise InvalidArgument(f"{field}.partition: {one.partition} is no partition")
-        if one.bitmap:
-            if one.start or one.end:
-                raise InvalidArgument(f"{field}: has a bitmap and a range; it may have one of them")
-            if len(one.bitmap) > _LARGE_BYTES:
-                offsets = await asyncio.to_thread(parse_offsets, one.bitmap, f"{field}.bitmap")
-            else:
-                offsets = parse_offsets(one.bitmap, f"{field}.bitmap")
-        elif 0 <= one.start < one.end <= limits.OFFSET_MAX:
-            offsets = BitMap64(range(one.start, one.end))
-        else:
-            raise InvalidArgument(f"{field}: [{one.start}, {one.end}) is no range of offsets")
-        found[PartitionId(one.partition)] |= offsets
-    return found
 
 
 def _ids(texts: Iterable[str], most: int) -> list[tuple[PartitionId, int]]:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from pyroaring import BitMap64
 
 from fanlog.attributes import REDRIVEN_FROM
+from fanlog.broker.replays import Wanted
 from fanlog.ids import message_id, parse_message_id
 from fanlog.model import Offset, PartitionId
 from fanlog.testing.simulator.calling import called
@@ -61,7 +62,7 @@ async def reopen_some(world: World) -> None:
         sets: dict[PartitionId, BitMap64] = {}
         for partition, offset in ids:
             sets.setdefault(partition, BitMap64()).add(offset)
-        await broker.replays.reopen(name, sets)
+        await broker.replays.reopen(name, Wanted(sets))
         return Answered(_starts(world, ids))
 
     await called(world, "reopen", name, Again(ids), verb)
