@@ -302,6 +302,17 @@ SCHEMA_TRANSFORM_STEPS_MAX = 1_000_000
 SCHEMA_DEFAULT_VALUES_MAX = 10_000
 SCHEMA_DEFAULT_BYTES_MAX = 1024 * 1024
 
+# Forwarding from topic to topic, and dead letters.
+#: Forwards that a message and its copies may come through.
+FORWARD_HOPS_MAX = 16
+#: And dead letters: more, so that what no forward takes any more still becomes a dead letter.
+LETTER_HOPS_MAX = 32
+#: Copies that forwards may make of one message where they branch; the first branch is free, and so
+#: are ways that do not branch.
+FORWARD_COPIES_MAX = 1_024
+#: Patterns tried in the search for a loop.
+LOOP_PATTERNS_MAX = 100_000
+
 # Push.
 #: Requests of one subscription under way: at first, and at most.
 PUSH_WINDOW_FIRST = 4
@@ -383,6 +394,7 @@ DRAIN_S = 8.0
 assert PUBLISH_BYTES_MAX < GRPC_RECEIVE_BYTES_MAX
 assert SCHEMA_DEFINITION_BYTES_MAX < REQUEST_BYTES_MAX < ACK_BYTES_MAX < GRPC_RECEIVE_BYTES_MAX
 assert JOB_BYTES_MAX < REQUEST_BYTES_MAX
+assert FORWARD_HOPS_MAX < LETTER_HOPS_MAX < 256
 assert REOPEN_IDS_MAX * 20 <= REQUEST_BYTES_MAX
 assert HTTP_BYTES_MIN < PUBLISH_BYTES_MAX * 4 // 3 < HTTP_BYTES_MAX
 assert STREAM_FIRST_ANSWER_BYTES_MAX <= STREAM_ANSWER_BYTES_MAX

@@ -20,7 +20,7 @@ from fanlog.log import batch as codec
 from fanlog.log import envelope
 from fanlog.log.batch import Batch, Body
 from fanlog.log.envelope import Kind, Record
-from fanlog.log.seal import LETTERS, UNSEALED, Seal
+from fanlog.log.seal import UNSEALED, Seal
 from fanlog.model import PartitionId
 
 HERE = Path(__file__).parent
@@ -52,7 +52,7 @@ BATCHES = {
 #: Since batches have seals.
 SEALED = {
     "batch-v2-plain.bin": replace(BATCHES["batch-v1-plain.bin"], seal=UNSEALED),
-    "batch-v2-letters.bin": replace(BATCHES["batch-v1-keyed.bin"], seal=LETTERS),
+    "batch-v2-letters.bin": replace(BATCHES["batch-v1-keyed.bin"], seal=Seal(is_letter=True)),
     "batch-v2-addressed.bin": replace(
         BATCHES["batch-v1-keyed.bin"],
         seal=Seal(is_letter=True, is_copy=True, addressee=2**64 - 1, hops=255),

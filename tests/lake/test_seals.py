@@ -9,7 +9,7 @@ from fanlog.lake import commits, files, rewriting, tables
 from fanlog.lake.cold import ColdReader
 from fanlog.lake.index import FileDamaged
 from fanlog.lake.tables import MESSAGES
-from fanlog.log.seal import LETTERS, UNSEALED, Seal
+from fanlog.log.seal import UNSEALED, Seal
 from lake.rows import UNSEALED as OLD_MESSAGES
 from lake.rows import rows
 
@@ -54,9 +54,15 @@ async def test_an_old_lake_is_read_as_it_was(folder):
 async def test_new_rows_beside_old_ones_keep_what_they_are(folder):
     old_lake(folder)
     add(folder, range(10, 12), 3, UNSEALED)
-    add(folder, range(12, 14), 4, LETTERS)
+    add(folder, range(12, 14), 4, Seal(is_letter=True))
     add(folder, range(14, 15), 5, COPY)
-    expected = [(0, 5, None), (5, 10, None), (10, 12, UNSEALED), (12, 14, LETTERS), (14, 15, COPY)]
+    expected = [
+        (0, 5, None),
+        (5, 10, None),
+        (10, 12, UNSEALED),
+        (12, 14, Seal(is_letter=True)),
+        (14, 15, COPY),
+    ]
     assert await seals(folder, 15) == expected
     # And when all of them are in one file.
     _, found = rewriting.files_of(folder)
@@ -69,10 +75,12 @@ async def test_new_rows_beside_old_ones_keep_what_they_are(folder):
 
 async def test_rows_of_one_commit_with_two_seals_are_two_batches(folder):
     tables.ensure_lake(folder)
-    made = pa.concat_tables([rows(range(3), seal=str(LETTERS)), rows(range(3, 4), seal=str(COPY))])
+    made = pa.concat_tables(
+        [rows(range(3), seal=str(Seal(is_letter=True))), rows(range(3, 4), seal=str(COPY))]
+    )
     written = files.write_rows(folder, MESSAGES, made, attempt="x")
     commits.add_files(folder, MESSAGES, written, app_id="log", app_version=1)
-    assert await seals(folder, 4) == [(0, 3, LETTERS), (3, 4, COPY)]
+    assert await seals(folder, 4) == [(0, 3, Seal(is_letter=True)), (3, 4, COPY)]
 
 
 async def test_a_seal_that_is_not_known_is_damage(folder):

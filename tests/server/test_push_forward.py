@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from contextlib import suppress
 
 import pytest
@@ -166,3 +167,83 @@ def test_what_means_nothing_there_is_refused(server):
     for fields in ({"no_wrapper": {}}, {"oidc_token": {"service_account_email": "a@b.c"}}):
         with pytest.raises(InvalidArgument, match="forwarding to a topic makes no request"):
             server.topic_and_subscription(push_config={"push_endpoint": f"topic:{target}"} | fields)
+
+
+def test_a_loop_through_dead_letters(server):
+    """A dead-letters to B, and B forwards to A: whichever is made last is refused."""
+    first, second = server.topic(), server.topic()
+    policy = {"dead_letter_topic": second, "max_delivery_attempts": 5}
+    server.subscription(first, dead_letter_policy=policy)
+    with pytest.raises(InvalidArgument, match=r"push_config.*makes a loop"):
+        server.subscription(second, **forward_to(first))
+    third, fourth = server.topic(), server.topic()
+    server.subscription(fourth, **forward_to(third))
+    policy = {"dead_letter_topic": fourth, "max_delivery_attempts": 5}
+    with pytest.raises(InvalidArgument, match=r"dead_letter_policy.*makes a loop"):
+        server.subscription(third, dead_letter_policy=policy)
+    name = server.subscription(third)
+    with pytest.raises(InvalidArgument, match=r"dead_letter_policy.*makes a loop"):
+        server.subscriber.update_subscription(
+            request={
+                "subscription": {"name": name, "dead_letter_policy": policy},
+                "update_mask": {"paths": ["dead_letter_policy"]},
+            }
+        )
+
+
+def test_a_loop_that_a_default_would_make_leaves_nothing_behind(server):
+    """The dead letter topic that a label makes: it is not there when the rest is refused."""
+    topic = server.topic()
+    name = f"projects/{PROJECT}/subscriptions/{unique('looping')}"
+    letters = name.replace("/subscriptions/", "/topics/") + ".dead-letters"
+    server.topic(name=letters)
+    server.subscription(letters, **forward_to(topic))
+    with pytest.raises(InvalidArgument, match="makes a loop"):
+        server.subscription(topic, name=name, labels={"fanlog-dead-letter": "auto"})
+    readers = server.publisher.list_topic_subscriptions(topic=letters)
+    assert len(list(readers)) == 1
+
+
+def test_dead_letters_alone_may_go_round(server):
+    first, second = server.topic(), server.topic()
+    for topic, letters in ((first, second), (second, first)):
+        policy = {"dead_letter_topic": letters, "max_delivery_attempts": 5}
+        server.subscription(topic, dead_letter_policy=policy)
+
+
+def test_a_tree_of_forwards_ends(start_server):
+    """Ten times ten times ten times ten: the copies of one message are bounded."""
+    server = start_server("memory")
+    levels = [[server.topic()]] + [[server.topic() for _ in range(10)] for _ in range(4)]
+    forwards = []
+    for above, below in itertools.pairwise(levels):
+        # Every topic of a level forwards to all of the next one.
+        for topic in above[:1]:
+            forwards += [server.subscription(topic, **forward_to(target)) for target in below]
+    for above, below in itertools.pairwise(levels[1:]):
+        for topic in above[1:]:
+            forwards += [server.subscription(topic, **forward_to(target)) for target in below]
+    server.publish(levels[0][0], b"x" * 1_000)
+    for name in forwards:
+        server.await_drained(name)
+    published = server.broker.metrics.published
+    assert 1 + 10 + 100 <= published <= 1 + 2 * limits.FORWARD_COPIES_MAX
+    stopped = sum(one.forward_stopped for one in server.broker.metrics.subscriptions.values())
+    assert stopped > 0
+    assert "fanlog_forwards_stopped_total" in server.metrics()
+
+
+def test_a_long_chain_ends_in_dead_letters(start_server):
+    server = start_server("memory")
+    topics = [server.topic() for _ in range(limits.FORWARD_HOPS_MAX + 2)]
+    letters, graveyard = server.topic_and_subscription()
+    policy = {"dead_letter_topic": letters, "max_delivery_attempts": 5}
+    for here, there in itertools.pairwise(topics):
+        server.subscription(here, dead_letter_policy=policy, **forward_to(there))
+    last = server.subscription(topics[-1])
+    server.publish(topics[0], b"far")
+    [letter] = server.await_pull(graveyard)
+    reason = letter.message.attributes["fanlog-dead-letter-reason"]
+    assert f"more than {limits.FORWARD_HOPS_MAX} forwards" in reason
+    assert letter.message.attributes["fanlog-source-topic"] == topics[-2]
+    assert server.pull(last) == []

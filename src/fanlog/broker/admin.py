@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from fanlog import limits, names, specs
-from fanlog.broker import exports, pushes, revision_labels, snapshots
+from fanlog.broker import exports, onward, pushes, revision_labels, snapshots
 from fanlog.broker.clock import Clock
 from fanlog.broker.seeks import Seeks
 from fanlog.broker.server_rules import ServerRules
@@ -25,6 +25,7 @@ from fanlog.errors import AlreadyExists, FailedPrecondition, InvalidArgument, To
 from fanlog.labels import Start
 from fanlog.log.api import Damaged, Log
 from fanlog.model import (
+    DeadLetterPolicy,
     FilterChange,
     Offset,
     PartitionId,
@@ -158,9 +159,10 @@ class Admin:
         pushes.check_forward(self._broker, spec.name, spec.topic, spec.push)
         revision_labels.check(self._broker.hard.catalog, spec.topic, spec.labels)
         exports.check_schema(self._broker.hard.catalog, spec.topic, spec.table, spec.files)
-        records = self._make_dead_letter_topic(spec) if makes_topic else []
         if spec.dead_letter is not None:
-            self._check_dead_letter_topic(spec.dead_letter.dead_letter_topic)
+            # Before anything is applied that a refusal would leave behind.
+            self._check_dead_letters(spec.name, spec.topic, spec.dead_letter, is_made=makes_topic)
+        records = self._make_dead_letter_topic(spec) if makes_topic else []
         subscription, made = self._make_subscription(spec, starts)
         await self._broker.writer.submit(records=[*records, *made])[0]
         if hints is not None:
@@ -196,7 +198,7 @@ class Admin:
         if changed.schema_revision != before.schema_revision:
             revision_labels.check(self._broker.hard.catalog, changed.topic_shown, changed.labels)
         if changed.dead_letter is not None and changed.dead_letter != before.dead_letter:
-            self._check_dead_letter_topic(changed.dead_letter.dead_letter_topic)
+            self._check_dead_letters(changed.name, changed.topic, changed.dead_letter)
         committed = self.put(changed, exports.changed(self._broker, before, changed))
         pushes.switched(self._broker, before, changed)
         await committed
@@ -476,11 +478,15 @@ class Admin:
                     return min(item.publish_time_ns / 1e9, self._clock.now())
         return self._clock.now()
 
-    def _check_dead_letter_topic(self, name: str) -> None:
-        if self._broker.hard.catalog.find_topic(name) is None:
-            raise TopicNotFound(
-                f"dead_letter_policy.dead_letter_topic: topic {name!r} does not exist"
-            )
+    def _check_dead_letters(
+        self, name: str, topic: str, policy: DeadLetterPolicy, *, is_made: bool = False
+    ) -> None:
+        """Raises TopicNotFound, or InvalidArgument when dead letters would go in a circle."""
+        catalog, target = self._broker.hard.catalog, policy.dead_letter_topic
+        field = "dead_letter_policy.dead_letter_topic"
+        if catalog.find_topic(target) is None and not is_made:
+            raise TopicNotFound(f"{field}: topic {target!r} does not exist")
+        onward.check(catalog, name, onward.Way(topic, target, is_forward=False), field=field)
 
     def _make_dead_letter_topic(self, spec: SubscriptionSpec) -> list[Record]:
         """`fanlog-dead-letter: auto`, said or by default: a topic for the letters, and a reader."""

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from pyroaring import BitMap64
 
-from fanlog import attributes, times
+from fanlog import attributes, limits, times
 from fanlog.broker.clock import Clock
 from fanlog.broker.hard_state import HardState
 from fanlog.broker.metrics import Metrics
@@ -24,7 +24,7 @@ from fanlog.errors import FanlogError, LakeUnavailable
 from fanlog.ids import message_id
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch, Body
-from fanlog.log.seal import LETTERS, Seal
+from fanlog.log.seal import UNSEALED, Seal
 from fanlog.model import Offset, Topic
 
 log = logging.getLogger("fanlog.dead_letters")
@@ -142,6 +142,16 @@ class DeadLetters:
                 len(unreadable),
             )
             self._decided(share, share.forward_failed(self._clock.now(), unreadable))
+        far = BitMap64(one.offset for one in found if _seal_of(batches[one.offset]) is None)
+        if far:
+            log.error(
+                "action=dead_letters_in_a_circle subscription=%s messages=%d; they came through %d "
+                "forwards and dead letters, and stay unacked",
+                *(share.settings.name, len(far), limits.LETTER_HOPS_MAX),
+            )
+            self._metrics.of(share.settings.id).dead_letter_failed += len(far)
+            self._give_back(share, far)
+            found = [letter for letter in found if letter.offset not in far]
         if found:
             await self._commit(share, topic, found, batches)
 
@@ -176,11 +186,8 @@ class DeadLetters:
     ) -> Iterator[Body]:
         """The letters in their order, sealed; those of copies apart."""
 
-        def seal_of(letter: DeadLetter) -> Seal:
-            seal = batches[letter.offset].seal
-            return replace(LETTERS, is_copy=seal is not None and seal.is_copy)
-
-        for seal, some in groupby(letters, seal_of):
+        for seal, some in groupby(letters, lambda one: _seal_of(batches[one.offset])):
+            assert seal is not None, "those that came too far were taken out"
             body = self._compose(
                 [
                     (
@@ -230,3 +237,8 @@ class DeadLetters:
             if batch is not None and batch.base_offset <= letter.offset:
                 found[letter.offset] = batch
         return found, len(letters)
+
+
+def _seal_of(batch: Batch) -> Seal | None:
+    """The seal of the letters that messages of a batch become; None when they came too far."""
+    return (batch.seal or UNSEALED).letters()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from fanlog import endpoints, names
+from fanlog import endpoints
+from fanlog.broker import onward
 from fanlog.core.catalog import Catalog
-from fanlog.errors import FailedPrecondition, InvalidArgument, TopicNotFound, Unimplemented
+from fanlog.errors import FailedPrecondition, TopicNotFound, Unimplemented
 from fanlog.model import PushConfig, Subscription
-from fanlog.specs import reads
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker
@@ -77,28 +77,8 @@ def check_forward(broker: Broker, name: str, topic: str, push: PushConfig | None
         catalog = broker.hard.catalog
         if catalog.find_topic(target) is None:
             raise TopicNotFound(f"{endpoints.FIELD}: topic {target!r} does not exist")
-        _check_loops(catalog, name, topic, target)
-
-
-def _check_loops(catalog: Catalog, name: str, topic: str, target: str) -> None:
-    """Follow what is forwarded, by name: a topic that a pattern reads may be made later."""
-    forwards = {
-        one.name: (one.topic, to)
-        for one in catalog.subscriptions()
-        if one.push is not None and one.name != name
-        if one.topic_id is not None or one.is_pattern
-        if (to := endpoints.forward_topic(one.push.endpoint, one.name)) is not None
-    }
-    waiting = [target]
-    while waiting:
-        here = waiting.pop()
-        if reads(topic, here):
-            raise InvalidArgument(
-                f"{endpoints.FIELD}: forwarding to {names.shown(target)} makes a loop: other "
-                "subscriptions forward from there to what this one reads"
-            )
-        onward = [one for one, (read, _) in forwards.items() if reads(read, here)]
-        waiting += [forwards.pop(one)[1] for one in onward]
+        way = onward.Way(topic, target, is_forward=True)
+        onward.check(catalog, name, way, field=endpoints.FIELD)
 
 
 def check_pull(catalog: Catalog, name: str) -> None:

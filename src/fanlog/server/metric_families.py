@@ -121,6 +121,11 @@ SUBSCRIPTION_COUNTERS = {
             "fanlog_dead_letter_failures",
             "Messages kept because their dead letter topic does not exist.",
         ),
+        (
+            "forward_stopped",
+            "fanlog_forwards_stopped",
+            "Messages not forwarded: too many forwards or copies lie behind them.",
+        ),
         ("passed_over", "fanlog_passed_over", "Messages that the filter left out."),
         (
             "transformed",

@@ -79,7 +79,8 @@ class ReplayApi:
         """The offsets of a request: ranges as far as the log has them, and bitmaps."""
         if len(request.offsets) > limits.REOPEN_SETS_MAX:
             raise InvalidArgument(
-                f"offsets: {len(request.offsets)} sets; {limits.REOPEN_SETS_MAX} are allowed at most"
+                f"offsets: {len(request.offsets)} sets; {limits.REOPEN_SETS_MAX} are allowed at "
+                "most"
             )
         wanted = Wanted()
         for index, one in enumerate(request.offsets):

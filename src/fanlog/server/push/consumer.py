@@ -14,6 +14,7 @@ from fanlog.broker.feed import Feed
 from fanlog.core.flow import Credit
 from fanlog.errors import FanlogError, Unavailable
 from fanlog.model import Subscription
+from fanlog.server.push.branches import Branches
 from fanlog.server.push.channels import Caller
 from fanlog.server.push.client import Poster
 from fanlog.server.push.gate import Gate
@@ -35,16 +36,7 @@ class Tools:
     gate: Gate
     memory: Memory
     tokens: Tokens
-
-
-def is_pushed(subscription: Subscription | None) -> bool:
-    """Whether a subscription's messages are to be moved on now."""
-    return (
-        subscription is not None
-        and subscription.push is not None
-        and not subscription.push_off
-        and not subscription.detached
-    )
+    branches: Branches
 
 
 class Consumer(ABC):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 
 from fanlog import endpoints, limits
 from fanlog.attributes import SOURCE_ID, SOURCE_TOPIC
@@ -16,6 +17,8 @@ from fanlog.core.flow import Credit
 from fanlog.core.redelivery import Nack
 from fanlog.errors import ResourceExhausted
 from fanlog.ids import ack_id, message_id
+from fanlog.log.batch import Batch, Body
+from fanlog.log.seal import UNSEALED, Seal
 from fanlog.model import Topic
 from fanlog.server.push.consumer import Consumer
 from fanlog.wire.forward import compose
@@ -25,6 +28,9 @@ log = logging.getLogger("fanlog.push")
 #: Messages and bytes of one commit at most.
 _MESSAGES_MAX = 1_000
 _BYTES_MAX = 4 * 1024 * 1024
+
+#: Messages, each by its batch and its index there.
+Places = list[tuple[Batch, int]]
 
 
 class Forwarder(Consumer):
@@ -72,22 +78,20 @@ class Forwarder(Consumer):
 
     async def _commit(self, delivery: Delivery, topic: Topic) -> None:
         broker = self._broker
-        source = self._subscription.topic
-        if self._subscription.is_pattern:
-            source = broker.hard.catalog.topic_name_of(delivery.partition)
-        messages = [
-            (batch, index, _origin(source, delivery, batch.base_offset + index))
-            for batch, first, end in delivery.runs
-            for index in range(first, end)
-        ]
-        body = compose(messages)
-        await broker.room.made(len(body.content))
+        runs, stopped = self._sealed(delivery)
+        if stopped:
+            await self._stop(delivery, stopped)
+        if not runs:
+            return
+        bodies = [self._body(delivery, seal, some) for seal, some in runs]
+        size_bytes = sum(len(body.content) for body in bodies)
+        await broker.room.made(size_bytes)
         share = broker.hard.share(self._subscription.id, delivery.partition)
         # Its topic may have been deleted meanwhile: then it is tried again, and found to be gone.
         if share is None or broker.hard.catalog.topic_by_id(topic.id) is None:
             return
-        broker.writer.check_room(len(body.content))
-        offsets = [batch.base_offset + index for batch, index, _ in messages]
+        broker.writer.check_room(size_bytes)
+        offsets = [batch.base_offset + index for _, some in runs for batch, index in some]
         now = self._tools.clock.now()
         decision = share.acknowledge(
             now,
@@ -99,9 +103,9 @@ class Forwarder(Consumer):
             # A seek came between: what is still wanted is delivered anew.
             return
         broker.hard.apply_all(decision.records)
-        committed, _ = broker.writer.submit(
+        committed = broker.writer.submit_all(
             records=decision.records,
-            publication=Publication(topic.id, topic.partitions[0], body),
+            publications=[Publication(topic.id, topic.partitions[0], body) for body in bodies],
         )
         broker.metrics.acknowledged(self._subscription.id, decision, now)
         decision.records = []
@@ -109,18 +113,66 @@ class Forwarder(Consumer):
         await committed
         self.last_reason = ""
 
+    def _sealed(self, delivery: Delivery) -> tuple[list[tuple[Seal, Places]], Places]:
+        """The messages by the seal of their copies, in order; and those that go no further."""
+        branches = self._tools.branches.of(delivery.partition)
+        runs: list[tuple[Seal, Places]] = []
+        stopped: Places = []
+        for batch, first, end in delivery.runs:
+            seal = (batch.seal or UNSEALED).forwarded(branches)
+            places = [(batch, index) for index in range(first, end)]
+            if seal is None:
+                stopped += places
+            elif runs and runs[-1][0] == seal:
+                runs[-1][1].extend(places)
+            else:
+                runs.append((seal, places))
+        return runs, stopped
+
+    def _body(self, delivery: Delivery, seal: Seal, places: Places) -> Body:
+        source = self._subscription.topic
+        if self._subscription.is_pattern:
+            source = self._broker.hard.catalog.topic_name_of(delivery.partition)
+        body = compose(
+            [
+                (batch, index, _origin(source, delivery, batch.base_offset + index))
+                for batch, index in places
+            ]
+        )
+        return replace(body, seal=seal)
+
+    async def _stop(self, delivery: Delivery, places: Places) -> None:
+        """Messages came too far: they are dead letters, or acknowledged where there are none."""
+        reason = (
+            f"not forwarded: more than {limits.FORWARD_HOPS_MAX} forwards, or more than "
+            f"{limits.FORWARD_COPIES_MAX} copies, lie behind it"
+        )
+        log.warning(
+            "action=forward_stopped subscription=%s messages=%d reason=%s",
+            *(self.name, len(places), reason),
+        )
+        self._broker.metrics.of(self._subscription.id).forward_stopped += len(places)
+        ack_ids = self._ack_ids(delivery, places)
+        if self._subscription.dead_letter is not None:
+            nack = Nack(is_terminal=True, reason=reason)
+            await self._broker.settle_some(self._subscription, ack_ids, 0, nack)
+        else:
+            await self._broker.settle_some(self._subscription, ack_ids, None)
+
+    def _ack_ids(self, delivery: Delivery, places: Places) -> list[str]:
+        prefix = self._broker.ack_id_prefix(self._subscription, delivery)
+        return [ack_id(prefix, batch.base_offset + index) for batch, index in places]
+
     async def _keep(self, delivery: Delivery, reason: str) -> None:
         """Nothing can be forwarded now: the messages stay, and are tried again later."""
         if reason != self.last_reason:
             log.warning("action=forward_failed subscription=%s reason=%s", self.name, reason)
         self.last_reason = reason
-        prefix = self._broker.ack_id_prefix(self._subscription, delivery)
-        ack_ids = [
-            ack_id(prefix, batch.base_offset + index)
-            for batch, first, end in delivery.runs
-            for index in range(first, end)
+        places = [
+            (batch, index) for batch, first, end in delivery.runs for index in range(first, end)
         ]
         nack = Nack(delay_s=limits.DEAD_LETTER_RETRY_S, reason=reason)
+        ack_ids = self._ack_ids(delivery, places)
         await self._broker.settle_some(self._subscription, ack_ids, 0, nack)
 
 

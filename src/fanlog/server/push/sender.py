@@ -26,7 +26,8 @@ from fanlog.ids import ack_id
 from fanlog.log.batch import Batch
 from fanlog.model import Offset, PartitionId, PushConfig, Subscription
 from fanlog.push import Breaker, Outcome, Window
-from fanlog.server.push.consumer import Consumer, Tools, is_pushed
+from fanlog.server.push.consumer import Consumer, Tools
+from fanlog.server.push.pushed import is_pushed
 
 log = logging.getLogger("fanlog.push")
 

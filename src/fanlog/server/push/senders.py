@@ -15,13 +15,15 @@ from fanlog.model import PushConfig, Subscription, SubscriptionId
 from fanlog.push import Guard
 from fanlog.push.breaker import State
 from fanlog.server.push.addresses import Addresses, AddressRefused, NameUnresolved
+from fanlog.server.push.branches import Branches
 from fanlog.server.push.channels import Caller, Channels
 from fanlog.server.push.client import Client, Poster
-from fanlog.server.push.consumer import Consumer, Tools, is_pushed
+from fanlog.server.push.consumer import Consumer, Tools
 from fanlog.server.push.forwarder import Forwarder
 from fanlog.server.push.gate import Gate
 from fanlog.server.push.grpc_sender import GrpcSender
 from fanlog.server.push.memory import Memory
+from fanlog.server.push.pushed import is_pushed
 from fanlog.server.push.sender import Sender
 from fanlog.server.push.tokens import Tokens
 from fanlog.server.push.web_sender import WebSender
@@ -50,7 +52,10 @@ class Senders:
         self._caller: Caller = Channels(self._addresses, clock)
         gate = Gate(limits.PUSH_CONNECTIONS_PER_HOST_MAX, connections)
         self.memory = Memory(limits.PUSH_BYTES_TOTAL_MAX)
-        self._tools = Tools(broker, clock, self._client, self._caller, gate, self.memory, tokens)
+        self._tools = Tools(
+            *(broker, clock, self._client, self._caller, gate, self.memory, tokens),
+            Branches(broker, clock),
+        )
         self._senders: dict[SubscriptionId, Consumer] = {}
         # Ended, with requests under way.
         self._leaving: set[Consumer] = set()
