@@ -53,9 +53,11 @@ class Sweeper:
 
     async def _wait(self, seconds: float) -> None:
         """Wait so long, or less when somebody asks."""
-        rest_s = min(seconds, SWEEP_REST_S)
-        await sleep(self._clock, rest_s)
-        timer = self._clock.call_at(self._clock.now() + seconds - rest_s, self._asked.set)
+        until_s = self._clock.now() + seconds
+        await sleep(self._clock, min(seconds, SWEEP_REST_S))
+        if self._clock.now() >= until_s:
+            return
+        timer = self._clock.call_at(until_s, self._asked.set)
         try:
             await self._asked.wait()
         finally:
