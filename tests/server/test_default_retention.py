@@ -277,6 +277,17 @@ class TestBounded:
         server.sweep()
         assert 100 <= start_of(server, topic) <= 250
 
+    def test_a_burst_does_not_wait_for_the_next_sweep(self, server):
+        topic = server.topic()
+        for _ in range(4):
+            before = start_of(server, topic)
+            for _ in range(100):
+                server.publish(topic, bytes(5_000))
+                server.advance(0.001)
+            # Less than the five seconds between two sweeps, all of it.
+            server.advance(0.5)
+            server.await_that(lambda before=before: start_of(server, topic) > before)
+
     def test_what_a_subscription_needs_stays(self, server):
         topic, subscription = server.topic_and_subscription()
         self.fill(server, topic, rounds=500)

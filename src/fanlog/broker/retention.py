@@ -356,9 +356,8 @@ class Retention:
         for number, (partition, gone) in enumerate(early.items()):
             messages = gone.end - gone.start
             self._metrics.default_trimmed += messages
-            self._metrics.default_trimmed_bytes += self._spare.size_of(
-                partition, gone.start, gone.end
-            )
+            size_bytes = self._spare.gone(partition, gone.start, gone.end)
+            self._metrics.default_trimmed_bytes += size_bytes
             if number < TOPICS_NAMED_MAX:
                 log.warning(
                     "action=default_retention_trimmed topic=%s messages=%d before=%s",

@@ -51,7 +51,7 @@ class Spare:
         self._known: dict[PartitionId, Stretches] = {}
         #: The one that is being weighed.
         self._partly: dict[PartitionId, Stretches] = {}
-        #: Called once when there may be too much of them, until that is looked at.
+        #: Called when there may be too much of them, again and again until that is looked at.
         self.on_many: Callable[[], None] = lambda: None
 
     @property
@@ -70,9 +70,9 @@ class Spare:
                 return
             found = self._known[partition] = Stretches(0, self._step_bytes)
         found.add(end, size_bytes, time_ns, time_ns)
-        before = self.size_bytes + self._appended_bytes
         self._appended_bytes += size_bytes
-        if before <= self._many_bytes < before + size_bytes:
+        is_much = self._appended_bytes >= self.bytes_max // limits.SPARE_PARTS
+        if is_much and self.size_bytes + self._appended_bytes > self._many_bytes:
             self.on_many()
 
     def is_younger(self, partition: PartitionId, time_ns: int) -> bool:
@@ -131,6 +131,12 @@ class Spare:
         if self.size_bytes <= self._many_bytes:
             return 0
         return self.size_bytes - self.bytes_max + 2 * (self.bytes_max // limits.SPARE_PARTS)
+
+    def gone(self, partition: PartitionId, low: Offset, high: Offset) -> int:
+        """Spare messages are let go of before their time; about how many bytes."""
+        size_bytes = self.size_of(partition, low, high)
+        self.size_bytes = max(0, self.size_bytes - size_bytes)
+        return size_bytes
 
     def size_of(self, partition: PartitionId, low: Offset, high: Offset) -> int:
         found = self._known.get(partition)
