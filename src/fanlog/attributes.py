@@ -93,9 +93,6 @@ WEBHOOK_SECRET: Final = "fanlog-webhook-secret"
 #: An answer's remark on what was asked for.
 HINT: Final = "fanlog-hint"
 COMPATIBILITY: Final = "fanlog-compatibility"
-#: How long a topic keeps messages that no subscription needs, and who says so.
-RETENTION: Final = "fanlog-retention"
-RETENTION_BY: Final = "fanlog-retention-by"
 #: What a seek did: messages reopened, the publish time of the first, and messages acknowledged.
 REOPENED: Final = "fanlog-reopened"
 REOPENED_FROM: Final = "fanlog-reopened-from"

@@ -158,20 +158,14 @@ def describe(
     name = options.topic(topic, project)
     with options.connect(endpoint) as client:
         [fields] = _described(client, [client.get_topic(name)])
-        retention_s, by = client.topic_retention(name)
         subscriptions = list(client.list_topic_subscriptions(name))
     output = Output(is_json=json)
-    if json or not by:
-        # A server of another make does not say.
-        kept = {} if retention_s is None else {"duration": f"{retention_s:.15g}s"}
-        fields |= {"effective_retention": kept | {"by": by}} if by else {}
-        output.fields(
-            fields | {"subscriptions": subscriptions if json else " ".join(subscriptions)}
-        )
-    else:
+    kept = None if json else fields.pop("effective_retention", None)
+    if kept is not None:
         fields.pop("message_retention_duration", None)
-        fields["retention"] = _RETENTION[by].format(durations.words(retention_s or 0.0))
-        output.fields(fields | {"subscriptions": " ".join(subscriptions)})
+        words = durations.words(float(kept.get("duration", "0s")[:-1]))
+        fields["retention"] = _RETENTION[kept["by"]].format(words)
+    output.fields(fields | {"subscriptions": subscriptions if json else " ".join(subscriptions)})
 
 
 @app.command()
@@ -189,8 +183,17 @@ def delete(
 
 
 def _described(client: Client, topics: Sequence[Any]) -> list[dict[str, Any]]:
-    """Topics as plain values, with when they were made where the server knows it."""
+    """Topics as plain values, with what else the server tells of them, if it does."""
     from fanlog.client.catalog import Catalog
 
     told = Catalog(client).topics([topic.name for topic in topics])
-    return [with_created(resource(topic), told.get(topic.name)) for topic in topics]
+    found: list[dict[str, Any]] = []
+    for topic in topics:
+        one = told.get(topic.name)
+        fields = with_created(resource(topic), one)
+        if one is not None and one.retention_by:
+            has_time = one.HasField("effective_retention")
+            time = {"duration": one.effective_retention.ToJsonString()} if has_time else {}
+            fields["effective_retention"] = time | {"by": one.retention_by}
+        found.append(fields)
+    return found

@@ -86,19 +86,6 @@ class Client:
     def get_topic(self, name: str) -> Any:
         return self._call("Publisher/GetTopic", types.GetTopicRequest(topic=name), types.Topic)
 
-    def topic_retention(self, name: str) -> tuple[float | None, str]:
-        """How long a topic keeps messages that no subscription needs, in seconds, and who says so.
-
-        That is "topic", "server", "nobody" (then it is 0), or "lake", where it is for good (None).
-        Empty when the server does not say.
-        """
-        request = types.GetTopicRequest(topic=name)
-        _, said = self._called("Publisher/GetTopic", request, types.Topic, self._timeout_s)
-        facts = dict(said)
-        duration = facts.get(attributes.RETENTION)
-        seconds = None if duration is None else float(duration.removesuffix("s"))
-        return seconds, facts.get(attributes.RETENTION_BY, "")
-
     def update_topic(self, topic: Any, paths: Sequence[str]) -> Any:
         """Change the fields that `paths` name, as the API spells them, and give it as it is now."""
         request = types.UpdateTopicRequest(

@@ -7,10 +7,11 @@ from typing import Any
 
 from fanlog import limits, names
 from fanlog.broker.broker import Broker
+from fanlog.broker.needs import Kept
 from fanlog.errors import InvalidArgument
 from fanlog.server.calls import Unary, parsed
 from fanlog.v1 import catalog_pb2 as pb
-from fanlog.wire.fields import timestamp
+from fanlog.wire.fields import duration, timestamp
 
 CATALOG = "fanlog.v1.Catalog"
 
@@ -39,6 +40,7 @@ class CatalogApi:
             topic = self._broker.hard.catalog.find_topic(name)
             if topic is not None:
                 found = answer.topics.add(name=name, partition_count=len(topic.partitions))
+                _set_kept(found, self._broker.retention.kept(topic))
                 _set_created(found, topic.created_s)
         await self._broker.writer.settled()
         return answer
@@ -69,6 +71,12 @@ def _check_count(field: str, found: Sequence[str]) -> None:
         raise InvalidArgument(
             f"{field}: {len(found)} names; 1 to {limits.DESCRIBED_MAX} are allowed"
         )
+
+
+def _set_kept(found: Any, kept: Kept) -> None:
+    found.retention_by = kept.by
+    if kept.seconds is not None:
+        found.effective_retention.CopyFrom(duration(kept.seconds))
 
 
 def _set_created(found: Any, created_s: float | None) -> None:

@@ -23,7 +23,7 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.settling import NOT_APPLIED
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
-from fanlog.model import Subscription, Topic
+from fanlog.model import Subscription
 from fanlog.server import (
     assigned_names,
     catalog_api,
@@ -87,10 +87,10 @@ def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
     """Every verb that has one answer, by service and name: bytes to bytes, for any surface."""
     publisher, subscriber = PublisherApi(broker), SubscriberApi(broker)
     publisher_methods: dict[str, Unary] = {
-        "CreateTopic": publisher.create_topic,
-        "UpdateTopic": publisher.update_topic,
+        "CreateTopic": parsed(types.Topic, publisher.create_topic),
+        "UpdateTopic": parsed(types.UpdateTopicRequest, publisher.update_topic),
         "Publish": publisher.publish,
-        "GetTopic": publisher.get_topic,
+        "GetTopic": parsed(types.GetTopicRequest, publisher.get_topic),
         "ListTopics": parsed(types.ListTopicsRequest, publisher.list_topics),
         "ListTopicSubscriptions": parsed(
             types.ListTopicSubscriptionsRequest, publisher.list_topic_subscriptions
@@ -205,22 +205,17 @@ class PublisherApi:
         partition, base_offset = await self._broker.publish(publish.topic, publish.body)
         return publish_response(partition, base_offset, publish.body.count)
 
-    async def create_topic(self, raw: bytes, context: Call) -> bytes:
-        spec = resources.topic_spec(fields.parse(types.Topic, raw))
-        return self._shown(await self._broker.admin.create_topic(spec), context)
+    async def create_topic(self, request: Any) -> Any:
+        return resources.topic_pb(
+            await self._broker.admin.create_topic(resources.topic_spec(request))
+        )
 
-    async def update_topic(self, raw: bytes, context: Call) -> bytes:
-        update = resources.topic_update(fields.parse(types.UpdateTopicRequest, raw))
-        return self._shown(await self._broker.admin.update_topic(update), context)
+    async def update_topic(self, request: Any) -> Any:
+        update = resources.topic_update(request)
+        return resources.topic_pb(await self._broker.admin.update_topic(update))
 
-    async def get_topic(self, raw: bytes, context: Call) -> bytes:
-        request = fields.parse(types.GetTopicRequest, raw)
-        return self._shown(await self._broker.admin.get_topic(_topic(request.topic)), context)
-
-    def _shown(self, topic: Topic, context: Call) -> bytes:
-        """A topic; how long it keeps messages is said beside it, for its own field may be empty."""
-        context.set_trailing_metadata(said.kept(self._broker.retention.kept(topic)))
-        return cast(bytes, resources.topic_pb(topic).SerializeToString())
+    async def get_topic(self, request: Any) -> Any:
+        return resources.topic_pb(await self._broker.admin.get_topic(_topic(request.topic)))
 
     async def list_topics(self, request: Any) -> Any:
         project = names.parse_project(request.project)

@@ -22,34 +22,35 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66\x61nlog/v1/catalog.proto\x12\tfanlog.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\'\n\x15\x44\x65scribeTopicsRequest\x12\x0e\n\x06topics\x18\x01 \x03(\t\"E\n\x16\x44\x65scribeTopicsResponse\x12+\n\x06topics\x18\x01 \x03(\x0b\x32\x1b.fanlog.v1.TopicDescription\"i\n\x10TopicDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0fpartition_count\x18\x03 \x01(\x05\"5\n\x1c\x44\x65scribeSubscriptionsRequest\x12\x15\n\rsubscriptions\x18\x01 \x03(\t\"Z\n\x1d\x44\x65scribeSubscriptionsResponse\x12\x39\n\rsubscriptions\x18\x01 \x03(\x0b\x32\".fanlog.v1.SubscriptionDescription\"W\n\x17SubscriptionDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"%\n\x15\x44\x65scribeSchemaRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"k\n\x11SchemaDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\rcompatibility\x18\x02 \x01(\t\x12\x31\n\trevisions\x18\x03 \x03(\x0b\x32\x1e.fanlog.v1.RevisionDescription\"a\n\x13RevisionDescription\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x03\x12.\n\ncreated_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp2\x9e\x02\n\x07\x43\x61talog\x12U\n\x0e\x44\x65scribeTopics\x12 .fanlog.v1.DescribeTopicsRequest\x1a!.fanlog.v1.DescribeTopicsResponse\x12j\n\x15\x44\x65scribeSubscriptions\x12\'.fanlog.v1.DescribeSubscriptionsRequest\x1a(.fanlog.v1.DescribeSubscriptionsResponse\x12P\n\x0e\x44\x65scribeSchema\x12 .fanlog.v1.DescribeSchemaRequest\x1a\x1c.fanlog.v1.SchemaDescriptionb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66\x61nlog/v1/catalog.proto\x12\tfanlog.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\'\n\x15\x44\x65scribeTopicsRequest\x12\x0e\n\x06topics\x18\x01 \x03(\t\"E\n\x16\x44\x65scribeTopicsResponse\x12+\n\x06topics\x18\x01 \x03(\x0b\x32\x1b.fanlog.v1.TopicDescription\"\xb7\x01\n\x10TopicDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0fpartition_count\x18\x03 \x01(\x05\x12\x36\n\x13\x65\x66\x66\x65\x63tive_retention\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cretention_by\x18\x05 \x01(\t\"5\n\x1c\x44\x65scribeSubscriptionsRequest\x12\x15\n\rsubscriptions\x18\x01 \x03(\t\"Z\n\x1d\x44\x65scribeSubscriptionsResponse\x12\x39\n\rsubscriptions\x18\x01 \x03(\x0b\x32\".fanlog.v1.SubscriptionDescription\"W\n\x17SubscriptionDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"%\n\x15\x44\x65scribeSchemaRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"k\n\x11SchemaDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\rcompatibility\x18\x02 \x01(\t\x12\x31\n\trevisions\x18\x03 \x03(\x0b\x32\x1e.fanlog.v1.RevisionDescription\"a\n\x13RevisionDescription\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x03\x12.\n\ncreated_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp2\x9e\x02\n\x07\x43\x61talog\x12U\n\x0e\x44\x65scribeTopics\x12 .fanlog.v1.DescribeTopicsRequest\x1a!.fanlog.v1.DescribeTopicsResponse\x12j\n\x15\x44\x65scribeSubscriptions\x12\'.fanlog.v1.DescribeSubscriptionsRequest\x1a(.fanlog.v1.DescribeSubscriptionsResponse\x12P\n\x0e\x44\x65scribeSchema\x12 .fanlog.v1.DescribeSchemaRequest\x1a\x1c.fanlog.v1.SchemaDescriptionb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fanlog.v1.catalog_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DESCRIBETOPICSREQUEST']._serialized_start=71
-  _globals['_DESCRIBETOPICSREQUEST']._serialized_end=110
-  _globals['_DESCRIBETOPICSRESPONSE']._serialized_start=112
-  _globals['_DESCRIBETOPICSRESPONSE']._serialized_end=181
-  _globals['_TOPICDESCRIPTION']._serialized_start=183
-  _globals['_TOPICDESCRIPTION']._serialized_end=288
-  _globals['_DESCRIBESUBSCRIPTIONSREQUEST']._serialized_start=290
-  _globals['_DESCRIBESUBSCRIPTIONSREQUEST']._serialized_end=343
-  _globals['_DESCRIBESUBSCRIPTIONSRESPONSE']._serialized_start=345
-  _globals['_DESCRIBESUBSCRIPTIONSRESPONSE']._serialized_end=435
-  _globals['_SUBSCRIPTIONDESCRIPTION']._serialized_start=437
-  _globals['_SUBSCRIPTIONDESCRIPTION']._serialized_end=524
-  _globals['_DESCRIBESCHEMAREQUEST']._serialized_start=526
-  _globals['_DESCRIBESCHEMAREQUEST']._serialized_end=563
-  _globals['_SCHEMADESCRIPTION']._serialized_start=565
-  _globals['_SCHEMADESCRIPTION']._serialized_end=672
-  _globals['_REVISIONDESCRIPTION']._serialized_start=674
-  _globals['_REVISIONDESCRIPTION']._serialized_end=771
-  _globals['_CATALOG']._serialized_start=774
-  _globals['_CATALOG']._serialized_end=1060
+  _globals['_DESCRIBETOPICSREQUEST']._serialized_start=103
+  _globals['_DESCRIBETOPICSREQUEST']._serialized_end=142
+  _globals['_DESCRIBETOPICSRESPONSE']._serialized_start=144
+  _globals['_DESCRIBETOPICSRESPONSE']._serialized_end=213
+  _globals['_TOPICDESCRIPTION']._serialized_start=216
+  _globals['_TOPICDESCRIPTION']._serialized_end=399
+  _globals['_DESCRIBESUBSCRIPTIONSREQUEST']._serialized_start=401
+  _globals['_DESCRIBESUBSCRIPTIONSREQUEST']._serialized_end=454
+  _globals['_DESCRIBESUBSCRIPTIONSRESPONSE']._serialized_start=456
+  _globals['_DESCRIBESUBSCRIPTIONSRESPONSE']._serialized_end=546
+  _globals['_SUBSCRIPTIONDESCRIPTION']._serialized_start=548
+  _globals['_SUBSCRIPTIONDESCRIPTION']._serialized_end=635
+  _globals['_DESCRIBESCHEMAREQUEST']._serialized_start=637
+  _globals['_DESCRIBESCHEMAREQUEST']._serialized_end=674
+  _globals['_SCHEMADESCRIPTION']._serialized_start=676
+  _globals['_SCHEMADESCRIPTION']._serialized_end=783
+  _globals['_REVISIONDESCRIPTION']._serialized_start=785
+  _globals['_REVISIONDESCRIPTION']._serialized_end=882
+  _globals['_CATALOG']._serialized_start=885
+  _globals['_CATALOG']._serialized_end=1171
 # @@protoc_insertion_point(module_scope)

@@ -1,5 +1,6 @@
 import datetime
 
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -22,14 +23,18 @@ class DescribeTopicsResponse(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[_Union[TopicDescription, _Mapping]]] = ...) -> None: ...
 
 class TopicDescription(_message.Message):
-    __slots__ = ("name", "created_at", "partition_count")
+    __slots__ = ("name", "created_at", "partition_count", "effective_retention", "retention_by")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     PARTITION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    EFFECTIVE_RETENTION_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_BY_FIELD_NUMBER: _ClassVar[int]
     name: str
     created_at: _timestamp_pb2.Timestamp
     partition_count: int
-    def __init__(self, name: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., partition_count: _Optional[int] = ...) -> None: ...
+    effective_retention: _duration_pb2.Duration
+    retention_by: str
+    def __init__(self, name: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., partition_count: _Optional[int] = ..., effective_retention: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retention_by: _Optional[str] = ...) -> None: ...
 
 class DescribeSubscriptionsRequest(_message.Message):
     __slots__ = ("subscriptions",)

@@ -30,8 +30,6 @@ class FakeServer:
         self.refusal: tuple[grpc.StatusCode, str] | None = None
         #: What is said about every call that goes well, a line each.
         self.hint = ""
-        #: What is said beside a topic.
-        self.retention: list[tuple[str, str]] = []
         self.endpoint = ""
         #: The answer to a seek.
         self.moved = replay_pb2.SeekSubscriptionResponse()
@@ -106,8 +104,6 @@ class FakeServer:
             if self.refusal is not None:
                 context.abort(*self.refusal)
             said = [("fanlog-hint", hint) for hint in self.hint.splitlines()]
-            if type(request) is types.GetTopicRequest:
-                said += self.retention
             context.set_trailing_metadata(tuple(said))
             return verb(request, context)
 

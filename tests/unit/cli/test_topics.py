@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fanlog.client.catalog import Catalog
+from fanlog.v1 import catalog_pb2
 from fanlog.wire import types
 
 
@@ -79,11 +81,13 @@ def test_describe_names_the_subscriptions(shell):
         (("0s", "nobody"), "none: messages are kept for as long as", {"duration": "0s"}),
     ],
 )
-def test_describe_says_how_long_messages_are_kept(shell, server, said, shown, kept):
+def test_describe_says_how_long_messages_are_kept(shell, monkeypatch, said, shown, kept):
     shell.run("topic", "create", "orders")
     duration, by = said
-    server.retention = [("fanlog-retention-by", by)]
-    server.retention += [("fanlog-retention", duration)] if duration else []
+    told = catalog_pb2.TopicDescription(retention_by=by)
+    if duration is not None:
+        told.effective_retention.FromJsonString(duration)
+    monkeypatch.setattr(Catalog, "topics", lambda _, names: dict.fromkeys(names, told))
     assert shown in shell.run("topic", "describe", "orders")
     [described] = shell.lines("topic", "describe", "orders")
     assert described["effective_retention"] == kept | {"by": by}

@@ -7,7 +7,7 @@ from typing import Any
 from fanlog.broker.broker import Broker
 from fanlog.errors import NotFound
 from fanlog.wire import types
-from fanlog.wire.fields import timestamp
+from fanlog.wire.fields import duration, timestamp
 from fanlog.wire.schemas import type_number
 
 
@@ -38,6 +38,9 @@ class Facts:
     def _topic(self, name: str) -> dict[str, Any]:
         topic = self._broker.hard.catalog.topic(name)
         found: dict[str, Any] = {"partition_count": len(topic.partitions)}
+        kept = self._broker.retention.kept(topic)
+        shown = {} if kept.seconds is None else {"duration": duration(kept.seconds).ToJsonString()}
+        found["effective_retention"] = shown | {"by": kept.by}
         if topic.message_retention_s is not None:
             found["retention_seconds"] = _number(topic.message_retention_s)
         return found | _created(topic.created_s)

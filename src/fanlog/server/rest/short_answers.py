@@ -72,14 +72,6 @@ def resource(of: Any, short: Callable[[Any, str], Body], raw: bytes, asked: Aske
     return found | {"hints": hints} if hints else found
 
 
-def topic(raw: bytes, asked: Asked) -> Body:
-    """A topic, with how long it keeps messages and who says so."""
-    found = resource(types.Topic, short_resource, raw, asked)
-    facts = dict(asked.said)
-    kept = {"duration": facts[said.RETENTION]} if said.RETENTION in facts else {}
-    return found | {"effective_retention": kept | {"by": facts[said.RETENTION_BY]}}
-
-
 def page(of: Any, key: str, short: Callable[[Any, str], Any], raw: bytes, asked: Asked) -> Body:
     message = of.FromString(raw)
     found: Body = {key: [_told(short, one, asked) for one in getattr(message, key)]}

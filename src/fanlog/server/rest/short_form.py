@@ -36,7 +36,10 @@ Read = Callable[[Asked], bytes]
 Write = Callable[[bytes, Asked], Any]
 
 _SHOWN: dict[str, tuple[Write, Schema]] = {
-    "topics": (answers.topic, record(shapes.TOPIC_SHOWN)),
+    "topics": (
+        partial(answers.resource, types.Topic, answers.short_resource),
+        record(shapes.TOPIC_SHOWN),
+    ),
     "subscriptions": (
         partial(answers.resource, types.Subscription, answers.short_subscription),
         record(shapes.SUBSCRIPTION_SHOWN),

@@ -29,6 +29,16 @@ _TOLD: dict[str, Schema] = {"created_at": TIMESTAMP}
 _RETENTION: dict[str, Schema] = {"retention_seconds": {"type": "number", "minimum": 0}}
 TOPIC = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
 NEW_TOPIC = TOPIC | {"partition_count": integer(1, 1, default=1)}
+#: How long a topic keeps messages that no subscription needs; without a duration for good, in the
+#: lake.
+_KEPT: Schema = record(
+    {
+        "duration": DURATION,
+        "by": {"type": "string", "enum": ["topic", "server", "lake", "nobody"]},
+    },
+    "by",
+)
+TOPIC_SHOWN = NEW_TOPIC | _TOLD | {"effective_retention": _KEPT}
 _REPLACED = frozenset({"push_config", "dead_letter_policy"})
 #: Fields that are labels everywhere else, and what their values are in JSON.
 SETTINGS: dict[str, tuple[str, type]] = {
@@ -58,16 +68,6 @@ SUBSCRIPTION: dict[str, Schema] = {
     ),
 }
 SUBSCRIPTION |= _RETENTION
-#: How long a topic keeps messages that no subscription needs; without a duration for good, in the
-#: lake. A list of topics leaves it out.
-_KEPT: Schema = record(
-    {
-        "duration": DURATION,
-        "by": {"type": "string", "enum": ["topic", "server", "lake", "nobody"]},
-    },
-    "by",
-)
-TOPIC_SHOWN: dict[str, Schema] = NEW_TOPIC | _TOLD | {"effective_retention": _KEPT}
 #: With what the caller should know about a request that was done.
 SUBSCRIPTION_SHOWN: dict[str, Schema] = SUBSCRIPTION | _TOLD | {"hints": array(STRING)}
 SNAPSHOT = properties(types.Snapshot.DESCRIPTOR, snake_case=True)
