@@ -396,7 +396,8 @@ def columns(kind: pa.DataType) -> int:
                     "$defs": {
                         f"d{n}": {"properties": {k: {"$ref": f"#/$defs/d{n + 1}"} for k in "ab"}}
                         for n in range(18)
-                    },
+                    }
+                    | {"d18": {"type": "string"}},
                 }
             ),
         ),

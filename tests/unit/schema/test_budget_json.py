@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.schema import Impossible, Long, Mismatch, breaking_changes, compile_schema
 from fanlog.schema.budget import compiling
@@ -249,9 +248,3 @@ def test_lists_of_objects_are_counted():
 
     with pytest.raises(InvalidArgument, match="comparing the revisions takes more than"):
         breaking_changes("FULL", listed(9_000), [("0", listed(0))])
-
-
-def test_limits_are_in_order():
-    assert limits.SCHEMA_EXPLAIN_STEPS_MAX < limits.SCHEMA_INLINE_STEPS_MAX
-    assert limits.SCHEMA_INLINE_STEPS_MAX < limits.SCHEMA_MESSAGE_STEPS_MAX
-    assert limits.SCHEMA_PATTERN_BYTES_MAX <= limits.SCHEMA_PATTERNS_BYTES_MAX
