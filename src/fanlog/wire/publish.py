@@ -233,7 +233,7 @@ def _varying_size(content: bytes) -> Sequence[int] | None:
 
 
 def check_count(count: int, said: str = "") -> None:
-    """Raises InvalidArgument: A publish request cannot have so many messages."""
+    """Raises TooLarge or InvalidArgument: A publish request cannot have so many messages."""
     if not 1 <= count <= limits.PUBLISH_MESSAGES_MAX:
         refusal = TooLarge if count else InvalidArgument
         raise refusal(
