@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fuzz.bounds import Target
 from fuzz.targets import (
+    budgets,
     events,
     filters,
     formats,
@@ -20,7 +21,19 @@ from fuzz.targets import (
 
 TARGETS: dict[str, Target] = {
     target.name: target
-    for module in (formats, replays, wire, patterns, server, rest, events, schemas, texts, filters)
+    for module in (
+        budgets,
+        formats,
+        replays,
+        wire,
+        patterns,
+        server,
+        rest,
+        events,
+        schemas,
+        texts,
+        filters,
+    )
     for target in module.TARGETS
 }
 

@@ -25,10 +25,18 @@ def fields_of(raw: bytes, begin: int = 0, end: int | None = None) -> Iterator[tu
     position, stop = begin, len(raw) if end is None else end
     try:
         while position < stop:
-            tag, position = _varint(raw, position)
+            tag = raw[position]
+            if tag < 0x80:
+                position += 1
+            else:
+                tag, position = _varint(raw, position)
             kind = tag & 7
             if kind == _LENGTH:
-                size, position = _varint(raw, position)
+                size = raw[position]
+                if size < 0x80:
+                    position += 1
+                else:
+                    size, position = _varint(raw, position)
                 after = position + size
             elif kind == _VARINT:
                 _, after = _varint(raw, position)
@@ -63,9 +71,6 @@ def check_fields(raw: bytes, most: int, what: str) -> None:
 
 
 def _varint(raw: bytes, position: int) -> tuple[int, int]:
-    byte = raw[position]
-    if byte < 0x80:
-        return byte, position + 1
     value = shift = 0
     while True:
         byte = raw[position]
