@@ -116,13 +116,14 @@ def multiplied(draw: Draw, most: int) -> bytes:
 
 def every_verb(data: bytes) -> None:
     """Any bytes to any verb, as large as they multiply to."""
+    known = verbs()
 
     async def story(world: World) -> None:
         draw = Draw(data)
         for _ in range(CALLS_MAX):
             if draw.is_empty:
                 return
-            service, method = verbs()[draw.below(len(verbs()))]
+            service, method = known[draw.below(len(known))]
             most = INLINE_BYTES_MAX if method in THREADED else REQUEST_BYTES_MAX
             raw = multiplied(draw, most)
             handler = _handler(world, f"/{service}/{method}")
