@@ -297,8 +297,8 @@ GRPC_RECEIVE_BYTES_MAX = 24 * 1024 * 1024
 
 #: The body of an HTTP request unless set: a full publish request in base64, and what is around it.
 HTTP_BYTES_MAX = 16 * 1024 * 1024
-#: What the JSON of a body may weigh: one for each comma, and more for each list or object, which
-#: take 60 bytes or more. So a body becomes 64 MiB at most.
+#: What JSON may weigh, of a body or of data that a filter looks into: one for each comma, and more
+#: for each list or object, which take 60 bytes or more. So it becomes some 64 MiB at most.
 JSON_WEIGHT_MAX = 1_000_000
 JSON_CONTAINER_WEIGHT = 4
 #: Entries of one list of objects, and of one list of texts, unless a method says less.

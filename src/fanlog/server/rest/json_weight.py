@@ -1,9 +1,4 @@
-"""JSON bodies are weighed before they are read: three bytes, `[],`, become sixty.
-
-A comma stands before every value but the first of a list or object, so that commas and brackets
-bound how many values there are. Those within texts count as well: the bound is far above what a
-request needs, and nothing has to be read to hold it.
-"""
+"""JSON bodies, weighed before they are read; see `fanlog.routing.json_weight`."""
 
 from __future__ import annotations
 
@@ -13,12 +8,7 @@ import orjson
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument, TooLarge
-
-
-def weight(content: bytes) -> int:
-    """How much JSON weighs: see `limits.JSON_WEIGHT_MAX`."""
-    containers = content.count(b"[") + content.count(b"{")
-    return content.count(b",") + limits.JSON_CONTAINER_WEIGHT * containers
+from fanlog.routing.json_weight import is_heavy, weight
 
 
 def loads(content: bytes) -> Any:
@@ -28,11 +18,10 @@ def loads(content: bytes) -> Any:
         TooLarge: It has too many of them.
         InvalidArgument: It is no JSON.
     """
-    found = weight(content)
-    if found > limits.JSON_WEIGHT_MAX:
+    if is_heavy(content):
         raise TooLarge(
             f"the body has too many values: commas, and {limits.JSON_CONTAINER_WEIGHT} for each "
-            f"list or object, are {found}; at most {limits.JSON_WEIGHT_MAX} are allowed"
+            f"list or object, are {weight(content)}; at most {limits.JSON_WEIGHT_MAX} are allowed"
         )
     try:
         return orjson.loads(content)
