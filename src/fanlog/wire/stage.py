@@ -79,7 +79,8 @@ def parse_rows(
 def _one_by_one(
     raw: bytes, first: int, refuse: Callable[[int, str], None], message_bytes_max: int
 ) -> tuple[list[Rows], int]:
-    name, messages = b"", []
+    name = b""
+    messages: list[bytes] = []
     for tag, begin, end in parts.fields_of(raw):
         if tag == _TOPIC_NUMBER:
             name = raw[begin:end]
