@@ -43,16 +43,29 @@ _KEY_RULE = (
 _VALUE_RULE = f"a value has up to {limits.LABEL_LENGTH_MAX} lower-case letters, digits, '-' and '_'"
 
 
+def check_count(count: int) -> None:
+    """Raises InvalidArgument: There are more labels than are allowed."""
+    if count > limits.LABELS_MAX:
+        raise InvalidArgument(f"labels: {count} labels; at most {limits.LABELS_MAX} are allowed")
+
+
+def labels_of(found: Mapping[str, str]) -> dict[str, str]:
+    """Labels from outside as a dictionary; counted first, for there may be a hundred thousand.
+
+    Raises:
+        InvalidArgument: There are more than are allowed.
+    """
+    check_count(len(found))
+    return dict(found)
+
+
 def check_labels(labels: Mapping[str, str], known: frozenset[str], what: str) -> None:
     """Check labels by Google's rules; `fanlog-` labels by name, their values being ours to read.
 
     Raises:
         InvalidArgument: Names the label and the rule.
     """
-    if len(labels) > limits.LABELS_MAX:
-        raise InvalidArgument(
-            f"labels: {len(labels)} labels; at most {limits.LABELS_MAX} are allowed"
-        )
+    check_count(len(labels))
     for key, value in labels.items():
         if key.startswith(PREFIX) and key not in known:
             near = meant(key, known)

@@ -206,6 +206,9 @@ STAGE_LIFE_S = HOUR_S
 #: Bytes that may be staged at once: in files, and where the log is in memory.
 STAGED_BYTES_MAX = 16 * 1024 * 1024 * 1024
 STAGED_MEMORY_BYTES_MAX = 256 * 1024 * 1024
+#: Rows for one topic, and such runs of rows, in one request: as many are looked at in one go.
+STAGE_ROWS_MAX = 10_000
+STAGE_RUNS_MAX = 1_000
 #: Stages in one epoch, and what may name a query or an attempt.
 EPOCH_STAGES_MAX = 10_000
 QUERY_BYTES_MAX = 1_024
@@ -363,6 +366,12 @@ REQUEST_BYTES_MAX = 1024 * 1024
 ACK_BYTES_MAX = 8 * 1024 * 1024
 #: As many stages as an epoch may have, with query and attempt of usual lengths.
 EPOCH_BYTES_MAX = 4 * 1024 * 1024
+#: Requests up to this size are parsed at once; of larger ones the fields are counted before.
+PARTS_UNCOUNTED_BYTES = 64 * 1024
+#: Fields of a message besides its attributes: there are four, and a later API may add some.
+MESSAGE_OTHER_FIELDS_MAX = 16
+#: Bytes that are not known in a request, up to which the first such field is named.
+UNKNOWN_BYTES_MAX = 10_000
 #: Parts of a request that are searched for the field that is not known, in order to name it.
 UNKNOWN_PARTS_MAX = 10_000
 
@@ -371,6 +380,15 @@ GRPC_RECEIVE_BYTES_MAX = 24 * 1024 * 1024
 
 #: The body of an HTTP request unless set: a full publish request in base64, and what is around it.
 HTTP_BYTES_MAX = 16 * 1024 * 1024
+#: What JSON may weigh, of a body or of data that a filter looks into: one for each comma, and more
+#: for each list or object, which take 60 bytes or more. So it becomes some 64 MiB at most.
+JSON_WEIGHT_MAX = 1_000_000
+JSON_CONTAINER_WEIGHT = 4
+#: Entries of one list of objects, and of one list of texts, unless a method says less.
+JSON_OBJECTS_MAX = 10_000
+JSON_TEXTS_MAX = 100_000
+#: Lists and objects within each other in the arguments of a job: every reader of them recurses.
+JOB_NESTING_MAX = 32
 #: Least that it may be set to: a request that makes a subscription must pass.
 HTTP_BYTES_MIN = 64 * 1024
 
@@ -395,6 +413,10 @@ assert PUBLISH_BYTES_MAX < GRPC_RECEIVE_BYTES_MAX
 assert SCHEMA_DEFINITION_BYTES_MAX < REQUEST_BYTES_MAX < ACK_BYTES_MAX < GRPC_RECEIVE_BYTES_MAX
 assert JOB_BYTES_MAX < REQUEST_BYTES_MAX
 assert FORWARD_HOPS_MAX < LETTER_HOPS_MAX < 256
+assert STAGE_ROWS_MAX >= PUBLISH_MESSAGES_MAX
+assert ACK_IDS_MAX <= JSON_TEXTS_MAX
+assert max(EPOCH_STAGES_MAX, LOG_READ_RANGES_MAX, PUBLISH_MESSAGES_MAX) <= JSON_OBJECTS_MAX
+assert PUBLISH_MESSAGES_MAX * ATTRIBUTES_MAX * 2 < JSON_WEIGHT_MAX
 assert REOPEN_IDS_MAX * 20 <= REQUEST_BYTES_MAX
 assert HTTP_BYTES_MIN < PUBLISH_BYTES_MAX * 4 // 3 < HTTP_BYTES_MAX
 assert STREAM_FIRST_ANSWER_BYTES_MAX <= STREAM_ANSWER_BYTES_MAX

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fuzz.bounds import Target
 from fuzz.targets import (
+    budgets,
     events,
     filters,
     formats,
@@ -22,6 +23,7 @@ from fuzz.targets import (
 TARGETS: dict[str, Target] = {
     target.name: target
     for module in (
+        budgets,
         formats,
         replays,
         wire,

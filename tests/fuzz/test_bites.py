@@ -16,9 +16,11 @@ from fanlog.schema.avro_defaults import Defaults
 from fanlog.schema.budget import Budget
 from fanlog.schema.json_work import JsonWork
 from fanlog.wire import types
+from fuzz import budget_seeds
 from fuzz.seeds import calls, stream_stories
 from fuzz.table import TARGETS
 from fuzz.targets import schema_work
+from fuzz.targets.budgets import Stalled
 from fuzz.world import TOPIC
 
 UPDATE = types.UpdateTopicRequest(
@@ -77,6 +79,28 @@ def test_requests(monkeypatch: pytest.MonkeyPatch, fault: Callable[..., Any], sa
     monkeypatch.setattr(Admin, "update_topic", fault)
     with pytest.raises(AssertionError, match=said):
         TARGETS["requests"].run(STORY)
+
+
+async def stalls(admin: Admin, update: Any) -> Any:
+    for number in range(10**7):
+        repr(number)
+    return await update_topic(admin, update)
+
+
+@pytest.mark.parametrize(("fault", "said"), [(trips, "INTERNAL"), (never_ends, "hangs")])
+def test_every_verb(monkeypatch: pytest.MonkeyPatch, fault: Callable[..., Any], said: str) -> None:
+    story = budget_seeds.request("UpdateTopic", UPDATE.SerializeToString())
+    TARGETS["every_verb"].run(story)
+    monkeypatch.setattr(Admin, "update_topic", fault)
+    with pytest.raises(AssertionError, match=said):
+        TARGETS["every_verb"].run(story)
+
+
+def test_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = budget_seeds.request("UpdateTopic", UPDATE.SerializeToString())
+    monkeypatch.setattr(Admin, "update_topic", stalls)
+    with pytest.raises(Stalled, match="more than"):
+        TARGETS["every_verb"].run(story)
 
 
 def test_streams(monkeypatch: pytest.MonkeyPatch) -> None:

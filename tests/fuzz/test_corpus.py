@@ -22,6 +22,8 @@ EXAMPLES = dict.fromkeys(TARGETS, 120) | {
     "requests": 25,
     "verbs": 40,
     "stream": 25,
+    "every_verb": 25,
+    "every_route": 25,
     "rest": 40,
     "rest_resources": 40,
     "events": 40,

@@ -190,6 +190,20 @@ def test_beyond_the_parsers_limits_data_is_not_json(spark, tmp_path, is_beyond):
     assert frame.where(column(Has(A))).count() == (0 if is_beyond else 3)
 
 
+def test_heavy_data_is_not_json(spark, tmp_path):
+    """At the bound, and one list beyond it; a long text without either is light."""
+    documents = [
+        b'{"a":5,"b":[0' + b",[]" * 199_998 + b"]}",
+        b'{"a":5,"b":[0' + b",[]" * 199_999 + b"]}",
+        b'{"a":5,"b":"' + b"x" * 1_000_000 + b'"}',
+    ]
+    candidates = [Candidate({}, data) for data in documents]
+    assert [compile_filter(Has(A))(candidate) for candidate in candidates] == [True, False, True]
+    frame = table.messages(spark, tmp_path / "messages.parquet", candidates)
+    assert frame.where(column(Has(A))).count() == 2
+    assert frame.where(column(Not(Has(A)))).count() == 1
+
+
 def test_columns_may_be_called_otherwise(spark):
     frame = spark.sql("select named_struct('t', 'projects/p/topics/orders') as m")
     condition = column(Compare(Envelope.TOPIC, Op.EQ, "orders"), Columns(topic="m.t"))

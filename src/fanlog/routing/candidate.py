@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import orjson
+
+from fanlog.routing.json_weight import is_heavy
 
 #: Data that is not JSON has nothing at any path; neither has JSON null.
 NOT_JSON: Final = None
@@ -17,7 +20,8 @@ class Candidate:
     """One message that subscriptions may want. Not safe to share between threads.
 
     JSON is what RFC 8259 says, in UTF-8, whose numbers fit a double and whose strings are text: one
-    `1e999` or one lone surrogate, anywhere, and the data is not JSON.
+    `1e999` or one lone surrogate, anywhere, and the data is not JSON. Neither is what has more
+    values than anybody needs (`limits.JSON_WEIGHT_MAX`): everybody waits while it is read.
     """
 
     __slots__ = (
@@ -53,10 +57,10 @@ class Candidate:
     def payload(self) -> Any:
         """The data as JSON."""
         if self._payload is _UNREAD:
-            try:
-                self._payload = orjson.loads(self.data)
-            except orjson.JSONDecodeError:
-                self._payload = NOT_JSON
+            self._payload = NOT_JSON
+            if not is_heavy(self.data):
+                with suppress(orjson.JSONDecodeError):
+                    self._payload = orjson.loads(self.data)
         return self._payload
 
     def __repr__(self) -> str:

@@ -55,6 +55,7 @@ from fanlog.server.request_bounds import bounded
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.updates import SubscriptionUpdate
 from fanlog.wire import fields, paging, resources, types
+from fanlog.wire.parts import check_fields
 from fanlog.wire.publish import parse_publish, publish_response, publish_response_of
 from fanlog.wire.push import push_changes
 from fanlog.wire.status import all_fit, rich_status
@@ -79,6 +80,9 @@ SERVICES = (
     exports_api.EXPORTS,
     replay_api.REPLAY,
 )
+
+#: Ack ids, the subscription, and whatever else may stand there.
+_ACK_FIELDS_MAX = limits.ACK_IDS_MAX + 10
 
 _EMPTY: bytes = Empty().SerializeToString()
 
@@ -221,10 +225,8 @@ class PublisherApi:
         project = names.parse_project(request.project)
         page = _page(f"topics of {request.project}", request)
         found = await self._broker.admin.list_topics(project, page.after, page.size + 1)
-        shown, token = page.cut(found, lambda topic: topic.name)
-        return types.ListTopicsResponse(
-            topics=[resources.topic_pb(topic) for topic in shown], next_page_token=token
-        )
+        shown, token = page.filled(found, lambda topic: topic.name, resources.topic_pb)
+        return types.ListTopicsResponse(topics=shown, next_page_token=token)
 
     async def list_topic_subscriptions(self, request: Any) -> Any:
         page = _page(f"subscriptions of {request.topic}", request)
@@ -268,6 +270,7 @@ class SubscriberApi:
         return frame_deliveries(self._broker, subscription, deliveries)
 
     async def acknowledge(self, raw: bytes, context: Call) -> bytes:
+        check_fields(raw, _ACK_FIELDS_MAX, "ack_ids")
         request = fields.parse(types.AcknowledgeRequest, raw)
         ack_ids = _ack_ids(request.ack_ids)
         name = _subscription(request.subscription)
@@ -278,6 +281,7 @@ class SubscriberApi:
         return _EMPTY
 
     async def modify_ack_deadline(self, raw: bytes, context: Call) -> bytes:
+        check_fields(raw, _ACK_FIELDS_MAX, "ack_ids")
         request = fields.parse(types.ModifyAckDeadlineRequest, raw)
         ack_ids = _ack_ids(request.ack_ids)
         seconds = checked_deadline(request.ack_deadline_seconds)
@@ -353,11 +357,10 @@ class SubscriberApi:
         project = names.parse_project(request.project)
         page = _page(f"subscriptions of {request.project}", request)
         found = await self._broker.admin.list_subscriptions(project, page.after, page.size + 1)
-        shown, token = page.cut(found, lambda pair: pair[0].name)
-        return types.ListSubscriptionsResponse(
-            subscriptions=[self._shown(subscription) for subscription, _ in shown],
-            next_page_token=token,
+        shown, token = page.filled(
+            found, lambda pair: pair[0].name, lambda pair: self._shown(pair[0])
         )
+        return types.ListSubscriptionsResponse(subscriptions=shown, next_page_token=token)
 
     async def delete_subscription(self, request: Any) -> Any:
         await self._broker.admin.delete_subscription(_subscription(request.subscription))
@@ -381,11 +384,8 @@ class SubscriberApi:
         project = names.parse_project(request.project)
         page = _page(f"snapshots of {request.project}", request)
         found = await self._broker.admin.list_snapshots(project, page.after, page.size + 1)
-        shown, token = page.cut(found, lambda snapshot: snapshot.name)
-        return types.ListSnapshotsResponse(
-            snapshots=[resources.snapshot_pb(snapshot) for snapshot in shown],
-            next_page_token=token,
-        )
+        shown, token = page.filled(found, lambda snapshot: snapshot.name, resources.snapshot_pb)
+        return types.ListSnapshotsResponse(snapshots=shown, next_page_token=token)
 
     async def create_snapshot(self, request: Any) -> Any:
         assigned_names.name_snapshot(request, self._broker.hard.catalog.has_snapshot)

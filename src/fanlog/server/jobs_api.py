@@ -53,8 +53,8 @@ class JobsApi:
         project = names.parse_project(request.parent, field="parent")
         page = paging.parse_page(f"jobs of {request.parent}", request.page_size, request.page_token)
         found = await self._jobs.listed(project, page.after, page.size + 1)
-        shown, token = page.cut(found, lambda job: job.name)
-        return jobs_pb2.ListJobsResponse(jobs=map(job_pb, shown), next_page_token=token)
+        shown, token = page.filled(found, lambda job: job.name, job_pb)
+        return jobs_pb2.ListJobsResponse(jobs=shown, next_page_token=token)
 
     async def cancel(self, request: Any) -> Any:
         return job_pb(await self._jobs.cancel(names.parse_job(request.name)))

@@ -79,23 +79,25 @@ class SchemaApi:
             f"schemas of {request.parent}", request.page_size, request.page_token
         )
         found = await self._schemas.listed(project, page.after, page.size + 1)
-        shown, token = page.cut(found, lambda pair: pair[0].name)
-        return types.ListSchemasResponse(
-            # Not set, the view is BASIC here, as Google has it.
-            schemas=[schema_pb(*pair, view=request.view or BASIC) for pair in shown],
-            next_page_token=token,
+        # Not set, the view is BASIC here, as Google has it.
+        view = request.view or BASIC
+        shown, token = page.filled(
+            found, lambda pair: pair[0].name, lambda pair: schema_pb(*pair, view=view)
         )
+        return types.ListSchemasResponse(schemas=shown, next_page_token=token)
 
     async def list_revisions(self, request: Any, _: Call) -> Any:
         name = str(names.parse_schema(request.name, field="name"))
         page = paging.parse_page(f"revisions of {name}", request.page_size, request.page_token)
         schema, revisions = await self._schemas.revisions(name)
-        found = [r for r in revisions if not page.after or r.number < int(page.after)]
-        shown, token = page.cut(found[: page.size + 1], lambda revision: str(revision.number))
-        return types.ListSchemaRevisionsResponse(
-            schemas=[schema_pb(schema, one, view=request.view or BASIC) for one in shown],
-            next_page_token=token,
+        after, view = paging.number_after(page), request.view or BASIC
+        found = [r for r in revisions if after is None or r.number < after]
+        shown, token = page.filled(
+            found[: page.size + 1],
+            lambda revision: str(revision.number),
+            lambda revision: schema_pb(schema, revision, view=view),
         )
+        return types.ListSchemaRevisionsResponse(schemas=shown, next_page_token=token)
 
     async def commit(self, request: Any, call: Call) -> Any:
         name = str(names.parse_schema(request.name, field="name"))

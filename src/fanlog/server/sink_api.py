@@ -12,8 +12,9 @@ from fanlog import limits, names
 from fanlog.broker.broker import Broker
 from fanlog.core.sinks import StageKey
 from fanlog.errors import InvalidArgument
-from fanlog.server.calls import Context, Unary, parsed
+from fanlog.server.calls import Call, Context, Unary, parsed
 from fanlog.v1 import sink_pb2 as pb
+from fanlog.wire.parts import check_fields
 from fanlog.wire.stage import parse_rows, split_request
 
 SINK = "fanlog.v1.Sink"
@@ -25,10 +26,20 @@ def methods(broker: Broker) -> dict[str, Unary]:
     """Every method of the service that takes one request: bytes to bytes."""
     api = SinkApi(broker)
     return {
-        "CommitEpoch": parsed(pb.CommitEpochRequest, api.commit_epoch),
+        "CommitEpoch": _counted(parsed(pb.CommitEpochRequest, api.commit_epoch)),
         "AbortEpoch": parsed(pb.AbortEpochRequest, api.abort_epoch),
         "GetQuery": parsed(pb.GetQueryRequest, api.get_query),
     }
+
+
+def _counted(commit_epoch: Unary) -> Unary:
+    """The verb, refusing an epoch of too many stages before they are parsed."""
+
+    async def call(raw: bytes, context: Call) -> bytes:
+        check_fields(raw, limits.EPOCH_STAGES_MAX + 10, "stages")
+        return await commit_epoch(raw, context)
+
+    return call
 
 
 async def stage(broker: Broker, context: Context) -> bytes:

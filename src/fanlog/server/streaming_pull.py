@@ -29,6 +29,7 @@ from fanlog.model import Subscription
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.request_bounds import check_size
 from fanlog.wire import fields, types
+from fanlog.wire.parts import check_fields
 
 #: Requests of one stream that may wait for their commit before the next one is read.
 SETTLING_MAX = 256
@@ -215,6 +216,7 @@ def _read(raw: Any) -> Any | None:
     if raw is grpc.aio.EOF:
         return None
     check_size(raw, limits.ACK_BYTES_MAX)
+    check_fields(raw, 2 * limits.ACK_IDS_MAX + 20, "ack_ids")
     request = fields.parse(types.StreamingPullRequest, raw)
     for name in ("ack_ids", "modify_deadline_ack_ids", "modify_deadline_seconds"):
         count = len(getattr(request, name))

@@ -35,6 +35,7 @@ from typing import Any, Final, assert_never
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from fanlog import limits
 from fanlog.errors import FailedPrecondition
 from fanlog.routing.filter_ast import (
     And,
@@ -181,12 +182,13 @@ class _BackEnd:
                 return self._predicate(tree)
 
     def is_json(self) -> Column:
-        """Whether what was parsed is all of the data, is UTF-8, and has numbers in range only."""
+        """Whether what was parsed is all of the data, is UTF-8, light, with numbers in range."""
         end = F.try_variant_get(self._pair, "$[1]", "string")
         return (
             _or_false(end == F.lit(_END))
             & F.is_valid_utf8(self._text)
             & ~_has_huge_number(self._text)
+            & ~_is_heavy(self._text)
         )
 
     def _predicate(self, tree: Predicate) -> Column:
@@ -266,6 +268,14 @@ def _getter(found: Column, path: tuple[str | int, ...]) -> _Get:
             members = F.try_variant_get(found, written, "map<string,variant>")
             found, written = F.try_element_at(members, F.lit(step)), "$"
     return lambda type_name: F.try_variant_get(found, written, type_name)
+
+
+def _is_heavy(text: Column) -> Column:
+    """As `fanlog.routing.json_weight.is_heavy` says it."""
+    each, most = limits.JSON_CONTAINER_WEIGHT, limits.JSON_WEIGHT_MAX
+    containers = F.regexp_count(text, F.lit(r"[\x5b\x7b]"))
+    weight = F.regexp_count(text, F.lit(",")) + containers * F.lit(each)
+    return (F.octet_length(text) * F.lit(each) > F.lit(most)) & (weight > F.lit(most))
 
 
 def _payload_in(get: _Get, values: tuple[Value, ...]) -> Column:

@@ -21,7 +21,7 @@ from urllib.parse import unquote_to_bytes
 
 import orjson
 
-from fanlog import names
+from fanlog import limits, names
 from fanlog.attributes import DEDUP_ID
 from fanlog.errors import InvalidArgument
 from fanlog.wire import types
@@ -104,6 +104,11 @@ def read_structured(event: Any) -> CloudEvent:
     """An event as JSON values. Raises InvalidArgument."""
     if not isinstance(event, dict):
         raise InvalidArgument("an event is an object")
+    if len(event) > limits.ATTRIBUTES_MAX + 2:
+        raise InvalidArgument(
+            f"the event has {len(event)} members; at most {limits.ATTRIBUTES_MAX} attributes are "
+            "allowed"
+        )
     attributes: dict[str, str] = {}
     for name, value in event.items():
         if name in ("data", "data_base64") or value is None:

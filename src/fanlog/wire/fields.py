@@ -60,7 +60,11 @@ def parse(message_class: Any, raw: bytes) -> Any:
     # Cheaper than to look everywhere, where there are thousands of parts.
     size_bytes = message.ByteSize()
     message.DiscardUnknownFields()
-    if message.ByteSize() != size_bytes:
+    unknown_bytes = size_bytes - message.ByteSize()
+    if unknown_bytes > limits.UNKNOWN_BYTES_MAX:
+        # To name one of them, protobuf would list them all.
+        raise _not_known(message)
+    if unknown_bytes:
         refuse_unknown(message_class.FromString(raw))
     return message
 
@@ -78,10 +82,7 @@ def refuse_unknown(message: Message, where: str = "") -> None:
         part, path = waiting.pop()
         looked += 1
         if looked > limits.UNKNOWN_PARTS_MAX:
-            raise Unimplemented(
-                f"{message.DESCRIPTOR.name}: a field that is not known to this version is set; "
-                "leave it unset"
-            )
+            raise _not_known(message)
         unknown = UnknownFieldSet(part)
         if len(unknown):
             number = unknown[0].field_number
@@ -90,6 +91,13 @@ def refuse_unknown(message: Message, where: str = "") -> None:
                 "version; leave it unset"
             )
         waiting += islice(_inner(part, path), limits.UNKNOWN_PARTS_MAX)
+
+
+def _not_known(message: Message) -> Unimplemented:
+    return Unimplemented(
+        f"{message.DESCRIPTOR.name}: a field that is not known to this version is set; "
+        "leave it unset"
+    )
 
 
 def _inner(message: Message, where: str) -> Iterator[tuple[Message, str]]:

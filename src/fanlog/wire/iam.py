@@ -32,6 +32,7 @@ def bindings_of(request: Any) -> list[Binding] | None:
         raise InvalidArgument("policy: required; an empty one takes all roles away")
     policy = request.policy
     # Counted before anything is made of them: a few bytes may claim half a million.
+    check_counts(len(policy.bindings), 0)
     check_counts(len(policy.bindings), sum(len(one.members) for one in policy.bindings))
     check_version(policy.version, "policy.version")
     _refuse_unsupported(policy, "policy")

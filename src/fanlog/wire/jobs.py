@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from google.protobuf import json_format
@@ -19,14 +20,42 @@ def values_of(struct: Any, field: str) -> dict[str, Any]:
 
     Raises:
         TooLarge: More than a job may have.
+        InvalidArgument: It has what JSON has no number for, or is nested too deeply.
     """
     # The bytes of the Struct first: to make values of it costs far more than to refuse it.
     size = struct.ByteSize()
     if size <= limits.JOB_BYTES_MAX:
-        values: dict[str, Any] = json_format.MessageToDict(struct)
+        values = _plain(struct, field)
+        check_nesting(values, field)
         size = len(json.dumps(values))
     if size > limits.JOB_BYTES_MAX:
         raise TooLarge(f"{field}: {size} bytes; at most {limits.JOB_BYTES_MAX} are allowed")
+    return values
+
+
+def check_nesting(values: object, field: str) -> None:
+    """Raises InvalidArgument: Lists and objects are within each other more often than allowed."""
+    level = [values]
+    for _ in range(limits.JOB_NESTING_MAX + 1):
+        level = [inner for value in level for inner in _within(value)]
+        if not level:
+            return
+    raise InvalidArgument(
+        f"{field}: lists and objects are nested more than {limits.JOB_NESTING_MAX} deep"
+    )
+
+
+def _within(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _plain(struct: Any, field: str) -> dict[str, Any]:
+    try:
+        values: dict[str, Any] = json_format.MessageToDict(struct)
+    except (json_format.Error, ValueError) as error:
+        raise InvalidArgument(f"{field}: {error}") from error
     return values
 
 

@@ -11,7 +11,7 @@ import base64
 import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from fanlog import limits, names
 from fanlog.errors import InvalidArgument
@@ -20,6 +20,8 @@ Entry = TypeVar("Entry")
 
 _VERSION = "1"
 _SEPARATOR = "\n"
+#: Of a number in a token.
+_DIGITS_MAX = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,41 @@ class Page:
         page = found[: self.size]
         is_last = len(found) <= self.size
         return page, "" if is_last else token(self.scope, name(page[-1]))
+
+    def filled(
+        self,
+        found: Sequence[Entry],
+        name: Callable[[Entry], str],
+        made: Callable[[Entry], Any],
+    ) -> tuple[list[Any], str]:
+        """As `cut`, of messages made of the entries: no more of them than an answer holds.
+
+        A page has one at least. Clients follow the token, however short a page is.
+        """
+        page, _ = self.cut(found, name)
+        messages: list[Any] = []
+        left = limits.ANSWER_BYTES_MAX
+        for entry in page:
+            message = made(entry)
+            left -= message.ByteSize()
+            if messages and left < 0:
+                break
+            messages.append(message)
+        is_last = len(found) == len(messages)
+        return messages, "" if is_last else token(self.scope, name(page[len(messages) - 1]))
+
+
+def number_after(page: Page) -> int | None:
+    """The number that a list of numbered entries goes on after; None at its start.
+
+    Raises:
+        InvalidArgument: The token has none: it was made up.
+    """
+    if not page.after:
+        return None
+    if not (page.after.isascii() and page.after.isdigit() and len(page.after) <= _DIGITS_MAX):
+        raise InvalidArgument(f"page_token: {names.shown(page.after)} in it is no place of a list")
+    return int(page.after)
 
 
 def parse_page(scope: str, page_size: int, page_token: str) -> Page:

@@ -38,11 +38,18 @@ from fanlog.attributes import (
 from fanlog.errors import InvalidArgument, TooLarge
 from fanlog.ids import OFFSET_DIGITS
 from fanlog.log.batch import Body
-from fanlog.wire import types
+from fanlog.wire import parts, types
 from fanlog.wire.encode import message_field, varint, varint_size
 
 #: Attributes that begin so are looked at by name.
 _JUDGED = (RESERVED_PREFIX, PREFIX)
+
+#: Fields that one message may have.
+_FIELDS_MAX = limits.ATTRIBUTES_MAX + limits.MESSAGE_OTHER_FIELDS_MAX
+#: A smaller message in a large request is not looked into before it is parsed.
+_INNER_BYTES = 1_024
+
+_MESSAGES_NUMBER = types.PublishRequest.DESCRIPTOR.fields_by_name["messages"].number
 _ATTRIBUTES_NUMBER = types.PubsubMessage.DESCRIPTOR.fields_by_name["attributes"].number
 
 
@@ -229,7 +236,44 @@ def _varying_size(content: bytes) -> Sequence[int] | None:
 # --- The long road: through protobuf ------------------------------------------------------------
 
 
+def check_count(count: int, said: str = "") -> None:
+    """Raises TooLarge or InvalidArgument: A publish request cannot have so many messages."""
+    if not 1 <= count <= limits.PUBLISH_MESSAGES_MAX:
+        refusal = TooLarge if count else InvalidArgument
+        raise refusal(
+            f"messages: the publish request has {said or count}; "
+            f"1 to {limits.PUBLISH_MESSAGES_MAX} are allowed"
+        )
+
+
+def _count_parts(raw: bytes, smallest: int) -> None:
+    """Count the messages of a request, and the fields of those that have so many bytes at least."""
+    messages = others = 0
+    for number, begin, end in parts.fields_of(raw):
+        if number != _MESSAGES_NUMBER:
+            others += 1
+            if others > limits.MESSAGE_OTHER_FIELDS_MAX:
+                raise InvalidArgument("the request has many fields that are not messages")
+            continue
+        messages += 1
+        if messages > limits.PUBLISH_MESSAGES_MAX:
+            check_count(messages, f"more than {limits.PUBLISH_MESSAGES_MAX}")
+        if end - begin >= smallest:
+            _count_fields(raw, begin, end, messages - 1)
+
+
+def _count_fields(raw: bytes, begin: int, end: int, index: int) -> None:
+    for count, _ in enumerate(parts.fields_of(raw, begin, end), start=1):
+        if count > _FIELDS_MAX:
+            raise InvalidArgument(
+                f"messages[{index}]: more than {_FIELDS_MAX} fields; at most "
+                f"{limits.ATTRIBUTES_MAX} attributes are allowed"
+            )
+
+
 def _parse_any(raw: bytes) -> Publish:
+    if parts.is_counted(raw):
+        _count_parts(raw, _INNER_BYTES)
     try:
         request = types.PublishRequest.FromString(raw)
     except DecodeError as error:
@@ -238,13 +282,7 @@ def _parse_any(raw: bytes) -> Publish:
             "or ordering key that is not UTF-8"
         ) from error
     names.parse_topic(request.topic)
-    count = len(request.messages)
-    if not 1 <= count <= limits.PUBLISH_MESSAGES_MAX:
-        refusal = TooLarge if count else InvalidArgument
-        raise refusal(
-            f"messages: the publish request has {count}; "
-            f"1 to {limits.PUBLISH_MESSAGES_MAX} are allowed"
-        )
+    check_count(len(request.messages))
     sizes, keys, is_plain = _check_messages(request.messages)
     dedup_ids = _dedup_ids(raw, request.messages)
     starts = _starts(sizes)
@@ -254,6 +292,8 @@ def _parse_any(raw: bytes) -> Publish:
         hashes = _key_hashes(keys) if any(keys) else None
         body = Body(content=raw[begin:], starts=starts, key_hashes=hashes)
         return Publish(request.topic, body, dedup_ids)
+    # Protobuf lists unknown fields one by one: there may not be many.
+    _count_parts(raw, 0)
     for index, message in enumerate(request.messages):
         _check_entries(index, message)
     body = build_body((m.data, dict(m.attributes), m.ordering_key) for m in request.messages)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fanlog import endpoints, names
+from fanlog import endpoints, limits, names
 from fanlog.attributes import WEBHOOK_SECRET
 from fanlog.errors import InvalidArgument, Unimplemented
 from fanlog.model import PushConfig
@@ -29,6 +29,11 @@ def push_config(message: Any) -> PushConfig | None:
         raise InvalidArgument(
             f"{endpoints.FIELD}: empty, and push_config says other things; give an endpoint to "
             "push to, or leave all of it unset to pull"
+        )
+    if len(message.attributes) > limits.ATTRIBUTES_MAX:
+        raise InvalidArgument(
+            f"push_config.attributes: {len(message.attributes)} attributes; at most "
+            f"{limits.ATTRIBUTES_MAX} are allowed"
         )
     attributes = dict(message.attributes)
     webhook_secrets = endpoints.parse_secrets(attributes.pop(WEBHOOK_SECRET, ""))

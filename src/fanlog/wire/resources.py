@@ -12,7 +12,7 @@ from typing import Any
 from fanlog import limits, names
 from fanlog.attributes import LABEL_DEAD_LETTER
 from fanlog.errors import InvalidArgument
-from fanlog.labels import SETTING_LABELS
+from fanlog.labels import SETTING_LABELS, labels_of
 from fanlog.model import (
     DeadLetterPolicy,
     RetryPolicy,
@@ -116,7 +116,7 @@ def topic_spec(topic: Any) -> TopicSpec:
     refuse_unsupported(topic, _TOPIC_HONOURED | _TOPIC_OUTPUT_ONLY)
     return TopicSpec(
         name=topic.name,
-        labels=dict(topic.labels),
+        labels=labels_of(topic.labels),
         message_retention_s=_topic_retention_s(topic),
         schema_settings=schemas.settings(topic),
         storage_policy=_storage_policy(topic),
@@ -131,7 +131,7 @@ def topic_update(request: Any) -> TopicUpdate:
     for path in mask_paths(request.update_mask, _TOPIC_UPDATABLE, _TOPIC_IMMUTABLE, topic):
         match path:
             case "labels":
-                changes["labels"] = dict(topic.labels)
+                changes["labels"] = labels_of(topic.labels)
             case "message_retention_duration":
                 changes["message_retention_s"] = _topic_retention_s(topic)
             case "schema_settings":
@@ -180,7 +180,7 @@ def subscription_spec(subscription: Any) -> SubscriptionSpec:
         ack_deadline_s=_ack_deadline_s(subscription),
         retain_acked=subscription.retain_acked_messages,
         message_retention_s=_retention_s(subscription),
-        labels=dict(subscription.labels),
+        labels=labels_of(subscription.labels),
         enable_message_ordering=subscription.enable_message_ordering,
         enable_exactly_once=subscription.enable_exactly_once_delivery,
         expiration_ttl_s=_expiration_ttl_s(subscription),
@@ -259,7 +259,7 @@ def snapshot_spec(request: Any) -> SnapshotSpec:
     """Read a CreateSnapshotRequest; raises as `topic_spec` does."""
     refuse_unsupported(request, _SNAPSHOT_HONOURED)
     return SnapshotSpec(
-        name=request.name, subscription=request.subscription, labels=dict(request.labels)
+        name=request.name, subscription=request.subscription, labels=labels_of(request.labels)
     )
 
 
@@ -271,7 +271,7 @@ def snapshot_update(request: Any) -> SnapshotUpdate:
     for path in mask_paths(request.update_mask, _SNAPSHOT_UPDATABLE, _SNAPSHOT_IMMUTABLE, snapshot):
         match path:
             case "labels":
-                changes["labels"] = dict(snapshot.labels)
+                changes["labels"] = labels_of(snapshot.labels)
             case "expire_time":
                 if not snapshot.HasField("expire_time"):
                     raise InvalidArgument("expire_time: named in update_mask, but not set")
@@ -376,7 +376,7 @@ def _subscription_change(path: str, subscription: Any) -> dict[str, Any]:
         case "message_retention_duration":
             return {"message_retention_s": _retention_s(subscription)}
         case "labels":
-            return {"labels": dict(subscription.labels)}
+            return {"labels": labels_of(subscription.labels)}
         case "expiration_policy":
             return {"expiration_ttl_s": _expiration_ttl_s(subscription)}
         case "expiration_policy.ttl":

@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanlog import limits
-from fanlog.errors import InvalidArgument
+from fanlog.errors import InvalidArgument, Unimplemented
 from fanlog.log.batch import Body
 from fanlog.v1 import sink_pb2 as pb
-from fanlog.wire import fields
+from fanlog.wire import fields, parts
 from fanlog.wire.encode import TAG_MESSAGES, field
 from fanlog.wire.publish import parse_publish
 
 _TAG_KEY, _TAG_ROWS = 0x0A, 0x12
 _TAG_TOPIC = b"\x0a"
+_TOPIC_NUMBER, _MESSAGES_NUMBER = (
+    pb.StagedRows.DESCRIPTOR.fields_by_name[name].number for name in ("topic", "messages")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +38,17 @@ def split_request(raw: bytes) -> tuple[Any | None, list[bytes]]:
     """The key of a request, if it has one, and the rows for each topic as they came.
 
     Raises:
-        InvalidArgument: Malformed.
+        InvalidArgument: Malformed, or rows for too many topics.
         Unimplemented: It has a field that is not known.
     """
     try:
         return _split(raw)
     except IndexError:
+        if parts.is_counted(raw):
+            raise InvalidArgument(
+                "the request is not a valid StageRequest: malformed, or with a field that is not "
+                "known"
+            ) from None
         # Protobuf is to judge.
         request = fields.parse(pb.StageRequest, raw)
         key = request.key if request.HasField("key") else None
@@ -71,9 +79,23 @@ def parse_rows(
 def _one_by_one(
     raw: bytes, first: int, refuse: Callable[[int, str], None], message_bytes_max: int
 ) -> tuple[list[Rows], int]:
-    request = fields.parse(pb.StagedRows, raw)
-    topic = field(_TAG_TOPIC, request.topic.encode())
-    messages = [field(TAG_MESSAGES, one.SerializeToString()) for one in request.messages]
+    name = b""
+    messages: list[bytes] = []
+    for tag, begin, end in parts.fields_of(raw):
+        if tag == _TOPIC_NUMBER:
+            name = raw[begin:end]
+        elif tag != _MESSAGES_NUMBER:
+            raise Unimplemented(
+                f"StagedRows: field number {tag} is not known to this version; leave it unset"
+            )
+        elif len(messages) == limits.STAGE_ROWS_MAX:
+            raise InvalidArgument(
+                f"rows: more than {limits.STAGE_ROWS_MAX} for one topic in a request; send fewer "
+                "at a time"
+            )
+        else:
+            messages.append(field(TAG_MESSAGES, raw[begin:end]))
+    topic = field(_TAG_TOPIC, name)
     fine: list[tuple[int, bytes]] = []
     for number, message in enumerate(messages, start=first):
         try:
@@ -114,6 +136,11 @@ def _split(raw: bytes) -> tuple[Any | None, list[bytes]]:
         if position > end:
             raise IndexError
         if tag == _TAG_ROWS:
+            if len(rows) == limits.STAGE_RUNS_MAX:
+                raise InvalidArgument(
+                    f"rows: for more than {limits.STAGE_RUNS_MAX} topics in a request; send fewer "
+                    "at a time"
+                )
             rows.append(raw[begin:position])
         elif tag == _TAG_KEY and key is None:
             key = fields.parse(pb.StageKey, raw[begin:position])

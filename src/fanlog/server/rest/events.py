@@ -13,8 +13,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import orjson
-
 from fanlog import limits, names
 from fanlog.config import Config
 from fanlog.errors import (
@@ -26,7 +24,7 @@ from fanlog.errors import (
     UnsupportedMediaType,
 )
 from fanlog.server.calls import Call, Unary
-from fanlog.server.rest import errors
+from fanlog.server.rest import errors, json_weight
 from fanlog.server.rest.json_schema import STRING, Schema, array, record
 from fanlog.server.rest.route import Asked, Route
 from fanlog.wire import cloud_events, types
@@ -144,7 +142,7 @@ def _read(asked: Asked) -> list[Callable[[], CloudEvent]]:
     content: bytes = asked.body
     match cloud_events.media_type_of(asked.headers):
         case cloud_events.BATCH:
-            batch = _json(content)
+            batch = json_weight.loads(content)
             if not isinstance(batch, list) or not batch:
                 raise InvalidArgument("the body: a batch is an array of at least one event")
             if len(batch) > limits.PUBLISH_MESSAGES_MAX:
@@ -155,7 +153,7 @@ def _read(asked: Asked) -> list[Callable[[], CloudEvent]]:
             asked.body = batch
             return [partial(cloud_events.read_structured, event) for event in batch]
         case cloud_events.STRUCTURED:
-            event = _json(content)
+            event = json_weight.loads(content)
             return [partial(cloud_events.read_structured, event)]
         case other:
             if b"ce-specversion" not in asked.headers:
@@ -164,15 +162,6 @@ def _read(asked: Asked) -> list[Callable[[], CloudEvent]]:
                     f"{cloud_events.STRUCTURED}, {cloud_events.BATCH}, or ce- headers"
                 )
             return [partial(cloud_events.read_binary, asked.headers, content)]
-
-
-def _json(content: bytes) -> Any:
-    try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError as error:
-        raise InvalidArgument(
-            f"the body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-        ) from error
 
 
 def _shown(asked: Asked) -> list[Any]:

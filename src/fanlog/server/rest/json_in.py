@@ -15,8 +15,10 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from fanlog import names
+from fanlog import limits, names
 from fanlog.errors import InvalidArgument
+from fanlog.wire.jobs import check_nesting
+from fanlog.wire.publish import check_count
 from fanlog.wire.schemas import JSON_TYPE
 
 _DURATION = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,9})?s", re.ASCII)
@@ -48,6 +50,23 @@ INTEGERS = {
     FieldDescriptor.TYPE_UINT64: _UINT64,
     FieldDescriptor.TYPE_FIXED64: _UINT64,
 }
+
+_MESSAGES = "google.pubsub.v1.PublishRequest.messages"
+#: Entries of lists and maps that have a limit of their own; ours are in `limits`.
+_MOST = {
+    _MESSAGES: limits.PUBLISH_MESSAGES_MAX,
+    "google.pubsub.v1.PubsubMessage.attributes": limits.ATTRIBUTES_MAX,
+    "google.pubsub.v1.PushConfig.attributes": limits.ATTRIBUTES_MAX,
+    "google.pubsub.v1.Topic.labels": limits.LABELS_MAX,
+    "google.pubsub.v1.Subscription.labels": limits.LABELS_MAX,
+    "google.pubsub.v1.Snapshot.labels": limits.LABELS_MAX,
+    "google.pubsub.v1.CreateSnapshotRequest.labels": limits.LABELS_MAX,
+    "google.iam.v1.Policy.bindings": limits.IAM_BINDINGS_MAX,
+    "google.iam.v1.Binding.members": limits.IAM_MEMBERS_MAX,
+    "google.iam.v1.TestIamPermissionsRequest.permissions": limits.IAM_PERMISSIONS_MAX,
+}
+#: Names in a mask, and letters of one; there are fewer fields, and shorter ones.
+_MASK_LENGTH_MAX = 10_000
 
 #: Messages that JSON writes as a string.
 _TEXTS = frozenset(
@@ -188,12 +207,14 @@ def _set(message: Any, field: FieldDescriptor, value: object, path: str) -> None
 def _set_map(target: Any, field: FieldDescriptor, value: object, path: str) -> None:
     if not isinstance(value, dict):
         raise InvalidArgument(f"{path}: must be a JSON object, not {kind(value)}")
+    _check_count(field, len(value), path)
     of = field.message_type.fields_by_name["value"]
     for key, item in value.items():
         target[key] = _single(of, item, f"{path}.{key}")
 
 
 def _set_all(target: Any, field: FieldDescriptor, values: list[object], path: str) -> None:
+    _check_count(field, len(values), path)
     if field.message_type is None:
         target.extend(
             _single(field, value, f"{path}[{index}]") for index, value in enumerate(values)
@@ -201,6 +222,18 @@ def _set_all(target: Any, field: FieldDescriptor, values: list[object], path: st
         return
     for index, value in enumerate(values):
         _set_message(target.add(), value, f"{path}[{index}]")
+
+
+def _check_count(field: FieldDescriptor, count: int, path: str) -> None:
+    """Refuse more entries than the verb would, before anything is made of them."""
+    is_text = field.message_type is None
+    most = _MOST.get(field.full_name, limits.JSON_TEXTS_MAX if is_text else limits.JSON_OBJECTS_MAX)
+    if count <= most:
+        return
+    if field.full_name == _MESSAGES:
+        check_count(count)
+    what = field.name.rpartition("_")[2]
+    raise InvalidArgument(f"{path}: {count} {what}; at most {most} are allowed in a request")
 
 
 def _set_message(message: Any, value: object, path: str) -> None:
@@ -220,6 +253,10 @@ def _set_message(message: Any, value: object, path: str) -> None:
                 raise InvalidArgument(
                     f"{path}: must be names with commas between them, not {kind(value)}"
                 )
+            if len(value) > _MASK_LENGTH_MAX:
+                raise InvalidArgument(
+                    f"{path}: {len(value)} characters; at most {_MASK_LENGTH_MAX} are allowed"
+                )
             message.paths.extend(_snake_case(path) for path in value.split(",") if value)
         case "google.protobuf.Struct":
             if not isinstance(value, dict):
@@ -237,6 +274,7 @@ def _from_text(message: Any, text: str, path: str) -> None:
 
 
 def _from_object(message: Any, value: dict[str, Any], path: str) -> None:
+    check_nesting(value, path)
     try:
         message.update(value)
     except (ValueError, OverflowError) as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from binascii import a2b_base64
 
+from fanlog import limits
 from fanlog.wire.encode import field, message_field
 
 _TAG_TOPIC = b"\x0a"
@@ -20,6 +21,8 @@ def publish_request(topic: str, body: object) -> bytes | None:
         return None
     messages = body["messages"]
     if not isinstance(messages, list):
+        return None
+    if len(messages) > limits.PUBLISH_MESSAGES_MAX:
         return None
     try:
         fields = [_message(one) for one in messages]
@@ -47,6 +50,8 @@ def _message(one: object) -> bytes:
             raise _NotPlain
         return message_field(data, {}, key)
     if not isinstance(key, str) or not isinstance(attributes, dict):
+        raise _NotPlain
+    if len(attributes) > limits.ATTRIBUTES_MAX:
         raise _NotPlain
     for value in attributes.values():
         if not isinstance(value, str):
