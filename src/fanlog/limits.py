@@ -367,7 +367,7 @@ ACK_BYTES_MAX = 8 * 1024 * 1024
 #: As many stages as an epoch may have, with query and attempt of usual lengths.
 EPOCH_BYTES_MAX = 4 * 1024 * 1024
 #: Requests up to this size are parsed at once; of larger ones the fields are counted before.
-PARTS_UNCOUNTED_BYTES = 64 * 1024
+PARTS_UNCOUNTED_BYTES = 256 * 1024
 #: Fields of a message besides its attributes: there are four, and a later API may add some.
 MESSAGE_OTHER_FIELDS_MAX = 16
 #: Bytes that are not known in a request, up to which the first such field is named.

@@ -62,8 +62,8 @@ PUBLISHES = {
     "unknown fields of each message": HEAD
     + field(b"\x12", field(b"\x0a", b"x") + UNKNOWN * 4_000) * 1_000,
     "topics": HEAD * 100_000 + field(b"\x12", field(b"\x0a", b"x")),
-    "groups": HEAD + b"\x1b\x1c" * 100_000,
-    "a message that is cut": HEAD + b"\x12\x00" * 900 + b"\x12\xff\xff\xff\x7f" + bytes(100_000),
+    "groups": HEAD + b"\x1b\x1c" * 200_000,
+    "a message that is cut": HEAD + b"\x12\x00" * 900 + b"\x12\xff\xff\xff\x7f" + bytes(300_000),
 }
 
 
@@ -113,7 +113,7 @@ def test_runs_of_staged_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidArgument, match="for more than 1000 topics"):
         split_request(b"\x12\x00" * 8_000_000)
     with pytest.raises(InvalidArgument, match="not a valid StageRequest"):
-        split_request(b"\x1a\x00" + b"\x12\x00" * 100_000)
+        split_request(b"\x1a\x00" + b"\x12\x00" * 200_000)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from fuzz.world import Aborted, Context, World
 STEPS_MAX = 60_000
 STEPS_PER_BYTE = 2
 #: A request is cut here. Larger parts of some are read in a thread, for which no time passes here.
-REQUEST_BYTES_MAX = 256 * 1024
+REQUEST_BYTES_MAX = 512 * 1024
 INLINE_BYTES_MAX = 60 * 1024
 THREADED = frozenset({"Reopen"})
 CALLS_MAX = 4
