@@ -62,7 +62,7 @@ class Victim:
     def still_serves(self) -> None:
         """Another client is answered.
 
-        While more than a thousand calls wait to be taken up, gRPC turns some away, of whomever.
+        Under a flood gRPC itself may end a call of anybody: one of many tries must be answered.
         """
         for _ in range(ATTEMPTS_MAX - 1):
             with suppress(grpc.RpcError):
