@@ -46,7 +46,7 @@ SEEDS ?= 200
 FIRST ?= 0
 JOBS  ?= 1
 sim: setup
-	$(BIN)/python -m fanlog.testing.simulator --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS) \
+	cd tests && ../$(BIN)/python -m simulator --seeds $(SEEDS) --first $(FIRST) --jobs $(JOBS) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(MUTANTS),--mutants) $(SIM_ARGS)
 
 check: setup

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fanlog.testing.simulator.mutants import MUTANTS
-from fanlog.testing.simulator.runner import report, run_seed, shrunk
+from simulator.mutants import MUTANTS
+from simulator.runner import report, run_seed, shrunk
 
 #: Those that take more than some seconds to be found are looked for at night.
 RARE = frozenset(
@@ -44,5 +44,5 @@ def test_a_broken_world_is_told_shortly():
     assert verdict.steps is not None
     told = report(verdict, mutant=name)
     assert "seed 0 at commit" in told
-    assert f"python -m fanlog.testing.simulator --seed 0 --steps {verdict.steps}" in told
+    assert f"python -m simulator --seed 0 --steps {verdict.steps}" in told
     assert len(told.splitlines()) < 150

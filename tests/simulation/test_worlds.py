@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from fanlog.testing.simulator.runner import report, run_seed, shrunk
+from simulator.runner import report, run_seed, shrunk
 
+TESTS = Path(__file__).parent.parent
 SEEDS = 200
 SEEDS_TOGETHER = 10
 
@@ -30,10 +32,11 @@ def test_a_seed_is_one_history(seed):
     """Byte by byte, also in another process that hashes strings otherwise."""
     here = run_seed(seed)
     assert run_seed(seed).digest == here.digest
-    code = f"from fanlog.testing.simulator.runner import run_seed; print(run_seed({seed}).digest)"
+    code = f"from simulator.runner import run_seed; print(run_seed({seed}).digest)"
     there = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONHASHSEED": "7"},
+        cwd=TESTS,
         capture_output=True,
         text=True,
         check=True,

@@ -7,7 +7,7 @@ import pytest
 from fanlog.core.catalog_records import SubscriptionRecord
 from fanlog.core.records import CursorHead
 from fanlog.model import PartitionId, Subscription, SubscriptionId, TopicId
-from fanlog.testing.simulator.chronicle import (
+from simulator.chronicle import (
     EPOCH,
     Chronicle,
     Committed,
@@ -16,7 +16,7 @@ from fanlog.testing.simulator.chronicle import (
     SeekTo,
     Turn,
 )
-from fanlog.testing.simulator.replay import Replay
+from simulator.replay import Replay
 
 PARTITION, NAME = PartitionId(2), "projects/sim/subscriptions/subscription-0"
 SUBSCRIPTION = Subscription(

@@ -1,0 +1,588 @@
+"""Planted bugs: small patches of the real code, each of which some checker must notice.
+
+They prove that the simulator bites. Each names the number of seeds, from 0 on, within which it is
+found; the list is run by the test suite, and by `python -m simulator --mutants`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from pyroaring import BitMap64
+
+from fanlog import attributes as names_of
+from fanlog.broker import snapshots
+from fanlog.broker.admin import Admin
+from fanlog.broker.broker import Broker
+from fanlog.broker.dead_letters import DeadLetters
+from fanlog.broker.feeds import Feeds
+from fanlog.broker.hard_state import HardState
+from fanlog.broker.retention import Retention
+from fanlog.broker.router import Router
+from fanlog.broker.routes import Routes
+from fanlog.broker.seeks import Seeks
+from fanlog.broker.timers import Timers
+from fanlog.broker.writer import Publication, Writer
+from fanlog.core.cursor import Cursor
+from fanlog.core.decision import Decision
+from fanlog.core.flow import Budget, Credit
+from fanlog.core.lease import LeaseTable
+from fanlog.core.ordering import OrderedBacklog
+from fanlog.core.ordering_key import Key, Recall
+from fanlog.core.passing import Passing
+from fanlog.core.records import CursorHead
+from fanlog.core.share import Share
+from fanlog.core.share_state import ShareState
+from fanlog.errors import FanlogError
+from fanlog.log.api import Trim
+from fanlog.updates import SubscriptionUpdate
+from simulator import (
+    keeping_mutants,
+    lake_mutants,
+    leaving_mutants,
+    replay_mutants,
+    sink_mutants,
+    surface_mutants,
+)
+from simulator.planting import MUTANTS, mutant, planted
+
+__all__ = [
+    "MUTANTS",
+    "keeping_mutants",
+    "lake_mutants",
+    "leaving_mutants",
+    "mutant",
+    "planted",
+    "replay_mutants",
+    "sink_mutants",
+    "surface_mutants",
+]
+
+
+# Answers.
+
+
+@mutant("the sync is skipped", 20, (Writer, "_start_next"))
+def _(start_next: Any) -> Any:
+    def skipped(self: Writer) -> None:
+        start_next(self)
+        for waiter in self._running.waiters if self._running is not None else ():
+            if not waiter.done():
+                waiter.set_result(None)
+
+    return skipped
+
+
+@mutant("a publish is answered before its commit", 20, (Broker, "publish"))
+def _(_: Any) -> Any:
+    async def publish(self: Broker, topic_name: str, body: Any) -> Any:
+        self.check_serving()
+        topic = self.hard.catalog.topic(topic_name)
+        self.writer.check_room(len(body.content))
+        partition = topic.partitions[0]
+        _, base = self.writer.submit(publication=Publication(topic.id, partition, body))
+        return partition, base
+
+    return publish
+
+
+@mutant("an ack is answered before its commit", 100, (Broker, "_settle_all"))
+def _(settle_all: Any) -> Any:
+    async def hasty(self: Broker, *args: Any, **kwargs: Any) -> Any:
+        decide = self.decide
+        self.decide = lambda *a, **k: decide(*a, **k) and None  # type: ignore[method-assign]
+        settling, self.writer.settling = self.writer.settling, lambda: None  # type: ignore[method-assign]
+        work = settle_all(self, *args, **kwargs).__await__()
+        try:
+            while True:
+                try:
+                    step = next(work)
+                except StopIteration as done:
+                    return done.value
+                await step
+        finally:
+            del self.decide
+            self.writer.settling = settling  # type: ignore[method-assign]
+
+    return hasty
+
+
+@mutant("what failed at its commit stays applied", 50, (Broker, "_load"))
+def _(load: Any) -> Any:
+    def loaded(self: Broker) -> None:
+        if not self.hard.catalog.stats().topics:
+            load(self)
+
+    return loaded
+
+
+# Leases and order.
+
+
+@mutant(
+    "a seek leaves leases as they are", 200, (LeaseTable, "clear"), (Share, "_forget_soft_state")
+)
+def _(before: Any) -> Any:
+    if before.__name__ == "clear":
+        return lambda self: None
+
+    def kept(self: Share) -> None:
+        before(self)
+
+    return kept
+
+
+@mutant("an ack from before a seek counts", 300, (Share, "_live_or_late"), needs="admins seeks")
+def _(live_or_late: Any) -> Any:
+    def unfenced(self: Share, by_generation: Any, end: int) -> Any:
+        fence, self._fence = self._fence, 0
+        try:
+            return live_or_late(self, by_generation, end)
+        finally:
+            self._fence = fence
+
+    return unfenced
+
+
+@mutant("a nack leaves those after it outstanding", 100, (OrderedBacklog, "recall"))
+def _(_: Any) -> Any:
+    def recall(self: OrderedBacklog, offsets: BitMap64) -> Recall:
+        keyless, recalled = BitMap64(), BitMap64()
+        heads: dict[int, int] = {}
+        for offset in offsets:
+            number = self._key_of.pop(offset, None)
+            if number is None:
+                keyless.add(offset)
+                continue
+            key = self._keys[number]
+            key.outstanding.remove(offset)
+            key.acked.discard(offset)
+            key.waiting.appendleft(offset)
+            self._waiting_count += 1
+            recalled.add(offset)
+            heads[number] = offset
+            self._queued[number] = key
+        return Recall(heads, recalled, keyless, BitMap64())
+
+    return recall
+
+
+@mutant("a key is open while others hold it", 100, (OrderedBacklog, "_is_open"))
+def _(_: Any) -> Any:
+    def is_open(self: OrderedBacklog, key: Key, consumer: Credit) -> bool:
+        return not (key.waiting and key.waiting[0] in self._blocked)
+
+    return is_open
+
+
+@mutant(
+    "an ack ahead of its key is hard", 100, (OrderedBacklog, "acknowledge"), needs="ordered keys"
+)
+def _(_: Any) -> Any:
+    def acknowledge(self: OrderedBacklog, offsets: Iterable[int]) -> BitMap64:
+        hard = BitMap64()
+        for offset in offsets:
+            hard.add(offset)
+            number = self._key_of.pop(offset, None)
+            if number is not None:
+                key = self._keys[number]
+                key.outstanding.remove(offset)
+                self._settle(number, key)
+        return hard
+
+    return acknowledge
+
+
+@mutant("an ack ahead of its key is confirmed", 100, (OrderedBacklog, "would_be_early"))
+def _(_: Any) -> Any:
+    return lambda self, offsets: BitMap64()
+
+
+@mutant("a lease is not committed under exactly-once", 100, (Share, "_finish"))
+def _(finish: Any) -> Any:
+    def forgetful(self: Share, decision: Decision) -> Decision:
+        self._leases.changed.clear()
+        return finish(self, decision)  # type: ignore[no-any-return]
+
+    return forgetful
+
+
+@mutant("leases are forgotten at a start", 100, (Share, "start"))
+def _(start: Any) -> Any:
+    def forgetful(self: Share, *args: Any) -> None:
+        held, self._held = self._held, {}
+        start(self, *args)
+        self._held = held
+
+    return forgetful
+
+
+@mutant("generations begin anew with each life", 200, (Broker, "start"))
+def _(start: Any) -> Any:
+    async def started(self: Broker) -> None:
+        await start(self)
+        self._generation = 1 << 44
+
+    return started
+
+
+@mutant("a longer deadline is forgotten", 100, (LeaseTable, "extend"))
+def _(_: Any) -> Any:
+    return lambda self, lease, offsets, deadline_s: None
+
+
+@mutant("one timer waits for another", 50, (Timers, "watch"))
+def _(watch: Any) -> Any:
+    def watched(self: Timers, share: Share) -> None:
+        if not self._heap or self._heap[0][2] is share:
+            watch(self, share)
+
+    return watched
+
+
+@mutant("a longer deadline is not committed", 200, (LeaseTable, "extend"))
+def _(extend: Any) -> Any:
+    def uncommitted(self: LeaseTable, *args: Any) -> None:
+        changed = set(self.changed)
+        extend(self, *args)
+        self.changed = changed
+
+    return uncommitted
+
+
+@mutant("a lease that has run out is taken for live", 200, (Share, "_live"))
+def _(live: Any) -> Any:
+    return lambda self, now, *args, **kwargs: live(self, 0.0, *args, **kwargs)
+
+
+@mutant("a commit wakes nobody", 50, (Feeds, "committed"))
+def _(_: Any) -> Any:
+    return lambda self, partitions: None
+
+
+# Cursors, snapshots, retention.
+
+
+@mutant("the floor is off by one", 50, (Cursor, "acknowledge"))
+def _(acknowledge: Any) -> Any:
+    def acknowledged(self: Cursor, offsets: BitMap64, **more: Any) -> Any:
+        change = acknowledge(self, offsets, **more)
+        return replace(change, mark=change.mark + (change.mark > self.mark))
+
+    return acknowledged
+
+
+@mutant("a seek to a time is off by one", 100, (Admin, "offset_for_time"))
+def _(offset_for_time: Any) -> Any:
+    async def later(self: Admin, partition: Any, time_ns: int) -> int:
+        offset: int = await offset_for_time(self, partition, time_ns)
+        return min(offset + 1, self._broker.writer.assigned_end(partition))
+
+    return later
+
+
+@mutant("a seek passes what waits for the disk", 1500, (Admin, "offset_for_time"))
+def _(offset_for_time: Any) -> Any:
+    async def passed(self: Admin, partition: Any, time_ns: int) -> int:
+        offset: int = await offset_for_time(self, partition, time_ns)
+        writer = self._broker.writer
+        return writer.assigned_end(partition) if offset == writer.end(partition) else offset
+
+    return passed
+
+
+@mutant("a snapshot copies the wrong cursor", 200, (snapshots, "copied"))
+def _(copied: Any) -> Any:
+    def wrong(snapshot: Any, shares: Any) -> Any:
+        return [
+            replace(record, floor=record.floor + 1)
+            if isinstance(record, CursorHead) and record.floor is not None
+            else record
+            for record in copied(snapshot, shares)
+        ]
+
+    return wrong
+
+
+@mutant("retention trims one too far", 100, (Writer, "submit"))
+def _(submit: Any) -> Any:
+    def submitted(self: Writer, *, trims: Iterable[Trim] = (), **kwargs: Any) -> Any:
+        further = [
+            trim
+            if trim.dropped
+            else replace(trim, before=min(trim.before + 1, self.end(trim.partition)))
+            for trim in trims
+        ]
+        return submit(self, trims=further, **kwargs)
+
+    return submitted
+
+
+@mutant("retention ends one message too early", 200, (Retention, "_expire_messages"))
+def _(expire_messages: Any) -> Any:
+    def too_early(self: Retention, horizons: dict[Any, int]) -> None:
+        expire_messages(self, {where: horizon + 1 for where, horizon in horizons.items()})
+
+    return too_early
+
+
+@mutant("a subscription expires too early", 200, (Retention, "_expire_subscriptions"))
+def _(expire_subscriptions: Any) -> Any:
+    def too_early(self: Retention, now: float) -> None:
+        expire_subscriptions(self, now + 7 * 86400.0)
+
+    return too_early
+
+
+# Filters.
+
+
+def _shifted(by: int) -> Callable[[Any], Any]:
+    def make(with_filter_change: Any) -> Any:
+        def shifted(self: Admin, before: Any, changed: Any) -> Any:
+            changed = with_filter_change(self, before, changed)
+            if changed.filter == before.filter:
+                return changed
+            *earlier, last = changed.filter_changes
+            last = replace(last, before_sequence=last.before_sequence + by)
+            return replace(changed, filter_changes=(*earlier, last))
+
+        return shifted
+
+    return make
+
+
+mutant(
+    "a filter change is off by one",
+    400,
+    (Admin, "_with_filter_change"),
+    needs="admins filter_changes",
+)(_shifted(1))
+mutant("a filter change comes one commit early", 100, (Admin, "_with_filter_change"))(_shifted(-1))
+
+
+@mutant("an earlier filter is forgotten at once", 50, (Admin, "_with_filter_change"))
+def _(_: Any) -> Any:
+    return lambda self, before, changed: changed
+
+
+@mutant("earlier filters are let go of too soon", 100, (Admin, "forget_filters"))
+def _(_: Any) -> Any:
+    async def forget_filters(self: Admin, subscription_id: Any) -> None:
+        subscription = self._broker.hard.catalog.subscription_by_id(subscription_id)
+        if subscription is not None and subscription.filter_changes:
+            await self.put(replace(subscription, filter_changes=()), [])
+
+    return forget_filters
+
+
+@mutant("a seek keeps earlier filters", 100, (Seeks, "_moved"))
+def _(_: Any) -> Any:
+    def moved(self: Seeks, subscription: Any, records: Any) -> Any:
+        return self._admin.put(self._broker.present(subscription), records)
+
+    return moved
+
+
+@mutant("what filters leave out never reaches the cursor", 50, (Share, "_acknowledged"))
+def _(_: Any) -> Any:
+    return lambda self, offsets, **more: self.cursor.acknowledge(offsets, **more)
+
+
+@mutant("what filters leave out is open again after an ack", 50, (Passing, "taken"))
+def _(taken: Any) -> Any:
+    return lambda self: taken(self) and BitMap64()
+
+
+@mutant("a filter passes over one too many", 50, (Passing, "route"))
+def _(route: Any) -> Any:
+    def too_many(self: Passing, end: int, matching: BitMap64) -> None:
+        route(self, end, matching - BitMap64([matching.max()]) if matching else matching)
+
+    return too_many
+
+
+@mutant(
+    "a snapshot forgets what the filter left out",
+    200,
+    (Share, "settle_passed"),
+    needs="admins seeks filters",
+)
+def _(settle_passed: Any) -> Any:
+    def forgetful(self: Share) -> Decision:
+        is_snapshot = sys._getframe(1).f_code.co_name == "create_snapshot"
+        return Decision() if is_snapshot else settle_passed(self)
+
+    return forgetful
+
+
+@mutant("the router wakes nobody", 50, (Router, "committed"))
+def _(_: Any) -> Any:
+    return lambda self, partition: None
+
+
+@mutant(
+    "what was judged before a filter came is nothing to it",
+    50,
+    (Routes, "_judge_alone"),
+    needs="filters",
+)
+def _(_: Any) -> Any:
+    async def unjudged(self: Routes, segment: Any, text: str) -> None:
+        return
+
+    return unjudged
+
+
+# Patterns.
+
+
+@mutant("a topic joins a pattern one message too late", 50, (Broker, "add_share"))
+def _(add_share: Any) -> Any:
+    return lambda self, subscription, partition, floor: add_share(
+        self, subscription, partition, floor + (floor == 0)
+    )
+
+
+@mutant("a new topic joins no pattern", 50, (Broker, "join"))
+def _(_: Any) -> Any:
+    return lambda self, topic: []
+
+
+@mutant(
+    "a new topic is in no snapshot of a pattern",
+    400,
+    (snapshots, "joined"),
+    needs="admins seeks patterns",
+)
+def _(_: Any) -> Any:
+    return lambda hard, topic: []
+
+
+@mutant("a pattern lets go of a deleted topic with its backlog", 50, (Retention, "_leave_topics"))
+def _(leave_topics: Any) -> Any:
+    def too_soon(self: Retention, horizons: Any) -> None:
+        hard = self._hard()
+        for share in list(hard.shares()):
+            if share.settings.is_pattern and hard.catalog.topic_of(share.partition) is None:
+                self._remove_share(share)
+        leave_topics(self, horizons)
+
+    return too_soon
+
+
+@mutant("a pattern never lets go of a deleted topic", 50, (Retention, "_leave_topics"))
+def _(_: Any) -> Any:
+    return lambda self, horizons: None
+
+
+@mutant("messages say they are of the pattern", 50, (Broker, "added_attributes"))
+def _(_: Any) -> Any:
+    def named(self: Broker, subscription: Any, delivery: Any) -> Any:
+        return {names_of.TOPIC: subscription.topic} if subscription.is_pattern else None
+
+    return named
+
+
+@mutant("room in one topic is none in another", 100, (Feeds, "settled"), needs="patterns streams")
+def _(settled: Any) -> Any:
+    def narrow(self: Feeds, share: Share, *, has_some: bool) -> None:
+        if has_some:
+            settled(self, share, has_some=True)
+
+    return narrow
+
+
+# Dead letters.
+
+
+@mutant(
+    "a dead letter and its ack are two commits", 200, (DeadLetters, "_commit"), needs="dead_letters"
+)
+def _(commit: Any) -> Any:
+    def twice(self: DeadLetters, *args: Any, **kwargs: Any) -> asyncio.Future[None]:
+        submit = self._writer.submit
+
+        def split(*, records: Any = (), publication: Any = None) -> Any:
+            forwarded = submit(publication=publication)
+            forwarded[0].add_done_callback(lambda _: submit(records=records))
+            return forwarded
+
+        self._writer.submit = split  # type: ignore[method-assign,assignment]
+        try:
+            return commit(self, *args, **kwargs)  # type: ignore[no-any-return]
+        finally:
+            del self._writer.submit
+
+    return twice
+
+
+@mutant("the ack of a dead letter comes first", 200, (DeadLetters, "_commit"))
+def _(commit: Any) -> Any:
+    def twice(self: DeadLetters, *args: Any, **kwargs: Any) -> asyncio.Future[None]:
+        submit = self._writer.submit
+
+        def split(*, records: Any = (), publication: Any = None) -> Any:
+            acked = submit(records=records)
+            acked[0].add_done_callback(lambda _: submit(publication=publication))
+            return acked
+
+        self._writer.submit = split  # type: ignore[method-assign,assignment]
+        try:
+            return commit(self, *args, **kwargs)  # type: ignore[no-any-return]
+        finally:
+            del self._writer.submit
+
+    return twice
+
+
+@mutant("attempts are lost with the process", 200, (ShareState, "_attempt_records"))
+def _(_: Any) -> Any:
+    def soft(self: ShareState, chunks: Any) -> list[Any]:
+        for number, counts in chunks:
+            self._attempts.apply(number, counts)
+        return []
+
+    return soft
+
+
+# Bounds, refusals.
+
+
+@mutant("credit is never given back", 100, (Credit, "give"))
+def _(_: Any) -> Any:
+    return lambda self, messages, size_bytes: None
+
+
+@mutant("credit is not asked for", 50, (Credit, "budget"))
+def _(_: Any) -> Any:
+    return lambda self, max_messages, max_bytes: Budget(max_messages, max_bytes)
+
+
+@mutant("blocked keys remember everything", 200, (OrderedBacklog, "_let_wait"))
+def _(_: Any) -> Any:
+    def let_wait(self: OrderedBacklog, number: int, key: Key, offset: int) -> None:
+        self._queued[number] = key
+        key.waiting.append(offset)
+        self._waiting_count += 1
+
+    return let_wait
+
+
+@mutant("a refused update changes something", 100, (Admin, "update_subscription"))
+def _(update_subscription: Any) -> Any:
+    async def update(self: Admin, update: SubscriptionUpdate, *more: Any) -> Any:
+        hard: HardState = self._broker.hard
+        before = hard.catalog.subscription(update.name)
+        try:
+            return await update_subscription(self, update, *more)
+        except FanlogError:
+            whole = {name: value for name, value in update.changes.items() if "." not in name}
+            hard.apply_all(hard.catalog.put_subscription(replace(before, **whole)))
+            raise
+
+    return update

@@ -1,0 +1,62 @@
+"""How bugs are planted: which code is patched with what, while a world is lived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Any
+
+from simulator.temper import temper_of
+
+#: What is patched: owner, attribute, and what makes the new value of the old.
+Patch = tuple[Any, str, Callable[[Any], Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    name: str
+    #: Found within so many worlds.
+    seeds_max: int
+    patches: tuple[Patch, ...]
+    #: Only worlds are looked at whose temper has some of each of these words; any, if it is empty.
+    needs: str = ""
+
+    def seeds(self) -> Iterator[int]:
+        """Seeds of the worlds in which it is found, from 0 on."""
+        return islice(filter(self._fits, count()), self.seeds_max)
+
+    def _fits(self, seed: int) -> bool:
+        words = self.needs.split()
+        return not words or all(getattr(temper_of(seed), word) for word in words)
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(
+    name: str, seeds_max: int, *patched: tuple[Any, str], needs: str = ""
+) -> Callable[[Any], Any]:
+    """Register a planted bug: the decorated function makes the new attribute of the old."""
+
+    def register(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        patches = tuple((owner, attribute, make) for owner, attribute in patched)
+        MUTANTS[name] = Mutant(name, seeds_max, patches, needs)
+        return make
+
+    return register
+
+
+@contextmanager
+def planted(name: str | None) -> Iterator[None]:
+    """Have the bug of that name while inside; none for None."""
+    patches = MUTANTS[name].patches if name is not None else ()
+    before = [(owner, attribute, owner.__dict__[attribute]) for owner, attribute, _ in patches]
+    try:
+        for owner, attribute, make in patches:
+            setattr(owner, attribute, make(owner.__dict__[attribute]))
+        yield
+    finally:
+        for owner, attribute, value in before:
+            setattr(owner, attribute, value)

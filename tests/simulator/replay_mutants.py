@@ -1,0 +1,88 @@
+"""Planted bugs of delivering again; see `mutants`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from pyroaring import BitMap64
+
+from fanlog.broker import feed
+from fanlog.broker.letters import Letters
+from fanlog.core.addressing import NOTHING_ADDRESSED, Addresses
+from fanlog.core.backlog import Backlog
+from fanlog.core.ordering import OrderedBacklog
+from fanlog.core.share import Share
+from simulator.planting import mutant
+
+
+@mutant("the backlog does not go back", 50, (OrderedBacklog, "go_back"), needs="reopens")
+def _(_: Any) -> Any:
+    return lambda self, opened, busy, delayed: None
+
+
+@mutant("what is reopened and held is met twice", 50, (Backlog, "go_back"), needs="reopens")
+def _(go_back: Any) -> Any:
+    return lambda self, opened, busy, delayed: go_back(self, opened, BitMap64(), BitMap64())
+
+
+@mutant(
+    "a reopened one passes what is outstanding", 200, (OrderedBacklog, "_is_next"), needs="reopens"
+)
+def _(is_next: Any) -> Any:
+    def passed(self: OrderedBacklog, key: Any, consumer: Any, offset: int) -> bool:
+        # As if what is outstanding were all before it.
+        outstanding, key.outstanding = key.outstanding, type(key.outstanding)()
+        try:
+            return bool(is_next(self, key, consumer, offset))
+        finally:
+            key.outstanding = outstanding
+
+    return passed
+
+
+@mutant("reopening does not ask the filter", 50, (Share, "reopen"), needs="reopens")
+def _(reopen: Any) -> Any:
+    def unasked(self: Share, now: float, offsets: Any, **more: Any) -> Any:
+        return reopen(self, now, offsets, **more | {"is_wanted": True})
+
+    return unasked
+
+
+@mutant("a letter and its original are two commits", 50, (Letters, "_reopen"), needs="reopens")
+def _(_: Any) -> Any:
+    def torn(self: Letters, subscription: Any, originals: Any, letters: Any) -> Any:
+        broker = self._broker
+        first = broker.writer.submit(records=self._acknowledge(subscription, letters))[0]
+
+        async def then() -> None:
+            await first
+            # A crash rarely falls between two commits that follow each other at once.
+            await asyncio.sleep(1.0)
+            records: list[Any] = []
+            for share, offsets in originals.items():
+                decision = share.reopen(
+                    self._clock.now(), offsets, generation=broker.next_generation(), is_wanted=True
+                )
+                broker.hard.apply_all(decision.records)
+                records += decision.records
+                decision.records = []
+                broker.decide(share, decision)
+            await broker.writer.submit(records=records)[0]
+
+        return asyncio.ensure_future(then())
+
+    return torn
+
+
+@mutant(
+    "a redriven copy is delivered to all",
+    50,
+    (Addresses, "seen_by"),
+    (feed, "_check_address"),
+    needs="reopens dead_letters",
+)
+def _(known: Any) -> Any:
+    if known is Addresses.__dict__["seen_by"]:
+        return lambda self, subscription, partition: NOTHING_ADDRESSED
+    return lambda share, batch: None

@@ -1,0 +1,294 @@
+"""Planted bugs of push, dedup ids, schemas and policies; see `mutants`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from fanlog import limits, model
+from fanlog.broker import schemas
+from fanlog.broker.broker import Broker
+from fanlog.broker.iam import Iam
+from fanlog.broker.schemas import Schemas
+from fanlog.broker.writer import Publication
+from fanlog.core.catalog import Catalog
+from fanlog.core.dedup import Admission, DedupWindow
+from fanlog.core.flow import Credit
+from fanlog.core.iam import Policy
+from fanlog.core.redelivery import Failures
+from fanlog.core.schemas import SchemaTable
+from fanlog.errors import FanlogError
+from fanlog.model import FIRST_IMMEDIATE
+from fanlog.push import Breaker, Window
+from fanlog.server.push import sender
+from fanlog.server.push.consumer import Consumer
+from fanlog.server.push.forwarder import Forwarder
+from fanlog.server.push.sender import Sender
+from simulator.planting import mutant
+
+# Push.
+
+
+@mutant("a failed push is acknowledged", 20, (Sender, "_refused"), needs="pushes")
+def _(_: Any) -> Any:
+    async def acknowledged(self: Sender, _: Any, messages: Any, outcome: Any) -> None:
+        self._acknowledge(messages)
+
+    return acknowledged
+
+
+@mutant("the window of a push is not asked", 20, (Sender, "_room"), needs="pushes")
+def _(_: Any) -> Any:
+    return lambda self: 100
+
+
+@mutant("the window of a push never shrinks", 20, (Window, "failed"), needs="pushes")
+def _(_: Any) -> Any:
+    return lambda self: None
+
+
+@mutant("the breaker never opens", 20, (Breaker, "failed"), needs="pushes")
+def _(_: Any) -> Any:
+    return lambda self, now: False
+
+
+@mutant("a breaker that is half open lets a window through", 400, (Sender, "_room"), needs="pushes")
+def _(_: Any) -> Any:
+    def room(self: Sender) -> int:
+        is_open = self.breaker.state(self._tools.clock.now()) == "open"
+        return 0 if is_open else self.window.size - len(self._sending)
+
+    return room
+
+
+@mutant("who is gone is pushed to", 40, (Sender, "_turn_off"), needs="pushes")
+def _(_: Any) -> Any:
+    return lambda self, reason: None
+
+
+@mutant("Retry-After is not obeyed", 20, (Sender, "_nack"), needs="pushes")
+def _(nack: Any) -> Any:
+    return lambda self, subscription, refused: nack(
+        self, subscription, [(one, replace(how, delay_s=None)) for one, how in refused]
+    )
+
+
+@mutant("a pushed message that failed comes again at once", 20, (Failures, "waits"), needs="pushes")
+def _(waits: Any) -> Any:
+    def none(self: Failures, nack: Any, schedule: Any, jitter: float) -> Any:
+        is_set = nack.delay_s is not None or schedule != FIRST_IMMEDIATE
+        return waits(self, nack, schedule, jitter) if is_set else None
+
+    return none
+
+
+@mutant(
+    "pushed messages of a key overtake each other",
+    20,
+    (model.Subscription, "ordering"),
+    needs="pushes",
+)
+def _(_: Any) -> Any:
+    return property(lambda self: "key" if self.enable_message_ordering else "none")
+
+
+@mutant("what is pulled is still pushed", 60, (sender, "is_pushed"), needs="push_changes")
+def _(_: Any) -> Any:
+    return lambda subscription: True
+
+
+@mutant("a sender that is sent away stays away", 20, (Consumer, "_run"), needs="pushes")
+def _(run: Any) -> Any:
+    async def once(self: Consumer) -> None:
+        with suppress(FanlogError):
+            _, feed = self._broker.attach(self.name)
+            self._feed = feed
+            credit = Credit(limits.PUSH_WINDOW_FIRST, limits.PUSH_BYTES_MAX)
+            await self._take_all(feed, credit)
+        # As if it were there still.
+        await asyncio.get_running_loop().create_future()
+
+    return once
+
+
+# Forwarding.
+
+
+def _split(*, is_ack_first: bool) -> Any:
+    def make(commit: Any) -> Any:
+        async def twice(self: Forwarder, *args: Any) -> None:
+            writer = self._broker.writer
+            submit = writer.submit
+
+            def split(*, records: Any = (), publication: Any = None, **others: Any) -> Any:
+                if publication is None:
+                    return submit(records=records, **others)
+                parts: list[dict[str, Any]] = [{"records": records}, {"publication": publication}]
+                if not is_ack_first:
+                    parts.reverse()
+                first = submit(**parts[0])
+                first[0].add_done_callback(
+                    lambda done: None if done.exception() else submit(**parts[1])
+                )
+                return first
+
+            work = commit(self, *args)
+            writer.submit = split  # type: ignore[method-assign]
+            try:
+                step = work.send(None)
+            except StopIteration:
+                return
+            finally:
+                del writer.submit
+            # It was asked for already, by the other one.
+            step._asyncio_future_blocking = False
+            try:
+                await step
+            finally:
+                work.close()
+
+        return twice
+
+    return make
+
+
+mutant(
+    "a forwarded copy and its ack are two commits", 40, (Forwarder, "_commit"), needs="forwards"
+)(_split(is_ack_first=False))
+mutant("the ack of what is forwarded comes first", 20, (Forwarder, "_commit"), needs="forwards")(
+    _split(is_ack_first=True)
+)
+
+
+# Dedup ids.
+
+
+@mutant("dedup ids are lost with the process", 20, (DedupWindow, "admit"), needs="dedups")
+def _(admit: Any) -> Any:
+    def soft(self: DedupWindow, *args: Any, **kwargs: Any) -> Admission:
+        admission: Admission = admit(self, *args, **kwargs)
+        for record in admission.records:
+            self.apply(record)
+        return replace(admission, records=admission.records[:1])
+
+    return soft
+
+
+@mutant(
+    "a repeated publish does not wait for the first", 20, (Broker, "publish_once"), needs="dedups"
+)
+def _(_: Any) -> Any:
+    async def publish_once(self: Broker, name: str, body: Any, dedup_ids: Sequence[str]) -> Any:
+        self.check_serving()
+        topic = self.hard.catalog.topic(name)
+        if topic.schema_settings is not None:
+            topic, body = await self.schemas.checked(topic, body)
+        partition = topic.partitions[0]
+        admission = self.hard.dedup_on(partition).admit(
+            dedup_ids,
+            base_offset=self.writer.assigned_end(partition),
+            now=self._clock.now(),
+            window_s=topic.dedup_window_s,
+            most=1_000,
+        )
+        if admission.fresh:
+            self.hard.apply_all(admission.records)
+            publication = Publication(topic.id, partition, body.only(admission.fresh))
+            await self.writer.submit(records=admission.records, publication=publication)[0]
+        return partition, admission.offsets
+
+    return publish_once
+
+
+@mutant("a request's own messages are never the same", 20, (DedupWindow, "admit"), needs="dedups")
+def _(admit: Any) -> Any:
+    def apart(self: DedupWindow, dedup_ids: Sequence[str], **kwargs: Any) -> Admission:
+        own = [text if text not in dedup_ids[:i] else "" for i, text in enumerate(dedup_ids)]
+        return admit(self, own, **kwargs)  # type: ignore[no-any-return]
+
+    return apart
+
+
+@mutant("the window of dedup ids is too short", 20, (DedupWindow, "admit"), needs="dedups")
+def _(admit: Any) -> Any:
+    return lambda self, ids, *, window_s, **kwargs: admit(
+        self, ids, window_s=window_s / 10, **kwargs
+    )
+
+
+# Schemas.
+
+
+@mutant("a topic never learns of revisions", 20, (Schemas, "_accepted"), needs="schemas")
+def _(accepted: Any) -> Any:
+    def remembered(self: Schemas, topic: Any, settings: Any) -> Any:
+        ready = self._ready.get(topic.id)
+        if ready is not None and ready.settings == settings and settings.schema_id is not None:
+            return ready.accepted
+        return accepted(self, topic, settings)
+
+    return remembered
+
+
+@mutant(
+    "the oldest revision that takes a message counts",
+    20,
+    (SchemaTable, "accepted"),
+    needs="schemas",
+)
+def _(accepted: Any) -> Any:
+    return lambda self, settings: accepted(self, settings)[::-1]
+
+
+@mutant("what has no schema any more takes anything", 40, (Schemas, "checked"), needs="schemas")
+def _(checked: Any) -> Any:
+    async def lenient(self: Schemas, topic: Any, body: Any) -> Any:
+        if topic.schema_settings.schema_id is None:
+            return topic, body
+        return await checked(self, topic, body)
+
+    return lenient
+
+
+@mutant("a message that does not conform is taken", 20, (schemas, "_older"), needs="schemas")
+def _(_: Any) -> Any:
+    return lambda accepted, encoding, index, data, error: accepted[0]
+
+
+@mutant("a revision is answered before its commit", 20, (Schemas, "_add"), needs="schemas")
+def _(add: Any) -> Any:
+    async def hasty(self: Schemas, *args: Any) -> Any:
+        table = self._broker.hard.catalog.schemas
+        schema = table.schema(args[0])
+        revision, records = table.add_revision(schema, args[1], self._clock.now())
+        self._broker.begin_commit(records)
+        return schema, revision
+
+    return hasty
+
+
+# Policies.
+
+
+@mutant("an etag is not looked at", 20, (Policy, "replaced"), needs="policies")
+def _(replaced: Any) -> Any:
+    return lambda self, bindings, etag: replaced(self, bindings, b"")
+
+
+@mutant("a policy is answered before its commit", 20, (Iam, "set_policy"), needs="policies")
+def _(_: Any) -> Any:
+    async def hasty(self: Iam, resource: Any, bindings: Any, etag: bytes) -> Policy:
+        catalog = self._broker.hard.catalog
+        policy = catalog.policy(self._id_of(resource)).replaced(bindings, etag)
+        self._broker.begin_commit(catalog.put_policy(policy))
+        return policy
+
+    return hasty
+
+
+@mutant("a policy outlives its resource", 20, (Catalog, "_drop_policy"), needs="policies")
+def _(_: Any) -> Any:
+    return lambda self, resource_id: []
