@@ -194,7 +194,7 @@ def report(verdict: Verdict, *, mutant: str | None = None) -> str:
     return "\n".join(
         [
             f"seed {verdict.seed} at commit {commit()} broke a promise. To live it again:",
-            f"    python -m simulator --seed {verdict.seed}{steps}{planted}",
+            f"    cd tests && python -m simulator --seed {verdict.seed}{steps}{planted}",
             *verdict.sentences[:10],
             *verdict.story,
         ]
