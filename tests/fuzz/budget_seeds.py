@@ -43,7 +43,8 @@ def request(
     tags: bytes = b"",
     tail: bytes = b"",
 ) -> bytes:
-    [place] = [at for at, verb in enumerate(budgets.verbs()) if verb[1] == method]
+    # A name that two services have stands for the verb of the first.
+    place = next(at for at, verb in enumerate(budgets.verbs()) if verb[1] == method)
     return bytes((place,)) + _multiplied(head, part, count, tags, tail)
 
 

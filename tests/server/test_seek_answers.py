@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.pubsub_v1 import types
 
 from commands import invoke
+from fanlog import times
 from fanlog.v1 import replay_pb2
 from server.conftest import PATIENCE_S, RunningServer, unique
 from server.project import Project
@@ -34,8 +35,7 @@ def text(seconds: float) -> str:
 
 def shown(seconds: float) -> str:
     """A time as hints write it."""
-    time = datetime.fromtimestamp(round(seconds * 1_000) / 1_000, UTC)
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return times.of_ns(round(seconds * 1_000) * 1_000_000)
 
 
 class Seeking:

@@ -14,7 +14,7 @@ from server.rest.http import Http
 
 #: Methods that change nothing outside their caller's own resources, or that a pipeline needs.
 #: Publish is refused by name; Acknowledge, ModifyAckDeadline and the methods of jobs, exports,
-#: sinks and the lake are how a pipeline does its work.
+#: sinks and the lake are how a pipeline does its work; the catalog is only read.
 OTHERS = {
     "Publisher": {
         "Publish",
@@ -42,7 +42,7 @@ OTHERS = {
     "IAMPolicy": {"GetIamPolicy", "TestIamPermissions"},
     "Replay": {"ListDeadLetters"},
 }
-OWN = {"Jobs", "Log", "Lake", "Sink", "Exports"}
+OWN = {"Jobs", "Log", "Lake", "Sink", "Exports", "Catalog"}
 TOPIC = jobs.TOPIC
 
 

@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from pyroaring import BitMap64
 
 from fanlog.broker.clock import ManualClock
+from fanlog.broker.replays import Wanted
 from fanlog.errors import LakeUnavailable
 from fanlog.lake import archive, tables
 from fanlog.lake.location import Location
@@ -78,7 +79,9 @@ def test_topics_kept_out_of_the_archive_are_as_ever(start_server, tmp_path):
     server.sweep()
     assert tiered.tiers(topic)[:2] == (5, 5)
     # What is gone is not reopened, and so nobody waits for it.
-    reopen = server.broker.replays.reopen(name, {tiered.partition(topic): BitMap64(range(5))})
+    reopen = server.broker.replays.reopen(
+        name, Wanted({tiered.partition(topic): BitMap64(range(5))})
+    )
     assert server.run(reopen).reopened == 0
     server.publish(topic, b"5")
     assert data(server.pull(name)) == [b"5"]
@@ -188,7 +191,7 @@ def test_cold_messages_are_reopened_and_stay_so(tiered):
     tiered.pass_time(9 * DAY)
     assert tiered.tiers(topic) == (0, 10, 10, 10)
     offsets = {tiered.partition(topic): BitMap64([2, 3, 7])}
-    server.run(server.broker.replays.reopen(name, offsets))
+    server.run(server.broker.replays.reopen(name, Wanted(offsets)))
     tiered.pass_time(HOUR)
     assert data(server.drain(name, 3)) == [b"2", b"3", b"7"]
 

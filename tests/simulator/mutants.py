@@ -36,6 +36,7 @@ from fanlog.core.ordering_key import Key, Recall
 from fanlog.core.passing import Passing
 from fanlog.core.records import CursorHead
 from fanlog.core.share import Share
+from fanlog.core.share_passing import PassingShare
 from fanlog.core.share_state import ShareState
 from fanlog.errors import FanlogError
 from fanlog.log.api import Trim
@@ -388,7 +389,7 @@ def _(_: Any) -> Any:
     return moved
 
 
-@mutant("what filters leave out never reaches the cursor", 50, (Share, "_acknowledged"))
+@mutant("what filters leave out never reaches the cursor", 50, (PassingShare, "_acknowledged"))
 def _(_: Any) -> Any:
     return lambda self, offsets, **more: self.cursor.acknowledge(offsets, **more)
 
@@ -505,18 +506,18 @@ def _(settled: Any) -> Any:
 )
 def _(commit: Any) -> Any:
     def twice(self: DeadLetters, *args: Any, **kwargs: Any) -> asyncio.Future[None]:
-        submit = self._writer.submit
+        submit = self._writer.submit_all
 
-        def split(*, records: Any = (), publication: Any = None) -> Any:
-            forwarded = submit(publication=publication)
-            forwarded[0].add_done_callback(lambda _: submit(records=records))
+        def split(*, records: Any, publications: Any) -> Any:
+            forwarded = submit(records=[], publications=publications)
+            forwarded.add_done_callback(lambda _: submit(records=records, publications=[]))
             return forwarded
 
-        self._writer.submit = split  # type: ignore[method-assign,assignment]
+        self._writer.submit_all = split  # type: ignore[method-assign]
         try:
             return commit(self, *args, **kwargs)  # type: ignore[no-any-return]
         finally:
-            del self._writer.submit
+            del self._writer.submit_all
 
     return twice
 
@@ -524,18 +525,18 @@ def _(commit: Any) -> Any:
 @mutant("the ack of a dead letter comes first", 200, (DeadLetters, "_commit"))
 def _(commit: Any) -> Any:
     def twice(self: DeadLetters, *args: Any, **kwargs: Any) -> asyncio.Future[None]:
-        submit = self._writer.submit
+        submit = self._writer.submit_all
 
-        def split(*, records: Any = (), publication: Any = None) -> Any:
-            acked = submit(records=records)
-            acked[0].add_done_callback(lambda _: submit(publication=publication))
+        def split(*, records: Any, publications: Any) -> Any:
+            acked = submit(records=records, publications=[])
+            acked.add_done_callback(lambda _: submit(records=[], publications=publications))
             return acked
 
-        self._writer.submit = split  # type: ignore[method-assign,assignment]
+        self._writer.submit_all = split  # type: ignore[method-assign]
         try:
             return commit(self, *args, **kwargs)  # type: ignore[no-any-return]
         finally:
-            del self._writer.submit
+            del self._writer.submit_all
 
     return twice
 

@@ -529,7 +529,7 @@ class Replay:
         if ledger.update_until > op.begun_at or start is None:
             return
         own_s = op.ended_s - settings.message_retention_s + EPSILON_S
-        default_s = op.ended_s - self._default_s(ledger) + EPSILON_S
+        default_s = op.ended_s - (keeps_s := self._default_s(ledger)) + EPSILON_S
         for card in ledger.cards:
             message = card.message
             if message.publish_ns < time_ns or message.at >= op.begun_at:
@@ -537,7 +537,8 @@ class Replay:
             published_s, is_there = message.publish_ns / 1e9, message.offset >= start
             is_own = settings.retain_acked and published_s >= own_s
             is_kept = is_own and (is_there or message.at > ledger.retains_from)
-            if is_kept or (is_there and published_s >= max(default_s, own_s)):
+            # Without a default nothing is kept, whatever a clock that was set back says.
+            if is_kept or (keeps_s and is_there and published_s >= max(default_s, own_s)):
                 card.opened_from = max(card.opened_from, op.begun_at)
         ledger.reopened()
 

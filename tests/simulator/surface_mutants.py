@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from fanlog import limits, model
-from fanlog.broker import schemas
 from fanlog.broker.broker import Broker
 from fanlog.broker.iam import Iam
 from fanlog.broker.schemas import Schemas
@@ -121,28 +120,29 @@ def _split(*, is_ack_first: bool) -> Any:
     def make(commit: Any) -> Any:
         async def twice(self: Forwarder, *args: Any) -> None:
             writer = self._broker.writer
-            submit = writer.submit
+            submit = writer.submit_all
 
-            def split(*, records: Any = (), publication: Any = None, **others: Any) -> Any:
-                if publication is None:
-                    return submit(records=records, **others)
-                parts: list[dict[str, Any]] = [{"records": records}, {"publication": publication}]
+            def split(*, records: Any, publications: Any) -> Any:
+                parts: list[dict[str, Any]] = [
+                    {"records": records, "publications": []},
+                    {"records": [], "publications": publications},
+                ]
                 if not is_ack_first:
                     parts.reverse()
                 first = submit(**parts[0])
-                first[0].add_done_callback(
+                first.add_done_callback(
                     lambda done: None if done.exception() else submit(**parts[1])
                 )
                 return first
 
             work = commit(self, *args)
-            writer.submit = split  # type: ignore[method-assign]
+            writer.submit_all = split  # type: ignore[method-assign]
             try:
                 step = work.send(None)
             except StopIteration:
                 return
             finally:
-                del writer.submit
+                del writer.submit_all
             # It was asked for already, by the other one.
             step._asyncio_future_blocking = False
             try:
@@ -253,9 +253,12 @@ def _(checked: Any) -> Any:
     return lenient
 
 
-@mutant("a message that does not conform is taken", 20, (schemas, "_older"), needs="schemas")
+@mutant("a message that does not conform is taken", 20, (Schemas, "_older"), needs="schemas")
 def _(_: Any) -> Any:
-    return lambda accepted, encoding, index, data, error: accepted[0]
+    async def taken(self: Schemas, accepted: Any, *_: Any) -> Any:
+        return accepted[0]
+
+    return taken
 
 
 @mutant("a revision is answered before its commit", 20, (Schemas, "_add"), needs="schemas")

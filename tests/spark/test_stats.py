@@ -17,6 +17,8 @@ from fanlog.lake.tables import DELIVERY_STATS, TOPIC_STATS, open_table
 from fanlog.outcomes import TOPIC
 from fanlog.pipeline.flow import Flow
 from fanlog.pipeline.stats import SOURCE, Stats, Told, commit_stats
+from fanlog.specs import TopicSpec
+from fanlog.wire.publish import build_body
 from spark.reading import kept_topic, rows, stream_reader
 from spark.streams import PATIENCE_S, finished
 
@@ -79,12 +81,14 @@ def test_the_topic_need_not_be_there_yet(start_broker, location):
     server = start_broker(ManualClock())
     server.publish(kept_topic(server), b"1")
     end = run(server, location)
-    server.publisher.create_topic(request={"name": TOPIC, "message_retention_duration": "3600s"})
-    server.publish(
-        TOPIC,
+    # As the broker does it: callers change nothing in the service's own project.
+    spec = TopicSpec(name=TOPIC, message_retention_s=3600.0)
+    server.run(server.broker.admin.create_topic(spec))
+    told = (
         b'{"version": 1, "minute": "2026-11-16T09:30:00Z", "topics": '
-        b'[{"topic": "t", "messages": 1, "bytes": 2}], "subscriptions": []}',
+        b'[{"topic": "t", "messages": 1, "bytes": 2}], "subscriptions": []}'
     )
+    server.run(server.broker.publish(TOPIC, build_body([(told, {}, "")])))
     run(server, location, end)
     assert [row["topic"] for row in table(location, TOPIC_STATS)] == ["t"]
 

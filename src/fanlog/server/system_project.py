@@ -47,6 +47,7 @@ CHANGES: Mapping[str, tuple[Any, tuple[str, ...]]] = {
     "SchemaService.DeleteSchemaRevision": (types.DeleteSchemaRevisionRequest, ("name",)),
     "SchemaService.DeleteSchema": (types.DeleteSchemaRequest, ("name",)),
     "IAMPolicy.SetIamPolicy": (iam_policy_pb2.SetIamPolicyRequest, ("resource",)),
+    "Replay.Seek": (replay_pb2.SeekSubscriptionRequest, ("subscription",)),
     "Replay.Reopen": (replay_pb2.ReopenRequest, ("subscription",)),
     "Replay.Redrive": (replay_pb2.RedriveRequest, ("subscription",)),
     "Replay.Discard": (replay_pb2.DiscardRequest, ("subscription",)),
