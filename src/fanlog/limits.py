@@ -114,6 +114,8 @@ REQUEST_ID_BYTES_MAX = 256
 REOPEN_IDS_MAX = 50_000
 #: Sets of offsets in a request to reopen: ten for each of a thousand topics.
 REOPEN_SETS_MAX = 10_000
+#: Ids in a position: one for each topic that a pattern may read.
+POSITION_IDS_MAX = 20_000
 #: Dead letters redriven or discarded in one request at most, and if it does not say how many.
 LETTERS_MAX = 10_000
 LETTERS_DEFAULT = 1_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -259,3 +260,10 @@ class TestSurfaces:
             "from there on\n"
         )
         assert "to the beginning: 4 reopened" in run("--begin")
+
+
+def test_a_position_of_more_ids_than_there_can_be_topics(server):
+    on = Seeking(server)
+    ids = ",".join(f"{partition}000000000000" for partition in range(1, 20_002))
+    with pytest.raises(grpc.RpcError, match="position: 20001 ids; at most 20000"):
+        on.ours(position=ids)

@@ -24,7 +24,7 @@ from fanlog.wire.bitmaps import parse_offsets
 
 REPLAY = "fanlog.v1.Replay"
 
-#: A larger bitmap is read in a thread.
+#: A larger bitmap is read in a thread, and so is one of each so many bytes of smaller ones.
 _LARGE_BYTES = 64 * 1024
 
 
@@ -82,7 +82,7 @@ class ReplayApi:
                 f"offsets: {len(request.offsets)} sets; {limits.REOPEN_SETS_MAX} are allowed at "
                 "most"
             )
-        wanted = Wanted()
+        wanted, read_bytes = Wanted(), 0
         for index, one in enumerate(request.offsets):
             field = f"offsets[{index}]"
             if not 1 <= one.partition < 1 << 32:
@@ -93,7 +93,9 @@ class ReplayApi:
                     raise InvalidArgument(
                         f"{field}: has a bitmap and a range; it may have one of them"
                     )
-                if len(one.bitmap) > _LARGE_BYTES:
+                read_bytes += len(one.bitmap)
+                if read_bytes > _LARGE_BYTES:
+                    read_bytes = 0
                     offsets = await asyncio.to_thread(parse_offsets, one.bitmap, f"{field}.bitmap")
                 else:
                     offsets = parse_offsets(one.bitmap, f"{field}.bitmap")

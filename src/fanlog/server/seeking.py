@@ -6,7 +6,7 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from fanlog import attributes, names
+from fanlog import attributes, limits, names
 from fanlog.broker.moves import Moved
 from fanlog.broker.seeks import Seeks
 from fanlog.errors import InvalidArgument
@@ -55,8 +55,12 @@ def parse_position(text: str) -> dict[PartitionId, Offset]:
     """Read a position that is message ids.
 
     Raises:
-        InvalidArgument: It is none, or has two places in one partition.
+        InvalidArgument: It is none, has two places in one partition, or more than a pattern reads.
     """
+    if (count := text.count(",") + 1) > limits.POSITION_IDS_MAX:
+        raise InvalidArgument(
+            f"position: {count} ids; at most {limits.POSITION_IDS_MAX} are allowed, one a topic"
+        )
     found: dict[PartitionId, Offset] = {}
     for one in text.split(","):
         partition, offset = parse_message_id(one)
