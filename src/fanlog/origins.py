@@ -81,7 +81,7 @@ def is_loopback_listener(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """What one request says of where it comes from; None for a header it does not have."""
+    """The headers by which a request says where it comes from; None for one it does not have."""
 
     host: str | None = None
     origin: str | None = None

@@ -348,7 +348,7 @@ class Feed:
 
 
 def _check_address(share: Share, batch: Batch) -> None:
-    """What is for another subscription is not handed out, also where hard state has lost that."""
+    """Leave out messages that are for another subscription, also where hard state lost that."""
     assert batch.seal is not None
     if batch.seal.addressee != share.settings.id:
         share.pass_over(BitMap64(range(batch.base_offset, batch.end_offset)))

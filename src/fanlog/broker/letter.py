@@ -35,7 +35,7 @@ class Letter:
 
     @property
     def _said(self) -> Mapping[str, str]:
-        """What the broker said of it: nothing, if it is a message that only looks like a letter."""
+        """The seal that the broker gave it; none for a message that only looks like a letter."""
         seal = self.batch.seal
         return self.message.attributes if seal is None or seal.is_letter else {}
 

@@ -1,4 +1,4 @@
-"""What is needed of each partition: by somebody, and by the server's default retention alone."""
+"""The offsets that each partition keeps: for its readers, and for the default retention alone."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def kept(topic: Topic, tiers: Tiers, default_s: float) -> Kept:
 def needs(
     hard: HardState, writer: Writer, tiers: Tiers, horizons: Horizons, default_s: float
 ) -> Needs:
-    """What is needed just now; the partitions of deleted topics only if somebody reads them."""
+    """The needs of this moment; partitions of deleted topics have some only while they are read."""
     found: defaultdict[PartitionId, list[Offset]] = defaultdict(list)
     default: dict[PartitionId, Offset] = {}
     for topic in hard.catalog.topics():

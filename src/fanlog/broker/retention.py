@@ -153,7 +153,7 @@ class Retention:
         topic = self._hard().catalog.topic_of(share.partition)
         if topic is not None and (topic.message_retention_s is not None or self.has_default):
             retained_s = now - (
-                # What the subscription itself lets go of by then would be gone at once.
+                # Older messages would be closed again by the subscription's own retention.
                 min(self._default_s, subscription.message_retention_s)
                 if topic.message_retention_s is None
                 else topic.message_retention_s

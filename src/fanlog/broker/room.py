@@ -73,7 +73,7 @@ class Room:
         broker = self._broker
         while shortage := broker.writer.shortage(size_bytes):
             if self._store.has_garbage:
-                # What was let go of is freed by commits, a little by each.
+                # Commits free the trimmed batches, a few each.
                 await broker.writer.submit()[0]
             elif not await broker.retention.let_go(shortage):
                 return False

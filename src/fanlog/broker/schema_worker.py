@@ -104,7 +104,7 @@ def _memory() -> int:
 
 def _limit(size_max: int) -> None:
     """Have the system end this process rather than let it take more than it may."""
-    # Whoever stops the server from a terminal stops it there; this process ends with its pipe.
+    # Ctrl-C in a terminal is for the server; this process ends with its pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     for kind, size in ((resource.RLIMIT_DATA, size_max), (resource.RLIMIT_CORE, 0)):

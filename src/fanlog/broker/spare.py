@@ -66,7 +66,7 @@ class Spare:
         found = self._known.get(partition)
         if found is None:
             if base:
-                # What is before is not known yet: it is weighed together with this.
+                # Earlier batches are not weighed yet: they are, together with this one.
                 return
             found = self._known[partition] = Stretches(0, self._step_bytes)
         found.add(end, size_bytes, time_ns, time_ns)

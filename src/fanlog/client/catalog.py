@@ -1,4 +1,4 @@
-"""What the broker knows of resources beyond Google's fields, over a `Client`."""
+"""Facts about resources beyond Google's fields, such as their age, over a `Client`."""
 
 from __future__ import annotations
 

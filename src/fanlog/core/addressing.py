@@ -50,7 +50,7 @@ class Addresses:
             self._all.pop(record.partition, None)
 
     def seen_by(self, subscription: int, partition: PartitionId) -> Addressed:
-        """What a share is to know."""
+        """The addresses as one share needs them: its own copies, and those of others."""
         found = self._by_partition.get(partition)
         if found is None:
             return NOTHING_ADDRESSED

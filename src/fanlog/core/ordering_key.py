@@ -1,4 +1,4 @@
-"""What the ordered backlog knows of one ordering key, and what came back of some. Soft state."""
+"""One ordering key as the ordered backlog keeps it, and messages that were recalled. Soft state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What came back: the first message of each key, all of them, and the other kinds."""
+    """Recalled messages: the first one of each key, all of them, and those without a key."""
 
     heads: Mapping[int, Offset]
     offsets: BitMap64

@@ -1,4 +1,4 @@
-"""What one share passes over: offsets that count as acknowledged. Soft state.
+"""The offsets that one share passes over: they count as acknowledged. Soft state.
 
 A filter is judged outside of the core, batch by batch and for many subscriptions at once; a share
 is told how far it was judged, and what of that it may have. What it may not have is kept here until

@@ -47,7 +47,7 @@ class ReopenedChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a request that was done came to, in messages."""
+    """The result of a request that was done, in messages."""
 
     reopened: int
     copied: int = 0
@@ -105,7 +105,7 @@ def decode(kind: bytes, rest: bytes, body: bytes) -> ReopenedChunk | RequestReco
 
 
 def _answer(body: bytes) -> tuple[Answer, float]:
-    """What was answered, and until when it is remembered."""
+    """An answer, and until when it is remembered."""
     expires_s, reopened, copied, skipped = _REQUEST_VALUE.unpack(body[: _REQUEST_VALUE.size])
     unacked = ahead = None
     if len(body) > _REQUEST_VALUE.size:

@@ -192,7 +192,7 @@ class SchemaTable:
                     self._revisions.pop(schema_id, None)
 
     def counts(self, schema_id: SchemaId) -> dict[str, int]:
-        """What a schema and its revisions count for in quotas."""
+        """The quotas that a schema and its revisions use, by noun."""
         revisions = self.revisions(schema_id)
         return {
             "schemas": 1,

@@ -339,7 +339,7 @@ class Share(PassingShare):
         messages are known to be wanted. Ack ids from before `generation`, which is new, say nothing
         about what is reopened. `count` is how many there are.
         """
-        # What is for others was never this one's.
+        # Copies for others were never this subscription's.
         opened = self.cursor.acknowledged(offsets - self._addressed.others)
         if not opened:
             return Decision()

@@ -1,4 +1,4 @@
-"""What a share passes over: what its filter leaves out, and what is for another subscription.
+"""Messages that a share passes over: left out by its filter, or meant for another subscription.
 
 Soft state over the cursor (`fanlog.core.passing`); a share with neither has none of it.
 """
@@ -93,7 +93,7 @@ class PassingShare(ShareState):
     def _configure_passing(self, before: Subscription, next_offset: Offset) -> list[ShareRecord]:
         """There are other settings: begin to judge, or stop it."""
         if self.settings.is_filtered and not before.is_filtered:
-            # What was met until now was met without a filter.
+            # Messages met until now were met without a filter.
             self._passing = self._new_passing(next_offset)
         elif before.is_filtered and not self.settings.is_filtered:
             records = self.settle_passed().records

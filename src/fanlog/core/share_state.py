@@ -118,7 +118,7 @@ class ShareState:
         return []
 
     def _reopened_records(self, opened: BitMap64, chunks: ChunkChanges) -> list[ShareRecord]:
-        """What is reopened begins without a failure."""
+        """Reopened messages begin without failures."""
         owner, partition = self.settings.id, self.partition
         records: list[ShareRecord] = []
         records += [ReopenedChunk(owner, partition, n, chunk) for n, chunk in chunks.items()]

@@ -39,7 +39,7 @@ class ImportFiles:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What one pipeline may touch. A plain value: it travels to tasks."""
+    """The files and buckets of one pipeline. A plain value: it travels to tasks."""
 
     import_roots: tuple[str, ...] = ()
     buckets: tuple[str, ...] = ()

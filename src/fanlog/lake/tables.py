@@ -221,7 +221,7 @@ def ensure_table(location: Location, table: Table) -> Any:
                 {VERSION_PROPERTY: str(written + 1)}, raise_if_not_exists=False
             )
         except (DeltaError, OSError) as error:
-            # Somebody else may be at it too, and then it is done by one of us.
+            # Another process may migrate at the same time; one of them succeeds.
             failures += 1
             if failures > MIGRATION_FAILURES_MAX:
                 raise LakeError(f"table {uri} cannot be migrated: {error}") from error

@@ -29,7 +29,7 @@ HOPS_MAX: Final = 0xFF
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What is true of all messages of a batch."""
+    """The facts that hold for all messages of a batch."""
 
     #: The broker made these dead letters: what they say of their originals is so.
     is_letter: bool = False

@@ -28,7 +28,7 @@ def redrive(context: Context, work: Work) -> Mapping[str, Any]:
 
 
 def letters(messages: DataFrame, arguments: Mapping[str, Any]) -> DataFrame:
-    """What looks like the dead letters that a job is about; the broker knows which are some."""
+    """Candidates for the dead letters of a job; the broker decides which of them are letters."""
     said = F.col("attributes")
     chosen = messages.where(said[attributes.LETTER_SUBSCRIPTION].isNotNull())
     if "reason" in arguments:

@@ -105,7 +105,7 @@ class Worker:
             # Ended, cancelled, forgotten: nothing is left to do. Otherwise somebody tries again.
             return error.status in ("FAILED_PRECONDITION", "NOT_FOUND")
         log.info("action=job_started job=%s kind=%s attempt=%d", job.name, job.kind, job.attempt)
-        # What the broker keeps of the job counts, not what the message says of it.
+        # The broker's record of the job counts, not the arguments in the message.
         work = self._work = Work(job.name, job.kind, values_of(job.arguments, "arguments"))
         beat = _Beat(client, self._name, job.attempt, taken.ack_id, work, self._beat_s)
         try:

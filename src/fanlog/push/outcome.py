@@ -1,4 +1,4 @@
-"""What an answer means for the message: the status decides; its first words are kept.
+"""The meaning of an answer for the message: the status decides; its first words are kept.
 
 Over HTTP:
 

@@ -1,4 +1,4 @@
-"""What JSON weighs before it is read: three bytes, `[],`, become sixty.
+"""The weight of JSON before it is read: three bytes, `[],`, become sixty.
 
 A comma stands before every value but the first of a list or object, so that commas and brackets
 bound how many values there are. Those within texts count as well: the bound is far above what

@@ -141,7 +141,7 @@ class _Compiler:
 
 
 def _choice(union: Node) -> str:
-    """What a value of a union may be, in words; of many types the first."""
+    """The types of a union in words; of many, the first ones."""
     tags = [part.tag for part in union.parts[:_TAGS_SHOWN_MAX]]
     rest = len(union.parts) - len(tags)
     more = f" or one of {rest} more" if rest else ""

@@ -39,7 +39,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was found: sentences, or none for what is as it should be; and what was made."""
+    """The findings: sentences, or none where all is well; and the results."""
 
     sentences: Sequence[str | None] = ()
     made: Sequence[bytes] = ()

@@ -97,7 +97,7 @@ class JsonTransform:
         return found
 
     def _meant(self, schema: Any, budget: Budget, *, is_reader: bool) -> Mapping[str, Any]:
-        """What a subschema means, its references followed."""
+        """The subschema that references lead to in the end."""
         # Neither of them goes away before this does: an `id` means the same all the time.
         key = is_reader, id(schema)
         known = self._resolved.get(key)

@@ -49,7 +49,7 @@ class _Enough(Exception):
 
 
 class Place:
-    """What looks at one value, and what that takes."""
+    """The subschemas that look at one value, and the steps that takes."""
 
     __slots__ = (
         "child_steps", "items", "key_steps", "keys", "known", "named", "object_steps", "rest",
@@ -186,7 +186,7 @@ class JsonWork:
         if schema.get("uniqueItems") is True:
             place.child_steps += times * _UNIQUE_STEPS
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
-            # Whatever looks at the value beside it is asked again, for each child.
+            # Subschemas beside it look at the value again, once for each child.
             place.child_steps += times * sum(self._same(key).values())
         for name, part in edges.named:
             place.named.setdefault(name, Counter())[id(part)] += times

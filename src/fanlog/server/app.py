@@ -225,7 +225,7 @@ def _open_hot(config: Config) -> Log:
 
 
 def _spare_bytes_max(config: Config) -> int:
-    """What the default retention alone may keep; the data folder is there by now."""
+    """The most bytes that the default retention may keep; the data folder exists by now."""
     if config.topic_retention_bytes is not None:
         return config.topic_retention_bytes
     if config.memory:

@@ -1,4 +1,4 @@
-"""What the server says beside an answer: trailing metadata in gRPC, headers in REST.
+"""Remarks beside an answer: trailing metadata in gRPC, headers in REST.
 
 Values are one line of ASCII each, whatever they were made from.
 """

@@ -71,7 +71,7 @@ def parse_position(text: str) -> dict[PartitionId, Offset]:
 
 
 def said(moved: Moved) -> tuple[tuple[str, str], ...]:
-    """What a seek did, as metadata; its hint goes with other hints."""
+    """The result of a seek as metadata; its hint goes with other hints."""
     found = [(REOPENED, str(moved.reopened)), (ACKNOWLEDGED, str(moved.acknowledged))]
     if moved.reopened_from_ns is not None:
         time = Timestamp()

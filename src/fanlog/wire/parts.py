@@ -29,17 +29,17 @@ def fields_of(raw: bytes, begin: int = 0, end: int | None = None) -> Iterator[tu
             if tag < 0x80:
                 position += 1
             else:
-                tag, position = _varint(raw, position)
+                tag, position = varint(raw, position)
             kind = tag & 7
             if kind == _LENGTH:
                 size = raw[position]
                 if size < 0x80:
                     position += 1
                 else:
-                    size, position = _varint(raw, position)
+                    size, position = varint(raw, position)
                 after = position + size
             elif kind == _VARINT:
-                _, after = _varint(raw, position)
+                _, after = varint(raw, position)
             elif kind in (_EIGHT_BYTES, _FOUR_BYTES):
                 after = position + (8 if kind == _EIGHT_BYTES else 4)
             else:
@@ -70,7 +70,8 @@ def check_fields(raw: bytes, most: int, what: str) -> None:
             raise InvalidArgument(f"{what}: more than {most} fields; at most {most} are allowed")
 
 
-def _varint(raw: bytes, position: int) -> tuple[int, int]:
+def varint(raw: bytes, position: int) -> tuple[int, int]:
+    """Read a number and where the bytes after it begin; IndexError when it does not end."""
     value = shift = 0
     while True:
         byte = raw[position]

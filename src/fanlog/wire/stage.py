@@ -131,7 +131,7 @@ def _split(raw: bytes) -> tuple[Any | None, list[bytes]]:
     position, end = 0, len(raw)
     while position < end:
         tag = raw[position]
-        size, begin = _size(raw, position + 1)
+        size, begin = parts.varint(raw, position + 1)
         position = begin + size
         if position > end:
             raise IndexError
@@ -147,16 +147,3 @@ def _split(raw: bytes) -> tuple[Any | None, list[bytes]]:
         else:
             raise IndexError
     return key, rows
-
-
-def _size(raw: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = raw[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-        if shift > 28:
-            raise IndexError

@@ -169,7 +169,7 @@ async def _first_bytes(content: aiohttp.StreamReader) -> bytes:
 
 
 def _cause(error: aiohttp.ClientConnectorError) -> BaseException:
-    """What the resolver says, where that is what lies under it."""
+    """The resolver's error, where it is the cause of `error`."""
     for found in (error.os_error, error.__cause__):
         if isinstance(found, AddressRefused | NameUnresolved):
             return found

@@ -1,4 +1,4 @@
-"""What our own forms tell of a resource besides what the verb's answer has fields for."""
+"""Facts that our own forms add to a resource, beyond the fields of the verb's answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Facts:
         self._broker = broker
 
     def of(self, message: Any) -> dict[str, Any]:
-        """What there is to tell of a resource; nothing of one that is gone, or has nothing more."""
+        """The facts about a resource; none for one that is gone or has nothing more to tell."""
         try:
             if isinstance(message, types.Topic):
                 return self._topic(message.name)

@@ -104,7 +104,7 @@ def read_seek(body: Mapping[str, Any], spelled: str, subscription: str) -> bytes
 
 
 def moved(spelled: Mapping[str, str], raw: bytes, _: Asked) -> Any:
-    """What a seek did; fields as `spelled`."""
+    """The result of a seek, with field names as `spelled`."""
     answer = replay_pb2.SeekSubscriptionResponse.FromString(raw)
     found = {"reopened": answer.reopened, "acknowledged": answer.acknowledged}
     since = answer.reopened_from.ToJsonString() if answer.HasField("reopened_from") else None

@@ -165,7 +165,7 @@ def same(body: Body, _: str) -> Body:
 
 
 def _rename(body: Body, asked: Asked) -> None:
-    """What is wrong with a field is said by the name that the caller gave it."""
+    """Errors name a field as the caller did."""
     if "retention_seconds" in body:
         asked.renames.append((_RETENTION, "retention_seconds"))
 
