@@ -410,7 +410,7 @@ def _(route: Any) -> Any:
 @mutant(
     "a snapshot forgets what the filter left out",
     200,
-    (Share, "settle_passed"),
+    (PassingShare, "settle_passed"),
     needs="admins seeks filters",
 )
 def _(settle_passed: Any) -> Any:
