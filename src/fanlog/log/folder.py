@@ -61,6 +61,7 @@ META_LAST = b"last"
 META_SALVAGED = b"salvaged"
 
 _BATCH_KEY = struct.Struct(">IQ")
+BATCH_KEY_BYTES = _BATCH_KEY.size
 _COMMIT_KEY = struct.Struct(">QIQ")
 _PARTITION_KEY = struct.Struct(">I")
 _PARTITION_ROW = struct.Struct("<QQB")

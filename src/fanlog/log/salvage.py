@@ -238,6 +238,9 @@ def _walk_and_build(data_dir: Path, content: mmap.mmap, out_dir: Path, report: R
                 _restore_older(content, finds, damaged, report)
             with txn.cursor(store.batches) as at:
                 for key, value in at:
+                    if len(key) != folder.BATCH_KEY_BYTES:
+                        report.add("warning", f"lost: a batch under the key {key.hex()}: damaged")
+                        continue
                     row = _row_of(finds.records, folder.parse_batch_key(key)[0])
                     place = _sound_batch(key, value, row, report)
                     if place is not None:

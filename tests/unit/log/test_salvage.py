@@ -278,3 +278,17 @@ def test_large_folders_are_written_in_slices(
 ):
     monkeypatch.setattr(salvage_module, "_SLICE_BYTES", 20_000)
     assert salvage(filled, out_dir).message_count == 36
+
+
+def test_a_batch_under_a_key_of_another_length_is_named_and_its_neighbours_come_back(
+    filled: Path, out_dir: Path
+):
+    store = folder.open_store(filled)
+    with store.env.begin(write=True) as txn:
+        txn.put(b"short", b"rubbish", db=store.batches)
+    store.close()
+    report = salvage(filled, out_dir)
+    assert losses(report) == [f"lost: a batch under the key {b'short'.hex()}: damaged"]
+    log = EmbeddedLog(out_dir)
+    assert len(messages_of(read(log))) == 20
+    log.close()
