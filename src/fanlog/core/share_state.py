@@ -110,10 +110,10 @@ class ShareState:
     def _recounted(self, before: Subscription) -> list[ShareRecord]:
         """The settings are others now: attempts become hard, or stop being so, with the policy."""
         if before.dead_letter is not None and self.settings.dead_letter is None:
-            # Nobody would write these records again, nor remove them.
+            # Without a policy these records would never be written again, nor removed.
             return self._attempts_over()
         if before.dead_letter is None and self.settings.dead_letter is not None:
-            # What was counted for the back-off counts for the policy, too, and so survives.
+            # Failures counted for the back-off count for the policy, too, and so become hard state.
             return self._attempt_records(self._attempts.items())
         return []
 
