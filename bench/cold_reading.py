@@ -24,8 +24,8 @@ from bench.session import Patience, Sample
 from bench.stream import Stream
 from fanlog.config import Config
 from fanlog.lake.location import Location
+from fanlog.model.specs import SubscriptionSpec, TopicSpec
 from fanlog.server import app
-from fanlog.specs import SubscriptionSpec, TopicSpec
 from fanlog.testing.archiver import Archiver
 from fanlog.wire.publish import build_body
 

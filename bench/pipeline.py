@@ -57,7 +57,7 @@ def measure_ready(_server: Server, count: int) -> Sample:
 
 def sample_archive(count: int, endpoint: str) -> Sample:
     """A backlog of 1 KiB messages to the lake, beside a plain copy of the same rows by Spark."""
-    from fanlog.pipeline.archive import Archive
+    from fanlog.pipeline.flows.archive import Archive
 
     spark_source.SIZE_BYTES = SIZE_BYTES
     with tempfile.TemporaryDirectory(prefix="bench-lake-") as folder, session() as spark:
@@ -90,9 +90,10 @@ def sample_backtest(count: int, _endpoint: str) -> Sample:
     """A filter as a job counts it, and as one would write it by hand over the same files."""
     from pyspark.sql.functions import col
 
-    from fanlog.pipeline.backtest import counts_of
+    from fanlog.pipeline.jobs import table
+    from fanlog.pipeline.jobs.backtest import counts_of
     from fanlog.routing.filter_parse import parse
-    from fanlog.spark import column, native
+    from fanlog.spark import column
 
     with tempfile.TemporaryDirectory(prefix="bench-lake-") as folder:
         location = Location.parse(str(Path(folder) / "lake"))
@@ -101,7 +102,7 @@ def sample_backtest(count: int, _endpoint: str) -> Sample:
         with lake_only(location, count) as endpoint, session() as spark:
             tree = parse('attributes.k1 = "v7"')
             assert tree is not None
-            ours = native.messages(spark, {"endpoint": endpoint, "topic": name_of("lake")})
+            ours = table.messages(spark, {"endpoint": endpoint, "topic": name_of("lake")})
             plain = spark.read.parquet(*paths)
             by_hand = col("attributes")["k1"] == "v7"
 
@@ -122,8 +123,8 @@ def sample_backtest(count: int, _endpoint: str) -> Sample:
 
 def sample_fan_out(count: int, _endpoint: str) -> Sample:
     """Messages of eight attributes against 10,000 filters, warm."""
-    from fanlog.pipeline.fan_out import offset_sets
-    from fanlog.spark import native
+    from fanlog.pipeline.jobs import table
+    from fanlog.pipeline.jobs.fan_out import offset_sets
 
     random.seed(7)
     figures: dict[str, float | None] = {}
@@ -133,7 +134,7 @@ def sample_fan_out(count: int, _endpoint: str) -> Sample:
         _archived(location, count)
         with lake_only(location, count) as endpoint, session() as spark:
             options = {"endpoint": endpoint, "topic": name_of("lake"), "minPartitions": "2"}
-            frame = native.messages(spark, options)
+            frame = table.messages(spark, options)
             for kind, filters in (("single", _single()), ("conjunctions", _conjunctions())):
                 found: dict[int, Any] = {}
 

@@ -19,13 +19,13 @@ from bench.session import Sample
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import SystemClock
 from fanlog.broker.committer import ThreadCommitter
-from fanlog.endpoints import WebEndpoint
 from fanlog.log.embedded import EmbeddedLog
-from fanlog.model import PushConfig
-from fanlog.push import Guard, Outcome, of_status
-from fanlog.server.push.senders import Senders
-from fanlog.server.push.tokens import Tokens
-from fanlog.specs import SubscriptionSpec, TopicSpec
+from fanlog.model.endpoints import WebEndpoint
+from fanlog.model.resources import PushConfig
+from fanlog.model.specs import SubscriptionSpec, TopicSpec
+from fanlog.push.rules import Guard, Outcome, of_status
+from fanlog.push.senders.senders import Senders
+from fanlog.push.senders.tokens import Tokens
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 from fanlog.wire.publish import build_body

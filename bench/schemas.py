@@ -17,7 +17,7 @@ import orjson
 from bench import child
 from bench.servers import Server
 from bench.session import Sample
-from fanlog.model import Encoding
+from fanlog.model.resources import Encoding
 from fanlog.schema import avro_codec, avro_tree
 from fanlog.schema.compiled import Compiled, Mismatch
 from fanlog.schema.registry import compile_schema

@@ -28,9 +28,9 @@ from bench import child
 from bench.api import PROJECT, Api
 from bench.servers import Server
 from bench.session import Sample
-from fanlog.ids import message_id
 from fanlog.lake import archive, files, tables
 from fanlog.lake.location import Location
+from fanlog.model.ids import message_id
 from fanlog.v1 import log_pb2
 from fanlog.wire import types
 from fanlog.wire.publish import build_body

@@ -21,8 +21,9 @@ from google.protobuf import descriptor_pb2
 from grpc_tools import protoc
 
 import fanlog
-from fanlog import config, errors, limits, quotas
+from fanlog import config, errors, limits
 from fanlog.cli.main import app
+from fanlog.model import quotas
 from fanlog.server import metric_families
 from fanlog.wire import output_only
 

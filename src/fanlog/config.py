@@ -20,10 +20,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeGuard, get_args
 
-from fanlog import durations, limits, names, origins, quotas
+from fanlog import limits
 from fanlog.errors import ConfigError, InvalidArgument
-from fanlog.model import DeadLetterDefault
-from fanlog.quotas import Quotas, parse_quotas
+from fanlog.model import durations, names, origins, quotas
+from fanlog.model.quotas import Quotas, parse_quotas
+from fanlog.model.resources import DeadLetterDefault
 
 ENV_PREFIX = "FANLOG_"
 #: Names the TOML file; a flag `config` does the same and comes first.

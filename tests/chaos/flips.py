@@ -17,12 +17,12 @@ import traceback
 from pathlib import Path
 
 from chaos.sample import Content, difference, read_content
-from fanlog.broker.hard_state import HardState
+from fanlog.core.hard_state import HardState
 from fanlog.errors import FanlogError
 from fanlog.log import doctor, salvage
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.folder import DATA_NAME
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 from fanlog.testing.conformance import Author, make_body
 
 #: Written after each flip, so that damaged lists of free pages come to light.

@@ -10,9 +10,9 @@ from typing import Any
 
 from acceptance.served import Served
 from crash.world import Clients, subscription_name, topic_name
-from fanlog.broker.hard_state import HardState
+from fanlog.core.hard_state import HardState
 from fanlog.log.api import Damaged, Log
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 
 TOPICS = ("small", "large", "ordered", "gone")
 READ_BYTES = 1024 * 1024

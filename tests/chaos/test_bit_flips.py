@@ -22,11 +22,11 @@ from acceptance.served import FANLOG, PATIENCE_S, PORTS, Served, clean_environ
 from chaos.flips import flip
 from chaos.sample import TOPICS, make_sample, read_content
 from crash.world import Clients, subscription_name
-from fanlog.ids import message_id
 from fanlog.log import folder
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.folder import DATA_NAME
-from fanlog.model import PartitionId
+from fanlog.model.ids import message_id
+from fanlog.model.resources import PartitionId
 from fanlog.testing.damage import damage_batch, damage_state
 
 pytestmark = [

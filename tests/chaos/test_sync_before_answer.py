@@ -16,7 +16,7 @@ from chaos.power import Disk
 from chaos.sample import read_content
 from chaos.traced import Event, Received, Sent, Sync, Write, read_trace, strace_command
 from crash.world import Clients, subscription_name, topic_name
-from fanlog.broker.hard_state import HardState
+from fanlog.core.hard_state import HardState
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.folder import DATA_NAME
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fanlog.log.api import Append, Commit, Log, Trim
 from fanlog.log.embedded import EmbeddedLog
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 from fanlog.testing.conformance import make_body
 
 COMMITS = 24

@@ -7,7 +7,7 @@ from pathlib import Path
 from fanlog.log.api import Log
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.memory import MemoryLog
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 from fanlog.testing.conformance import LogConformance
 from fanlog.testing.damage import damage_batch
 

@@ -9,7 +9,7 @@ from pyroaring import BitMap64
 from fanlog.core.reopening import OpenChunk
 from fanlog.core.replay_records import Answer, ReopenedChunk, RequestRecord
 from fanlog.limits import CURSOR_CHUNK_OFFSETS
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 from fuzz.draw import chunk
 
 _REQUEST, _REOPENED, _FITTED = 0, 1, 2

@@ -21,11 +21,11 @@ from fanlog.core.catalog_records import (
     TopicRecord,
 )
 from fanlog.core.records import Activity, AttemptsChunk, CursorChunk, CursorHead, LeaseHeld, Record
-from fanlog.ids import message_id
 from fanlog.log import batch as codec
 from fanlog.log import envelope
 from fanlog.log.envelope import Kind
-from fanlog.model import FilterChange, PartitionId, SnapshotId, SubscriptionId, TopicId
+from fanlog.model.ids import message_id
+from fanlog.model.resources import FilterChange, PartitionId, SnapshotId, SubscriptionId, TopicId
 from fanlog.testing.conformance import make_body
 from fanlog.wire import types
 from fanlog.wire.paging import Page

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fanlog.broker.admin import Admin
 from fanlog.broker.broker import Broker
+from fanlog.broker.verbs.admin import Admin
 from fanlog.errors import InvalidArgument
 from fanlog.schema import avro_binary
 from fanlog.schema.avro_defaults import Defaults

@@ -31,8 +31,8 @@ import grpc
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import InlineCommitter
-from fanlog.broker.hard_state import HardState
 from fanlog.core.cursor import Cursor
+from fanlog.core.hard_state import HardState
 from fanlog.log.api import Commit
 from fanlog.log.memory import MemoryLog
 from fanlog.server.arrivals import Arrivals

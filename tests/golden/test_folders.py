@@ -33,8 +33,8 @@ from fanlog.errors import SchemaMismatch
 from fanlog.log.doctor import examine
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.salvage import salvage
-from fanlog.specs import SubscriptionSpec, TopicSpec
-from fanlog.updates import SubscriptionUpdate
+from fanlog.model.specs import SubscriptionSpec, TopicSpec
+from fanlog.model.updates import SubscriptionUpdate
 from fanlog.wire import contents
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose

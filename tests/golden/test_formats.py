@@ -21,7 +21,7 @@ from fanlog.log import envelope
 from fanlog.log.batch import Batch, Body
 from fanlog.log.envelope import Kind, Record
 from fanlog.log.seal import UNSEALED, Seal
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 
 HERE = Path(__file__).parent
 

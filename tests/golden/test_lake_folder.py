@@ -24,7 +24,6 @@ from google.pubsub_v1.services.schema_service.transports import SchemaServiceGrp
 from pyroaring import BitMap64
 
 from commands import invoke
-from fanlog import jobs as job_kinds
 from fanlog.broker.clock import ManualClock
 from fanlog.client import Client
 from fanlog.client.jobs import Jobs, state_of
@@ -32,6 +31,7 @@ from fanlog.config import Config
 from fanlog.core.cursor import Cursor, runs
 from fanlog.lake.location import Location
 from fanlog.lake.tables import DEAD_LETTERS, open_table
+from fanlog.model import jobs as job_kinds
 from server.conftest import LoopThread, RunningServer
 from server.replaying import Grpc
 from server.test_exports import ExportsClient

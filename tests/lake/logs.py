@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fanlog.log.api import Append, Commit, Log, Trim
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 from fanlog.wire.publish import build_body
 
 SECOND_NS = 1_000_000_000

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from fanlog.attributes import LABEL_ARCHIVE
+from fanlog.broker.tiering.belief import Mismatch, archived_now, closed
 from fanlog.core.lake_records import ArchivedRecord
 from fanlog.lake.api import Content, Run
-from fanlog.lake.belief import Mismatch, archived_now, closed
 from fanlog.log.api import Bounds
-from fanlog.model import PartitionId, Topic, TopicId
+from fanlog.model.attributes import LABEL_ARCHIVE
+from fanlog.model.resources import PartitionId, Topic, TopicId
 
 P = PartitionId(7)
 KEPT_OUT = {LABEL_ARCHIVE: "off"}

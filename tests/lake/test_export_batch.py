@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from fanlog.lake import commits, syncing
-from fanlog.lake.export.batch import BatchPlan, Piece, commit_batch, export_batch, table_columns
-from fanlog.lake.export.files import bucket_location
-from fanlog.lake.export.redrive import RejectedRows
-from fanlog.lake.export.revisions import Revisions
 from fanlog.lake.tables import open_table
-from fanlog.model import FileExport, TableExport
+from fanlog.model.resources import FileExport, TableExport
+from fanlog.pipeline.export.batch import BatchPlan, Piece, commit_batch, export_batch, table_columns
+from fanlog.pipeline.export.files import bucket_location
+from fanlog.pipeline.export.redrive import RejectedRows
+from fanlog.pipeline.export.revisions import Revisions
 from lake.test_export_rows import SUBSCRIPTION, avro, field, messages
 
 REVISIONS = Revisions("AVRO", "r1", {"r1": avro(field("id", "string"), field("partition", "int"))})

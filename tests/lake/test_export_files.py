@@ -11,11 +11,11 @@ from typing import Any
 import fastavro
 import pytest
 
-from fanlog.lake.export import files
-from fanlog.lake.export.files import FileBatch, bucket_location, write_files
-from fanlog.lake.export.revisions import Revisions
 from fanlog.lake.location import Location
-from fanlog.model import FileExport
+from fanlog.model.resources import FileExport
+from fanlog.pipeline.export import files
+from fanlog.pipeline.export.files import FileBatch, bucket_location, write_files
+from fanlog.pipeline.export.revisions import Revisions
 from lake.test_export_rows import NOW, SUBSCRIPTION, avro, field, messages
 
 TIME = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 from fanlog import limits
-from fanlog.lake.export.decoders import decoder
-from fanlog.lake.export.revisions import Revisions
-from fanlog.lake.export.rows import TableMismatch, export_rows, export_table
 from fanlog.lake.tables import MESSAGES
-from fanlog.model import TableExport
+from fanlog.model.resources import TableExport
+from fanlog.pipeline.export.decoders import decoder
+from fanlog.pipeline.export.revisions import Revisions
+from fanlog.pipeline.export.rows import TableMismatch, export_rows, export_table
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC)
 SUBSCRIPTION = "projects/p/subscriptions/rows"

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
+from fanlog.broker.tiering.losses import count, judge
 from fanlog.core.lake_records import ArchivedRecord, LostRecord
 from fanlog.lake.api import Content, Run
-from fanlog.lake.losses import count, judge
 from fanlog.log.api import Bounds, Damaged
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 
 P = PartitionId(1)
 OFFSETS = st.sets(st.integers(0, 40))

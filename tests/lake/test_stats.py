@@ -9,15 +9,15 @@ import pytest
 
 from fanlog.lake.commits import CommitLost
 from fanlog.lake.tables import DELIVERY_STATS, TOPIC_STATS, ensure_table, open_table
-from fanlog.outcomes import (
+from fanlog.model.outcomes import (
     Latencies,
     Outcomes,
     SubscriptionOutcome,
     TopicOutcome,
     UnknownVersion,
 )
-from fanlog.pipeline import stats
-from fanlog.pipeline.stats import Told, commit_stats
+from fanlog.pipeline.jobs import stats
+from fanlog.pipeline.jobs.stats import Told, commit_stats
 
 LOG = "0123456789abcdef"
 ORDERS = "projects/p/topics/orders"

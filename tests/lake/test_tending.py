@@ -11,11 +11,11 @@ import pytest
 
 from fanlog.errors import InvalidArgument
 from fanlog.lake import tending
-from fanlog.lake.export.batch import commit_batch, export_batch
-from fanlog.lake.export.redrive import RejectedRows
 from fanlog.lake.location import LakeError
 from fanlog.lake.tables import MESSAGES, ensure_table, open_table
-from fanlog.model import TableExport
+from fanlog.model.resources import TableExport
+from fanlog.pipeline.export.batch import commit_batch, export_batch
+from fanlog.pipeline.export.redrive import RejectedRows
 from lake.test_export_batch import EXPORT, plan, read
 from lake.test_export_rows import SUBSCRIPTION, messages
 

@@ -11,7 +11,7 @@ from fanlog.lake.location import Location
 from fanlog.lake.tiered import TieredLog
 from fanlog.log.api import Bounds, Damaged, Log
 from fanlog.log.memory import MemoryLog
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 from fanlog.testing.archiver import Archiver
 from fanlog.testing.conformance import LogConformance
 from lake.logs import DAY_NS, SECOND_NS, publish, topic_of, trim

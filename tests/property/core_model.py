@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fanlog import limits
 from fanlog.core.flow import Credit
-from fanlog.model import Subscription
+from fanlog.model.resources import Subscription
 
 
 @dataclass

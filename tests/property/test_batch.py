@@ -15,7 +15,7 @@ from fanlog.log import envelope
 from fanlog.log.batch import BatchDamaged, Body
 from fanlog.log.envelope import Kind
 from fanlog.log.seal import UNSEALED, Seal
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 from fanlog.testing.conformance import make_body, messages_of
 
 #: Small, so that cuts and merges happen with small examples.

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 from pyroaring import BitMap64
 
 from fanlog import limits
-from fanlog.model import FilterChange
+from fanlog.model.resources import FilterChange
 from property.test_core_share import ShareMachine, messages
 
 #: No filter, filters that want messages by their size, and one that wants none.

@@ -21,7 +21,7 @@ from fanlog import limits
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import backoff_s
-from fanlog.model import Ordering, RetryPolicy
+from fanlog.model.resources import Ordering, RetryPolicy
 from property.core_model import Held, Model
 from unit.core.world import Id, World, subscription
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fanlog import names
 from fanlog.errors import InvalidArgument
+from fanlog.model import names
 from fanlog.routing.globs import fits
-from fanlog.routing.pattern import Pattern, PatternTrie
+from fanlog.routing.pattern import Pattern, PatternTrie, canonical_pattern
 
 # Few letters, so that things match.
 words = st.text("ab", max_size=3)
@@ -59,8 +59,8 @@ def test_a_pattern_is_its_definition(pattern: str, topic: str) -> None:
 @given(patterns, topics)
 @settings(max_examples=500)
 def test_the_canonical_pattern_matches_the_same(pattern: str, topic: str) -> None:
-    canonical = names.canonical_pattern(pattern)
-    assert names.canonical_pattern(canonical) == canonical
+    canonical = canonical_pattern(pattern)
+    assert canonical_pattern(canonical) == canonical
     assert matches_by_definition(canonical, topic) is matches_by_definition(pattern, topic)
 
 
@@ -107,13 +107,13 @@ class TrieOverTime(RuleBasedStateMachine):
 
     @rule(pattern=patterns, kept=st.integers(0, 3))
     def insert(self, pattern: str, kept: int) -> None:
-        key = (names.canonical_pattern(pattern), kept)
+        key = (canonical_pattern(pattern), kept)
         assert self.trie.insert(pattern, kept) is (key not in self.known)
         self.known[key] = None
 
     @rule(pattern=patterns, kept=st.integers(0, 3))
     def remove_any(self, pattern: str, kept: int) -> None:
-        self._remove(names.canonical_pattern(pattern), kept)
+        self._remove(canonical_pattern(pattern), kept)
 
     @precondition(lambda self: self.known)
     @rule(draw=st.data())

@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fanlog.errors import InvalidArgument, Unimplemented
-from fanlog.ids import message_id, parse_message_id
 from fanlog.log.batch import Batch
-from fanlog.model import PartitionId
+from fanlog.model.ids import message_id, parse_message_id
+from fanlog.model.resources import PartitionId
 from fanlog.wire import types
 from fanlog.wire.encode import field
 from fanlog.wire.fields import parse

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.pubsub_v1 import types
 
-from fanlog.specs import SubscriptionSpec, TopicSpec
+from fanlog.model.specs import SubscriptionSpec, TopicSpec
 from server.conftest import RunningServer, StartServer
 
 MESSAGES = 1_000_000

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from google.pubsub_v1.services.schema_service.transports import SchemaServiceGrpcTransport
 from google.pubsub_v1.types import pubsub, schema
 
-from fanlog.labels import SUBSCRIPTION_LABELS, TOPIC_LABELS
+from fanlog.model.labels import SUBSCRIPTION_LABELS, TOPIC_LABELS
 from fanlog.server import grpc_api
 from server.conftest import unique
 

@@ -9,10 +9,11 @@ import urllib.request
 import pytest
 
 from commands import invoke
-from fanlog import jobs, limits
+from fanlog import limits
 from fanlog.client import CallFailed, Client
 from fanlog.client.jobs import Jobs, state_of
 from fanlog.errors import CommitFailed, JobFailed
+from fanlog.model import jobs
 
 PARENT = "projects/test"
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from fanlog import limits
-from fanlog.broker.feed import Feed
+from fanlog.broker.delivery.feed import Feed
 from fanlog.server.streaming_pull import _Stream
 
 KINDS = pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from fanlog import ids
 from fanlog.lake.dead_letters import collect_letters
 from fanlog.lake.location import Location
 from fanlog.lake.tables import DEAD_LETTERS, open_table
 from fanlog.log.seal import Seal
+from fanlog.model import ids
 from server.replaying import face_of
 from server.tiered import DAY, Tiered, keeping
 

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import orjson
 import pytest
 
-from fanlog import outcomes
 from fanlog.broker.clock import ManualClock
 from fanlog.client import Client
 from fanlog.client.jobs import Jobs
 from fanlog.errors import CommitFailed
-from fanlog.specs import SubscriptionSpec
+from fanlog.model import outcomes
+from fanlog.model.specs import SubscriptionSpec
 from server.conftest import RunningServer
 
 NONE = {

@@ -13,9 +13,9 @@ from google.pubsub_v1.types import Subscription
 from fanlog import errors, limits
 from fanlog.broker.clock import ManualClock
 from fanlog.errors import CommitFailed
-from fanlog.model import PushConfig
-from fanlog.specs import SubscriptionSpec
-from fanlog.updates import SubscriptionUpdate
+from fanlog.model.resources import PushConfig
+from fanlog.model.specs import SubscriptionSpec
+from fanlog.model.updates import SubscriptionUpdate
 from server.conftest import PROJECT, unique
 
 

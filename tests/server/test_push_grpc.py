@@ -26,10 +26,10 @@ from grpc_status import rpc_status
 
 from fanlog import limits
 from fanlog.broker.clock import ManualClock, SystemClock
-from fanlog.endpoints import parse_web
-from fanlog.push import Guard
-from fanlog.server.push import addresses
-from fanlog.server.push.channels import Channels
+from fanlog.model.endpoints import parse_web
+from fanlog.push.rules import Guard
+from fanlog.push.senders import addresses
+from fanlog.push.senders.channels import Channels
 from fanlog.v1.receiver_pb2 import Refusal
 from server.grpc_receiver import receiving
 from server.receiver import push_elsewhere

@@ -9,12 +9,12 @@ import pytest
 from google.api_core.exceptions import InvalidArgument
 
 from fanlog.broker.clock import ManualClock, SystemClock
-from fanlog.endpoints import parse_web
-from fanlog.push import Guard
-from fanlog.server.push import addresses
-from fanlog.server.push.addresses import Addresses, AddressRefused
-from fanlog.server.push.client import Client
-from fanlog.server.push.gate import Gate
+from fanlog.model.endpoints import parse_web
+from fanlog.push.rules import Guard
+from fanlog.push.senders import addresses
+from fanlog.push.senders.addresses import Addresses, AddressRefused
+from fanlog.push.senders.client import Client
+from fanlog.push.senders.gate import Gate
 from fanlog.wire import types
 from server import grpc_receiver
 from server.conftest import PATIENCE_S, unique

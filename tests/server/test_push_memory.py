@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from fanlog import limits
-from fanlog.server.push.memory import Memory
+from fanlog.push.senders.memory import Memory
 from server.receiver import receiving
 
 

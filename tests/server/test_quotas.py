@@ -7,7 +7,7 @@ from google.api_core.exceptions import AlreadyExists, ResourceExhausted
 
 from fanlog.client import CallFailed, Client
 from fanlog.client.jobs import Jobs
-from fanlog.quotas import Quotas
+from fanlog.model.quotas import Quotas
 from server.conftest import RunningServer
 from server.registry import Registry
 

@@ -90,7 +90,7 @@ class TestWays:
                 largest.append(len(values) if isinstance(values, range) else 0)
                 super().__init__(values)
 
-        monkeypatch.setattr("fanlog.broker.replays.BitMap64", Measured)
+        monkeypatch.setattr("fanlog.broker.verbs.reopening.BitMap64", Measured)
         _, name, ids = read_all(server)
         partition = partition_of(ids[0])
         ranges = [

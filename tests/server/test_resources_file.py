@@ -10,7 +10,7 @@ import google.pubsub_v1 as gapic
 import pytest
 
 from fanlog.errors import ConfigError
-from fanlog.server.push import addresses
+from fanlog.push.senders import addresses
 from fanlog.server.resources import ensure_resources, read_resources
 from server.conftest import RunningServer, unique
 from server.registry import ONE, TWO, Registry

@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from fanlog import limits
-from fanlog.broker import sink as sink_module
+from fanlog.broker.verbs import sink as sink_module
 from fanlog.errors import CommitFailed, DiskFull
 from server.conftest import PATIENCE_S, RunningServer
 from server.v1 import LogClient, SinkClient, code_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from google.api_core.exceptions import Forbidden
 
-from fanlog import jobs, names
 from fanlog.client import CallFailed, Client
 from fanlog.client.jobs import Jobs
+from fanlog.model import jobs, names
 from fanlog.server import grpc_api
 from fanlog.server.system_project import CHANGES
 from server.rest.http import Http

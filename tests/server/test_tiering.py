@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from pyroaring import BitMap64
 
 from fanlog.broker.clock import ManualClock
-from fanlog.broker.replays import Wanted
+from fanlog.broker.verbs.reopening import Wanted
 from fanlog.errors import LakeUnavailable
 from fanlog.lake import archive, tables
 from fanlog.lake.location import Location

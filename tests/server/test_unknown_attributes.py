@@ -9,8 +9,8 @@ import requests
 from google.api_core.exceptions import InvalidArgument
 
 from commands import invoke
-from fanlog import attributes
 from fanlog.config import PROJECT_DEFAULT
+from fanlog.model import attributes
 from fanlog.v1.message_pb2 import Message
 from server.conftest import PATIENCE_S, unique
 from server.v1 import SinkClient

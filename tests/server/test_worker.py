@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from fanlog import jobs, limits
+from fanlog import limits
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.writer import Publication
 from fanlog.client import Client
 from fanlog.client.jobs import Jobs, state_of
 from fanlog.core.records import JobRecord
 from fanlog.errors import InvalidArgument
+from fanlog.model import jobs
 from fanlog.pipeline.worker import Worker
 from fanlog.wire.publish import build_body
 

@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any
 
 from fanlog import limits
-from fanlog.attributes import (
+from fanlog.errors import FanlogError
+from fanlog.model.attributes import (
     LABEL_DEDUP_WINDOW,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
@@ -18,11 +19,16 @@ from fanlog.attributes import (
     LABEL_RETRY,
     LABEL_START,
 )
-from fanlog.errors import FanlogError
-from fanlog.model import FIRST_IMMEDIATE, DeadLetterPolicy, Offset, PartitionId, RetryPolicy
-from fanlog.names import snapshot_name
-from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
-from fanlog.updates import SnapshotUpdate, SubscriptionUpdate, TopicUpdate
+from fanlog.model.names import snapshot_name
+from fanlog.model.resources import (
+    FIRST_IMMEDIATE,
+    DeadLetterPolicy,
+    Offset,
+    PartitionId,
+    RetryPolicy,
+)
+from fanlog.model.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
+from fanlog.model.updates import SnapshotUpdate, SubscriptionUpdate, TopicUpdate
 from simulator import archivers, dedups, probes, reopening, surfaces
 from simulator.calling import called, insist
 from simulator.chronicle import SeekTo

@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from fanlog.attributes import LABEL_ARCHIVE
-from fanlog.broker.log_reads import LogRange, Selection
+from fanlog.broker.verbs.log_reads import LogRange, Selection
 from fanlog.errors import FanlogError
 from fanlog.log import batch as codec
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
-from fanlog.updates import TopicUpdate
+from fanlog.model.attributes import LABEL_ARCHIVE
+from fanlog.model.updates import TopicUpdate
 from simulator.calling import called
 from simulator.clients import some_topic
 from simulator.life import ObservedBroker

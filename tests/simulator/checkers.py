@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fanlog.attributes import LABEL_ORDERING
-from fanlog.model import Offset, PartitionId, SubscriptionId
+from fanlog.model.attributes import LABEL_ORDERING
+from fanlog.model.resources import Offset, PartitionId, SubscriptionId
 from simulator.chronicle import NEVER, AckRef, Delivered, Entry, Message, Op
 from simulator.faults import TIMER_LATE_S
 from simulator.ledger import EPSILON_S, Account, Card, Ledger

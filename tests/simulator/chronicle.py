@@ -20,8 +20,8 @@ from typing import Any, Literal
 
 from fanlog.core.catalog_records import SnapshotRecord, SubscriptionRecord, TopicRecord
 from fanlog.core.records import CursorHead
-from fanlog.ids import parse_message_id
-from fanlog.model import Offset, PartitionId, SubscriptionId
+from fanlog.model.ids import parse_message_id
+from fanlog.model.resources import Offset, PartitionId, SubscriptionId
 
 #: `ok`: answered. `refused`: answered with an error that speaks of the request. `failed`: answered
 #: with one that says that nothing was done. `cut`: nobody knows. `running`: it never ended.

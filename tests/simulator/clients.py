@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Literal, TypeVar
 
-from fanlog.attributes import DEDUP_ID
 from fanlog.broker.broker import Broker
 from fanlog.errors import FanlogError, SchemaMismatch
-from fanlog.ids import message_id
-from fanlog.model import Offset
-from fanlog.names import subscription_name, topic_name
+from fanlog.model.attributes import DEDUP_ID
+from fanlog.model.ids import message_id
+from fanlog.model.names import subscription_name, topic_name
+from fanlog.model.resources import Offset
 from fanlog.wire.publish import build_body
 from simulator import raw
 from simulator.chronicle import AckRef, Op, Settle

@@ -10,8 +10,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from fanlog.attributes import DEDUP_ID
-from fanlog.model import Topic
+from fanlog.model.attributes import DEDUP_ID
+from fanlog.model.resources import Topic
 from simulator.chronicle import Message
 
 #: Windows of a world's topics, as their label says.

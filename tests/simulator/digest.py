@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fanlog.broker.hard_state import HardState
 from fanlog.core.cursor import Cursor
+from fanlog.core.hard_state import HardState
 from fanlog.core.share import Share
 
 

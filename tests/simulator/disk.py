@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fanlog.attributes import REDRIVEN_FROM, SCHEMA_REVISION
 from fanlog.core import records as codec
 from fanlog.core.catalog_records import (
     PolicyRecord,
@@ -19,7 +18,8 @@ from fanlog.core.catalog_records import (
     TopicRecord,
 )
 from fanlog.core.iam import Policy
-from fanlog.model import (
+from fanlog.model.attributes import REDRIVEN_FROM, SCHEMA_REVISION
+from fanlog.model.resources import (
     PartitionId,
     SchemaRevision,
     SchemaSettings,

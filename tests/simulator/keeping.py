@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fanlog.log.api import Commit, Trim
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 from simulator.ledger import EPSILON_S
 
 if TYPE_CHECKING:

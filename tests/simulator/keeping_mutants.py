@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from fanlog.broker import needs as rules
-from fanlog.broker.hard_state import HardState
-from fanlog.broker.needs import Kept, Needs
-from fanlog.broker.retention import Retention
-from fanlog.broker.spare import Spare
+from fanlog.broker.retention import needs as rules
+from fanlog.broker.retention.needs import Kept, Needs
+from fanlog.broker.retention.retention import Retention
+from fanlog.broker.retention.spare import Spare
 from fanlog.core.cursor import Cursor
+from fanlog.core.hard_state import HardState
 from simulator.planting import mutant
 
 

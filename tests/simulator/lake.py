@@ -19,7 +19,7 @@ from fanlog.lake.api import Content, Run, Standing
 from fanlog.lake.location import LakeError
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
-from fanlog.model import Offset, PartitionId, TopicId
+from fanlog.model.resources import Offset, PartitionId, TopicId
 
 #: What lies where the lake should be.
 Shown = Literal["the lake", "nothing", "an older copy", "an empty lake"]

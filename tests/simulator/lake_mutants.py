@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from fanlog.broker.replays import Replays
+from fanlog.broker.tiering.lake_tiers import LakeTiers
+from fanlog.broker.verbs.reopening import Replays
 from fanlog.core.lake_records import ArchivedRecord, LakeRecord
 from fanlog.lake import turns
 from fanlog.lake.api import Standing
 from fanlog.lake.tiered import TieredLog
-from fanlog.lake.tiers import LakeTiers
 from fanlog.log.api import Bounds, Trim
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 from simulator.planting import mutant
 
 

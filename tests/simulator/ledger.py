@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fanlog.core.records import CursorHead
 from fanlog.limits import ACK_DEADLINE_S_MAX
-from fanlog.model import Offset, PartitionId, Subscription
+from fanlog.model.resources import Offset, PartitionId, Subscription
 from simulator.chronicle import NEVER, Delivered, Message, Op
 from simulator.meanings import is_wanted
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Timer
+from fanlog.broker.tiering.lake_tiers import LakeTiers
 from fanlog.errors import FanlogError
-from fanlog.lake.tiers import LakeTiers
 from fanlog.log.api import Log
-from fanlog.server.push.senders import Senders
+from fanlog.push.senders.senders import Senders
 from fanlog.wire import contents
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fanlog import limits
-from fanlog.broker import dead_letters, retention, routes, sweeper
-from fanlog.lake import tiers
+from fanlog.broker.delivery import dead_lettering, partition_filters
+from fanlog.broker.retention import retention, sweeper
+from fanlog.broker.tiering import lake_tiers
 from simulator.world import World
 
 #: What a broker has when nobody makes it other.
@@ -31,8 +32,8 @@ def limited(world: World) -> Iterator[None]:
         # Whatever the pace: here it is the sweep that is looked at.
         patched |= {
             (sweeper, "SWEEP_S"): temper.pace_s * rng.choice((1.0, 3.0)),
-            (tiers, "CHECK_S"): temper.pace_s * rng.choice((1.0, 10.0)),
-            (tiers, "START_S"): temper.pace_s * rng.choice((1.0, 10.0)),
+            (lake_tiers, "CHECK_S"): temper.pace_s * rng.choice((1.0, 10.0)),
+            (lake_tiers, "START_S"): temper.pace_s * rng.choice((1.0, 10.0)),
             (retention, "COLD_HORIZON_S"): temper.pace_s * rng.choice((0.0, 5.0)),
         }
     if temper.small_limits:
@@ -47,9 +48,9 @@ def limited(world: World) -> Iterator[None]:
             (limits, "ROUTES_COST_MAX"): rng.choice((1, 20)),
             (limits, "FILTER_CHANGES_MAX"): rng.choice((1, 3)),
             (limits, "SWEEP_ROUTED_MAX"): rng.choice((1, 100)),
-            (routes, "SEGMENT_OFFSETS"): rng.choice((1, 10)),
-            (routes, "STEP_OFFSETS"): rng.choice((1, 5)),
-            (dead_letters, "LETTERS_MAX"): rng.choice((1, 3)),
+            (partition_filters, "SEGMENT_OFFSETS"): rng.choice((1, 10)),
+            (partition_filters, "STEP_OFFSETS"): rng.choice((1, 5)),
+            (dead_lettering, "LETTERS_MAX"): rng.choice((1, 3)),
         }
     if temper.sinks:
         patched |= {

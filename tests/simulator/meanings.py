@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from fanlog.names import topic_name
+from fanlog.model.names import topic_name
 from simulator.chronicle import Message
 
 PROJECT = "sim"

@@ -14,22 +14,21 @@ from typing import Any
 
 from pyroaring import BitMap64
 
-from fanlog import attributes as names_of
-from fanlog.broker import snapshots
-from fanlog.broker.admin import Admin
 from fanlog.broker.broker import Broker
-from fanlog.broker.dead_letters import DeadLetters
-from fanlog.broker.feeds import Feeds
-from fanlog.broker.hard_state import HardState
-from fanlog.broker.retention import Retention
-from fanlog.broker.router import Router
-from fanlog.broker.routes import Routes
-from fanlog.broker.seeks import Seeks
-from fanlog.broker.timers import Timers
+from fanlog.broker.delivery.dead_lettering import DeadLetters
+from fanlog.broker.delivery.filtering import Router
+from fanlog.broker.delivery.open_feeds import Feeds
+from fanlog.broker.delivery.partition_filters import Routes
+from fanlog.broker.delivery.timers import Timers
+from fanlog.broker.retention.retention import Retention
+from fanlog.broker.verbs.admin import Admin
+from fanlog.broker.verbs.seeks import Seeks
 from fanlog.broker.writer import Publication, Writer
+from fanlog.core import snapshots
 from fanlog.core.cursor import Cursor
 from fanlog.core.decision import Decision
 from fanlog.core.flow import Budget, Credit
+from fanlog.core.hard_state import HardState
 from fanlog.core.lease import LeaseTable
 from fanlog.core.ordering import OrderedBacklog
 from fanlog.core.ordering_key import Key, Recall
@@ -40,7 +39,8 @@ from fanlog.core.share_passing import PassingShare
 from fanlog.core.share_state import ShareState
 from fanlog.errors import FanlogError
 from fanlog.log.api import Trim
-from fanlog.updates import SubscriptionUpdate
+from fanlog.model import attributes as names_of
+from fanlog.model.updates import SubscriptionUpdate
 from simulator import (
     keeping_mutants,
     lake_mutants,

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import grpc
 
-from fanlog import attributes as names_of
-from fanlog import ids
 from fanlog.broker.broker import Broker
-from fanlog.broker.feed import Delivery
+from fanlog.broker.delivery.feed import Delivery
 from fanlog.errors import FanlogError
-from fanlog.ids import parse_message_id
 from fanlog.log.batch import Batch
-from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId
+from fanlog.model import attributes as names_of
+from fanlog.model import ids
+from fanlog.model.ids import parse_message_id
+from fanlog.model.resources import Offset, PartitionId, Subscription, SubscriptionId
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.wire import types
 from simulator.chronicle import AckRef, Delivered, Op, Settle

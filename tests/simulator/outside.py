@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fanlog.ids import message_id
+from fanlog.model.ids import message_id
 from fanlog.testing.history import History
 from simulator.chronicle import (
     Chronicle,

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fanlog import limits
-from fanlog.broker.hard_state import HardState
+from fanlog.core.hard_state import HardState
 from fanlog.core.ordering import OrderedBacklog
 from fanlog.errors import FanlogError, InvalidArgument
-from fanlog.names import snapshot_name, subscription_name, topic_name
-from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
-from fanlog.updates import SubscriptionUpdate
+from fanlog.model.names import snapshot_name, subscription_name, topic_name
+from fanlog.model.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
+from fanlog.model.updates import SubscriptionUpdate
 from simulator.digest import difference, hard_lines
 from simulator.life import ObservedBroker
 from simulator.world import World, outcome_of

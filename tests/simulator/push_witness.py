@@ -16,17 +16,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fanlog import attributes as names_of
 from fanlog import limits
 from fanlog.core.redelivery import NACKED, Nack
-from fanlog.endpoints import WebEndpoint
 from fanlog.errors import FanlogError
-from fanlog.ids import message_id
-from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId
-from fanlog.push import Guard, Outcome
-from fanlog.server.push.sender import Sender
-from fanlog.server.push.senders import Senders
-from fanlog.server.push.tokens import Tokens
+from fanlog.model import attributes as names_of
+from fanlog.model.endpoints import WebEndpoint
+from fanlog.model.ids import message_id
+from fanlog.model.resources import Offset, PartitionId, Subscription, SubscriptionId
+from fanlog.push.rules import Guard, Outcome
+from fanlog.push.senders.sender import Sender
+from fanlog.push.senders.senders import Senders
+from fanlog.push.senders.tokens import Tokens
 from simulator.chronicle import Delivered, Op, Settle
 from simulator.ledger import EPSILON_S
 from simulator.network import parsed_ack_id

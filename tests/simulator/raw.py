@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fanlog.broker.broker import Broker
-from fanlog.ids import parse_message_id
-from fanlog.model import Offset, PartitionId
+from fanlog.model.ids import parse_message_id
+from fanlog.model.resources import Offset, PartitionId
 from fanlog.server.grpc_api import PublisherApi, SubscriberApi
 from fanlog.wire import types
 

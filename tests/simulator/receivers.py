@@ -11,9 +11,9 @@ import random
 from dataclasses import dataclass
 from email.utils import formatdate
 
-from fanlog.model import PushConfig
-from fanlog.names import topic_name
-from fanlog.push import Outcome, of_error, of_status, of_timeout
+from fanlog.model.names import topic_name
+from fanlog.model.resources import PushConfig
+from fanlog.push.rules import Outcome, of_error, of_status, of_timeout
 from simulator.meanings import PROJECT
 
 #: Receivers of one subscription; which of them it has is changed now and then.

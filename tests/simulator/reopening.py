@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from pyroaring import BitMap64
 
-from fanlog.attributes import REDRIVEN_FROM
-from fanlog.broker.replays import Wanted
-from fanlog.ids import message_id, parse_message_id
-from fanlog.model import Offset, PartitionId
+from fanlog.broker.verbs.reopening import Wanted
+from fanlog.model.attributes import REDRIVEN_FROM
+from fanlog.model.ids import message_id, parse_message_id
+from fanlog.model.resources import Offset, PartitionId
 from simulator.calling import called
 from simulator.checkers import Violation
 from simulator.chronicle import Chronicle, Message, Op

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from fanlog.core.catalog_records import SnapshotRecord, SubscriptionRecord, TopicRecord
 from fanlog.core.records import CursorHead
-from fanlog.ids import parse_message_id
-from fanlog.model import Offset, PartitionId, SnapshotId, SubscriptionId, Topic, TopicId
+from fanlog.model.ids import parse_message_id
+from fanlog.model.resources import Offset, PartitionId, SnapshotId, SubscriptionId, Topic, TopicId
 from simulator import checkers
 from simulator.checkers import Violation
 from simulator.chronicle import (

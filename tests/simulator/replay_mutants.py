@@ -7,8 +7,8 @@ from typing import Any
 
 from pyroaring import BitMap64
 
-from fanlog.broker import feed
-from fanlog.broker.letters import Letters
+from fanlog.broker.delivery import feed
+from fanlog.broker.verbs.dead_letters import Letters
 from fanlog.core.addressing import NOTHING_ADDRESSED, Addresses
 from fanlog.core.backlog import Backlog
 from fanlog.core.ordering import OrderedBacklog

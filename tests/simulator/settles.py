@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fanlog.limits import AVERSION_S
-from fanlog.model import PartitionId, SubscriptionId
+from fanlog.model.resources import PartitionId, SubscriptionId
 from simulator import checkers
 from simulator.checkers import Violation
 from simulator.chronicle import AckRef, Op, Settle

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from fanlog.broker.sink import Sink
+from fanlog.broker.verbs.sink import Sink
 from fanlog.core.sinks import SinkTable
 from simulator.planting import mutant
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fanlog import limits
-from fanlog.attributes import REDRIVEN_FROM
 from fanlog.broker.spool import Draft, MemorySpool, Stage
-from fanlog.model import TopicId
+from fanlog.model.attributes import REDRIVEN_FROM
+from fanlog.model.resources import TopicId
 from simulator.chronicle import Message
 
 if TYPE_CHECKING:

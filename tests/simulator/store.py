@@ -13,7 +13,7 @@ from fanlog.log import batch as codec
 from fanlog.log.api import Commit, Damaged, LogStats, StoredBatch
 from fanlog.log.batch import Batch
 from fanlog.log.memory import MemoryLog
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 from simulator.faults import Odds
 
 #: A commit on a good day, and on a bad one.

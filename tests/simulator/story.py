@@ -13,10 +13,10 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from fanlog import endpoints
 from fanlog.core.catalog import Catalog
 from fanlog.errors import FanlogError
-from fanlog.model import Subscription
+from fanlog.model import endpoints
+from fanlog.model.resources import Subscription
 from simulator import faults, probes, surfaces
 from simulator.admins import admin, change_filter, settle_in
 from simulator.archivers import archiver, finish, lake_chaos

@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from fanlog import limits, model
+from fanlog import limits
 from fanlog.broker.broker import Broker
-from fanlog.broker.iam import Iam
-from fanlog.broker.schemas import Schemas
+from fanlog.broker.verbs.iam import Iam
+from fanlog.broker.verbs.schemas import Schemas
 from fanlog.broker.writer import Publication
 from fanlog.core.catalog import Catalog
 from fanlog.core.dedup import Admission, DedupWindow
@@ -20,12 +20,13 @@ from fanlog.core.iam import Policy
 from fanlog.core.redelivery import Failures
 from fanlog.core.schemas import SchemaTable
 from fanlog.errors import FanlogError
-from fanlog.model import FIRST_IMMEDIATE
-from fanlog.push import Breaker, Window
-from fanlog.server.push import sender
-from fanlog.server.push.consumer import Consumer
-from fanlog.server.push.forwarder import Forwarder
-from fanlog.server.push.sender import Sender
+from fanlog.model import resources
+from fanlog.model.resources import FIRST_IMMEDIATE
+from fanlog.push.rules import Breaker, Window
+from fanlog.push.senders import sender
+from fanlog.push.senders.consumer import Consumer
+from fanlog.push.senders.forwarder import Forwarder
+from fanlog.push.senders.sender import Sender
 from simulator.planting import mutant
 
 # Push.
@@ -87,7 +88,7 @@ def _(waits: Any) -> Any:
 @mutant(
     "pushed messages of a key overtake each other",
     20,
-    (model.Subscription, "ordering"),
+    (resources.Subscription, "ordering"),
     needs="pushes",
 )
 def _(_: Any) -> Any:

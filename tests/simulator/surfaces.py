@@ -8,10 +8,10 @@ from typing import Any
 
 from fanlog.core.iam import Binding, Policy
 from fanlog.errors import FanlogError
-from fanlog.model import Compatibility, PushConfig, SchemaSettings, SchemaType
-from fanlog.names import ResourceName, parse_resource, schema_name
-from fanlog.specs import SubscriptionSpec, TopicSpec
-from fanlog.updates import SubscriptionUpdate, TopicUpdate
+from fanlog.model.names import ResourceName, parse_resource, schema_name
+from fanlog.model.resources import Compatibility, PushConfig, SchemaSettings, SchemaType
+from fanlog.model.specs import SubscriptionSpec, TopicSpec
+from fanlog.model.updates import SubscriptionUpdate, TopicUpdate
 from simulator.calling import called, insist
 from simulator.clients import some_subscription, some_topic, subscription
 from simulator.life import ObservedBroker

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from fanlog.broker.tiering.lake_tiers import LakeTiers
 from fanlog.core import records as codec
 from fanlog.core.lake_records import ArchivedRecord
 from fanlog.core.records import Record
 from fanlog.lake.location import LakeError
 from fanlog.lake.tiered import TieredLog
-from fanlog.lake.tiers import LakeTiers
 from fanlog.log.api import Commit, Log, Trim
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 from simulator.lake import SimulatedLake, SimulatedReader
 from simulator.ledger import EPSILON_S
 

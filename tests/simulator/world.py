@@ -12,7 +12,6 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
-from fanlog.attributes import LETTER_SUBSCRIPTION, REDRIVEN_FROM, SOURCE_ID, SOURCE_TOPIC
 from fanlog.core import records as codec
 from fanlog.core.catalog_records import (
     FormerTopicRecord,
@@ -22,10 +21,11 @@ from fanlog.core.catalog_records import (
 )
 from fanlog.core.records import CursorHead
 from fanlog.errors import FanlogError, ResourceExhausted, Unavailable
-from fanlog.ids import parse_message_id
 from fanlog.log.api import Commit
-from fanlog.model import PartitionId, Topic
-from fanlog.server.push.senders import Senders
+from fanlog.model.attributes import LETTER_SUBSCRIPTION, REDRIVEN_FROM, SOURCE_ID, SOURCE_TOPIC
+from fanlog.model.ids import parse_message_id
+from fanlog.model.resources import PartitionId, Topic
+from fanlog.push.senders.senders import Senders
 from fanlog.wire import types
 from simulator import faults, temper
 from simulator.chronicle import (

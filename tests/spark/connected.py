@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from acceptance.paired import PATIENCE_S
 from fanlog.pipeline.driver import driver_of, parallelism_of
-from fanlog.pipeline.work import Work
+from fanlog.pipeline.jobs.work import Work
 
 
 def read(spark: SparkSession, endpoint: str, topic: str) -> dict[str, Any]:

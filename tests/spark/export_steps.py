@@ -21,9 +21,9 @@ from typing import Any, NoReturn
 
 from fanlog.lake import commits
 from fanlog.lake.location import Location
-from fanlog.pipeline import export as exporting
-from fanlog.pipeline.export import Exported
-from fanlog.spark.export import ExportReader
+from fanlog.pipeline.export.flow import Exported
+from fanlog.pipeline.export.flow import flow as exporting
+from fanlog.pipeline.export.source import ExportReader
 
 Offset = dict[str, Any]
 

@@ -21,12 +21,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from fanlog.client import Client
 from fanlog.lake.location import Location
-from fanlog.pipeline.archive import Archive, Archived
 from fanlog.pipeline.context import Context
-from fanlog.pipeline.replay import replay
-from fanlog.pipeline.work import Work
+from fanlog.pipeline.flows.archive import Archive, Archived
+from fanlog.pipeline.flows.archive_source import ArchiveSource
+from fanlog.pipeline.jobs.replay import replay
+from fanlog.pipeline.jobs.work import Work
 from fanlog.pipeline.worker import Worker
-from fanlog.spark.archive import ArchiveSource
 
 ALL = ReadAllAvailable()
 Offset = dict[str, Any]

@@ -16,8 +16,8 @@ from fanlog.lake.files import DataFile
 from fanlog.lake.location import Location
 from fanlog.lake.tables import MESSAGES, open_table
 from fanlog.lake.turns import CommitLost
-from fanlog.pipeline.archive import Archive
-from fanlog.spark.archive import ArchiveSource
+from fanlog.pipeline.flows.archive import Archive
+from fanlog.pipeline.flows.archive_source import ArchiveSource
 from spark.reading import kept_topic
 from spark.streams import finished
 

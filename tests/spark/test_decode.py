@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fanlog.ids import message_id
+from fanlog.model.ids import message_id
 from fanlog.spark import slices
 from fanlog.spark.decode import Rows, message_ids
 from fanlog.spark.schemas import arrow_schema

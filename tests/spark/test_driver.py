@@ -13,11 +13,11 @@ from py4j.protocol import Py4JNetworkError
 
 from fanlog.errors import InvalidArgument
 from fanlog.lake.location import Location
-from fanlog.pipeline import kinds
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.driver import LocalDriver, driver_of
+from fanlog.pipeline.jobs import kinds
+from fanlog.pipeline.jobs.work import Stopped, Work
 from fanlog.pipeline.process import Pipeline
-from fanlog.pipeline.work import Stopped, Work
 from spark.connected import stop
 
 

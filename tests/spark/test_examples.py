@@ -11,8 +11,8 @@ import pytest
 
 from fanlog.client import Client
 from fanlog.lake.location import Location
-from fanlog.pipeline import kinds
 from fanlog.pipeline.context import Context
+from fanlog.pipeline.jobs import kinds
 from fanlog.pipeline.worker import Worker
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "5-spark"

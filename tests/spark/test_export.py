@@ -14,8 +14,8 @@ from deltalake import DeltaTable, Schema
 
 from fanlog.lake.location import Location
 from fanlog.lake.reach import NOTHING
-from fanlog.pipeline import export as exporting
-from fanlog.pipeline.export import Exports
+from fanlog.pipeline.export.flow import Exports
+from fanlog.pipeline.export.flow import flow as exporting
 from server.registry import JSON, Registry, record
 
 LINES = 2_500

@@ -12,13 +12,13 @@ from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
 
 from fanlog.client import Client
-from fanlog.client.exports import Redriven, Rejected
 from fanlog.config import Config
-from fanlog.lake.export.batch import Piece, commit_batch
-from fanlog.lake.export.redrive import RejectedRows
 from fanlog.lake.location import Location
-from fanlog.pipeline.dead_letters import DeadLetters
-from fanlog.spark import export as source
+from fanlog.pipeline.export import source as source
+from fanlog.pipeline.export.batch import Piece, commit_batch
+from fanlog.pipeline.export.redrive import RejectedRows
+from fanlog.pipeline.export.rejected import Redriven, Rejected
+from fanlog.pipeline.flows.dead_letters import DeadLetters
 from server.conftest import RunningServer
 from server.registry import JSON, Registry, record
 from spark.export_steps import ExportSteps

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fanlog.errors import InvalidArgument
-from fanlog.pipeline.fan_out import messages_of
-from fanlog.pipeline.work import Work
+from fanlog.pipeline.jobs import filter_join
+from fanlog.pipeline.jobs.fan_out import messages_of
+from fanlog.pipeline.jobs.filter_join import FanOut, OffsetSets
+from fanlog.pipeline.jobs.terms import Term, cover
+from fanlog.pipeline.jobs.work import Work
 from fanlog.routing.candidate import Candidate
 from fanlog.routing.filter_compile import compile_filter
 from fanlog.routing.filter_parse import parse
-from fanlog.spark import fan_out
-from fanlog.spark.fan_out import FanOut, OffsetSets
-from fanlog.spark.terms import Term, cover
 
 KEYS = ["a", "b", "c"]
 VALUES = ["", "x", "xy", "xyz", "ü", "5"]
@@ -127,7 +127,7 @@ def test_some_have_no_cover(text):
 
 
 def test_sets_are_gathered_a_part_at_a_time(monkeypatch):
-    monkeypatch.setattr(fan_out, "PAIRS_MAX", 3)
+    monkeypatch.setattr(filter_join, "PAIRS_MAX", 3)
     sets = OffsetSets()
     for start in range(0, 10, 2):
         sets.add(np.array([0, 70_000]), np.array([1, 2]), np.array([start, start + 1]))

@@ -55,10 +55,10 @@ from fanlog.lake import rewriting
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.rewriting import Rewrite
 from fanlog.lake.tables import MESSAGES, open_table
-from fanlog.pipeline import flow
-from fanlog.pipeline.archive import Archive
-from fanlog.pipeline.flow import Flow
-from fanlog.spark import archive as spark_archive
+from fanlog.pipeline.flows import archive_source as spark_archive
+from fanlog.pipeline.flows import flow
+from fanlog.pipeline.flows.archive import Archive
+from fanlog.pipeline.flows.flow import Flow
 from spark.export_steps import ExportSteps
 from spark.reading import payloads, table
 from spark.stepwise import Steps, job_worker

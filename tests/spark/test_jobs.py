@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from fanlog.errors import FailedPrecondition, InvalidArgument, PermissionDenied
-from fanlog.jobs import checked_arguments
 from fanlog.lake.location import Location
 from fanlog.lake.reach import Reach
-from fanlog.pipeline import kinds
+from fanlog.model.jobs import checked_arguments
 from fanlog.pipeline.context import Context
-from fanlog.pipeline.work import Work
+from fanlog.pipeline.jobs import kinds
+from fanlog.pipeline.jobs.work import Work
 from spark.reading import kept_topic
 
 

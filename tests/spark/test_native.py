@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from fanlog import names
 from fanlog.broker.clock import ManualClock
+from fanlog.model import names
 from fanlog.pipeline.causes import cause_of
-from fanlog.spark import native
+from fanlog.pipeline.jobs import table
 from server.conftest import PROJECT, RunningServer
 from spark.conftest import config_in
 from spark.reading import kept_topic
@@ -69,7 +69,7 @@ def test_the_rows_of_the_format(spark, seam, chosen, count):
         name: text if isinstance(text, str) else json.dumps(text) for name, text in chosen.items()
     }
     options |= {"endpoint": broker.endpoint, "project": PROJECT}
-    found = native.messages(spark, options)
+    found = table.messages(spark, options)
     expected = spark.read.format("fanlog").options(**options).load()
     assert found.columns == expected.columns
     assert [one.dataType for one in found.schema] == [one.dataType for one in expected.schema]
@@ -80,10 +80,10 @@ def test_the_rows_of_the_format(spark, seam, chosen, count):
 
 def test_more_partitions_than_fit_a_condition(spark, seam, monkeypatch):
     broker, _ = seam
-    monkeypatch.setattr(native, "CONDITION_SPANS_MAX", 1)
+    monkeypatch.setattr(table, "CONDITION_SPANS_MAX", 1)
     options = {"endpoint": broker.endpoint, "project": PROJECT, "topicPattern": "native.*"}
     options["startingOffsets"] = json.dumps({"native.a": 4, "native.b": 6})
-    found = native.messages(spark, options).where("offset < 10").select("topic", "offset")
+    found = table.messages(spark, options).where("offset < 10").select("topic", "offset")
     rows = sorted((row.topic[-1], row.offset) for row in found.collect())
     assert rows == [("a", n) for n in range(4, 10)] + [("b", n) for n in range(6, 10)]
 
@@ -96,7 +96,7 @@ def test_only_the_columns_of_the_query_are_read(spark, seam):
         "topic": "native.a",
         "endingOffsets": "latest",
     }
-    found = native.messages(spark, options).groupBy("topic").count()
+    found = table.messages(spark, options).groupBy("topic").count()
     plan = found._jdf.queryExecution().executedPlan().toString()
     scan = next(line for line in plan.splitlines() if "FileScan parquet" in line)
     assert "data" not in scan.partition("Batched")[0]
@@ -118,7 +118,7 @@ def test_a_flipped_bit_is_found_and_its_file_named(spark, seam):
         path.write_bytes(bytes(spoiled))
     try:
         with pytest.raises(Exception) as failed:
-            native.messages(spark, options).collect()
+            table.messages(spark, options).collect()
         assert any(f"{path.parent.name}/{path.name}" in cause_of(failed.value) for path in whole)
     finally:
         for path, content in whole.items():

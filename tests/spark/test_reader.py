@@ -10,7 +10,7 @@ from pyspark.sql import datasource as ds
 
 from fanlog.broker.clock import ManualClock
 from fanlog.errors import DataLoss, InvalidArgument
-from fanlog.ids import parse_message_id
+from fanlog.model.ids import parse_message_id
 from fanlog.spark.connection import CallFailed
 from spark.reading import batch_reader, kept_topic, payloads, rows, table
 

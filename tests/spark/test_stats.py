@@ -14,10 +14,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from fanlog.broker.clock import ManualClock
 from fanlog.lake.location import Location
 from fanlog.lake.tables import DELIVERY_STATS, TOPIC_STATS, open_table
-from fanlog.outcomes import TOPIC
-from fanlog.pipeline.flow import Flow
-from fanlog.pipeline.stats import SOURCE, Stats, Told, commit_stats
-from fanlog.specs import TopicSpec
+from fanlog.model.outcomes import TOPIC
+from fanlog.model.specs import TopicSpec
+from fanlog.pipeline.flows.flow import Flow
+from fanlog.pipeline.jobs.stats import SOURCE, Stats, Told, commit_stats
 from fanlog.wire.publish import build_body
 from spark.reading import kept_topic, rows, stream_reader
 from spark.streams import PATIENCE_S, finished

@@ -12,11 +12,11 @@ from acceptance.served import PATIENCE_S
 from fanlog.client import Client
 from fanlog.client.jobs import Jobs, state_of
 from fanlog.errors import InvalidArgument
-from fanlog.jobs import checked_arguments
 from fanlog.lake import rewriting
-from fanlog.pipeline import kinds
+from fanlog.model.jobs import checked_arguments
 from fanlog.pipeline.context import Context
-from fanlog.pipeline.work import Work
+from fanlog.pipeline.jobs import kinds
+from fanlog.pipeline.jobs.work import Work
 from fanlog.pipeline.worker import Worker
 from spark.export_steps import ExportSteps
 from spark.worlds import DAY_S

@@ -14,8 +14,8 @@ from google.protobuf import json_format
 from acceptance.served import PATIENCE_S
 from fanlog.client import Client
 from fanlog.client.jobs import Jobs, state_of
-from fanlog.pipeline import kinds
 from fanlog.pipeline.context import Context
+from fanlog.pipeline.jobs import kinds
 from fanlog.pipeline.worker import Worker
 from spark.worlds import DAY_S
 

@@ -23,12 +23,12 @@ from pathlib import Path
 import pytest
 from pyroaring import BitMap64
 
-from fanlog.attributes import LABEL_RETRY
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
 from fanlog.core.records import AttemptsChunk, CursorChunk, CursorHead, ShareRecord
 from fanlog.core.share import Decision
-from fanlog.model import RetryPolicy
+from fanlog.model.attributes import LABEL_RETRY
+from fanlog.model.resources import RetryPolicy
 from unit.core.world import Id, World, subscription
 
 TRACES = sorted(Path(__file__).parent.glob("*.trace"))

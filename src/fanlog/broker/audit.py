@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fanlog.broker.hard_state import HardState
 from fanlog.core import records as codec
+from fanlog.core.hard_state import HardState
 from fanlog.core.records import Activity, CursorChunk, CursorHead, Record, ShareRecord
 from fanlog.errors import DataLoss
 from fanlog.log.report import Finding
-from fanlog.model import PartitionId, SubscriptionId
+from fanlog.model.resources import PartitionId, SubscriptionId
 
 
 def audit(state: list[tuple[bytes, bytes]]) -> list[Finding]:

@@ -4,7 +4,8 @@ A message comes in through `publish`, waits in the writer for its commit, and is
 commit wakes the feeds of the subscriptions that wait; `pull` and streams take leases from their
 shares (the rules are in `fanlog.core.share`), and `acknowledge` settles them. Whatever a verb
 decides becomes records; records are applied at once, in order, and the answer leaves when
-everything it saw is committed. `fanlog.broker.admin` has the verbs that make and change resources.
+everything it saw is committed. `fanlog.broker.verbs.admin` has the verbs that make and change
+resources.
 
 If a commit fails, its waiters are told, every consumer is sent away to come again, and hard state
 is loaded from the log.
@@ -18,39 +19,39 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
-from fanlog import attributes, limits
+from fanlog import limits
 from fanlog.broker import pushes, settling
-from fanlog.broker.admin import Admin
 from fanlog.broker.clock import Clock
 from fanlog.broker.committer import Committer
-from fanlog.broker.dead_letters import Compose, DeadLetters
-from fanlog.broker.exports import Exports
-from fanlog.broker.feed import Delivery, Feed
-from fanlog.broker.feeds import Feeds
-from fanlog.broker.hard_state import HardState
-from fanlog.broker.iam import Iam
-from fanlog.broker.jobs import Jobs
-from fanlog.broker.letters import Letters
-from fanlog.broker.log_reads import LogReads
+from fanlog.broker.delivery.dead_lettering import Compose, DeadLetters
+from fanlog.broker.delivery.feed import Delivery, Feed
+from fanlog.broker.delivery.filtering import Router
+from fanlog.broker.delivery.open_feeds import Feeds
+from fanlog.broker.delivery.partition_filters import Candidates
+from fanlog.broker.delivery.revised import Revisions
+from fanlog.broker.delivery.timers import Timers
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.outcomes import Outcomes
-from fanlog.broker.patterns import Patterns
-from fanlog.broker.replays import Replays
-from fanlog.broker.retention import Retention
-from fanlog.broker.revisions import Revisions
-from fanlog.broker.room import Room
-from fanlog.broker.router import Router
-from fanlog.broker.routes import Candidates
-from fanlog.broker.schemas import Contents, Schemas
+from fanlog.broker.retention.retention import Retention
+from fanlog.broker.retention.room import Room
+from fanlog.broker.retention.spare import Spare
+from fanlog.broker.retention.sweeper import Sweeper
 from fanlog.broker.server_rules import ServerRules
-from fanlog.broker.sink import Sink
-from fanlog.broker.spare import Spare
-from fanlog.broker.sweeper import Sweeper
-from fanlog.broker.tiers import NoTiers, Tiers
-from fanlog.broker.timers import Timers
+from fanlog.broker.tiering.tiers import NoTiers, Tiers
+from fanlog.broker.verbs.admin import Admin
+from fanlog.broker.verbs.dead_letters import Letters
+from fanlog.broker.verbs.exports import Exports
+from fanlog.broker.verbs.iam import Iam
+from fanlog.broker.verbs.jobs import Jobs
+from fanlog.broker.verbs.log_reads import LogReads
+from fanlog.broker.verbs.reopening import Replays
+from fanlog.broker.verbs.schemas import Contents, Schemas
+from fanlog.broker.verbs.sink import Sink
 from fanlog.broker.writer import Publication, Writer
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.flow import Credit
+from fanlog.core.hard_state import HardState
+from fanlog.core.patterns import Patterns
 from fanlog.core.records import Activity, Record
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.core.share import Decision, Share
@@ -63,8 +64,9 @@ from fanlog.errors import (
 )
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Body
-from fanlog.model import Offset, PartitionId, Subscription, SubscriptionId, Topic
-from fanlog.quotas import DEFAULTS, Quotas
+from fanlog.model import attributes
+from fanlog.model.quotas import DEFAULTS, Quotas
+from fanlog.model.resources import Offset, PartitionId, Subscription, SubscriptionId, Topic
 
 log = logging.getLogger("fanlog.broker")
 

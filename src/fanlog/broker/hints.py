@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fanlog import names
-from fanlog.model import Subscription
-from fanlog.specs import subscription_spec_of
+from fanlog.model import names
+from fanlog.model.resources import Subscription
+from fanlog.model.specs import subscription_spec_of
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker

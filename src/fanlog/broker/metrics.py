@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from fanlog.core.decision import Decision
 from fanlog.log.batch import Body
-from fanlog.model import PartitionId, SubscriptionId
-from fanlog.outcomes import Latencies
+from fanlog.model.outcomes import Latencies
+from fanlog.model.resources import PartitionId, SubscriptionId
 
 if TYPE_CHECKING:
-    from fanlog.broker.feed import Delivery
+    from fanlog.broker.delivery.feed import Delivery
 
 COMMIT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 COMMIT_BYTES = (1e3, 1e4, 1e5, 1e6, 4e6, 16e6, 64e6)

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from fanlog import endpoints, limits, names
+from fanlog import limits
 from fanlog.core.catalog import Catalog
 from fanlog.errors import InvalidArgument
-from fanlog.model import Subscription
-from fanlog.specs import reads
+from fanlog.model import endpoints, names
+from fanlog.model.resources import Subscription
+from fanlog.model.specs import reads
 
 
 class Way(NamedTuple):

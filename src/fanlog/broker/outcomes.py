@@ -1,8 +1,8 @@
 """Telling outcomes: once a minute, what became of the deliveries of that minute, as a message.
 
-On for a broker with a lake, where the pipeline makes tables of it; see `fanlog.outcomes` for what
-is told. Counting is the business of `fanlog.broker.metrics`; here is what was counted since the
-last time. What the service does for itself is not counted, or telling would never end.
+On for a broker with a lake, where the pipeline makes tables of it; see `fanlog.model.outcomes` for
+what is told. Counting is the business of `fanlog.broker.metrics`; here is what was counted since
+the last time. What the service does for itself is not counted, or telling would never end.
 
 Soft state only. A broker that stops tells what it has; one that is killed loses the counts since
 the last minute, and so does one whose disk takes no message.
@@ -17,14 +17,15 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from fanlog import limits, names, outcomes
+from fanlog import limits
 from fanlog.broker.clock import Clock, sleep
 from fanlog.broker.writer import Publication
 from fanlog.errors import AlreadyExists, FanlogError
 from fanlog.log.batch import Body
-from fanlog.model import PartitionId, Subscription, SubscriptionId, Topic
-from fanlog.outcomes import MINUTE_S, Latencies, SubscriptionOutcome, TopicOutcome
-from fanlog.specs import TopicSpec
+from fanlog.model import names, outcomes
+from fanlog.model.outcomes import MINUTE_S, Latencies, SubscriptionOutcome, TopicOutcome
+from fanlog.model.resources import PartitionId, Subscription, SubscriptionId, Topic
+from fanlog.model.specs import TopicSpec
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from fanlog import endpoints
 from fanlog.broker import onward
 from fanlog.core.catalog import Catalog
 from fanlog.errors import FailedPrecondition, TopicNotFound, Unimplemented
-from fanlog.model import PushConfig, Subscription
+from fanlog.model import endpoints
+from fanlog.model.resources import PushConfig, Subscription
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker

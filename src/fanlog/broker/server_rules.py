@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fanlog import endpoints, names, specs
-from fanlog.attributes import LABEL_DEAD_LETTER
 from fanlog.errors import InvalidArgument
-from fanlog.model import DeadLetterDefault, DeadLetterPolicy, Subscription
-from fanlog.specs import SubscriptionSpec
+from fanlog.model import endpoints, names, specs
+from fanlog.model.attributes import LABEL_DEAD_LETTER
+from fanlog.model.resources import DeadLetterDefault, DeadLetterPolicy, Subscription
+from fanlog.model.specs import SubscriptionSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from fanlog.broker.hard_state import HardState
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
+from fanlog.core.hard_state import HardState
 from fanlog.core.redelivery import Nack
 from fanlog.core.share import ByGeneration, Decision, Share
 from fanlog.errors import (
@@ -19,8 +19,8 @@ from fanlog.errors import (
     InvalidArgument,
     SubscriptionNotFound,
 )
-from fanlog.ids import ack_id
-from fanlog.model import PartitionId, Subscription
+from fanlog.model.ids import ack_id
+from fanlog.model.resources import PartitionId, Subscription
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker

@@ -19,12 +19,12 @@ from fanlog import limits
 from fanlog.broker.clock import Clock, Timer
 from fanlog.broker.committer import Committer
 from fanlog.broker.metrics import Metrics
-from fanlog.broker.refusals import Refusals
+from fanlog.broker.retention.refusals import Refusals
 from fanlog.core.records import Record
 from fanlog.errors import CommitFailed, DiskFull, FanlogError, HotLogFull, WriterBacklogFull
 from fanlog.log.api import Append, Commit, Log, Trim
 from fanlog.log.batch import Body, stored_bytes
-from fanlog.model import Offset, PartitionId, TopicId
+from fanlog.model.resources import Offset, PartitionId, TopicId
 
 #: How long a reading of the free disk space is believed.
 ROOM_AGE_S = 0.25

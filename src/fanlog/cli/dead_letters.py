@@ -56,7 +56,7 @@ def list_(
     """List dead letters that are not acknowledged; nothing is leased by looking."""
     from itertools import islice
 
-    from fanlog.client.replays import Replays
+    from fanlog.client.reopening import Replays
 
     name = options.subscription(subscription, project)
     selection = _selection(source, reason, start, end, project)
@@ -90,7 +90,7 @@ def redrive(
     json: options.Json = False,
 ) -> None:
     """Reopen the originals of dead letters where they failed, and acknowledge the letters."""
-    from fanlog.client.replays import Replays
+    from fanlog.client.reopening import Replays
 
     name = options.subscription(subscription, project)
     selection = _selection(source, reason, start, end, project)
@@ -127,7 +127,7 @@ def discard(
     json: options.Json = False,
 ) -> None:
     """Acknowledge dead letters: nobody will get them any more."""
-    from fanlog.client.replays import Replays
+    from fanlog.client.reopening import Replays
 
     name = options.subscription(subscription, project)
     selection = _selection(source, reason, start, end, project)

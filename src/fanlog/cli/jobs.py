@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from fanlog import names, times
+from fanlog import times
 from fanlog.cli import options
 from fanlog.cli.output import Output, note, resource
 from fanlog.errors import JobFailed
+from fanlog.model import names
 
 app = typer.Typer(no_args_is_help=True, help="Ask the pipeline for work, and see how far it is.")
 

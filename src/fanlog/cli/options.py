@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fanlog import durations, names, times
+from fanlog import times
 from fanlog.cli.output import note, printable
 from fanlog.config import PROJECT_DEFAULT
 from fanlog.errors import InvalidArgument
+from fanlog.model import durations, names
 
 if TYPE_CHECKING:
     from fanlog.client import Client

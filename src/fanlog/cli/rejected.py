@@ -29,7 +29,7 @@ def rejected(
 ) -> None:
     """List the messages that did not fit, and why."""
     _check_lake()
-    from fanlog.client.exports import Rejected
+    from fanlog.pipeline.export.rejected import Rejected
 
     with options.connect(endpoint) as client:
         found = Rejected(client, options.subscription(subscription, project)).rows(reason)
@@ -48,7 +48,7 @@ def redrive(
 ) -> None:
     """Have rejected messages exported again, once the cause is gone."""
     _check_lake()
-    from fanlog.client.exports import Rejected
+    from fanlog.pipeline.export.rejected import Rejected
 
     name = options.subscription(subscription, project)
     with options.connect(endpoint) as client:

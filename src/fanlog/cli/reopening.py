@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from fanlog import limits, names
+from fanlog import limits
 from fanlog.cli import options
 from fanlog.cli.output import Output, printable
 from fanlog.errors import InvalidArgument
+from fanlog.model import names
 
 _RANGE = re.compile(r"(\d{1,10}):(\d{1,12})(?:-(\d{1,13}))?", re.ASCII)
 
@@ -45,7 +46,7 @@ def reopen(
     json: options.Json = False,
 ) -> None:
     """Deliver messages again that were acknowledged: same messages, same ids, no copies."""
-    from fanlog.client.replays import Replays
+    from fanlog.client.reopening import Replays
 
     name = options.subscription(subscription, project)
     what: dict[str, Any] = {}

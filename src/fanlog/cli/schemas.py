@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fanlog import names
 from fanlog.cli import options
 from fanlog.cli.output import Output, resource
 from fanlog.errors import InvalidArgument
+from fanlog.model import names
 
 if TYPE_CHECKING:
     from fanlog.client import Client

@@ -39,7 +39,7 @@ def seek(
     json: options.Json = False,
 ) -> None:
     """Move a subscription: messages before the place are acknowledged, those after are not."""
-    from fanlog.client.replays import Replays
+    from fanlog.client.reopening import Replays
 
     given = [time, snapshot, position, message_id]
     if sum([*(one is not None for one in given), begin, end]) != 1:

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fanlog import limits, names, times
-from fanlog.attributes import (
+from fanlog import limits, times
+from fanlog.cli import exports, options
+from fanlog.cli.output import Output, resource, with_created
+from fanlog.errors import InvalidArgument
+from fanlog.model import names
+from fanlog.model.attributes import (
     LABEL_DEAD_LETTER,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
@@ -17,9 +21,6 @@ from fanlog.attributes import (
     LABEL_SCHEMA_REVISION,
     LABEL_START,
 )
-from fanlog.cli import exports, options
-from fanlog.cli.output import Output, resource, with_created
-from fanlog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from fanlog.client import Client

@@ -15,8 +15,8 @@ from typing import Any, Self
 import grpc
 from google.protobuf import empty_pb2, field_mask_pb2
 
-from fanlog import attributes
 from fanlog.errors import FanlogError
+from fanlog.model import attributes
 from fanlog.wire import types
 
 ENDPOINT_DEFAULT = "127.0.0.1:8085"

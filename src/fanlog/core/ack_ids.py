@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fanlog.ids import ACK_OFFSET_DIGITS, ACK_PREFIX_DIGITS
-from fanlog.model import Offset, PartitionId
+from fanlog.model.ids import ACK_OFFSET_DIGITS, ACK_PREFIX_DIGITS
+from fanlog.model.resources import Offset, PartitionId
 
 PREFIX_LENGTH = ACK_PREFIX_DIGITS
 _HEX = "0123456789abcdef"

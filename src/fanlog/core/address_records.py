@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pyroaring import BitMap64
 
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 
 _VERSION_BYTE = b"\x01"
 _KEY = struct.Struct(">IQ")

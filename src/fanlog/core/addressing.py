@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pyroaring import BitMap64
 
 from fanlog.core.address_records import AddressRecord
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 
 
 @dataclass(frozen=True, slots=True)

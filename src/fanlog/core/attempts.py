@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pyroaring import BitMap64
 
 from fanlog.limits import ATTEMPTS_CHUNK_OFFSETS
-from fanlog.model import Offset
+from fanlog.model.resources import Offset
 
 #: Counts are stored in a byte.
 COUNT_MAX = 255

@@ -18,7 +18,7 @@ from fanlog.core.aversion import Aversions
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Budget, Credit
 from fanlog.core.lease import Run
-from fanlog.model import Offset
+from fanlog.model.resources import Offset
 
 
 class Slots(Protocol):

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import ClassVar
 
 from fanlog.core.shape import check_shape
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 
 _VERSION_BYTE = b"\x01"
 _PARTITION = struct.Struct(">I")

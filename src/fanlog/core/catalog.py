@@ -26,7 +26,9 @@ from fanlog.core.iam import Policy
 from fanlog.core.names_table import NamesTable
 from fanlog.core.schemas import SchemaTable
 from fanlog.errors import AlreadyExists, SnapshotNotFound, SubscriptionNotFound, TopicNotFound
-from fanlog.model import (
+from fanlog.model.names import project_of
+from fanlog.model.quotas import Usage
+from fanlog.model.resources import (
     Compatibility,
     PartitionId,
     Schema,
@@ -40,9 +42,7 @@ from fanlog.model import (
     Topic,
     TopicId,
 )
-from fanlog.names import project_of
-from fanlog.quotas import Usage
-from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
+from fanlog.model.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 
 Id = TypeVar("Id")
 Value = TypeVar("Value", Topic, Subscription, Snapshot)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 from fanlog.core.iam import Binding, Policy
 from fanlog.core.shape import check_shape
-from fanlog.model import (
+from fanlog.model.resources import (
     DeadLetterPolicy,
     FileExport,
     FilterChange,

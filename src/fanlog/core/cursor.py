@@ -25,7 +25,7 @@ from pyroaring import BitMap64
 
 from fanlog.core.reopening import ChunkChanges, OpenChunk, Reopened, by_chunk
 from fanlog.limits import CURSOR_CHUNK_OFFSETS
-from fanlog.model import Offset
+from fanlog.model.resources import Offset
 
 #: A half-open range of offsets.
 Range = tuple[Offset, Offset]

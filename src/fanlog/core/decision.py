@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fanlog.core.lease import Run
 from fanlog.core.records import ShareRecord
 from fanlog.core.redelivery import DeadLetter
-from fanlog.model import Offset
+from fanlog.model.resources import Offset
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from itertools import islice
 
 from fanlog.core.records import DedupEntry
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 
 DIGEST_BYTES = 16
 

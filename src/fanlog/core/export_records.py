@@ -15,7 +15,7 @@ from typing import ClassVar
 from pyroaring import BitMap64
 
 from fanlog.core.shape import check_shape
-from fanlog.model import FileExport, PartitionId, SubscriptionId, TableExport
+from fanlog.model.resources import FileExport, PartitionId, SubscriptionId, TableExport
 
 _VERSION_BYTE = b"\x01"
 _ID = struct.Struct(">Q")

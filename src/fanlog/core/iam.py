@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from fanlog import limits
 from fanlog.errors import Aborted, InvalidArgument
-from fanlog.names import shown
+from fanlog.model.names import shown
 
 #: Basic roles, and those of Pub/Sub.
 ROLES = frozenset(

@@ -13,7 +13,7 @@ from typing import ClassVar
 from pyroaring import BitMap64
 
 from fanlog.core.shape import check_shape
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 
 _VERSION_BYTE = b"\x01"
 _PARTITION = struct.Struct(">I")

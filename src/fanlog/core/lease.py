@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
 from fanlog.core.records import LeaseHeld
-from fanlog.model import Offset
+from fanlog.model.resources import Offset
 
 
 @dataclass(frozen=True, slots=True)

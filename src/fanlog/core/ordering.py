@@ -34,7 +34,7 @@ from fanlog.core.backlog import Openness, Packer, Slots, without
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.ordering_key import Key, Recall
-from fanlog.model import Offset
+from fanlog.model.resources import Offset
 
 
 class OrderedBacklog:

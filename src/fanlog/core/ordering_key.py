@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyroaring import BitMap64
 
 from fanlog.core.flow import Credit
-from fanlog.model import Offset
+from fanlog.model.resources import Offset
 
 
 class Key:

@@ -19,7 +19,7 @@ from pyroaring import BitMap64
 from fanlog.core.addressing import NOTHING_ADDRESSED, Addressed
 from fanlog.core.cursor import Cursor, Range, runs
 from fanlog.limits import CURSOR_CHUNK_OFFSETS, OFFSET_MAX
-from fanlog.model import Offset
+from fanlog.model.resources import Offset
 
 
 class Passing:

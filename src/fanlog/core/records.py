@@ -33,8 +33,8 @@ from fanlog.core.export_records import ExportRecord
 from fanlog.core.lake_records import LakeState
 from fanlog.core.replay_records import ReopenedChunk, RequestRecord
 from fanlog.core.shape import check_shape
-from fanlog.jobs import Job
-from fanlog.model import Offset, PartitionId
+from fanlog.model.jobs import Job
+from fanlog.model.resources import Offset, PartitionId
 
 VERSION = 1
 _VERSION_BYTE = bytes([VERSION])

@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.core.attempts import Attempts, Counts
-from fanlog.model import FIRST_IMMEDIATE, DeadLetterPolicy, Offset, RetrySchedule
+from fanlog.model.resources import FIRST_IMMEDIATE, DeadLetterPolicy, Offset, RetrySchedule
 
 #: Jitter spreads a wait by up to this share upwards, so that it stays within the policy's bounds.
 JITTER = 0.25

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from pyroaring import BitMap64
 
 from fanlog.limits import CURSOR_CHUNK_OFFSETS
-from fanlog.model import Offset
+from fanlog.model.resources import Offset
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import ClassVar
 from pyroaring import BitMap64
 
 from fanlog.core.reopening import OpenChunk
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 
 _VERSION_BYTE = b"\x01"
 _CHUNK = struct.Struct(">QIQ")

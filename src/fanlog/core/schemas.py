@@ -20,8 +20,15 @@ from fanlog.errors import (
     ResourceExhausted,
     SchemaNotFound,
 )
-from fanlog.model import Compatibility, Schema, SchemaId, SchemaRevision, SchemaSettings, SchemaType
-from fanlog.names import shown
+from fanlog.model.names import shown
+from fanlog.model.resources import (
+    Compatibility,
+    Schema,
+    SchemaId,
+    SchemaRevision,
+    SchemaSettings,
+    SchemaType,
+)
 
 Revisions = tuple[SchemaRevision, ...]
 

@@ -52,7 +52,7 @@ from fanlog.core.ordering import OrderedBacklog
 from fanlog.core.records import ShareRecord
 from fanlog.core.redelivery import EXPIRED, NACKED, UNSENT, DeadLetter, Delayed, Failures, Nack
 from fanlog.core.share_passing import PassingShare
-from fanlog.model import Offset, PartitionId, Subscription
+from fanlog.model.resources import Offset, PartitionId, Subscription
 
 __all__ = ["ByGeneration", "DeadLetter", "Decision", "Grant", "Share", "ShareStats"]
 

@@ -14,7 +14,7 @@ from fanlog.core.decision import Decision
 from fanlog.core.passing import Passing
 from fanlog.core.records import ShareRecord
 from fanlog.core.share_state import ShareState
-from fanlog.model import Offset, PartitionId, Subscription
+from fanlog.model.resources import Offset, PartitionId, Subscription
 
 
 class PassingShare(ShareState):

@@ -17,7 +17,7 @@ from fanlog.core.lease import Lease
 from fanlog.core.records import AttemptsChunk, CursorChunk, CursorHead, LeaseHeld, ShareRecord
 from fanlog.core.reopening import ChunkChanges
 from fanlog.core.replay_records import ReopenedChunk
-from fanlog.model import Offset, PartitionId, Subscription
+from fanlog.model.resources import Offset, PartitionId, Subscription
 
 
 class ShareState:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from math import ceil
 from typing import NamedTuple
 
-from fanlog.model import Offset
+from fanlog.model.resources import Offset
 
 #: A partition with more stretches than these has every two of them joined.
 STRETCHES_MAX = 1_024

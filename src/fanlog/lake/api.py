@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 from fanlog.core.cursor import runs as edges
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
-from fanlog.model import Offset, PartitionId, TopicId
+from fanlog.model.resources import Offset, PartitionId, TopicId
 
 
 class Run(NamedTuple):

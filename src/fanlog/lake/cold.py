@@ -26,7 +26,7 @@ from fanlog.lake.rebuild import COLUMNS, batches_of
 from fanlog.lake.tables import MESSAGES, ensure_lake, open_table
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
-from fanlog.model import Offset, PartitionId, TopicId
+from fanlog.model.resources import Offset, PartitionId, TopicId
 
 #: Rebuilt row groups that are kept, in bytes of messages.
 KEPT_BYTES = 64 * 1024 * 1024

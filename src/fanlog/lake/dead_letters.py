@@ -15,13 +15,13 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fanlog import attributes as said_by
 from fanlog import times
 from fanlog.lake import commits
 from fanlog.lake.archive import archived_sequence
 from fanlog.lake.files import DataFile, write_rows
 from fanlog.lake.location import Location
 from fanlog.lake.tables import DEAD_LETTERS, MESSAGES, SEAL, TIME, ensure_table, open_table
+from fanlog.model import attributes as said_by
 
 #: Bytes of letters that are held before they are written.
 _HELD_BYTES = 64 * 1024 * 1024

@@ -20,7 +20,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from fanlog.errors import InvalidArgument, PermissionDenied
-from fanlog.names import shown
+from fanlog.model.names import shown
 
 _S3 = ("s3://", "s3a://")
 _FILE = "file:"

@@ -19,7 +19,7 @@ from fanlog import limits
 from fanlog.lake.tables import SEAL
 from fanlog.log.batch import Batch
 from fanlog.log.seal import Seal
-from fanlog.model import PartitionId, TopicId
+from fanlog.model.resources import PartitionId, TopicId
 from fanlog.wire.encode import (
     TAG_DATA,
     TAG_MESSAGES,

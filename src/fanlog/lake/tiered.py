@@ -25,7 +25,7 @@ from fanlog.log.api import (
     StoredBatch,
 )
 from fanlog.log.batch import Batch
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 
 #: The offsets of a partition that the lake has; None for none.
 ColdBounds = Callable[[PartitionId], Bounds | None]

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from fanlog.log.batch import Batch, Body
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 
 #: Keys of state are short: LMDB's own limit, kept by every engine.
 KEY_BYTES_MAX = 511

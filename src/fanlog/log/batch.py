@@ -34,7 +34,7 @@ from crc32c import crc32c
 
 from fanlog import limits
 from fanlog.log.seal import BITS, IS_ADDRESSED, UNSEALED, Seal
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 
 MAGIC = b"\xfaFLB"
 FORMAT_VERSION = 2

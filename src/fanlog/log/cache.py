@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict, defaultdict
 
 from fanlog.log.batch import Batch
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 
 #: What a cached batch costs beside its content and slots.
 _OVERHEAD_BYTES = 1_024

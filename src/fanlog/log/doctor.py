@@ -19,7 +19,7 @@ from fanlog.log.batch import Batch
 from fanlog.log.envelope import EnvelopeDamaged, Kind
 from fanlog.log.folder import Facts, PartitionRow, Store
 from fanlog.log.report import Finding, Report
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 
 #: Judges the hard state as a whole, which is nothing to the log: takes every key with its value,
 #: returns what is wrong with it.

@@ -48,7 +48,7 @@ from fanlog.log.batch import Batch
 from fanlog.log.cache import BatchCache
 from fanlog.log.envelope import EnvelopeDamaged, Kind
 from fanlog.log.folder import Facts, PartitionRow
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 
 Item = TypeVar("Item", Batch | Damaged, StoredBatch | Damaged)
 

@@ -34,7 +34,7 @@ from fanlog import limits
 from fanlog.errors import CommitFailed, ConfigError, DataFolderInUse, DataLoss, DiskFull
 from fanlog.log import envelope, pages
 from fanlog.log.envelope import EnvelopeDamaged, Kind
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 
 log = logging.getLogger("fanlog.log")
 

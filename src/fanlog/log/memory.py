@@ -29,7 +29,7 @@ from fanlog.log.api import (
     check_commit,
 )
 from fanlog.log.batch import Batch, BatchDamaged
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 
 #: What `stats` calls room: memory has no watermark of its own.
 _ROOM_BYTES = 1 << 40

@@ -40,7 +40,7 @@ from fanlog.log.doctor import InspectState, examine
 from fanlog.log.envelope import EnvelopeDamaged, Kind, Record
 from fanlog.log.folder import Facts, PartitionRow, Store
 from fanlog.log.report import Report
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 
 _MAGICS = re.compile(re.escape(codec.MAGIC) + b"|" + re.escape(envelope.MAGIC))
 

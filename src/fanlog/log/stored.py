@@ -17,7 +17,7 @@ from fanlog.log import folder
 from fanlog.log.api import Bounds, Damaged, Extent, StoredBatch
 from fanlog.log.batch import Batch, BatchDamaged
 from fanlog.log.folder import PartitionRow, Store
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 
 Transaction: TypeAlias = "lmdb.Transaction[memoryview]"
 Cursor: TypeAlias = "lmdb.Cursor[memoryview]"

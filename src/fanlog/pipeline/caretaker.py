@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from fanlog import names
 from fanlog.client import CallFailed, Client
 from fanlog.client.jobs import Jobs
+from fanlog.model import names
 
 log = logging.getLogger("fanlog.pipeline")
 

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.utils import is_remote
 
-from fanlog.pipeline.work import Work
+from fanlog.pipeline.jobs.work import Work
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fanlog import jobs
 from fanlog.client import Client
+from fanlog.model import jobs
 from fanlog.v1 import log_pb2
 
 

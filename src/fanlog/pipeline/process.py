@@ -18,17 +18,17 @@ from fanlog.client import CallFailed, Client
 from fanlog.errors import FailedPrecondition
 from fanlog.lake.location import Location
 from fanlog.lake.reach import NOTHING, Reach
-from fanlog.pipeline import kinds
-from fanlog.pipeline.archive import Archive
 from fanlog.pipeline.caretaker import Caretaker
 from fanlog.pipeline.children import end_children
 from fanlog.pipeline.context import Context
-from fanlog.pipeline.dead_letters import DeadLetters
-from fanlog.pipeline.export import Exports
-from fanlog.pipeline.flow import Flow
+from fanlog.pipeline.export.flow import Exports
+from fanlog.pipeline.flows.archive import Archive
+from fanlog.pipeline.flows.dead_letters import DeadLetters
+from fanlog.pipeline.flows.flow import Flow
+from fanlog.pipeline.jobs import kinds
+from fanlog.pipeline.jobs.stats import Stats
 from fanlog.pipeline.log import log_of
 from fanlog.pipeline.session import is_server, join_server, shown, start_session
-from fanlog.pipeline.stats import Stats
 from fanlog.pipeline.worker import Worker
 from fanlog.spark.java import JavaNotFound, prepare_java
 from fanlog.v1 import log_pb2

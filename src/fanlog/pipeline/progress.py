@@ -6,7 +6,7 @@ import threading
 from types import TracebackType
 
 from fanlog.pipeline.context import Context
-from fanlog.pipeline.work import Stopped, Work
+from fanlog.pipeline.jobs.work import Stopped, Work
 
 #: How often Spark is asked.
 LOOK_S = 0.5

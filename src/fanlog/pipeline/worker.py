@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from fanlog import jobs, limits, names
+from fanlog import limits
 from fanlog.client import CallFailed, Client
 from fanlog.client.jobs import Jobs, state_of
 from fanlog.errors import FanlogError, InvalidArgument
+from fanlog.model import jobs, names
 from fanlog.pipeline.causes import cause_of
-from fanlog.pipeline.work import Stopped, Work
+from fanlog.pipeline.jobs.work import Stopped, Work
 from fanlog.wire.jobs import values_of
 
 log = logging.getLogger("fanlog.pipeline")

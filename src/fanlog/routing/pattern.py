@@ -13,7 +13,7 @@ them. A pattern matches segment by segment:
 The trie has a node for each beginning of a pattern. A topic is read once, from left to right, with
 the set of all nodes that its segments so far lead to; so the work is bounded by the number of its
 segments times the number of nodes they can lead to, whatever stands in the patterns, and no way is
-tried twice. Patterns that say the same (`names.canonical_pattern`) share a node.
+tried twice. Patterns that say the same (`canonical_pattern`) share a node.
 
 Ids are kept here as topics' and patterns' are, without their project: a project has its own trie.
 """
@@ -27,11 +27,25 @@ from sys import intern
 from typing import Any, Generic, TypeVar
 
 from fanlog import limits
-from fanlog.names import canonical_pattern
 from fanlog.routing.globs import GlobIndex
 
 #: What a pattern is kept for; never None.
 Id = TypeVar("Id", bound=Hashable)
+
+
+def canonical_pattern(pattern: str) -> str:
+    """Give the one id for all that match the same topics by moving or repeating `#` only.
+
+    Among neighbours that are `*` and `#` only the number of `*` counts, and whether there is a `#`:
+    `#.#` is `#`, and `#.*` is `*.#`, one segment or more.
+    """
+    segments: list[str] = []
+    for segment in pattern.split("."):
+        if segments and segments[-1] == "#" and segment in ("*", "#"):
+            segments[-1:] = ("*", "#") if segment == "*" else ("#",)
+        else:
+            segments.append(segment)
+    return ".".join(segments)
 
 
 class Pattern:

@@ -8,7 +8,7 @@ import orjson
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
-from fanlog.model import Encoding, SchemaType
+from fanlog.model.resources import Encoding, SchemaType
 from fanlog.schema import avro_codec, avro_resolve, avro_tree
 from fanlog.schema.avro_binary import compile_skip, overspent, steps_max
 from fanlog.schema.avro_defaults import Defaults

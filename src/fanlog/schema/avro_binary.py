@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
-from fanlog.names import shown
+from fanlog.model.names import shown
 from fanlog.schema.avro_tree import Node
 from fanlog.schema.budget import Budget
 from fanlog.schema.compiled import Mismatch

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
-from fanlog.names import shown
+from fanlog.model.names import shown
 from fanlog.schema.avro_tree import MISSING, Field, Node, takes_default
 from fanlog.schema.budget import Budget
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fanlog.names import shown
+from fanlog.model.names import shown
 from fanlog.schema.avro_tree import Node
 from fanlog.schema.budget import Budget
 from fanlog.schema.compiled import Mismatch, found

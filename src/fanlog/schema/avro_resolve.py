@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fanlog.names import shown
+from fanlog.model.names import shown
 from fanlog.schema.avro_defaults import Defaults
 from fanlog.schema.avro_tree import MISSING, PRIMITIVES, Field, Node
 from fanlog.schema.budget import Budget

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from fanlog.errors import InvalidArgument
-from fanlog.names import shown
+from fanlog.model.names import shown
 from fanlog.schema.budget import Budget, compiling
 from fanlog.schema.compiled import Mismatch, check_nesting, found
 

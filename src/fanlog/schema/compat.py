@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fanlog.model import Compatibility
+from fanlog.model.resources import Compatibility
 from fanlog.schema.budget import comparing
 from fanlog.schema.compiled import Compiled
 

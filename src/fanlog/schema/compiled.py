@@ -13,8 +13,8 @@ import orjson
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
-from fanlog.model import Encoding, SchemaType
-from fanlog.names import shown
+from fanlog.model.names import shown
+from fanlog.model.resources import Encoding, SchemaType
 
 #: Turns the data of a message written with one revision into that of another.
 Transform = Callable[[bytes], bytes]

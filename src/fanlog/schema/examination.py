@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fanlog.model import Compatibility, Encoding, SchemaType
+from fanlog.model.resources import Compatibility, Encoding, SchemaType
 from fanlog.schema.compat import breaking_changes
 from fanlog.schema.compiled import Impossible, Mismatch
 from fanlog.schema.registry import compile_schema

@@ -15,7 +15,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from fanlog.names import shown
+from fanlog.model.names import shown
 from fanlog.schema.budget import Budget
 from fanlog.schema.compiled import path_of
 from fanlog.schema.json_refs import resolved

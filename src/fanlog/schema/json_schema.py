@@ -18,8 +18,8 @@ import orjson
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
-from fanlog.model import Encoding, SchemaType
-from fanlog.names import shown
+from fanlog.model.names import shown
+from fanlog.model.resources import Encoding, SchemaType
 from fanlog.schema import json_compat
 from fanlog.schema.budget import Budget, comparing, compiling, transforming
 from fanlog.schema.compiled import Impossible, Long, Mismatch, Transform, check_nesting, path_of

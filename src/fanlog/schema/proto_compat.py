@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from fanlog.errors import InvalidArgument
-from fanlog.names import shown
+from fanlog.model.names import shown
 from fanlog.schema.budget import Budget
 from fanlog.schema.compiled import path_of
 from fanlog.schema.proto_parse import SCALARS

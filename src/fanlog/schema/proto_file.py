@@ -10,7 +10,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool
 
 from fanlog.errors import InvalidArgument
-from fanlog.names import shown
+from fanlog.model.names import shown
 from fanlog.schema.budget import Budget, compiling
 from fanlog.schema.proto_parse import Parsed, parse
 from fanlog.schema.proto_scan import Word, refused

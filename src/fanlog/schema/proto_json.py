@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from fanlog.names import shown
+from fanlog.model.names import shown
 from fanlog.schema.compiled import Mismatch, found
 from fanlog.schema.proto_parse import SCALARS
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from google.protobuf import descriptor_pb2
 
 from fanlog.errors import InvalidArgument
-from fanlog.names import shown
+from fanlog.model.names import shown
 from fanlog.schema.budget import Budget
 from fanlog.schema.proto_scan import Word, refused, scan, text_of, wrong
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from fanlog.errors import InvalidArgument
-from fanlog.names import shown
+from fanlog.model.names import shown
 
 Kind = Literal["name", "int", "float", "string", "sign", "end"]
 

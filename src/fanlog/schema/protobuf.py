@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
-from fanlog.model import Encoding, SchemaType
+from fanlog.model.resources import Encoding, SchemaType
 from fanlog.schema import proto_compat, proto_file, proto_json, proto_wire
 from fanlog.schema.budget import Budget, comparing, compiling
 from fanlog.schema.compiled import Impossible, Mismatch, Transform

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
-from fanlog.model import SchemaType
+from fanlog.model.resources import SchemaType
 from fanlog.schema.avro import AvroSchema
 from fanlog.schema.compiled import Compiled
 from fanlog.schema.json_schema import JsonSchema

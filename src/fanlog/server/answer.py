@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fanlog.broker.broker import Broker
-from fanlog.broker.feed import Delivery
-from fanlog.model import Subscription
+from fanlog.broker.delivery.feed import Delivery
+from fanlog.model.resources import Subscription
 from fanlog.wire.frame import frame_received
 
 

@@ -31,7 +31,7 @@ from fanlog.broker import spool
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock, SystemClock
 from fanlog.broker.committer import ThreadCommitter
-from fanlog.broker.examiner import Apart
+from fanlog.broker.schemas.examiner import Apart
 from fanlog.broker.server_rules import ServerRules
 from fanlog.config import Config
 from fanlog.errors import ConfigError, FailedPrecondition, FanlogError, Unavailable
@@ -39,16 +39,16 @@ from fanlog.log.api import Log
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.folder import warn_if_shared
 from fanlog.log.memory import MemoryLog
-from fanlog.push import Guard
+from fanlog.push.rules import Guard
+from fanlog.push.senders.senders import Senders
+from fanlog.push.senders.tokens import Tokens
 from fanlog.server import departures, grpc_api
 from fanlog.server.allocator import keep_freed_memory
 from fanlog.server.arrivals import Arrivals
 from fanlog.server.descriptors import service_descriptors
-from fanlog.server.files import push_connections, raise_file_limit
+from fanlog.server.file_limit import push_connections, raise_file_limit
 from fanlog.server.health import Health
 from fanlog.server.http_api import HttpServer, http_app
-from fanlog.server.push.senders import Senders
-from fanlog.server.push.tokens import Tokens
 from fanlog.server.resources import Resources, ensure_resources, read_resources
 from fanlog.wire import contents
 from fanlog.wire.candidates import candidates
@@ -56,7 +56,7 @@ from fanlog.wire.forward import compose
 from fanlog.wire.publish import build_body
 
 if TYPE_CHECKING:
-    from fanlog.lake.tiers import LakeTiers
+    from fanlog.broker.tiering.lake_tiers import LakeTiers
 
 log = logging.getLogger("fanlog.server")
 

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
-from fanlog import names
+from fanlog.model import names
 
 
 def name_subscription(request: Any, is_taken: Callable[[str], bool]) -> None:

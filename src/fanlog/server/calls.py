@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import grpc
 
-from fanlog import attributes
+from fanlog.model import attributes
 from fanlog.wire import fields
 
 #: Metadata of an update that the short form asks for, and the body of push requests in that form;

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fanlog import limits, names
+from fanlog import limits
 from fanlog.broker.broker import Broker
-from fanlog.broker.needs import Kept
+from fanlog.broker.retention.needs import Kept
 from fanlog.errors import InvalidArgument
+from fanlog.model import names
 from fanlog.server.calls import Unary, parsed
 from fanlog.v1 import catalog_pb2 as pb
 from fanlog.wire.fields import duration, timestamp

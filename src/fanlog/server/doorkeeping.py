@@ -1,11 +1,11 @@
-"""The door of the HTTP port: what `fanlog.origins` says of a request, on every route alike."""
+"""The door of the HTTP port: how `fanlog.model.origins` judges a request, on every route."""
 
 from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fanlog.errors import FanlogError, ForeignOrigin, HostNotAllowed
-from fanlog.origins import Doorkeeper, Visit
+from fanlog.model.origins import Doorkeeper, Visit
 from fanlog.server.rest import errors
 
 _METHODS = b"GET, POST, PUT, PATCH, DELETE"

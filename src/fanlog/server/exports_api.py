@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, get_args
 
-from fanlog import names
-from fanlog.broker.exports import Trouble
+from fanlog.broker.verbs.exports import Trouble
 from fanlog.errors import InvalidArgument
-from fanlog.model import ExportState
+from fanlog.model import names
+from fanlog.model.resources import ExportState
 from fanlog.server.calls import Unary, parsed
 from fanlog.v1 import export_pb2
 from fanlog.wire.exports import batch_pb

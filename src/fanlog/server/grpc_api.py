@@ -17,13 +17,15 @@ from google.iam.v1 import iam_policy_pb2
 from google.protobuf.empty_pb2 import Empty
 from grpc_status import rpc_status
 
-from fanlog import limits, names
+from fanlog import limits
 from fanlog.broker import hints
 from fanlog.broker.broker import Broker
 from fanlog.broker.settling import NOT_APPLIED
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
-from fanlog.model import Subscription
+from fanlog.model import names
+from fanlog.model.resources import Subscription
+from fanlog.model.updates import SubscriptionUpdate
 from fanlog.server import (
     assigned_names,
     catalog_api,
@@ -31,8 +33,8 @@ from fanlog.server import (
     jobs_api,
     lake_api,
     log_api,
+    remarks,
     replay_api,
-    said,
     schema_api,
     seeking,
     sink_api,
@@ -53,7 +55,6 @@ from fanlog.server.iam_api import IAM_POLICY, IamApi
 from fanlog.server.nacks import nack_of
 from fanlog.server.request_bounds import bounded
 from fanlog.server.streaming_pull import streaming_pull
-from fanlog.updates import SubscriptionUpdate
 from fanlog.wire import fields, paging, resources, types
 from fanlog.wire.parts import check_fields
 from fanlog.wire.publish import parse_publish, publish_response, publish_response_of
@@ -158,7 +159,7 @@ def _hint(context: Call, subscription: str, sentences: Sequence[str]) -> None:
     for sentence in sentences:
         log.warning("action=hint subscription=%s %s", subscription, sentence)
     if sentences:
-        context.set_trailing_metadata(said.hints(sentences))
+        context.set_trailing_metadata(remarks.hints(sentences))
 
 
 def _iam_methods(iam: IamApi) -> dict[str, Unary]:
@@ -338,7 +339,7 @@ class SubscriberApi:
             self._broker.pushes.trouble(subscription),
             self._broker.exports.trouble(subscription).reason,
         )
-        context.set_trailing_metadata(said.hints(filter(None, troubles)))
+        context.set_trailing_metadata(remarks.hints(filter(None, troubles)))
         return cast(bytes, self._shown(subscription).SerializeToString())
 
     async def update_subscription(self, raw: bytes, context: Call) -> bytes:
@@ -403,7 +404,7 @@ class SubscriberApi:
     async def seek(self, raw: bytes, context: Call) -> bytes:
         request = fields.parse(types.SeekRequest, raw)
         moved = await seeking.seek(self._broker.admin.seeks, request)
-        hinted = said.hints([moved.hint] if moved.hint else [])
+        hinted = remarks.hints([moved.hint] if moved.hint else [])
         context.set_trailing_metadata((*seeking.said(moved), *hinted))
         return cast(bytes, types.SeekResponse().SerializeToString())
 

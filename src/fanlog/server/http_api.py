@@ -18,17 +18,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
-from fanlog import names
 from fanlog.broker.broker import Broker
 from fanlog.config import Config
 from fanlog.errors import FanlogError, MethodNotAllowed, RouteNotFound
 from fanlog.log.api import Log
-from fanlog.origins import Doorkeeper, parse_host
+from fanlog.model import names
+from fanlog.model.origins import Doorkeeper, parse_host
+from fanlog.push.senders.senders import Senders
 from fanlog.server import grpc_api
 from fanlog.server.doorkeeping import Door
+from fanlog.server.key_pages import key_routes
 from fanlog.server.metrics_page import metrics_page
-from fanlog.server.push.key_pages import key_routes
-from fanlog.server.push.senders import Senders
 from fanlog.server.rest import events, google_json, own_json, path_form, short_form
 from fanlog.server.rest.app import RestApp, failed
 from fanlog.server.rest.docs_page import docs_page

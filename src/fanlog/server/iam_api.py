@@ -6,8 +6,8 @@ from typing import Any
 
 from google.iam.v1 import iam_policy_pb2
 
-from fanlog import names
 from fanlog.broker.broker import Broker
+from fanlog.model import names
 from fanlog.wire import iam
 
 IAM_POLICY = "google.iam.v1.IAMPolicy"

@@ -6,11 +6,11 @@ import json
 import secrets
 from typing import Any
 
-from fanlog import jobs, names
 from fanlog.broker.broker import Broker
 from fanlog.errors import InvalidArgument
-from fanlog.jobs import Job
 from fanlog.log.batch import Body
+from fanlog.model import jobs, names
+from fanlog.model.jobs import Job
 from fanlog.server.calls import Unary, parsed
 from fanlog.v1 import jobs_pb2
 from fanlog.wire import paging, types

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fanlog import limits, names
+from fanlog import limits
 from fanlog.broker.broker import Broker
-from fanlog.broker.log_reads import Chunk, LogRange, Selection, paced
+from fanlog.broker.verbs.log_reads import Chunk, LogRange, Selection, paced
 from fanlog.errors import InvalidArgument
 from fanlog.log.api import Damaged
-from fanlog.model import PartitionId
+from fanlog.model import names
+from fanlog.model.resources import PartitionId
 from fanlog.server.calls import Context, Unary, parsed
 from fanlog.server.request_bounds import check_size
 from fanlog.v1 import log_pb2 as pb

@@ -19,7 +19,7 @@ from prometheus_client.core import (
 )
 
 from fanlog.broker.metrics import Histogram
-from fanlog.push.outcome import CLASSES
+from fanlog.push.rules.outcome import CLASSES
 
 SUBSCRIPTION = ("subscription",)
 

@@ -13,9 +13,9 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.metrics import SubscriptionMetrics
 from fanlog.errors import LakeUnavailable
 from fanlog.log.api import Log
+from fanlog.push.senders.senders import Senders
 from fanlog.server.metric_families import SUBSCRIPTION_COUNTERS, histogram, labelled, sample
-from fanlog.server.push.metrics import push_families
-from fanlog.server.push.senders import Senders
+from fanlog.server.push_metrics import push_families
 
 #: Subscriptions looked at before the loop may do something else.
 STEP = 200

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fanlog import limits, names
-from fanlog.attributes import NACK_DELAY as DELAY
-from fanlog.attributes import NACK_REASON as REASON
-from fanlog.attributes import NACK_REQUEUE as REQUEUE
+from fanlog import limits
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import InvalidArgument
+from fanlog.model import names
+from fanlog.model.attributes import NACK_DELAY as DELAY
+from fanlog.model.attributes import NACK_REASON as REASON
+from fanlog.model.attributes import NACK_REQUEUE as REQUEUE
 
 
 def nack_of(metadata: Iterable[tuple[str, str | bytes]], seconds: int) -> Nack:

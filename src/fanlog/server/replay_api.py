@@ -9,13 +9,14 @@ from typing import Any
 
 from pyroaring import BitMap64
 
-from fanlog import limits, names
+from fanlog import limits
 from fanlog.broker.broker import Broker
-from fanlog.broker.letter import Letter, Outcome, Place, Selection
-from fanlog.broker.replays import Wanted
+from fanlog.broker.verbs.dead_letter import Letter, Outcome, Place, Selection
+from fanlog.broker.verbs.reopening import Wanted
 from fanlog.errors import InvalidArgument
-from fanlog.ids import parse_message_id
-from fanlog.model import PartitionId
+from fanlog.model import names
+from fanlog.model.ids import parse_message_id
+from fanlog.model.resources import PartitionId
 from fanlog.server import seeking
 from fanlog.server.calls import Unary, parsed
 from fanlog.v1 import message_pb2, replay_pb2

@@ -37,18 +37,18 @@ from typing import Any, TypeVar
 import yaml
 from google.protobuf import json_format
 
-from fanlog import names
 from fanlog.broker import hints
 from fanlog.broker.broker import Broker
 from fanlog.errors import ConfigError, FanlogError, InvalidArgument
-from fanlog.model import SchemaSettings, Subscription, Topic
+from fanlog.model import names
+from fanlog.model.resources import SchemaSettings, Subscription, Topic
+from fanlog.model.specs import SubscriptionSpec, TopicSpec
 from fanlog.server.schema_resources import (
     SchemaResource,
     create_schema,
     find_schema,
     read_schema,
 )
-from fanlog.specs import SubscriptionSpec, TopicSpec
 from fanlog.wire import resources as wire
 from fanlog.wire import types
 

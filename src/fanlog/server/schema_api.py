@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from google.protobuf.empty_pb2 import Empty
 
-from fanlog import names
-from fanlog.attributes import COMPATIBILITY
 from fanlog.broker.broker import Broker
 from fanlog.errors import InvalidArgument
-from fanlog.model import Compatibility, Schema, SchemaRevision, SchemaType
+from fanlog.model import names
+from fanlog.model.attributes import COMPATIBILITY
+from fanlog.model.resources import Compatibility, Schema, SchemaRevision, SchemaType
 from fanlog.wire import fields, paging, types
 from fanlog.wire.schemas import (
     BASIC,

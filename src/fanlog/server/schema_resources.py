@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from fanlog import limits, names
+from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.errors import InvalidArgument
-from fanlog.model import Compatibility, SchemaType
+from fanlog.model import names
+from fanlog.model.resources import Compatibility, SchemaType
 from fanlog.schema import compile_schema
 from fanlog.wire.schemas import compatibility_of
 

@@ -6,12 +6,13 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from fanlog import attributes, limits, names
-from fanlog.broker.moves import Moved
-from fanlog.broker.seeks import Seeks
+from fanlog import limits
+from fanlog.broker.verbs.seek_answers import Moved
+from fanlog.broker.verbs.seeks import Seeks
 from fanlog.errors import InvalidArgument
-from fanlog.ids import parse_message_id
-from fanlog.model import Offset, PartitionId
+from fanlog.model import attributes, names
+from fanlog.model.ids import parse_message_id
+from fanlog.model.resources import Offset, PartitionId
 from fanlog.wire import fields
 
 #: Positions that are words: all that is kept, and nothing of what is there.

@@ -8,10 +8,11 @@ from typing import Any
 
 import grpc
 
-from fanlog import limits, names
+from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.core.sinks import StageKey
 from fanlog.errors import InvalidArgument
+from fanlog.model import names
 from fanlog.server.calls import Call, Context, Unary, parsed
 from fanlog.v1 import sink_pb2 as pb
 from fanlog.wire.parts import check_fields

@@ -18,14 +18,15 @@ from typing import Any
 
 import grpc
 
-from fanlog import limits, names, specs
+from fanlog import limits
 from fanlog.broker import pushes
 from fanlog.broker.broker import Broker
-from fanlog.broker.feed import Delivery
+from fanlog.broker.delivery.feed import Delivery
 from fanlog.broker.settling import INVALID_ACK_ID, UNORDERED_ACK_ID
 from fanlog.core.flow import Credit
 from fanlog.errors import FanlogError, InvalidArgument
-from fanlog.model import Subscription
+from fanlog.model import names, specs
+from fanlog.model.resources import Subscription
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.request_bounds import check_size
 from fanlog.wire import fields, types

@@ -16,7 +16,7 @@ from typing import Any
 
 from google.iam.v1 import iam_policy_pb2
 
-from fanlog import endpoints, names
+from fanlog.model import endpoints, names
 from fanlog.server.calls import Call, Unary
 from fanlog.v1 import replay_pb2
 from fanlog.wire import fields, types

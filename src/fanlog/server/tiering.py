@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
+from fanlog.broker.tiering.lake_tiers import LakeTiers
 from fanlog.config import Config
 from fanlog.lake.cold import ColdReader
 from fanlog.lake.location import Location
 from fanlog.lake.tiered import TieredLog
-from fanlog.lake.tiers import LakeTiers
 from fanlog.log.api import Log
 
 

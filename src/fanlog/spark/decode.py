@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fanlog.ids import OFFSET_DIGITS
 from fanlog.log.batch import Batch
+from fanlog.model.ids import OFFSET_DIGITS
 from fanlog.spark.schemas import SEAL, SEQUENCE
 from fanlog.spark.slices import Fields, cut
 from fanlog.v1 import sink_pb2
@@ -158,7 +158,7 @@ class Rows:
 
 
 def message_ids(partitions: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]) -> pa.Array:
-    """Give the message ids, as `fanlog.ids.message_id` forms each of them."""
+    """Give the message ids, as `fanlog.model.ids.message_id` forms each of them."""
     if partitions.max(initial=0) <= _PARTITION_MAX:
         return pc.cast(pa.array(partitions * 10**OFFSET_DIGITS + offsets), pa.string())
     heads = pc.cast(pa.array(partitions), pa.string())

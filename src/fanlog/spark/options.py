@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
-from fanlog import names, times
+from fanlog import times
 from fanlog.config import PROJECT_DEFAULT
 from fanlog.errors import InvalidArgument
+from fanlog.model import names
 from fanlog.routing.filter_parse import parse as parse_filter
 from fanlog.routing.filter_scan import FilterError
 

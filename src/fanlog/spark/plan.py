@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from fanlog.errors import InvalidArgument
-from fanlog.names import shown
+from fanlog.model.names import shown
 from fanlog.spark.options import EARLIEST, LATEST, Position
 
 #: Rows that are worth a task of their own.

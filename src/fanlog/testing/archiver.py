@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from fanlog.ids import message_id
 from fanlog.lake import archive, files, tables
 from fanlog.lake.files import DataFile
 from fanlog.lake.location import Location
 from fanlog.lake.tables import MESSAGES
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch
-from fanlog.model import PartitionId
+from fanlog.model.ids import message_id
+from fanlog.model.resources import PartitionId
 from fanlog.wire import types
 
 #: Bytes of batches that are read at once.

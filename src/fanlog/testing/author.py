@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fanlog.log.api import Append, Commit, Damaged, Log, Trim
 from fanlog.log.batch import Batch, Body
 from fanlog.log.seal import UNSEALED, Seal
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 
 TOPIC = 7
 ONE, TWO, THREE = PartitionId(1), PartitionId(2), PartitionId(3)

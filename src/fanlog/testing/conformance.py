@@ -25,7 +25,7 @@ from fanlog import limits
 from fanlog.log.api import Append, Bounds, Commit, Damaged, Extent, Log, Trim
 from fanlog.log.batch import Batch
 from fanlog.log.seal import Seal
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 from fanlog.testing.author import (
     ALL_BYTES,
     ONE,

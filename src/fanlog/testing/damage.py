@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fanlog.log import folder
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 
 
 def damage_batch(

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from fanlog.log import batch as codec
 from fanlog.log.api import Damaged, Log, StoredBatch, Trim
-from fanlog.model import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId
 from fanlog.testing.author import ALL_BYTES, ONE, THREE, TWO, Author, make_body
 
 T = TypeVar("T")

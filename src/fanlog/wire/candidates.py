@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from fanlog.ids import message_id
 from fanlog.log.batch import Batch
+from fanlog.model.ids import message_id
 from fanlog.routing.candidate import Candidate
 from fanlog.wire import types
 

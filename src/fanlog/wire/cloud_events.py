@@ -21,9 +21,10 @@ from urllib.parse import unquote_to_bytes
 
 import orjson
 
-from fanlog import limits, names
-from fanlog.attributes import DEDUP_ID
+from fanlog import limits
 from fanlog.errors import InvalidArgument
+from fanlog.model import names
+from fanlog.model.attributes import DEDUP_ID
 from fanlog.wire import types
 
 STRUCTURED = "application/cloudevents+json"

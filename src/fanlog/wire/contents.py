@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fanlog.attributes import DEDUP_ID
 from fanlog.log.batch import Batch, Body
+from fanlog.model.attributes import DEDUP_ID
 from fanlog.wire import types
 from fanlog.wire.encode import message_field
 from fanlog.wire.publish import build_body

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from fanlog import exports, limits
+from fanlog import limits
 from fanlog.core.export_records import ExportProgress
 from fanlog.errors import InvalidArgument, Unimplemented
-from fanlog.model import ExportState, FileExport, PartitionId, Subscription, TableExport
+from fanlog.model import exports
+from fanlog.model.resources import ExportState, FileExport, PartitionId, Subscription, TableExport
 from fanlog.v1 import export_pb2
 from fanlog.wire.fields import duration, seconds_of, timestamp
 

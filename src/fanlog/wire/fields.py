@@ -16,8 +16,9 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from fanlog import limits, names
+from fanlog import limits
 from fanlog.errors import InvalidArgument, Unimplemented
+from fanlog.model import names
 
 _NANOS = 1_000_000_000
 #: Bounds of protobuf's own types: about ten thousand years.

@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from fanlog.ids import ACK_OFFSET_DIGITS, OFFSET_DIGITS, message_id
 from fanlog.log.batch import Batch
-from fanlog.model import Offset
+from fanlog.model.ids import ACK_OFFSET_DIGITS, OFFSET_DIGITS, message_id
+from fanlog.model.resources import Offset
 from fanlog.wire.encode import (
     TAG_MESSAGE_ID,
     TAG_PUBLISH_TIME,

@@ -10,7 +10,7 @@ from google.protobuf import json_format
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument, TooLarge
-from fanlog.jobs import Job, Report, State
+from fanlog.model.jobs import Job, Report, State
 from fanlog.v1 import jobs_pb2
 from fanlog.wire.fields import timestamp
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from fanlog import limits, names
+from fanlog import limits
 from fanlog.errors import InvalidArgument
+from fanlog.model import names
 
 Entry = TypeVar("Entry")
 

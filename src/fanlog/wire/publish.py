@@ -26,8 +26,11 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from fanlog import limits, names
-from fanlog.attributes import (
+from fanlog import limits
+from fanlog.errors import InvalidArgument, TooLarge
+from fanlog.log.batch import Body
+from fanlog.model import names
+from fanlog.model.attributes import (
     CLIENT_PREFIX,
     DEDUP_ID,
     PREFIX,
@@ -35,9 +38,7 @@ from fanlog.attributes import (
     RESERVED_PREFIX,
     meant,
 )
-from fanlog.errors import InvalidArgument, TooLarge
-from fanlog.ids import OFFSET_DIGITS
-from fanlog.log.batch import Body
+from fanlog.model.ids import OFFSET_DIGITS
 from fanlog.wire import parts, types
 from fanlog.wire.encode import message_field, varint, varint_size
 

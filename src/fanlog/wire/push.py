@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fanlog import endpoints, limits, names
-from fanlog.attributes import WEBHOOK_SECRET
+from fanlog import limits
 from fanlog.errors import InvalidArgument, Unimplemented
-from fanlog.model import PushConfig
+from fanlog.model import endpoints, names
+from fanlog.model.attributes import WEBHOOK_SECRET
+from fanlog.model.resources import PushConfig
 from fanlog.wire import types
 
 _VERSION_ATTRIBUTE = "x-goog-version"

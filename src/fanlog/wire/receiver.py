@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
-from fanlog import limits, names
+from fanlog import limits
 from fanlog.errors import InvalidArgument
+from fanlog.model import names
 from fanlog.v1 import receiver_pb2
 from fanlog.wire.encode import field
 

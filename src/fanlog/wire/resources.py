@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fanlog import limits, names
-from fanlog.attributes import LABEL_DEAD_LETTER
+from fanlog import limits
 from fanlog.errors import InvalidArgument
-from fanlog.labels import SETTING_LABELS, labels_of
-from fanlog.model import (
+from fanlog.model import names
+from fanlog.model.attributes import LABEL_DEAD_LETTER
+from fanlog.model.labels import SETTING_LABELS, labels_of
+from fanlog.model.resources import (
     DeadLetterPolicy,
     RetryPolicy,
     Snapshot,
@@ -21,8 +22,8 @@ from fanlog.model import (
     Subscription,
     Topic,
 )
-from fanlog.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
-from fanlog.updates import SnapshotUpdate, SubscriptionUpdate, TopicUpdate
+from fanlog.model.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
+from fanlog.model.updates import SnapshotUpdate, SubscriptionUpdate, TopicUpdate
 from fanlog.wire import exports, output_only, schemas, types
 from fanlog.wire.exports import ExportState
 from fanlog.wire.fields import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from fanlog import names
 from fanlog.errors import InvalidArgument
-from fanlog.model import (
+from fanlog.model import names
+from fanlog.model.resources import (
     DELETED_SCHEMA,
     Compatibility,
     Encoding,

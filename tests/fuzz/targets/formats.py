@@ -14,8 +14,8 @@ from itertools import pairwise
 from crc32c import crc32c
 
 from fanlog import limits
-from fanlog.broker.hard_state import HardState
 from fanlog.core import records
+from fanlog.core.hard_state import HardState
 from fanlog.errors import DataLoss
 from fanlog.log import batch as codec
 from fanlog.log import envelope, salvage

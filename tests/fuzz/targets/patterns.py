@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from fanlog import limits, names
+from fanlog import limits
 from fanlog.errors import InvalidArgument
-from fanlog.routing.pattern import Pattern, PatternTrie
+from fanlog.model import names
+from fanlog.routing.pattern import Pattern, PatternTrie, canonical_pattern
 from fuzz.bounds import Target, refusal
 from fuzz.draw import Draw
 
@@ -32,7 +33,7 @@ def patterns(data: bytes) -> None:
         assert len(found) == len(expected)
         assert trie.matches(topic) == trie.match(topic) == found
     for number, pattern in enumerate(kept):
-        assert trie.remove(names.canonical_pattern(pattern), number)
+        assert trie.remove(canonical_pattern(pattern), number)
     assert trie.stats().nodes == 0
 
 
@@ -49,8 +50,8 @@ def _is_valid(text: str) -> bool:
         return True
     assert 0 < len(text) <= limits.PATTERN_LENGTH_MAX
     assert all(text.split("."))
-    canonical = names.canonical_pattern(text)
-    assert names.canonical_pattern(canonical) == canonical
+    canonical = canonical_pattern(text)
+    assert canonical_pattern(canonical) == canonical
     assert names.parse_topic_or_pattern(names.topic_name("p", canonical)).id == canonical
     names.undotted_hint(text, ["abc", "a.b"])
     return True

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from fanlog.errors import FanlogError
-from fanlog.model import Encoding
+from fanlog.model.resources import Encoding
 from fanlog.schema import Compiled, Impossible, Mismatch, breaking_changes, compile_schema
 from fuzz.bounds import Target, refusal
 from fuzz.draw import Draw

@@ -6,7 +6,7 @@ from fanlog.core import records
 from fanlog.core.catalog_records import PolicyRecord
 from fanlog.core.iam import Binding, Policy
 from fanlog.errors import FanlogError
-from fanlog.model import Encoding, SchemaType
+from fanlog.model.resources import Encoding, SchemaType
 from fanlog.schema import Compiled, Impossible, Mismatch, breaking_changes, compile_schema
 from fuzz.bounds import SENTENCE_MAX, Target, refusal
 from fuzz.draw import Draw

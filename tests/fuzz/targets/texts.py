@@ -10,10 +10,11 @@ from typing import Any
 from unittest.mock import patch
 
 from commands import invoke
-from fanlog import config, names, times
+from fanlog import config, times
 from fanlog.cli import options, subscriptions
 from fanlog.client import CallFailed
 from fanlog.errors import ConfigError, InvalidArgument
+from fanlog.model import names
 from fanlog.server import resources
 from fanlog.wire import types
 from fuzz.bounds import Target, refusal

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from fanlog import limits, names
+from fanlog import limits
 from fanlog.core.ack_ids import PREFIX_LENGTH, AckIds
 from fanlog.errors import InvalidArgument, OutOfRange, Unimplemented
-from fanlog.ids import message_id, parse_message_id
 from fanlog.log.batch import Batch
-from fanlog.model import (
+from fanlog.model import names
+from fanlog.model.ids import message_id, parse_message_id
+from fanlog.model.resources import (
     DeadLetterPolicy,
     PartitionId,
     RetryPolicy,

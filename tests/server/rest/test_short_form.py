@@ -8,7 +8,7 @@ import re
 import pytest
 
 from fanlog.config import PROJECT_DEFAULT, Config, resolve
-from fanlog.server.push import addresses
+from fanlog.push.senders import addresses
 from server.conftest import RunningServer, unique
 from server.receiver import receiving
 from server.rest.http import Http

@@ -6,7 +6,6 @@ import pytest
 from pyroaring import BitMap64
 
 from fanlog.broker.audit import audit
-from fanlog.broker.hard_state import HardState
 from fanlog.core.catalog_records import (
     Counters,
     FormerTopicRecord,
@@ -15,10 +14,11 @@ from fanlog.core.catalog_records import (
     SubscriptionRecord,
     TopicRecord,
 )
+from fanlog.core.hard_state import HardState
 from fanlog.core.iam import Policy
 from fanlog.core.records import Activity, AttemptsChunk, CursorChunk, CursorHead, LeaseHeld, Record
 from fanlog.log.report import Finding
-from fanlog.model import (
+from fanlog.model.resources import (
     PartitionId,
     Snapshot,
     SnapshotId,

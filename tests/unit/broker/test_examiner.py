@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from fanlog import limits
-from fanlog.broker import schema_worker
-from fanlog.broker.definitions import Definitions
-from fanlog.broker.examiner import Apart, AtOnce, Examiner
+from fanlog.broker.schemas import schema_worker
+from fanlog.broker.schemas.definitions import Definitions
+from fanlog.broker.schemas.examiner import Apart, AtOnce, Examiner
 from fanlog.errors import InvalidArgument, Unavailable
 from fanlog.schema import Compiled, Mismatch
 from fanlog.schema.examination import Question

@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 
 from fanlog import limits
-from fanlog.broker import log_reads
+from fanlog.broker.verbs import log_reads
 
 
 def test_a_commit_slows_readers_down_for_a_while(monkeypatch):

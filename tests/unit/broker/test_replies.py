@@ -11,14 +11,14 @@ from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import Done, run_commit
-from fanlog.broker.hard_state import HardState
 from fanlog.core.flow import Credit
+from fanlog.core.hard_state import HardState
 from fanlog.errors import SubscriptionNotFound
 from fanlog.log.api import Commit
 from fanlog.log.memory import MemoryLog
-from fanlog.model import DeadLetterPolicy, RetryPolicy
-from fanlog.specs import SubscriptionSpec, TopicSpec
-from fanlog.updates import SubscriptionUpdate
+from fanlog.model.resources import DeadLetterPolicy, RetryPolicy
+from fanlog.model.specs import SubscriptionSpec, TopicSpec
+from fanlog.model.updates import SubscriptionUpdate
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 from fanlog.wire.publish import build_body

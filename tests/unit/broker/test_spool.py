@@ -13,7 +13,7 @@ from fanlog.broker.spool import FileSpool, MemorySpool, Spool, Stage
 from fanlog.core.sinks import StageKey
 from fanlog.errors import DataLoss, ResourceExhausted
 from fanlog.log import batch as codec
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 from fanlog.testing.conformance import make_body
 
 #: Of a stage with batches of the first version, and of the second.

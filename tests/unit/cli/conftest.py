@@ -12,7 +12,7 @@ import pytest
 from google.protobuf import empty_pb2
 
 from commands import invoke
-from fanlog import names
+from fanlog.model import names
 from fanlog.v1 import replay_pb2
 from fanlog.wire import types
 

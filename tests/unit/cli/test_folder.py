@@ -10,7 +10,7 @@ import pytest
 
 from commands import invoke
 from fanlog.log.embedded import EmbeddedLog
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 from fanlog.testing.conformance import Author
 from fanlog.testing.damage import damage_batch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fanlog.core.ack_ids import PREFIX_LENGTH, AckIds, ParsedAckIds
-from fanlog.ids import ACK_OFFSET_DIGITS
+from fanlog.model.ids import ACK_OFFSET_DIGITS
 
 LENGTH = PREFIX_LENGTH + ACK_OFFSET_DIGITS
 

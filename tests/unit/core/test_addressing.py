@@ -13,7 +13,7 @@ from fanlog.core.cursor import Cursor
 from fanlog.core.passing import Passing
 from fanlog.core.records import DamagedRecord, decode
 from fanlog.limits import CURSOR_CHUNK_OFFSETS, OFFSET_MAX
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 from unit.core.world import World, subscription
 
 ONE = PartitionId(1)

@@ -8,7 +8,7 @@ from pyroaring import BitMap64
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import Nack
 from fanlog.limits import AVERSION_S
-from fanlog.model import RetryPolicy
+from fanlog.model.resources import RetryPolicy
 from unit.core.world import World, by_generation, subscription
 
 ORDERINGS = pytest.mark.parametrize("ordering", ["none", "key", "strict"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fanlog.core.dedup import DedupWindow, digest_of
 from fanlog.core.records import DedupEntry, decode
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 
 PARTITION = PartitionId(7)
 

@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.core.flow import Credit
-from fanlog.model import RetryPolicy
+from fanlog.model.resources import RetryPolicy
 from unit.core.world import RETRY, World, dead_letter, subscription
 
 

@@ -9,7 +9,7 @@ from pyroaring import BitMap64
 from fanlog.core.cursor import Cursor
 from fanlog.core.passing import Passing
 from fanlog.core.records import CursorChunk, CursorHead
-from fanlog.model import FilterChange
+from fanlog.model.resources import FilterChange
 from unit.core.world import World, subscription
 
 

@@ -32,7 +32,7 @@ from fanlog.core.records import (
     UnknownRecord,
     decode,
 )
-from fanlog.model import (
+from fanlog.model.resources import (
     DeadLetterPolicy,
     FileExport,
     FilterChange,

@@ -18,7 +18,7 @@ from fanlog.core.redelivery import (
     Nack,
     backoff_s,
 )
-from fanlog.model import FIRST_IMMEDIATE, RetryPolicy
+from fanlog.model.resources import FIRST_IMMEDIATE, RetryPolicy
 from unit.core.world import dead_letter
 
 POLICY = RetryPolicy(minimum_backoff_s=10.0, maximum_backoff_s=60.0)

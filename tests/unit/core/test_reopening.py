@@ -12,7 +12,7 @@ from fanlog.core.reopening import OpenChunk, by_chunk
 from fanlog.core.replay_records import ReopenedChunk
 from fanlog.core.share import Decision
 from fanlog.limits import CURSOR_CHUNK_OFFSETS as CHUNK
-from fanlog.model import PartitionId, RetryPolicy
+from fanlog.model.resources import PartitionId, RetryPolicy
 from unit.core.world import World, subscription
 
 

@@ -18,8 +18,8 @@ from fanlog.errors import (
     ResourceExhausted,
     SchemaNotFound,
 )
-from fanlog.model import SchemaSettings
-from fanlog.specs import TopicSpec
+from fanlog.model.resources import SchemaSettings
+from fanlog.model.specs import TopicSpec
 
 NAME = "projects/p/schemas/orders"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fanlog.core.shape import check_shape
-from fanlog.model import (
+from fanlog.model.resources import (
     DeadLetterPolicy,
     PartitionId,
     RetryPolicy,

@@ -20,7 +20,7 @@ from fanlog.core.bulk_records import (
 from fanlog.core.records import DamagedRecord, decode
 from fanlog.core.sinks import SinkTable, StageKey
 from fanlog.errors import FailedPrecondition
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 
 DIGEST = query_digest("q")
 QUERY = Query("q", 7, 2**40, 1_700_000_000.5)

@@ -15,7 +15,7 @@ from fanlog.core import records as codec
 from fanlog.core.flow import Credit
 from fanlog.core.records import LeaseHeld
 from fanlog.core.share import DeadLetter, Decision, Share
-from fanlog.model import (
+from fanlog.model.resources import (
     DeadLetterPolicy,
     Ordering,
     PartitionId,

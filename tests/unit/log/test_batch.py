@@ -12,7 +12,7 @@ from fanlog import limits
 from fanlog.log import batch as codec
 from fanlog.log.batch import Batch, BatchDamaged, Body
 from fanlog.log.seal import UNSEALED, Seal
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 from fanlog.testing.conformance import make_body, messages_of
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fanlog.log.batch import Batch
 from fanlog.log.cache import BatchCache
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 
 ONE = PartitionId(1)
 

@@ -15,7 +15,7 @@ from fanlog.log import folder
 from fanlog.log.api import Bounds, Damaged, Trim
 from fanlog.log.batch import Batch
 from fanlog.log.embedded import FREED_BATCHES_MAX, EmbeddedLog
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 from fanlog.testing.conformance import (
     ALL_BYTES,
     ONE,

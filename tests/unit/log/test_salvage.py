@@ -17,7 +17,7 @@ from fanlog.log.doctor import examine
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.report import Report
 from fanlog.log.salvage import salvage
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 from fanlog.testing.conformance import ALL_BYTES, ONE, THREE, TWO, Author, make_body, messages_of
 from fanlog.testing.damage import damage_batch, damage_meta, damage_partition, damage_state
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fanlog import limits
-from fanlog.push.answers import first_words, first_words_of, printable
+from fanlog.push.rules.answers import first_words, first_words_of, printable
 
 
 @pytest.mark.parametrize(

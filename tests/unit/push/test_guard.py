@@ -6,9 +6,9 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from fanlog import endpoints
 from fanlog.errors import InvalidArgument
-from fanlog.push.guard import Guard
+from fanlog.model import endpoints
+from fanlog.push.rules.guard import Guard
 
 SUBSCRIPTION = "projects/p/subscriptions/sub"
 

@@ -10,10 +10,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from fanlog import endpoints
 from fanlog.errors import InvalidArgument
-from fanlog.push.oidc import SigningKey
-from fanlog.push.signatures import webhook_headers
+from fanlog.model import endpoints
+from fanlog.push.rules.oidc import SigningKey
+from fanlog.push.rules.signatures import webhook_headers
 
 NOW_S = 1_800_000_000
 OLD = "whsec_" + base64.b64encode(b"o" * 32).decode()

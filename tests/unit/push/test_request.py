@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from fanlog import times
-from fanlog.push.message import PushedMessage, event_type
-from fanlog.push.request import push_request
+from fanlog.push.rules.message import PushedMessage, event_type
+from fanlog.push.rules.request import push_request
 
 MESSAGE = PushedMessage(
     data=b"caf\xc3\xa9",

@@ -5,15 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fanlog import limits
-from fanlog.push.breaker import Breaker
-from fanlog.push.outcome import (
-    of_error,
-    of_grpc,
-    of_status,
-    of_timeout,
-    retry_after_s,
-)
-from fanlog.push.window import Window
+from fanlog.push.rules.breaker import Breaker
+from fanlog.push.rules.outcome import of_error, of_grpc, of_status, of_timeout, retry_after_s
+from fanlog.push.rules.window import Window
 
 
 def test_a_window_full_of_successes_doubles_it():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fanlog import limits, names
+from fanlog import limits
+from fanlog.model import names
 from fanlog.routing.globs import GlobIndex, fits
 from fanlog.routing.pattern import Pattern, PatternTrie
 

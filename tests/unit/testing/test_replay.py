@@ -6,7 +6,7 @@ import pytest
 
 from fanlog.core.catalog_records import SubscriptionRecord
 from fanlog.core.records import CursorHead
-from fanlog.model import PartitionId, Subscription, SubscriptionId, TopicId
+from fanlog.model.resources import PartitionId, Subscription, SubscriptionId, TopicId
 from simulator.chronicle import (
     EPOCH,
     Chronicle,

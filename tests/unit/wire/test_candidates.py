@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fanlog.log.batch import Batch
-from fanlog.model import PartitionId
+from fanlog.model.resources import PartitionId
 from fanlog.routing.filter_index import FilterIndex
 from fanlog.routing.filter_parse import parse
 from fanlog.wire.candidates import candidates

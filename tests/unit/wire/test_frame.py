@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fanlog.ids import message_id
 from fanlog.log.batch import Batch, Body
-from fanlog.model import PartitionId
+from fanlog.model.ids import message_id
+from fanlog.model.resources import PartitionId
 from fanlog.wire import types
 from fanlog.wire.encode import field, message_field
 from fanlog.wire.frame import frame_overhead, frame_received

@@ -9,8 +9,8 @@ import pytest
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument, TooLarge
-from fanlog.ids import message_id
 from fanlog.log.batch import Body
+from fanlog.model.ids import message_id
 from fanlog.wire import types
 from fanlog.wire.encode import field, message_field, varint, varint_size
 from fanlog.wire.publish import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fanlog.errors import FanlogError, InvalidArgument, OutOfRange, Unimplemented
-from fanlog.model import (
+from fanlog.model.resources import (
     DeadLetterPolicy,
     PartitionId,
     RetryPolicy,
@@ -18,7 +18,7 @@ from fanlog.model import (
     Topic,
     TopicId,
 )
-from fanlog.specs import SubscriptionSpec, TopicSpec, subscription_spec_of
+from fanlog.model.specs import SubscriptionSpec, TopicSpec, subscription_spec_of
 from fanlog.wire import types
 from fanlog.wire.resources import (
     snapshot_pb,

@@ -10,7 +10,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from fanlog import limits
 from fanlog.errors import FanlogError, InvalidArgument, Unimplemented
-from fanlog.model import (
+from fanlog.model.resources import (
     DeadLetterPolicy,
     PartitionId,
     PushConfig,
@@ -22,7 +22,7 @@ from fanlog.model import (
     Topic,
     TopicId,
 )
-from fanlog.updates import SubscriptionUpdate
+from fanlog.model.updates import SubscriptionUpdate
 from fanlog.wire import types
 from fanlog.wire.resources import (
     snapshot_update,

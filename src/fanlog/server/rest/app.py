@@ -15,8 +15,9 @@ from urllib.parse import parse_qsl
 import orjson
 from starlette.types import Receive, Scope, Send
 
-from fanlog import attributes, limits
+from fanlog import limits
 from fanlog.errors import FanlogError, Internal, InvalidArgument, TooLarge, UnsupportedMediaType
+from fanlog.model import attributes
 from fanlog.server.calls import Unary
 from fanlog.server.request_bounds import LARGE
 from fanlog.server.rest import errors, json_weight

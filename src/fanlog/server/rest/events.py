@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from fanlog import limits, names
+from fanlog import limits
 from fanlog.config import Config
 from fanlog.errors import (
     AlreadyExists,
@@ -23,6 +23,7 @@ from fanlog.errors import (
     TopicNotFound,
     UnsupportedMediaType,
 )
+from fanlog.model import names
 from fanlog.server.calls import Call, Unary
 from fanlog.server.rest import errors, json_weight
 from fanlog.server.rest.json_schema import STRING, Schema, array, record

@@ -14,8 +14,8 @@ from typing import Any
 
 from google.protobuf.empty_pb2 import Empty
 
-from fanlog import names
 from fanlog.errors import InvalidArgument
+from fanlog.model import names
 from fanlog.server.descriptors import METHODS
 from fanlog.server.rest import json_in, json_out, json_schema
 from fanlog.server.rest.publishing import publish_request

@@ -15,8 +15,9 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from fanlog import limits, names
+from fanlog import limits
 from fanlog.errors import InvalidArgument
+from fanlog.model import names
 from fanlog.wire.jobs import check_nesting
 from fanlog.wire.publish import check_count
 from fanlog.wire.schemas import JSON_TYPE

@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
-from fanlog import names
 from fanlog.errors import InvalidArgument
+from fanlog.model import names
 from fanlog.server.rest import google_json, json_in, positions
 from fanlog.server.rest.google_json import Binding
 from fanlog.server.rest.json_schema import (

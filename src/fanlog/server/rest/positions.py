@@ -12,11 +12,11 @@ from typing import Any
 
 import orjson
 
-from fanlog import names
-from fanlog.attributes import LABEL_DEAD_LETTER
 from fanlog.broker.broker import Broker
 from fanlog.errors import AlreadyExists, InvalidArgument
-from fanlog.ids import message_id
+from fanlog.model import names
+from fanlog.model.attributes import LABEL_DEAD_LETTER
+from fanlog.model.ids import message_id
 from fanlog.server.calls import Call, Unary
 from fanlog.server.rest import json_in
 from fanlog.server.rest.json_schema import DURATION, STRING, Schema, record

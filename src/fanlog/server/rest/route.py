@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from fanlog import names
 from fanlog.errors import InvalidArgument, MethodNotAllowed, RouteNotFound
+from fanlog.model import names
 from fanlog.server.calls import Call, Unary
 from fanlog.server.rest.json_schema import Schema
 

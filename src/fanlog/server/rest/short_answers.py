@@ -8,9 +8,10 @@ from typing import Any
 
 import orjson
 
-from fanlog import endpoints, limits
-from fanlog.model import PUSH_BODIES
-from fanlog.server import said
+from fanlog import limits
+from fanlog.model import endpoints
+from fanlog.model.resources import PUSH_BODIES
+from fanlog.server import remarks
 from fanlog.server.rest import json_out
 from fanlog.server.rest import short_shapes as shapes
 from fanlog.server.rest.route import Asked
@@ -68,7 +69,7 @@ def _show_settings(found: Body, push: Body) -> None:
 
 def resource(of: Any, short: Callable[[Any, str], Body], raw: bytes, asked: Asked) -> Body:
     found: Body = _told(short, of.FromString(raw), asked)
-    hints = [text for key, text in asked.said if key == said.HINT]
+    hints = [text for key, text in asked.said if key == remarks.HINT]
     return found | {"hints": hints} if hints else found
 
 

@@ -6,7 +6,8 @@ from base64 import b64encode
 from functools import partial
 from typing import Any
 
-from fanlog import limits, names
+from fanlog import limits
+from fanlog.model import names
 from fanlog.server.rest import json_in, json_out
 from fanlog.server.rest import short_answers as answers
 from fanlog.server.rest import short_requests as requests

@@ -7,8 +7,9 @@ from typing import Any
 
 import orjson
 
-from fanlog import attributes, endpoints, limits, names
+from fanlog import limits
 from fanlog.errors import InvalidArgument
+from fanlog.model import attributes, endpoints, names
 from fanlog.server.calls import SHORT_BODY, SHORT_FORM_METADATA
 from fanlog.server.rest import json_in, positions
 from fanlog.server.rest import short_shapes as shapes

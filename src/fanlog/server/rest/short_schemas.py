@@ -9,10 +9,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, get_args
 
-from fanlog import limits, names
-from fanlog.attributes import COMPATIBILITY
+from fanlog import limits
 from fanlog.errors import InvalidArgument
-from fanlog.model import Compatibility
+from fanlog.model import names
+from fanlog.model.attributes import COMPATIBILITY
+from fanlog.model.resources import Compatibility
 from fanlog.server.rest import json_in, json_out
 from fanlog.server.rest import short_answers as answers
 from fanlog.server.rest import short_requests as requests

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fanlog import limits
-from fanlog.attributes import LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_RETRY
-from fanlog.model import FIRST_IMMEDIATE, PUSH_BODIES
+from fanlog.model.attributes import LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_RETRY
+from fanlog.model.resources import FIRST_IMMEDIATE, PUSH_BODIES
 from fanlog.server.rest.json_schema import (
     BASE64,
     BOOLEAN,

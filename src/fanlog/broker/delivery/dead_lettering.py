@@ -1,0 +1,245 @@
+"""Forwarding dead letters: the copy and the acknowledgement of the original are one commit.
+
+One task for the whole broker, so that letters of a share leave in the order they were decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Protocol
+
+from pyroaring import BitMap64
+
+from fanlog import limits, times
+from fanlog.broker.clock import Clock
+from fanlog.broker.metrics import Metrics
+from fanlog.broker.writer import Publication, Writer
+from fanlog.core.hard_state import HardState
+from fanlog.core.share import DeadLetter, Decision, Share
+from fanlog.errors import FanlogError, LakeUnavailable
+from fanlog.log.api import Damaged, Log
+from fanlog.log.batch import Batch, Body
+from fanlog.log.seal import UNSEALED, Seal
+from fanlog.model import attributes
+from fanlog.model.ids import message_id
+from fanlog.model.resources import Offset, Topic
+
+log = logging.getLogger("fanlog.dead_letters")
+
+#: Letters read and forwarded in one commit at most, and about how many bytes are read for them.
+LETTERS_MAX = 1_000
+LETTERS_BYTES_MAX = 4 * 1024 * 1024
+
+
+class Compose(Protocol):
+    """Builds the body of forwarded messages; the wire layer knows how messages are written."""
+
+    def __call__(
+        self,
+        messages: Sequence[tuple[Batch, int, Mapping[str, str]]],
+        without: Collection[str] = (),
+    ) -> Body:
+        """Copies of the messages at (batch, index), each with attributes added and left out."""
+
+
+def attributes_of(share: Share, topic: str, batch: Batch, letter: DeadLetter) -> dict[str, str]:
+    """What a dead letter says about where it came from: Google's four, then ours."""
+    subscription = share.settings
+    _, project, _, name = subscription.name.split("/", 3)
+    return {
+        attributes.LETTER_ATTEMPTS: str(letter.attempts),
+        attributes.LETTER_SUBSCRIPTION: name,
+        attributes.LETTER_PROJECT: project,
+        attributes.LETTER_PUBLISH_TIME: times.of_ns(batch.publish_time_ns, times.GOOGLE_UTC),
+        attributes.LETTER_REASON: letter.reason,
+        attributes.SOURCE_TOPIC: topic,
+        attributes.SOURCE_ID: message_id(batch.partition, letter.offset),
+    }
+
+
+class DeadLetters:
+    """Takes letters as they are decided, forwards them in the background."""
+
+    def __init__(
+        self,
+        hard: Callable[[], HardState],
+        store: Log,
+        writer: Writer,
+        clock: Clock,
+        metrics: Metrics,
+        compose: Compose,
+        decided: Callable[[Share, Decision], object],
+    ) -> None:
+        self._hard = hard
+        self._store = store
+        self._writer = writer
+        self._clock = clock
+        self._metrics = metrics
+        self._compose = compose
+        self._decided = decided
+        self._waiting: list[tuple[Share, Sequence[DeadLetter]]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, share: Share, letters: Sequence[DeadLetter]) -> None:
+        for first in range(0, len(letters), LETTERS_MAX):
+            self._waiting.append((share, letters[first : first + LETTERS_MAX]))
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def clear(self) -> None:
+        """Forget what waits: hard state was loaded again, and the shares with it."""
+        self._waiting.clear()
+
+    async def drain(self) -> None:
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                share, letters = self._waiting.pop(0)
+                try:
+                    await self._forward(share, letters)
+                except LakeUnavailable as error:
+                    log.warning("action=dead_letters_wait error=%s; tried again later", error)
+                    offsets = BitMap64(
+                        one.offset for one in letters if share.is_forwarding(one.offset)
+                    )
+                    self._give_back(share, offsets)
+                except FanlogError as error:
+                    # The commit failed; the letters come again when hard state is loaded.
+                    log.error("action=dead_letter_failed error=%s", error)
+        finally:
+            self._task = None
+
+    async def _forward(self, share: Share, letters: Sequence[DeadLetter]) -> None:
+        letters = sorted(letters, key=lambda letter: letter.offset)
+        batches, read = await self._read(share, letters)
+        if read < len(letters):
+            self._waiting.insert(0, (share, letters[read:]))
+            letters = letters[:read]
+        hard, policy = self._hard(), share.settings.dead_letter
+        if hard.share(share.settings.id, share.partition) is not share:
+            return
+        # A seek may have come between, or their retention have ended: then they are none any more.
+        letters = [letter for letter in letters if share.is_forwarding(letter.offset)]
+        offsets = BitMap64(letter.offset for letter in letters)
+        topic = None if policy is None else hard.catalog.find_topic(policy.dead_letter_topic)
+        if topic is None:
+            self._keep(share, offsets)
+            return
+        found = [letter for letter in letters if letter.offset in batches]
+        unreadable = offsets - BitMap64(letter.offset for letter in found)
+        if unreadable:
+            # Their bytes are damaged: like any quarantined batch they stay until it is mended.
+            # Given back, they are met as what they are, and hold up nothing behind them.
+            log.error(
+                "action=dead_letter_unreadable subscription=%s messages=%d; they stay unacked",
+                share.settings.name,
+                len(unreadable),
+            )
+            self._decided(share, share.forward_failed(self._clock.now(), unreadable))
+        far = BitMap64(one.offset for one in found if _seal_of(batches[one.offset]) is None)
+        if far:
+            log.error(
+                "action=dead_letters_in_a_circle subscription=%s messages=%d; they came through %d "
+                "forwards and dead letters, and stay unacked",
+                *(share.settings.name, len(far), limits.LETTER_HOPS_MAX),
+            )
+            self._metrics.of(share.settings.id).dead_letter_failed += len(far)
+            self._give_back(share, far)
+            found = [letter for letter in found if letter.offset not in far]
+        if found:
+            await self._commit(share, topic, found, batches)
+
+    def _commit(
+        self,
+        share: Share,
+        topic: Topic,
+        letters: Sequence[DeadLetter],
+        batches: Mapping[Offset, Batch],
+    ) -> asyncio.Future[None]:
+        source = share.settings.topic
+        if share.settings.is_pattern:
+            source = self._hard().catalog.topic_name_of(share.partition)
+        publications = [
+            Publication(topic.id, topic.partitions[0], body)
+            for body in self._bodies(share, source, letters, batches)
+        ]
+        decision = share.forwarded(BitMap64(letter.offset for letter in letters))
+        self._hard().apply_all(decision.records)
+        committed = self._writer.submit_all(records=decision.records, publications=publications)
+        self._metrics.of(share.settings.id).dead_lettered += decision.count
+        decision.records = []
+        self._decided(share, decision)
+        return committed
+
+    def _bodies(
+        self,
+        share: Share,
+        source: str,
+        letters: Sequence[DeadLetter],
+        batches: Mapping[Offset, Batch],
+    ) -> Iterator[Body]:
+        """The letters in their order, sealed; those of copies apart."""
+
+        for seal, some in groupby(letters, lambda one: _seal_of(batches[one.offset])):
+            assert seal is not None, "those that came too far were taken out"
+            body = self._compose(
+                [
+                    (
+                        batch,
+                        one.offset - batch.base_offset,
+                        attributes_of(share, source, batch, one),
+                    )
+                    for one in some
+                    for batch in [batches[one.offset]]
+                ]
+            )
+            yield replace(body, seal=seal)
+
+    def _keep(self, share: Share, offsets: BitMap64) -> None:
+        policy = share.settings.dead_letter
+        log.warning(
+            "action=dead_letter_topic_missing subscription=%s topic=%s messages=%d "
+            "the messages stay in the subscription and are tried again",
+            share.settings.name,
+            policy.dead_letter_topic if policy is not None else "(policy removed)",
+            len(offsets),
+        )
+        self._metrics.of(share.settings.id).dead_letter_failed += len(offsets)
+        self._give_back(share, offsets)
+
+    def _give_back(self, share: Share, offsets: BitMap64) -> None:
+        if self._hard().share(share.settings.id, share.partition) is share:
+            self._decided(share, share.forward_failed(self._clock.now(), offsets))
+
+    async def _read(
+        self, share: Share, letters: Sequence[DeadLetter]
+    ) -> tuple[dict[Offset, Batch], int]:
+        """The batch of each letter, and how many letters were looked at before it was enough.
+
+        One that cannot be read is left out and stays unacked.
+        """
+        found: dict[Offset, Batch] = {}
+        batch: Batch | None = None
+        size_bytes = 0
+        for index, letter in enumerate(letters):
+            if batch is None or letter.offset >= batch.end_offset:
+                if size_bytes >= LETTERS_BYTES_MAX:
+                    return found, index
+                items = await self._store.read(share.partition, letter.offset, max_bytes=1)
+                batch = next((i for i in items if not isinstance(i, Damaged)), None)
+                size_bytes += len(batch.content) if batch is not None else 0
+            if batch is not None and batch.base_offset <= letter.offset:
+                found[letter.offset] = batch
+        return found, len(letters)
+
+
+def _seal_of(batch: Batch) -> Seal | None:
+    """The seal of the letters that messages of a batch become; None when they came too far."""
+    return (batch.seal or UNSEALED).letters()

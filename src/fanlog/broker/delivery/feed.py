@@ -1,0 +1,391 @@
+"""The feed: what the consumers of one subscription draw from, and wait at.
+
+Pulls and streams are alike to it: each has a `Credit`, takes what is there, and waits when there is
+nothing. A subscription on a pattern has many shares, and only those that may have something are
+looked at, each in its turn. Soft state only; a feed exists while somebody uses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from pyroaring import BitMap64
+
+from fanlog import limits
+from fanlog.core.cursor import Range
+from fanlog.core.flow import Budget, Credit
+from fanlog.core.share import Decision, Grant, Share
+from fanlog.errors import FanlogError, LakeUnavailable
+from fanlog.log.api import Damaged, Log
+from fanlog.log.batch import Batch
+from fanlog.model.resources import Offset, PartitionId
+
+#: Ranges of fewer messages are read batch by batch.
+SHORT_RANGE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Messages of one lease, to be framed: runs of offsets, and the batches they stand in."""
+
+    partition: PartitionId
+    generation: int
+    #: Batch, first index and end index in it.
+    runs: Sequence[tuple[Batch, int, int]]
+    count: int
+    #: Delivery attempts by offset for those above `attempt`.
+    attempts: dict[Offset, int]
+    #: Delivery attempt of the others; 0 when the subscription has no dead letter policy.
+    attempt: int
+    size_bytes: int
+    #: How many of them were delivered before.
+    redelivered: int = 0
+
+
+class Decide(Protocol):
+    """Applies a decision; returns the future of its commit, if there is anything to commit."""
+
+    def __call__(
+        self, share: Share, decision: Decision, *, wakes: bool
+    ) -> asyncio.Future[None] | None: ...
+
+
+class Route(Protocol):
+    """Has the filter of a share judge some more of its log."""
+
+    async def __call__(self, share: Share, end: Offset) -> int:
+        """Judge a stretch before `end`; return how many messages of it are wanted.
+
+        Nothing is judged when the share changes meanwhile; then ask again.
+        """
+
+
+class Revise(Protocol):
+    """Gives messages in the revision of their schema that the subscription asks for."""
+
+    async def __call__(self, deliveries: list[Delivery], max_bytes: int) -> list[Delivery]:
+        """The deliveries as they leave; what cannot leave, or not yet, is given back."""
+
+
+class Feed:
+    """Hands out the messages of one subscription's shares.
+
+    `decide` applies a decision and returns the future of its commit; `now` and `generation` are
+    the broker's. All methods run on the loop.
+    """
+
+    def __init__(
+        self,
+        shares: Iterable[Share],
+        log: Log,
+        *,
+        route: Route,
+        end: Callable[[PartitionId], Offset],
+        now: Callable[[], float],
+        next_generation: Callable[[], int],
+        decide: Decide,
+        on_damage: Callable[[Damaged], None],
+        revise: Revise,
+    ) -> None:
+        shares = sorted(shares, key=lambda share: share.last_leased)
+        self._shares = {share.partition: share for share in shares}
+        self._log = log
+        self._route = route
+        self._end = end
+        self._now = now
+        self._next_generation = next_generation
+        self._decide = decide
+        self._on_damage = on_damage
+        self._revise = revise
+        self._lock = asyncio.Lock()
+        # In the order they came: first come, first served, and the same in every run.
+        self._waiters: dict[asyncio.Future[None], None] = {}
+        # Partitions that may have something, the one longest not served first.
+        self._ready = {p: None for p, share in self._shares.items() if share.has_some(end(p))}
+        #: Grows with every wake-up: one that comes while a consumer is busy is not lost.
+        self.version = 0
+        self._closed: FanlogError | None = None
+        #: Consumers using the feed now; it is forgotten at zero.
+        self.users = 0
+
+    @property
+    def waiting(self) -> int:
+        """Consumers that wait for something to come."""
+        return len(self._waiters)
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether there may be something for somebody."""
+        return bool(self._ready)
+
+    @property
+    def shares(self) -> Collection[Share]:
+        return self._shares.values()
+
+    def add(self, share: Share) -> None:
+        """A topic joins the pattern."""
+        self._shares[share.partition] = share
+        self.wake(share.partition)
+
+    def drop(self, partition: PartitionId) -> None:
+        """A topic that is gone has been served to its end."""
+        self._shares.pop(partition, None)
+
+    def wake_all(self) -> None:
+        """Something about all of it may have changed."""
+        self._ready |= dict.fromkeys(self._shares)
+        self.wake()
+
+    def wake(self, partition: PartitionId | None = None) -> None:
+        """Something may have changed: let everybody who waits look again."""
+        if partition is not None:
+            self._ready[partition] = None
+        self.version += 1
+        if self._waiters:
+            waiters, self._waiters = self._waiters, {}
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    def close(self, error: FanlogError) -> None:
+        """End all consumers with `error`: the subscription is gone, or the broker drains."""
+        self._closed = error
+        self.wake()
+
+    def void(self, error: FanlogError) -> None:
+        """As `close`; the shares are no longer the broker's, and nothing is decided on them."""
+        self._shares = {}
+        self.close(error)
+
+    def give_back(self, consumer: Credit, written: int) -> None:
+        """A consumer gets nothing more: what it leased after a generation never left.
+
+        It is free at once, for whoever waits.
+        """
+        for share in self.shares:
+            decision = share.give_back(self._now(), consumer, written)
+            if decision.count:
+                self._decide(share, decision, wakes=True)
+
+    def abandon(self, consumer: Credit) -> None:
+        """A consumer is gone; what was written to it stays leased."""
+        for share in self.shares:
+            share.abandon(consumer)
+
+    async def wait(self, version: int) -> None:
+        """Return when the feed was woken since it had `version`.
+
+        Raises:
+            FanlogError: The feed was closed.
+        """
+        if self.version == version and self._closed is None:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters[waiter] = None
+            try:
+                await waiter
+            finally:
+                self._waiters.pop(waiter, None)
+        if self._closed is not None:
+            raise self._closed
+
+    async def take(
+        self, consumer: Credit, *, max_messages: int, max_bytes: int, deadline_s: float
+    ) -> list[Delivery]:
+        """Lease what is free and fits; nothing when there is nothing for this consumer now.
+
+        What is returned is committed, and under exactly-once so is its lease.
+
+        Raises:
+            FanlogError: The feed was closed.
+        """
+        while True:
+            leased = await self._lease(
+                consumer, max_messages=max_messages, max_bytes=max_bytes, deadline_s=deadline_s
+            )
+            if not leased:
+                return leased
+            leaving = await self._revise(leased, max_bytes)
+            if leaving:
+                return leaving
+            # All of it was given back, as dead letters: there may be more behind it.
+            await asyncio.sleep(0)
+
+    async def _lease(
+        self, consumer: Credit, *, max_messages: int, max_bytes: int, deadline_s: float
+    ) -> list[Delivery]:
+        deliveries: list[Delivery] = []
+        commits: list[asyncio.Future[None]] = []
+        async with self._lock:
+            for partition in list(self._ready):
+                budget = consumer.budget(max_messages, max_bytes)
+                if deliveries:
+                    budget = replace(budget, at_least_one=False, first_bytes=0)
+                if not budget.messages or not (budget.size_bytes or budget.at_least_one):
+                    break
+                taken = await self._take_from(partition, consumer, budget, deadline_s)
+                if taken is not None:
+                    delivery, committed = taken
+                    deliveries.append(delivery)
+                    max_messages -= delivery.count
+                    max_bytes = max(0, max_bytes - delivery.size_bytes)
+                    if committed is not None:
+                        commits.append(committed)
+                self._served(partition)
+        for committed in commits:
+            await committed
+        if self._closed is not None and not deliveries:
+            raise self._closed
+        return deliveries
+
+    def _is_closed(self) -> bool:
+        return self._closed is not None
+
+    def _served(self, partition: PartitionId) -> None:
+        """A partition had its turn: it is last now, or has nothing for anybody."""
+        self._ready.pop(partition, None)
+        share = self._shares.get(partition)
+        if share is not None and share.has_some(self._end(partition)):
+            self._ready[partition] = None
+
+    async def place_restored(self, share: Share) -> None:
+        """Find the keys of leases that outlived a restart, so that their acks can be judged."""
+        async with self._lock:
+            while share.unplaced:
+                last = share.unplaced.max()
+                while share.routed_to <= last and not self._is_closed():
+                    await self._route(share, last + 1)
+                before = share.next_offset
+                batches = await self._read(share, [(before, last + 1)], limits.READ_BYTES_MAX)
+                share.scan(last + 1, batches)
+                if share.next_offset == before:
+                    return
+
+    async def _take_from(
+        self, partition: PartitionId, consumer: Credit, budget: Budget, deadline_s: float
+    ) -> tuple[Delivery, asyncio.Future[None] | None] | None:
+        share = self._shares.get(partition)
+        while share is not None and not self._is_closed():
+            end = self._end(share.partition)
+            ranges = share.plan(consumer, end, budget.messages)
+            while (
+                share.routed_to < end and _count(ranges) < budget.messages and not self._is_closed()
+            ):
+                # What is wanted may be acknowledged already: then there must be more.
+                await self._route_some(share, end, budget.messages - _count(ranges))
+                ranges = share.plan(consumer, end, budget.messages)
+            if not ranges:
+                return None
+            batches = await self._read(share, ranges, budget.size_bytes)
+            if self._is_closed():
+                return None
+            now = self._now()
+            decision = share.lease(
+                consumer,
+                end,
+                batches,
+                budget,
+                generation=self._next_generation(),
+                deadline_s=now + deadline_s,
+                now=now,
+            )
+            # Who takes must not wake itself: what did not fit would be looked at for ever.
+            committed = self._decide(share, decision, wakes=False)
+            if decision.grant is not None:
+                return _delivery(share, decision.grant, batches), committed
+            if not decision.has_progressed and share.plan(consumer, end, budget.messages) == ranges:
+                # Otherwise all that was asked for is damaged, and now left out: look behind it.
+                return None
+        return None
+
+    async def _route_some(self, share: Share, end: Offset, wanted: int) -> None:
+        """Have the filter judge until it wants some more, or there is nothing more."""
+        while wanted > 0 and share.routed_to < end and not self._is_closed():
+            wanted -= await self._route(share, end)
+
+    async def _read(self, share: Share, ranges: Sequence[Range], max_bytes: int) -> list[Batch]:
+        """Batches that cover the front of `ranges`; at least the first offset is in them.
+
+        Up to `max_bytes` of what is wanted; few messages of many batches make that much more.
+        """
+        batches: list[Batch] = []
+        size_bytes, wanted_bytes, covered = 0, 0, -1
+        most_bytes = limits.READ_BYTES_MAX
+        for start, stop in ranges:
+            position = max(start, covered)
+            while position < stop and wanted_bytes <= max_bytes and size_bytes <= most_bytes:
+                # A short range is in one batch, mostly: what lies behind it may not be wanted.
+                is_short = stop - position < SHORT_RANGE
+                most = min(max_bytes - wanted_bytes, most_bytes - size_bytes)
+                most = 1 if is_short else max(1, most)
+                try:
+                    found = await self._log.read(share.partition, position, max_bytes=most)
+                except LakeUnavailable:
+                    if batches:
+                        # What comes before it is delivered; who comes again is told.
+                        return batches
+                    raise
+                if not found:
+                    break
+                for item in found:
+                    if isinstance(item, Damaged):
+                        self._on_damage(item)
+                        share.skip(item.base_offset, item.base_offset + item.count)
+                        covered = item.base_offset + item.count
+                    else:
+                        if item.seal is not None and item.seal.addressee:
+                            _check_address(share, item)
+                        batches.append(item)
+                        size_bytes += len(item.content)
+                        wanted_bytes += _bytes_between(item, position, stop)
+                        covered = item.end_offset
+                    position = covered
+            if wanted_bytes > max_bytes or size_bytes > most_bytes:
+                break
+        return batches
+
+
+def _check_address(share: Share, batch: Batch) -> None:
+    """Leave out messages that are for another subscription, also where hard state lost that."""
+    assert batch.seal is not None
+    if batch.seal.addressee != share.settings.id:
+        share.pass_over(BitMap64(range(batch.base_offset, batch.end_offset)))
+
+
+def _bytes_between(batch: Batch, start: Offset, stop: Offset) -> int:
+    """Bytes of a batch's messages from one offset to before another."""
+    first = max(0, start - batch.base_offset)
+    last = min(stop - batch.base_offset, batch.count)
+    return batch.starts[last] - batch.starts[first] if last > first else 0
+
+
+def _count(ranges: Sequence[Range]) -> int:
+    return sum(stop - start for start, stop in ranges)
+
+
+def _delivery(share: Share, grant: Grant, batches: Sequence[Batch]) -> Delivery:
+    by_base = {batch.base_offset: batch for batch in batches}
+    runs = [(by_base[run.base], run.start - run.base, run.end - run.base) for run in grant.runs]
+    attempts: dict[Offset, int] = {}
+    attempt = 0
+    if share.settings.dead_letter is not None:
+        attempt = 1
+        if share.has_attempts:
+            for run in grant.runs:
+                for offset in range(run.start, run.end):
+                    failures = share.attempts_of(offset)
+                    if failures:
+                        attempts[offset] = failures + 1
+    size_bytes = sum(run.size_bytes for run in grant.runs)
+    return Delivery(
+        share.partition,
+        grant.generation,
+        runs,
+        grant.count,
+        attempts,
+        attempt,
+        size_bytes,
+        grant.redelivered,
+    )

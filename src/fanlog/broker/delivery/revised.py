@@ -1,0 +1,442 @@
+"""Messages in the revision that their subscription asks for, whatever they were written in.
+
+What is stored stays as it is: a message is transformed when it is delivered, on its way from the
+feed to whoever takes it, so that every way out is served alike. Messages that are in the revision
+already leave as the bytes they came in. The others are written anew, and say
+
+| attribute | |
+| --- | --- |
+| `googclient_schemarevisionid` | the revision that they are in now |
+| `fanlog-schema-written-revision` | the one they were written in |
+
+What cannot be transformed never leaves as if it had been. It is a dead letter, and its reason says
+why. Where there is no dead letter policy it leaves as it was written, still saying its revision,
+with the reason in `fanlog-schema-reason`: a subscriber that knows what to do may do it, and one
+that does not will nack it, as it would any message that it cannot read.
+
+A message that takes more steps or memory than it may, whenever it was stored, cannot be transformed
+either. Soft state only: transformations are compiled once, and found again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, cast
+
+from pyroaring import BitMap64
+
+from fanlog import limits
+from fanlog.broker.clock import Clock
+from fanlog.broker.delivery.feed import Delivery
+from fanlog.broker.schemas.definitions import COMPILED_INLINE_CHARACTERS_MAX
+from fanlog.broker.verbs.schemas import Contents
+from fanlog.core.redelivery import UNSENT, Nack
+from fanlog.errors import InvalidArgument, SchemaNotFound
+from fanlog.log.batch import Batch
+from fanlog.model.attributes import (
+    SCHEMA_ENCODING,
+    SCHEMA_NAME,
+    SCHEMA_REASON,
+    SCHEMA_REVISION,
+    SCHEMA_WRITTEN,
+)
+from fanlog.model.resources import (
+    Encoding,
+    Offset,
+    SchemaId,
+    SchemaType,
+    Subscription,
+    SubscriptionId,
+)
+from fanlog.schema import Compiled, Impossible, Long, Mismatch, Transform
+from fanlog.schema.examination import Question
+from fanlog.schema.kept import Kept
+
+if TYPE_CHECKING:
+    from fanlog.broker.broker import Broker
+
+log = logging.getLogger("fanlog.revisions")
+
+#: About so much is transformed before others are let in; a message costs as much as so many bytes
+#: besides its own.
+TRANSFORMED_BYTES_MAX = 16 * 1024
+_MESSAGE_BYTES = 256
+#: Steps that cost as much as a byte.
+_STEPS_PER_BYTE = 4
+#: Messages of a batch that are read together.
+_STRETCH = 64
+
+#: Batch, first index and end index in it.
+_Run = tuple[Batch, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bridge:
+    """From one revision to another: both definitions compiled, and what turns messages over."""
+
+    writer: Compiled
+    reader: Compiled
+    written: str
+    read: str
+    encoding: Encoding
+    transform: Transform
+
+    @property
+    def size_bytes(self) -> int:
+        return self.writer.size_bytes + self.reader.size_bytes
+
+    def transformed(self, data: bytes) -> tuple[bytes, int]:
+        """The data in the revision that is read, and about how many steps that took.
+
+        Raises:
+            Mismatch: It does not conform to the revision it says; before its topic had a schema, a
+                publisher may have said anything.
+            Impossible: The sentence says why.
+            Long: It may take long.
+        """
+        if self.writer.is_long(data):
+            raise Long("the message may take long to be checked")
+        steps = self.writer.validate(data, self.encoding)
+        if steps > limits.SCHEMA_TRANSFORM_STEPS_MAX:
+            raise Impossible(
+                f"transforming the message takes more than {limits.SCHEMA_TRANSFORM_STEPS_MAX} "
+                "steps"
+            )
+        return self.transform(data), steps
+
+
+@dataclass(slots=True)
+class _Rewritten:
+    """Neighbours of one batch that are written anew and say the same of it."""
+
+    batch: Batch
+    first: int
+    said: Mapping[str, str]
+    fields: list[bytes] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.fields)
+
+    def as_batch(self) -> Batch:
+        """A batch that was never stored, at the place of those it stands for."""
+        batch = self.batch
+        return replace(
+            batch,
+            base_offset=batch.base_offset + self.first,
+            starts=[0, *accumulate(map(len, self.fields))],
+            # Who holds which key was decided when they were leased.
+            key_hashes=None,
+            attributes={**batch.attributes, **self.said},
+            content=b"".join(self.fields),
+        )
+
+
+@dataclass(slots=True)
+class _Leaving:
+    """What of one delivery leaves, and what is given back."""
+
+    delivery: Delivery
+    runs: list[_Run] = field(default_factory=list)
+    #: Dead letters by their reason.
+    refused: defaultdict[str, BitMap64] = field(default_factory=lambda: defaultdict(BitMap64))
+    unsent: BitMap64 = field(default_factory=BitMap64)
+    _rewritten: _Rewritten | None = None
+
+    def rewrite(self, batch: Batch, index: int, said: Mapping[str, str], made: bytes) -> None:
+        """Let a message leave that is written anew, and says something besides its batch."""
+        last = self._rewritten
+        if last is None or last.batch is not batch or last.end != index or last.said != said:
+            self.close()
+            last = self._rewritten = _Rewritten(batch, index, said)
+        last.fields.append(made)
+
+    def close(self) -> None:
+        """What was written anew is complete."""
+        if self._rewritten is not None:
+            made, self._rewritten = self._rewritten.as_batch(), None
+            self.runs.append((made, 0, made.count))
+
+    def keep(self, batch: Batch, first: int, end: int) -> None:
+        """Let messages leave as they are."""
+        self.close()
+        if self.runs and self.runs[-1][0] is batch and self.runs[-1][2] == first:
+            first = self.runs.pop()[1]
+        self.runs.append((batch, first, end))
+
+    def offsets(self) -> Iterator[Offset]:
+        for batch, first, end in self.runs:
+            yield from range(batch.base_offset + first, batch.base_offset + end)
+
+    def without(self, gone: set[Offset]) -> None:
+        runs, self.runs = self.runs, []
+        for batch, first, end in runs:
+            for index in range(first, end):
+                if batch.base_offset + index not in gone:
+                    self.keep(batch, index, index + 1)
+
+    def delivered(self) -> Delivery:
+        count = sum(end - first for _, first, end in self.runs)
+        return replace(
+            self.delivery,
+            runs=self.runs,
+            count=count,
+            redelivered=min(count, self.delivery.redelivered),
+            size_bytes=sum(_bytes_of(*run) for run in self.runs),
+        )
+
+
+class Revisions:
+    """Transforms what is delivered by one broker."""
+
+    def __init__(self, broker: Broker, clock: Clock, contents: Contents | None) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._contents = contents
+        #: By schema, revision written, revision read and encoding; a sentence where there is none.
+        self._bridges: Kept[tuple[SchemaId, str, str, Encoding], _Bridge | str] = Kept(
+            limits.SCHEMA_CACHE_BYTES_MAX
+        )
+
+    async def revised(
+        self, subscription_id: SubscriptionId, deliveries: list[Delivery], max_bytes: int
+    ) -> list[Delivery]:
+        """Give deliveries as they are to leave; see `feed.Revise`."""
+        subscription = self._broker.hard.catalog.subscription_by_id(subscription_id)
+        if subscription is None or not subscription.schema_revision:
+            return deliveries
+        work = _Work(self, subscription, max_bytes)
+        leaving = [await work.revised(delivery) for delivery in deliveries]
+        metrics = self._broker.metrics.of(subscription_id)
+        metrics.transformed += work.transformed
+        metrics.untransformed += work.untransformed
+        for one in leaving:
+            self._give_back(subscription, one)
+        return [one.delivered() for one in leaving if one.runs]
+
+    def _give_back(self, subscription: Subscription, leaving: _Leaving) -> None:
+        """Settle what does not leave; what was leased behind it of its key may go along."""
+        nacks = [(Nack(is_terminal=True, reason=why), o) for why, o in leaving.refused.items()]
+        if leaving.unsent:
+            nacks.append((UNSENT, leaving.unsent))
+        if not nacks:
+            return
+        partition, generation = leaving.delivery.partition, leaving.delivery.generation
+        share = self._broker.hard.share(subscription.id, partition)
+        if share is None:
+            return
+        now = self._clock.now()
+        for nack, offsets in nacks:
+            by_generation = {generation: list(offsets)}
+            decision = share.modify_ack_deadline(
+                now, by_generation, 0, jitter=0.0, partial=True, nack=nack
+            )
+            self._broker.decide(share, decision)
+        if leaving.refused:
+            # Not the reasons: they may quote the messages.
+            log.warning(
+                "action=not_transformed subscription=%s revision=%s messages=%d",
+                subscription.name,
+                subscription.schema_revision,
+                sum(map(len, leaving.refused.values())),
+            )
+        # In order, whoever comes after one that was given back waits for it.
+        stale = share.refused(now, {generation: list(leaving.offsets())}, is_ack=False).invalid
+        if stale:
+            leaving.without({offset for _, offset in stale})
+
+    @property
+    def contents(self) -> Contents:
+        assert self._contents is not None, "a broker with schemas needs to read messages"
+        return self._contents
+
+    def wanted(self, subscription: Subscription) -> str:
+        """The id of the revision that a subscription asks for, perhaps by its number."""
+        catalog = self._broker.hard.catalog
+        topic = catalog.topic_by_id(subscription.topic_id)
+        settings = topic.schema_settings if topic is not None else None
+        asked = subscription.schema_revision
+        if settings is not None and settings.schema_id is not None:
+            for revision in catalog.schemas.revisions(settings.schema_id):
+                if asked in (revision.id, str(revision.number)):
+                    return revision.id
+        # Of a topic that is gone, or whose schema is: each message says which it was.
+        return asked
+
+    async def bridge(self, said: Mapping[str, str], reader: str) -> _Bridge | str:
+        """What turns a message that says this of its schema into one of `reader`, or why not."""
+        name, encoding = said.get(SCHEMA_NAME, ""), said.get(SCHEMA_ENCODING, "")
+        writer = said.get(SCHEMA_REVISION, "")
+        if not (name and writer and encoding in ("JSON", "BINARY")):
+            return "it was published without a schema"
+        table = self._broker.hard.catalog.schemas
+        try:
+            schema = table.schema(name)
+            written, read = table.revision(schema, writer), table.revision(schema, reader)
+        except SchemaNotFound as error:
+            return error.message
+        key = schema.id, written.id, read.id, cast("Encoding", encoding)
+        found = self._bridges.get(key)
+        if found is None:
+            found = await self._built(schema.type, written.definition, read.definition, key[3])
+            self._bridges.put(
+                key, found, len(found) if isinstance(found, str) else found.size_bytes
+            )
+        return found
+
+    async def _built(
+        self, kind: SchemaType, written: str, read: str, encoding: Encoding
+    ) -> _Bridge | str:
+        definitions = self._broker.schemas.definitions
+        try:
+            writer = await definitions.compiled(kind, written)
+            reader = await definitions.compiled(kind, read)
+            writer.check_encoding(encoding)
+            transform = await definitions.apart(
+                max(len(written), len(read)),
+                COMPILED_INLINE_CHARACTERS_MAX,
+                lambda: reader.transform_from(writer, encoding, is_patient=False),
+            )
+        except (Impossible, InvalidArgument) as error:
+            return str(error)
+        return _Bridge(writer, reader, written, read, encoding, transform)
+
+    async def transformed(
+        self, bridge: _Bridge | str, data: bytes
+    ) -> tuple[bytes | None, str, int]:
+        """The data as it is wanted, or why there is none; and about how many steps that took."""
+        if isinstance(bridge, str):
+            return None, bridge, 0
+        definitions = self._broker.schemas.definitions
+        try:
+            try:
+                made, steps = await definitions.apart(
+                    len(data), limits.SCHEMA_SHORT_BYTES, bridge.transformed, data
+                )
+            except Long:
+                made, steps = await self._elsewhere(bridge, data), 0
+        except (Impossible, Mismatch, InvalidArgument) as error:
+            return None, str(error), 0
+        if len(made) > limits.PUBLISH_BYTES_MAX:
+            why = f"it would have {len(made)} bytes, more than {limits.PUBLISH_BYTES_MAX}"
+            return None, why, steps
+        return made, "", steps
+
+    async def _elsewhere(self, bridge: _Bridge, data: bytes) -> bytes:
+        """Have a message transformed that may take long; raises Impossible."""
+        question = Question(
+            about="transformed",
+            type=bridge.reader.type,
+            definition=bridge.read,
+            earlier=[("", bridge.written)],
+            encoding=bridge.encoding,
+            messages=[data],
+        )
+        found = await self._broker.schemas.definitions.examiner.ask(question)
+        if found.sentences[0] is not None:
+            raise Impossible(found.sentences[0])
+        return found.made[0]
+
+
+class _Work:
+    """The messages of one answer."""
+
+    def __init__(self, revisions: Revisions, subscription: Subscription, max_bytes: int) -> None:
+        self._revisions = revisions
+        self._contents = revisions.contents
+        self._reader = revisions.wanted(subscription)
+        self._has_dead_letters = subscription.dead_letter is not None
+        self._room = max_bytes
+        self._is_full = self._has_some = False
+        # Since others were let in.
+        self._cost = 0
+        self._bridges: dict[tuple[str | None, ...], _Bridge | str] = {}
+        self.transformed = self.untransformed = 0
+
+    async def revised(self, delivery: Delivery) -> _Leaving:
+        leaving = _Leaving(delivery)
+        for batch, first, end in delivery.runs:
+            if batch.attributes.get(SCHEMA_REVISION) == self._reader:
+                self._keep(leaving, batch, first, end)
+            else:
+                await self._revise(leaving, batch, first, end)
+        leaving.close()
+        return leaving
+
+    def _keep(self, leaving: _Leaving, batch: Batch, first: int, end: int) -> None:
+        """Let messages leave as they are, if they fit."""
+        if self._fits(leaving, batch, first, end, _bytes_of(batch, first, end)):
+            leaving.keep(batch, first, end)
+
+    def _fits(self, leaving: _Leaving, batch: Batch, first: int, end: int, size: int) -> bool:
+        """Whether the answer can grow by so much; if not, messages are given back."""
+        self._is_full = self._is_full or (self._has_some and size > self._room)
+        if self._is_full:
+            leaving.unsent.add_range(batch.base_offset + first, batch.base_offset + end)
+            return False
+        self._room -= size
+        self._has_some = True
+        return True
+
+    async def _revise(self, leaving: _Leaving, batch: Batch, first: int, end: int) -> None:
+        for start in range(first, end, _STRETCH):
+            stop = min(start + _STRETCH, end)
+            messages = self._contents.stored(batch, start, stop)
+            for index, (data, own, key) in enumerate(messages, start):
+                if self._is_full:
+                    self._keep(leaving, batch, index, end)
+                    return
+                said = {**own, **batch.attributes} if own else batch.attributes
+                if said.get(SCHEMA_REVISION) == self._reader:
+                    self._keep(leaving, batch, index, index + 1)
+                    continue
+                made, says = await self._transformed(said, data)
+                if made is None and self._has_dead_letters:
+                    leaving.refused[says[SCHEMA_REASON]].add(batch.base_offset + index)
+                    continue
+                written = self._contents.written(data if made is None else made, own, key)
+                if self._fits(leaving, batch, index, index + 1, len(written)):
+                    leaving.rewrite(batch, index, says, written)
+
+    async def _transformed(
+        self, said: Mapping[str, str], data: bytes
+    ) -> tuple[bytes | None, Mapping[str, str]]:
+        """The data in the revision that is wanted, or none, and what there is to say of it."""
+        names = tuple(said.get(name) for name in _SAID)
+        bridge = self._bridges.get(names)
+        if bridge is None:
+            bridge = await self._revisions.bridge(said, self._reader)
+            self._bridges[names] = bridge
+        made, why, steps = await self._revisions.transformed(bridge, data)
+        await self._let_others_in(len(data) + steps // _STEPS_PER_BYTE)
+        written = said.get(SCHEMA_REVISION, "")
+        if made is not None:
+            self.transformed += 1
+            return made, {SCHEMA_REVISION: self._reader, SCHEMA_WRITTEN: written}
+        self.untransformed += 1
+        was = f"written in {written}, " if written else ""
+        return None, {SCHEMA_REASON: _cut(f"{was}wanted in {self._reader}: {why}")}
+
+    async def _let_others_in(self, size: int) -> None:
+        self._cost += size + _MESSAGE_BYTES
+        if self._cost > TRANSFORMED_BYTES_MAX:
+            self._cost = 0
+            await asyncio.sleep(0)
+
+
+_SAID = (SCHEMA_NAME, SCHEMA_ENCODING, SCHEMA_REVISION)
+
+
+def _bytes_of(batch: Batch, first: int, end: int) -> int:
+    return batch.starts[end] - batch.starts[first]
+
+
+def _cut(reason: str) -> str:
+    most = limits.NACK_REASON_BYTES_MAX
+    text = reason.encode()
+    return reason if len(text) <= most else f"{text[: most - 3].decode(errors='ignore')}…"

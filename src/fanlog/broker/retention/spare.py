@@ -1,0 +1,170 @@
+"""Spare messages: those that only the server's default retention keeps. How many bytes they have,
+and which go first.
+
+Sizes are kept coarsely (`fanlog.core.stretches`): commits add to them as they are made, and what
+was in the log before is weighed once, in portions, when it is first asked about. When there is too
+much, everything goes that was published before one time, in all partitions alike. Which offsets
+that is, the log says exactly; only the time is a guess, and the next sweep makes up for it.
+
+Soft state: all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from fanlog import limits
+from fanlog.core.stretches import Piece, Stretches, cutoff_ns
+from fanlog.errors import LakeUnavailable
+from fanlog.log.api import Bounds, Log
+from fanlog.model.resources import Offset, PartitionId
+
+#: Partitions looked at before the loop may do something else.
+STEP = 100
+
+
+class Cuts(NamedTuple):
+    """Up to where partitions are let go of: all that was published before a time."""
+
+    before_ns: int
+    offsets: Mapping[PartitionId, Offset]
+
+
+NO_CUTS = Cuts(0, {})
+
+
+class Spare:
+    """Sizes of one broker's partitions, and what to let go of. Lives on the loop."""
+
+    def __init__(self, store: Log, end: Callable[[PartitionId], Offset], bytes_max: int) -> None:
+        self._store = store
+        self._end = end
+        self.bytes_max = bytes_max
+        #: What spare messages had when that was last looked at, and what was appended since.
+        self.size_bytes = 0
+        self._appended_bytes = 0
+        self._step_bytes = max(
+            limits.STRETCH_BYTES_MIN, min(limits.STRETCH_BYTES, bytes_max // limits.SPARE_PARTS)
+        )
+        self._known: dict[PartitionId, Stretches] = {}
+        #: The one that is being weighed.
+        self._partly: dict[PartitionId, Stretches] = {}
+        #: Called when there may be too much of them, again and again until that is looked at.
+        self.on_many: Callable[[], None] = lambda: None
+
+    @property
+    def _many_bytes(self) -> int:
+        """From here on it is time to look: some are let go of before there are too many."""
+        return self.bytes_max - self.bytes_max // limits.SPARE_PARTS
+
+    def appended(
+        self, partition: PartitionId, base: Offset, end: Offset, size_bytes: int, time_ns: int
+    ) -> None:
+        """A commit has appended messages."""
+        found = self._known.get(partition)
+        if found is None:
+            if base:
+                # Earlier batches are not weighed yet: they are, together with this one.
+                return
+            found = self._known[partition] = Stretches(0, self._step_bytes)
+        found.add(end, size_bytes, time_ns, time_ns)
+        self._appended_bytes += size_bytes
+        is_much = self._appended_bytes >= self.bytes_max // limits.SPARE_PARTS
+        if is_much and self.size_bytes + self._appended_bytes > self._many_bytes:
+            self.on_many()
+
+    def is_younger(self, partition: PartitionId, time_ns: int) -> bool:
+        """Whether all of a partition was certainly published at that time or later."""
+        found = self._known.get(partition)
+        oldest_ns = None if found is None else found.oldest_ns
+        return oldest_ns is not None and oldest_ns >= time_ns
+
+    async def weigh(self, starts: Mapping[PartitionId, Offset], *, portions: int) -> bool:
+        """Look at partitions that are not known yet, from their hot starts on.
+
+        At most so many portions of them: the next call goes on. Whether there were any.
+        """
+        self._forget()
+        left = portions
+        for partition, start in starts.items():
+            if partition in self._known:
+                continue
+            found = self._partly.get(partition) or Stretches(start, self._step_bytes)
+            while found.end < self._end(partition):
+                if not left:
+                    self._partly = {partition: found}
+                    return True
+                left -= 1
+                extents = await self._store.extents(
+                    partition,
+                    found.end,
+                    step_bytes=self._step_bytes,
+                    limit=limits.WEIGHED_BATCHES_MAX,
+                )
+                for one in extents:
+                    found.add(one.end_offset, one.size_bytes, one.first_ns, one.last_ns)
+                if not extents:
+                    break
+            # Nothing was committed since its end was looked at: from here on commits add to it.
+            self._known[partition] = found
+            self._partly.clear()
+        return left < portions
+
+    def _forget(self) -> None:
+        """Let go of the sizes of what the log has let go of."""
+        bounds = self._store.partitions()
+        self._known = {p: found for p, found in self._known.items() if p in bounds}
+        for partition, found in self._known.items():
+            found.cut(bounds[partition].start)
+
+    def measure(self, spans: Mapping[PartitionId, Bounds]) -> int:
+        """Bytes of the spare messages, which are those in `spans`."""
+        self.size_bytes = sum(self.size_of(p, s.start, s.end) for p, s in spans.items())
+        self._appended_bytes = 0
+        return self.size_bytes
+
+    @property
+    def excess_bytes(self) -> int:
+        """How much is to go; 0 while there are not too many."""
+        if self.size_bytes <= self._many_bytes:
+            return 0
+        return self.size_bytes - self.bytes_max + 2 * (self.bytes_max // limits.SPARE_PARTS)
+
+    def gone(self, partition: PartitionId, low: Offset, high: Offset) -> int:
+        """Spare messages are let go of before their time; about how many bytes."""
+        size_bytes = self.size_of(partition, low, high)
+        self.size_bytes = max(0, self.size_bytes - size_bytes)
+        return size_bytes
+
+    def size_of(self, partition: PartitionId, low: Offset, high: Offset) -> int:
+        found = self._known.get(partition)
+        return 0 if found is None else found.size_bytes(low, high)
+
+    async def cuts(self, spans: Mapping[PartitionId, Bounds], size_bytes: int) -> Cuts:
+        """Where to cut, so that about so many bytes go, oldest first; nowhere if there are none."""
+        while True:
+            before_ns = cutoff_ns(self._pieces(spans), size_bytes)
+            found: dict[PartitionId, Offset] = {}
+            for number, (partition, span) in enumerate(spans.items()):
+                if number % STEP == STEP - 1:
+                    await asyncio.sleep(0)
+                if self.is_younger(partition, before_ns):
+                    continue
+                try:
+                    offset = await self._store.offset_for_time(partition, before_ns)
+                except LakeUnavailable:
+                    continue
+                if min(offset, span.end) > span.start:
+                    found[partition] = offset
+            if found or size_bytes > self.size_bytes:
+                return Cuts(before_ns, found)
+            # The guess was too early.
+            size_bytes = max(1, size_bytes) * 2
+
+    def _pieces(self, spans: Mapping[PartitionId, Bounds]) -> Iterator[Piece]:
+        for partition, span in spans.items():
+            found = self._known.get(partition)
+            if found is not None:
+                yield from found.pieces(span.start, span.end)

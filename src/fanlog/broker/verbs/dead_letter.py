@@ -1,0 +1,138 @@
+"""Dead letters as values: one of them, which are meant, where to go on, what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fanlog.errors import InvalidArgument
+from fanlog.log.batch import Batch
+from fanlog.model import attributes, ids, names
+from fanlog.model.resources import Offset, PartitionId
+from fanlog.routing.candidate import Candidate
+
+LEASED = "somebody has leased it"
+ACKED = "it is acknowledged, or not there"
+UNREADABLE = "it cannot be read"
+NO_LETTER = "it is not a dead letter"
+NO_TOPIC = "its original is gone, and so is its topic"
+NOT_READ = "the subscription it failed on does not read its topic any more"
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One dead letter, and what it says about where it came from."""
+
+    partition: PartitionId
+    offset: Offset
+    message: Candidate
+    batch: Batch = field(repr=False)
+    is_leased: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.message.message_id
+
+    @property
+    def _said(self) -> Mapping[str, str]:
+        """The seal that the broker gave it; none for a message that only looks like a letter."""
+        seal = self.batch.seal
+        return self.message.attributes if seal is None or seal.is_letter else {}
+
+    @property
+    def source_subscription(self) -> str:
+        """Full name; empty if this is no dead letter."""
+        said = self._said
+        if attributes.LETTER_SUBSCRIPTION not in said or attributes.LETTER_PROJECT not in said:
+            return ""
+        return names.subscription_name(
+            said[attributes.LETTER_PROJECT], said[attributes.LETTER_SUBSCRIPTION]
+        )
+
+    @property
+    def source_topic(self) -> str:
+        return self._said.get(attributes.SOURCE_TOPIC, "")
+
+    @property
+    def source_id(self) -> str:
+        return self._said.get(attributes.SOURCE_ID, "")
+
+    @property
+    def original_id(self) -> str:
+        """The id under which it was published at first: the source may be a copy itself."""
+        is_of_copy = self.batch.seal is not None and self.batch.seal.is_copy
+        known = self._said.get(attributes.ORIGINAL_ID, "") if is_of_copy else ""
+        return known or self.source_id
+
+    @property
+    def source(self) -> tuple[PartitionId, Offset] | None:
+        """Partition and offset of the original; None if it does not say."""
+        found = ids.find_message_id(self.source_id)
+        return None if found is None else (PartitionId(found[0]), found[1])
+
+    @property
+    def attempts(self) -> int:
+        text = self._said.get(attributes.LETTER_ATTEMPTS, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+    @property
+    def reason(self) -> str:
+        return self._said.get(attributes.LETTER_REASON, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which letters are meant: all, of those that nobody has acknowledged, that fit everything."""
+
+    #: Full name; empty for any.
+    source_subscription: str = ""
+    #: Part of the reason, in any case; empty for any.
+    reason: str = ""
+    #: When they became letters: from then on, and before.
+    start_ns: int = 0
+    end_ns: int | None = None
+
+    def has(self, letter: Letter) -> bool:
+        time_ns = letter.batch.publish_time_ns
+        if time_ns < self.start_ns or (self.end_ns is not None and time_ns >= self.end_ns):
+            return False
+        if self.source_subscription not in ("", letter.source_subscription):
+            return False
+        return self.reason.casefold() in letter.reason.casefold()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request goes on: after which letter, and of those up to which commit."""
+
+    sequence: int
+    #: Of these and the partitions before, all offsets before `offset` are done.
+    partition: PartitionId | None = None
+    offset: Offset = 0
+
+    def __str__(self) -> str:
+        return f"{self.sequence}.{self.partition or 0}.{self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """Raises InvalidArgument."""
+        parts = text.split(".")
+        if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) < 20 for p in parts):
+            raise InvalidArgument(f"page_token: {names.shown(text)} is not a place")
+        sequence, partition, offset = map(int, parts)
+        return cls(sequence, PartitionId(partition), offset)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of letters."""
+
+    reopened: int = 0
+    copied: int = 0
+    discarded: int = 0
+    #: Ids of letters that stay as they are, and why.
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    #: Of a request that was done before: how many; it is not known which.
+    skipped_before: int = 0
+    #: Where to go on; None when there is nothing more.
+    next: Place | None = None

@@ -1,0 +1,328 @@
+"""Exports: what the pipeline takes from a subscription, a batch at a time, and how it says so.
+
+A batch is hard state: until it is advanced past, everybody who asks gets the same one, with the
+same number and the same messages, for the same table or bucket. So a pipeline that dies halfway,
+or a second one, does what was done already once more, and whatever it writes to can tell by the
+number. No lease is taken: nobody else may consume such a subscription.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyroaring import BitMap64
+
+from fanlog import limits
+from fanlog.broker.clock import Clock
+from fanlog.core.catalog import Catalog
+from fanlog.core.cursor import Range
+from fanlog.core.export_records import ExportProgress, ExportRecord
+from fanlog.core.records import Record
+from fanlog.core.share import Share
+from fanlog.errors import FailedPrecondition, LakeUnavailable
+from fanlog.log.api import Damaged, Log
+from fanlog.model import exports
+from fanlog.model.resources import (
+    ExportState,
+    FileExport,
+    Offset,
+    PartitionId,
+    Subscription,
+    SubscriptionId,
+    TableExport,
+)
+
+if TYPE_CHECKING:
+    from fanlog.broker.broker import Broker
+
+#: Partitions looked at before the loop may do something else.
+STEP = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why an export does not go on; with the state ACTIVE it does."""
+
+    state: ExportState = "ACTIVE"
+    reason: str = ""
+
+
+_NO_TROUBLE = Trouble()
+
+
+class Exports:
+    """The verbs of exporting. Lives on the loop. What is wrong with an export is soft state."""
+
+    def __init__(self, broker: Broker, store: Log, clock: Clock) -> None:
+        self._broker = broker
+        self._store = store
+        self._clock = clock
+        self._troubles: dict[SubscriptionId, Trouble] = {}
+
+    async def all(self) -> list[Subscription]:
+        """The export subscriptions that are attached to their topics."""
+        found = [
+            subscription
+            for subscription in self._broker.hard.catalog.subscriptions()
+            if subscription.mode == "export" and not subscription.detached
+        ]
+        await self._broker.writer.settled()
+        return found
+
+    async def batch(self, name: str) -> tuple[Subscription, ExportProgress]:
+        """The batch that is to be exported; one without offsets when there is nothing yet.
+
+        Raises:
+            FailedPrecondition: The subscription is no export, or detached.
+        """
+        self._broker.check_serving()
+        subscription = self._export(name)
+        if not self._progress(subscription).offsets:
+            found = await self._found(subscription)
+            # Others may have been here meanwhile.
+            subscription = self._export(name)
+            progress = self._progress(subscription)
+            if found and not progress.offsets:
+                progress = replace(
+                    progress,
+                    number=progress.number + 1,
+                    created_s=self._clock.now(),
+                    table=subscription.table,
+                    files=subscription.files,
+                    offsets=found,
+                )
+                await self._broker.commit([ExportRecord(subscription.id, progress)])
+                return subscription, progress
+        await self._broker.writer.settled()
+        return subscription, self._progress(subscription)
+
+    async def advance(self, name: str, number: int) -> int:
+        """Acknowledge the messages of a batch; durable when this returns. How many those were.
+
+        Raises:
+            FailedPrecondition: There is no such batch, or the subscription is no export.
+        """
+        subscription = self._export(name)
+        progress = self._progress(subscription)
+        if number <= progress.advanced:
+            await self._broker.writer.settled()
+            return 0
+        if number != progress.number or not progress.offsets:
+            raise FailedPrecondition(
+                f"number: {name!r} has no batch {number} under way; the last one was "
+                f"{progress.number}"
+            )
+        records: list[Record] = []
+        count = 0
+        for partition, offsets in progress.offsets.items():
+            share = self._broker.hard.share(subscription.id, partition)
+            # A topic may be gone for good by now.
+            if share is not None:
+                decision = share.exported(offsets)
+                count += decision.count
+                records += decision.records
+        records.append(
+            ExportRecord(subscription.id, ExportProgress(number=number, advanced=number))
+        )
+        metrics = self._broker.metrics.of(subscription.id)
+        metrics.delivered += count
+        metrics.acknowledged += count
+        self._troubles.pop(subscription.id, None)
+        await self._broker.commit(records)
+        return count
+
+    def report(self, name: str, trouble: Trouble) -> None:
+        """Take note of why an export does not go on, or that it does."""
+        subscription = self._export(name)
+        self._troubles.pop(subscription.id, None)
+        if trouble.state != "ACTIVE":
+            self._troubles[subscription.id] = trouble
+
+    def trouble(self, subscription: Subscription) -> Trouble:
+        if subscription.mode != "export":
+            return _NO_TROUBLE
+        return self._troubles.get(subscription.id, _NO_TROUBLE)
+
+    def removed(self, subscription: Subscription) -> list[Record]:
+        """The records that forget an export, whose subscription is gone."""
+        self._troubles.pop(subscription.id, None)
+        if subscription.id not in self._broker.hard.exports:
+            return []
+        return [ExportRecord(subscription.id, None)]
+
+    # Private.
+
+    def _export(self, name: str) -> Subscription:
+        subscription = self._broker.readable(name)
+        if subscription.mode != "export":
+            raise FailedPrecondition(
+                f"subscription {name!r} has neither {exports.TABLE_FIELD} nor "
+                f"{exports.FILES_FIELD}; there is nothing to export"
+            )
+        self._broker.used(subscription)
+        return subscription
+
+    def _progress(self, subscription: Subscription) -> ExportProgress:
+        found = self._broker.hard.exports.get(subscription.id)
+        return found if found is not None else ExportProgress(number=0, advanced=0)
+
+    async def _found(self, subscription: Subscription) -> dict[PartitionId, BitMap64]:
+        """What the next batch is to have; nothing as long as there is no hurry."""
+        gathered = _Gathered(subscription.files, self._clock.now())
+        shares = self._broker.hard.shares_of(subscription)
+        for number, share in enumerate(self._in_turn(subscription, shares)):
+            if gathered.is_full:
+                break
+            if number % STEP == STEP - 1:
+                await asyncio.sleep(0)
+            try:
+                await self._gather(share, gathered)
+            except LakeUnavailable as error:
+                # Other topics, and other exports, go on.
+                self._troubles[subscription.id] = Trouble("NOT_FOUND", error.message)
+        return gathered.batch()
+
+    def _in_turn(self, subscription: Subscription, shares: Sequence[Share]) -> list[Share]:
+        """Begin elsewhere each time: a busy topic keeps no other waiting."""
+        first = self._progress(subscription).number % len(shares) if shares else 0
+        return [*shares[first:], *shares[:first]]
+
+    async def _gather(self, share: Share, gathered: _Gathered) -> None:
+        end = self._broker.writer.end(share.partition)
+        wanted = 0
+        while share.routed_to < end and wanted < gathered.room:
+            wanted += await self._broker.router.route(share, end)
+            await asyncio.sleep(0)
+        # What the filter left out goes into the cursor, which then says what is wanted.
+        passed = share.settle_passed()
+        if passed.records:
+            self._broker.decide(share, passed, can_wait=True, wakes=False)
+        first = next(_open(share, end), None)
+        if first is None:
+            return
+        size_bytes, published_s = 0.0, gathered.now
+        for item in await self._store.read(share.partition, first[0], max_bytes=1):
+            if not isinstance(item, Damaged):
+                size_bytes = len(item.content) / item.count
+                published_s = item.publish_time_ns / 1e9
+        gathered.add(share, end, size_bytes, published_s)
+
+
+class _Gathered:
+    """A batch in the making."""
+
+    def __init__(self, files: FileExport | None, now: float) -> None:
+        self._files = files
+        self.now = now
+        self._offsets: dict[PartitionId, BitMap64] = {}
+        self._count = 0
+        #: As far as a look at the first messages tells.
+        self._size_bytes = 0.0
+        self._oldest_s = now
+        self._most = limits.EXPORT_BATCH_MESSAGES_MAX
+        if files is not None and files.max_messages:
+            self._most = max(1, self._most // files.max_messages) * files.max_messages
+
+    @property
+    def room(self) -> int:
+        """How many messages more it takes."""
+        return self._most - self._count
+
+    @property
+    def is_full(self) -> bool:
+        return (
+            self.room <= 0
+            or self._size_bytes >= limits.EXPORT_BATCH_BYTES_MAX
+            or len(self._offsets) >= limits.EXPORT_BATCH_PARTITIONS_MAX
+        )
+
+    def add(self, share: Share, end: Offset, size_bytes: float, published_s: float) -> None:
+        """Add what a share has to give, of messages of about `size_bytes`."""
+        most = self.room
+        if size_bytes:
+            left = limits.EXPORT_BATCH_BYTES_MAX - self._size_bytes
+            most = min(most, max(1, int(left / size_bytes)))
+        bits = BitMap64()
+        count = 0
+        for start, stop in _open(share, end):
+            stop = min(stop, start + most - count)
+            bits.add_range(start, stop)
+            count += stop - start
+            if count >= most:
+                break
+        if count:
+            self._offsets[share.partition] = bits
+            self._count += count
+            self._size_bytes += count * size_bytes
+            self._oldest_s = min(self._oldest_s, published_s)
+
+    def batch(self) -> dict[PartitionId, BitMap64]:
+        """What was gathered; nothing while files wait for more."""
+        files = self._files
+        if files is None or self.is_full:
+            return self._offsets
+        if self.now - self._oldest_s >= files.max_duration_s:
+            return self._offsets
+        if 0 < files.max_bytes <= self._size_bytes:
+            return self._offsets
+        if 0 < files.max_messages <= self._count:
+            # Whole files only: the rest has time.
+            return _cut(self._offsets, self._count - self._count % files.max_messages)
+        return {}
+
+
+def check_schema(
+    catalog: Catalog, topic_name: str, table: TableExport | None, files: FileExport | None
+) -> None:
+    """Check that the schema an export asks for is there.
+
+    Raises:
+        FailedPrecondition: The topic has none, or none that files can be written by.
+        TopicNotFound: There is no such topic.
+    """
+    export = table or files
+    if export is None or not export.use_topic_schema:
+        return
+    field = exports.TABLE_FIELD if table is not None else f"{exports.FILES_FIELD}.avro_config"
+    settings = catalog.topic(topic_name).schema_settings
+    if settings is None or settings.schema_id is None:
+        why = "has no schema" if settings is None else "has one that was deleted"
+        raise FailedPrecondition(f"{field}.use_topic_schema: topic {topic_name!r} {why}")
+    schema = catalog.schemas.by_id(settings.schema_id)
+    if files is not None and schema is not None and schema.type != "AVRO":
+        raise FailedPrecondition(
+            f"{field}.use_topic_schema: the schema of topic {topic_name!r} is of type "
+            f"{schema.type}; Avro files are written by Avro schemas alone"
+        )
+
+
+def changed(broker: Broker, before: Subscription, after: Subscription) -> list[Record]:
+    """The records that go with other settings; checks the schema, raising as `check_schema` does.
+
+    One that is no export any more lets go of its batch under way.
+    """
+    if (before.table, before.files) != (after.table, after.files):
+        check_schema(broker.hard.catalog, after.topic_shown, after.table, after.files)
+    progress = broker.hard.exports.get(before.id)
+    if before.mode != "export" or after.mode == "export" or progress is None:
+        return []
+    return [ExportRecord(before.id, replace(progress, table=None, files=None, offsets={}))]
+
+
+def _open(share: Share, end: Offset) -> Iterator[Range]:
+    """What a share has before `end`, as far as its filter has judged."""
+    return share.cursor.unacked_ranges(0, min(end, share.routed_to))
+
+
+def _cut(offsets: dict[PartitionId, BitMap64], count: int) -> dict[PartitionId, BitMap64]:
+    """The first `count` of some offsets."""
+    kept: dict[PartitionId, BitMap64] = {}
+    for partition, bits in offsets.items():
+        if count <= 0:
+            break
+        kept[partition] = bits if len(bits) <= count else bits[:count]
+        count -= len(kept[partition])
+    return kept

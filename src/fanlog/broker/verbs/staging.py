@@ -1,0 +1,166 @@
+"""Rows of one attempt of one task, on their way into the spool.
+
+They are checked as a publish is. One that cannot be published is refused by its number, with the
+reason; the others are staged without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fanlog import limits
+from fanlog.broker.spool import Draft, Stage
+from fanlog.core.sinks import StageKey
+from fanlog.errors import FailedPrecondition, InvalidArgument, SchemaMismatch
+from fanlog.log import batch as codec
+from fanlog.log.batch import Body
+from fanlog.model import names
+from fanlog.model.resources import Topic
+
+if TYPE_CHECKING:
+    from fanlog.broker.broker import Broker
+    from fanlog.broker.verbs.sink import Sink
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """What became of the rows of one attempt."""
+
+    messages: int
+    #: Rows that cannot be published, each with the reason.
+    refused: Sequence[tuple[int, str]]
+
+
+class Staging:
+    """Rows of one attempt on their way into the spool."""
+
+    def __init__(
+        self, sink: Sink, broker: Broker, key: StageKey, stage_id: str, draft: Draft
+    ) -> None:
+        self._sink = sink
+        self._broker = broker
+        self._key = key
+        self._id = stage_id
+        self._draft = draft
+        #: A run of bodies for one topic that is not written yet.
+        self._topic: Topic | None = None
+        self._bodies: list[Body] = []
+        self._waiting_bytes = 0
+        self._topics: set[int] = set()
+        self._messages = 0
+        self._size_bytes = 0
+        self._refused: list[tuple[int, str]] = []
+        self._is_over = False
+
+    def refuse(self, row: int, reason: str) -> None:
+        """A row cannot be published; the others can.
+
+        Raises:
+            InvalidArgument: There are too many such rows.
+        """
+        self._refused.append((row, reason))
+        if len(self._refused) > limits.STAGE_REFUSED_MAX:
+            first_row, first_reason = self._refused[0]
+            raise InvalidArgument(
+                f"more than {limits.STAGE_REFUSED_MAX} rows cannot be published; the first is row "
+                f"{first_row}: {first_reason}"
+            )
+
+    async def add(self, topic_name: str, body: Body, rows: Sequence[int]) -> None:
+        """Stage messages for a topic; `rows` are their numbers, should one be refused.
+
+        Raises:
+            ResourceExhausted: As much is staged as may be, or the disk is full.
+        """
+        self._broker.check_serving()
+        names.refuse_system(topic_name)
+        topic = self._broker.hard.catalog.find_topic(topic_name)
+        if topic is None:
+            for row in rows:
+                self.refuse(row, f"topic {topic_name!r} does not exist")
+            return
+        if topic.schema_settings is not None:
+            checked = await self._checked(topic, body, rows)
+            if checked is None:
+                return
+            topic, body = checked
+        if self._topic is not None and self._topic.id != topic.id:
+            await self._flush()
+        self._topic = topic
+        self._topics.add(topic.id)
+        self._bodies.append(body)
+        self._waiting_bytes += len(body.content)
+        if self._waiting_bytes >= limits.STAGE_WRITE_BYTES:
+            await self._flush()
+
+    async def finish(self) -> Staged:
+        """Make all of it a stage; durable when this returns."""
+        await self._flush()
+        stage = Stage(
+            id=self._id,
+            key=self._key,
+            messages=self._messages,
+            size_bytes=self._size_bytes,
+            topics=tuple(sorted(self._topics)),
+            staged_s=self._sink.now,
+        )
+        await self._draft.finish(stage)
+        self._is_over = True
+        await self._sink.finished(stage)
+        return Staged(self._messages, self._refused)
+
+    async def discard(self) -> None:
+        """Forget all of it, unless it is finished."""
+        if not self._is_over:
+            self._is_over = True
+            self._sink.release(self._size_bytes)
+            await self._draft.discard()
+
+    async def _checked(
+        self, topic: Topic, body: Body, rows: Sequence[int]
+    ) -> tuple[Topic, Body] | None:
+        """The messages that conform to the topic's schema, as they are stored; None for none."""
+        schemas = self._broker.schemas
+        try:
+            return await schemas.checked(topic, body)
+        except SchemaMismatch:
+            pass
+        except FailedPrecondition as error:
+            for row in rows:
+                self.refuse(row, error.message)
+            return None
+        fine: list[int] = []
+        for index, row in enumerate(rows):
+            try:
+                await schemas.checked(topic, body.only([index]))
+                fine.append(index)
+            except (SchemaMismatch, FailedPrecondition) as error:
+                self.refuse(row, error.message.removeprefix("messages[0]").lstrip(".: "))
+            await asyncio.sleep(0)
+        return await schemas.checked(topic, body.only(fine)) if fine else None
+
+    async def _flush(self) -> None:
+        if self._topic is None:
+            return
+        topic, bodies = self._topic, self._bodies
+        self._topic, self._bodies, self._waiting_bytes = None, [], 0
+        values = [
+            value
+            for _, value in codec.encode(
+                bodies,
+                sequence=0,
+                topic=topic.id,
+                partition=topic.partitions[0],
+                base_offset=self._messages,
+                publish_time_ns=0,
+            )
+        ]
+        size_bytes = sum(map(len, values))
+        await self._broker.room.made(size_bytes)
+        self._sink.reserve(size_bytes)
+        self._size_bytes += size_bytes
+        self._messages += sum(body.count for body in bodies)
+        await self._draft.write(values)

@@ -1,0 +1,295 @@
+"""All hard state of a broker in one place: what records, applied, add up to.
+
+`apply` is the only thing that changes it, with the record just decided on the live path, with the
+records of the log on recovery.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from pyroaring import BitMap64
+
+from fanlog.core import records as codec
+from fanlog.core.address_records import AddressRecord
+from fanlog.core.addressing import Addresses
+from fanlog.core.bulk_records import CommittingRecord, ProgressRecord, QueryRecord, Trimmed
+from fanlog.core.catalog import Catalog
+from fanlog.core.catalog_records import (
+    Counters,
+    FormerTopicRecord,
+    PolicyRecord,
+    SchemaRecord,
+    SchemaRevisionRecord,
+    SnapshotRecord,
+    SubscriptionRecord,
+    TopicRecord,
+)
+from fanlog.core.cursor import Cursor
+from fanlog.core.dedup import DedupWindow
+from fanlog.core.export_records import ExportProgress, ExportRecord
+from fanlog.core.lake_records import ArchivedRecord, LakeRecord, LostRecord
+from fanlog.core.patterns import Patterns
+from fanlog.core.records import (
+    Activity,
+    AttemptsChunk,
+    CursorChunk,
+    CursorHead,
+    DedupEntry,
+    JobRecord,
+    LeaseHeld,
+    Record,
+    ShareRecord,
+)
+from fanlog.core.replay_records import ReopenedChunk, RequestRecord
+from fanlog.core.requests import Requests
+from fanlog.core.share import Share
+from fanlog.core.sinks import SinkTable
+from fanlog.errors import DataLoss
+from fanlog.model.jobs import Job
+from fanlog.model.resources import PartitionId, Snapshot, Subscription, SubscriptionId, Topic
+
+
+class HardState:
+    """Catalog, shares of subscriptions, cursors of snapshots. Not safe to share between threads."""
+
+    def __init__(self) -> None:
+        self.catalog = Catalog()
+        self._shares: dict[int, dict[PartitionId, Share]] = {}
+        self._shares_on: dict[PartitionId, dict[int, Share]] = {}
+        self._snapshot_cursors: dict[tuple[int, PartitionId], Cursor] = {}
+        self._dedup: dict[PartitionId, DedupWindow] = {}
+        self.jobs: dict[str, Job] = {}
+        #: The lake that has what is archived; None while nothing is.
+        self.lake: LakeRecord | None = None
+        self.archived: dict[PartitionId, ArchivedRecord] = {}
+        #: Offsets that the lake does not have any more, with everybody's knowledge.
+        self.lost: dict[PartitionId, BitMap64] = {}
+        self.exports: dict[SubscriptionId, ExportProgress] = {}
+        self.requests = Requests()
+        #: When each subscription was last used, as far as it was written down.
+        self.activity: dict[SubscriptionId, float] = {}
+        #: The last commit of which each partition has let go of a message.
+        self.trimmed: dict[PartitionId, int] = {}
+        self.sinks = SinkTable()
+        #: Which messages are for one subscription alone.
+        self.addresses = Addresses()
+
+    @classmethod
+    def load(
+        cls, state: Iterable[tuple[bytes, bytes]], *, latest_deadline_s: float = math.inf
+    ) -> HardState:
+        """Rebuild from what the log holds; no lease lasts longer than `latest_deadline_s`.
+
+        Raises:
+            DataLoss: A record cannot be read.
+        """
+        hard = cls()
+        later: list[Record] = []
+        heads: list[Record] = []
+        for key, value in state:
+            try:
+                record = codec.decode(key, value)
+            except (ValueError, TypeError, KeyError) as error:
+                raise DataLoss(f"state record {key.hex()} cannot be read: {error}") from error
+            # Cursors make sense only once their owners are there; the head of a cursor makes the
+            # share of a pattern.
+            if isinstance(record, CursorHead):
+                heads.append(record)
+            elif isinstance(record, ShareRecord | Activity):
+                later.append(record)
+            else:
+                hard.apply(record)
+        hard.apply_all(heads)
+        hard.apply_all(hard._lost_heads())
+        hard.apply_all(later)
+        for share in hard.shares():
+            share.start(latest_deadline_s)
+        for window in hard.dedup_windows():
+            window.sort()
+        hard.requests.sort()
+        return hard
+
+    def dedup_on(self, partition: PartitionId) -> DedupWindow:
+        """The dedup ids seen lately in a partition."""
+        return self._dedup.get(partition) or DedupWindow(partition)
+
+    def dedup_windows(self) -> list[DedupWindow]:
+        return list(self._dedup.values())
+
+    def share(self, subscription: SubscriptionId, partition: PartitionId) -> Share | None:
+        return self._shares.get(subscription, _NO_SHARES).get(partition)
+
+    def shares_of(self, subscription: Subscription) -> list[Share]:
+        return list(self._shares.get(subscription.id, _NO_SHARES).values())
+
+    def shares_on(self, partition: PartitionId) -> list[Share]:
+        """The shares of all subscriptions that read a partition."""
+        return list(self._shares_on.get(partition, {}).values())
+
+    def is_read_by_pattern(self, topic: Topic) -> bool:
+        """Whether a pattern, or a snapshot of one, has cursors in a topic."""
+        return any(
+            share.settings.is_pattern for p in topic.partitions for share in self.shares_on(p)
+        ) or any(
+            snapshot.is_pattern and not set(topic.partitions).isdisjoint(snapshot.partitions)
+            for snapshot in self.catalog.snapshots()
+        )
+
+    def shares(self) -> Iterator[Share]:
+        for shares in self._shares.values():
+            yield from shares.values()
+
+    def cursor_of(self, snapshot: Snapshot, partition: PartitionId) -> Cursor:
+        return self._snapshot_cursors[snapshot.id, partition]
+
+    def apply_all(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self.apply(record)
+
+    def apply(self, record: Record) -> None:
+        """Change hard state. The only method that does."""
+        match record:
+            case SubscriptionRecord():
+                self._apply_subscription(record)
+            case SnapshotRecord():
+                self._apply_snapshot(record)
+            case Counters() | TopicRecord() | FormerTopicRecord() | PolicyRecord():
+                self.catalog.apply(record)
+            case SchemaRecord() | SchemaRevisionRecord():
+                self.catalog.apply(record)
+            case DedupEntry(partition=partition):
+                window = self._dedup.setdefault(partition, DedupWindow(partition))
+                window.apply(record)
+                if not len(window):
+                    del self._dedup[partition]
+            case RequestRecord():
+                self.requests.apply(record)
+            case JobRecord(name=name, job=job):
+                if job is None:
+                    self.jobs.pop(name, None)
+                else:
+                    self.jobs[name] = job
+            case LakeRecord():
+                self.lake = record
+            case ArchivedRecord(partition=partition, start=start):
+                if start is None:
+                    self.archived.pop(partition, None)
+                else:
+                    self.archived[partition] = record
+            case LostRecord(partition=partition, offsets=offsets):
+                self.lost.pop(partition, None)
+                if offsets is not None:
+                    self.lost[partition] = offsets
+            case ExportRecord(owner=subscription_id, progress=progress):
+                self.exports.pop(subscription_id, None)
+                if progress is not None:
+                    self.exports[subscription_id] = progress
+            case Activity(owner=owner, last_active_s=last_active_s):
+                if last_active_s is None:
+                    self.activity.pop(SubscriptionId(owner), None)
+                else:
+                    self.activity[SubscriptionId(owner)] = last_active_s
+            case Trimmed(partition=partition, sequence=sequence):
+                self.trimmed.pop(partition, None)
+                if sequence is not None:
+                    self.trimmed[partition] = sequence
+            case AddressRecord(partition=partition):
+                self.addresses.apply(record)
+                for share in self.shares_on(partition):
+                    share.address(self.addresses.seen_by(share.settings.id, partition))
+            case QueryRecord() | CommittingRecord() | ProgressRecord():
+                self.sinks.apply(record)
+            case CursorHead() | CursorChunk() | ReopenedChunk() | AttemptsChunk() | LeaseHeld():
+                self._apply_to_owner(record)
+
+    def _lost_heads(self) -> list[Record]:
+        """What brings topics back to a pattern whose cursors there were lost with the disk.
+
+        They are read from their start, as by a subscription on their name.
+        """
+        patterns = Patterns()
+        for subscription in self.catalog.subscriptions():
+            if not subscription.detached:
+                patterns.add(subscription)
+        return [
+            CursorHead(owner, partition, 0)
+            for topic in self.catalog.topics()
+            for owner in patterns.matching(topic.name)
+            for partition in topic.partitions
+            if partition not in self._shares[owner]
+        ]
+
+    def _apply_subscription(self, record: SubscriptionRecord) -> None:
+        self.catalog.apply(record)
+        if record.subscription is None:
+            for partition in self._shares.pop(record.id, {}):
+                self._leave(record.id, partition)
+            return
+        shares = self._shares.setdefault(record.id, {})
+        for share in shares.values():
+            share.settings = record.subscription
+        for partition in record.subscription.partitions:
+            if partition not in shares:
+                self._add_share(Share(record.subscription, partition))
+
+    def _add_share(self, share: Share) -> None:
+        owner, partition = share.settings.id, share.partition
+        share.address(self.addresses.seen_by(owner, partition))
+        self._shares[owner][partition] = share
+        self._shares_on.setdefault(partition, {})[owner] = share
+
+    def _leave(self, owner: int, partition: PartitionId) -> None:
+        readers = self._shares_on[partition]
+        del readers[owner]
+        if not readers:
+            del self._shares_on[partition]
+
+    def _apply_snapshot(self, record: SnapshotRecord) -> None:
+        self.catalog.apply(record)
+        if record.snapshot is None:
+            for key in [k for k in self._snapshot_cursors if k[0] == record.id]:
+                del self._snapshot_cursors[key]
+            return
+        for partition in record.snapshot.partitions:
+            self._snapshot_cursors.setdefault((record.id, partition), Cursor())
+
+    def _apply_to_owner(self, record: ShareRecord) -> None:
+        shares = self._shares.get(record.owner)
+        if shares is not None:
+            self._apply_to_share(record, shares)
+            return
+        cursor = self._snapshot_cursors.get((record.owner, record.partition))
+        # An owner that was just removed takes its records with it.
+        match record:
+            case CursorHead(floor=floor) if cursor is not None and floor is not None:
+                cursor.apply_head(floor)
+            case CursorChunk(chunk=chunk, bits=bits) if cursor is not None:
+                cursor.apply_chunk(chunk, bits)
+            case ReopenedChunk(chunk=chunk, opened=opened) if cursor is not None:
+                cursor.apply_reopened(chunk, opened)
+
+    def _apply_to_share(self, record: ShareRecord, shares: dict[PartitionId, Share]) -> None:
+        owner, partition = record.owner, record.partition
+        share = shares.get(partition)
+        if share is not None:
+            share.apply(record)
+            if (
+                isinstance(record, CursorHead)
+                and record.floor is None
+                and share.settings.is_pattern
+            ):
+                del shares[partition]
+                self._leave(owner, partition)
+        elif isinstance(record, CursorHead) and record.floor is not None:
+            # A topic joins a pattern, or joined it before the start.
+            subscription = self.catalog.subscription_by_id(SubscriptionId(owner))
+            assert subscription is not None
+            if subscription.is_pattern:
+                share = Share(subscription, partition, record.floor)
+                share.apply(record)
+                self._add_share(share)
+
+
+_NO_SHARES: dict[PartitionId, Share] = {}

@@ -1,0 +1,154 @@
+"""Labels: Google's rules for them, and those that say something to the service."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from typing import Literal
+
+from fanlog import limits, times
+from fanlog.errors import InvalidArgument
+from fanlog.model import names
+from fanlog.model.attributes import (
+    LABEL_ARCHIVE,
+    LABEL_DEAD_LETTER,
+    LABEL_DEDUP_WINDOW,
+    LABEL_ORDERING,
+    LABEL_PUSH_BODY,
+    LABEL_PUSH_TIMEOUT,
+    LABEL_RETRY,
+    LABEL_SCHEMA_REVISION,
+    LABEL_START,
+    PREFIX,
+    meant,
+)
+from fanlog.model.resources import FIRST_IMMEDIATE, PUSH_BODIES
+
+#: Where a new subscription begins: at what comes next, at the oldest there is, or at a time in
+#: seconds since the epoch.
+Start = Literal["now", "earliest"] | float
+
+TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE})
+#: Read once, when a subscription is made.
+FIXED_LABELS = frozenset({LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER})
+#: Settings that have a field of their own in the short form and an option in the command line: an
+#: update mask may name one of them alone, as `labels.NAME`.
+SETTING_LABELS = frozenset({LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT})
+SUBSCRIPTION_LABELS = FIXED_LABELS | SETTING_LABELS | {LABEL_SCHEMA_REVISION}
+SNAPSHOT_LABELS: frozenset[str] = frozenset()
+
+_KEY_RULE = (
+    f"a key has 1 to {limits.LABEL_LENGTH_MAX} lower-case letters, digits, '-' and '_', "
+    "a letter first"
+)
+_VALUE_RULE = f"a value has up to {limits.LABEL_LENGTH_MAX} lower-case letters, digits, '-' and '_'"
+
+
+def check_count(count: int) -> None:
+    """Raises InvalidArgument: There are more labels than are allowed."""
+    if count > limits.LABELS_MAX:
+        raise InvalidArgument(f"labels: {count} labels; at most {limits.LABELS_MAX} are allowed")
+
+
+def labels_of(found: Mapping[str, str]) -> dict[str, str]:
+    """Labels from outside as a dictionary; counted first, for there may be a hundred thousand.
+
+    Raises:
+        InvalidArgument: There are more than are allowed.
+    """
+    check_count(len(found))
+    return dict(found)
+
+
+def check_labels(labels: Mapping[str, str], known: frozenset[str], what: str) -> None:
+    """Check labels by Google's rules; `fanlog-` labels by name, their values being ours to read.
+
+    Raises:
+        InvalidArgument: Names the label and the rule.
+    """
+    check_count(len(labels))
+    for key, value in labels.items():
+        if key.startswith(PREFIX) and key not in known:
+            near = meant(key, known)
+            did_you = f"; did you mean {near!r}?" if near else ""
+            others = f"; it knows {', '.join(sorted(known))}" if known else ""
+            raise InvalidArgument(
+                f"labels: {names.shown(key)} is not a label this service knows on {what}"
+                f"{did_you}{others}"
+            )
+        if not _is_label(key) or not key or unicodedata.category(key[0]) not in ("Ll", "Lo"):
+            raise InvalidArgument(f"labels: the key {names.shown(key)} is not allowed; {_KEY_RULE}")
+        if len(value) > limits.LABEL_LENGTH_MAX or not (key.startswith(PREFIX) or _is_label(value)):
+            raise InvalidArgument(
+                f"labels: the value {names.shown(value)} of {names.shown(key)} is not allowed; "
+                f"{_VALUE_RULE}"
+            )
+
+
+def check_fixed_labels(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Refuse a change of labels that are read once, when a subscription is made.
+
+    Removing one is fine where nothing depends on it any more; `fanlog-ordering: strict` goes on
+    meaning something, so it stays.
+    """
+    for key in sorted(FIXED_LABELS):
+        is_removed = key not in after and before.get(key) != "strict"
+        if not is_removed and before.get(key) != after.get(key):
+            raise InvalidArgument(
+                f"labels: {key} is read when a subscription is made and cannot be changed later "
+                f"(it is {names.shown(before[key]) if key in before else 'not set'})"
+            )
+
+
+def check_settings(labels: Mapping[str, str]) -> None:
+    """Check the values of the labels that are settings.
+
+    Raises:
+        InvalidArgument: Names the label, its value and what it may be.
+    """
+    retry = labels.get(LABEL_RETRY, FIRST_IMMEDIATE)
+    if retry != FIRST_IMMEDIATE:
+        raise InvalidArgument(
+            f"label {LABEL_RETRY}: {names.shown(retry)} is not {FIRST_IMMEDIATE!r}; other waits "
+            "are a retry_policy"
+        )
+    body = labels.get(LABEL_PUSH_BODY, PUSH_BODIES[0])
+    if body not in PUSH_BODIES:
+        raise InvalidArgument(
+            f"label {LABEL_PUSH_BODY}: {names.shown(body)} is not one of "
+            f"{', '.join(map(repr, PUSH_BODIES))}"
+        )
+    timeout = labels.get(LABEL_PUSH_TIMEOUT, "1")
+    least, most = limits.PUSH_TIMEOUT_S_MIN, limits.PUSH_TIMEOUT_S_MAX
+    if not (timeout.isascii() and timeout.isdigit() and least <= int(timeout) <= most):
+        raise InvalidArgument(
+            f"label {LABEL_PUSH_TIMEOUT}: {names.shown(timeout)} is not a whole number of seconds "
+            f"from {least} to {most}"
+        )
+
+
+def parse_start(text: str) -> Start:
+    """Read the value of the label `fanlog-start`.
+
+    Raises:
+        InvalidArgument: Neither a word it knows nor an RFC 3339 time.
+    """
+    if text == "now":
+        return "now"
+    if text == "earliest":
+        return "earliest"
+    try:
+        return times.parse_strict(text).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise InvalidArgument(
+            f"label {LABEL_START}: {names.shown(text)} is not 'now', 'earliest' or an RFC 3339 "
+            "time such as '2026-01-31T12:00:00Z'"
+        ) from error
+
+
+def _is_label(text: str) -> bool:
+    # International letters are welcome as long as they have no upper case (Google's rule).
+    return len(text) <= limits.LABEL_LENGTH_MAX and all(
+        character in "-_" or unicodedata.category(character) in ("Ll", "Lo", "Nd", "Nl", "No")
+        for character in text
+    )

@@ -1,0 +1,205 @@
+"""Outcomes: what became of the deliveries of one minute, as the broker tells it on a topic.
+
+One message a minute and not one for each delivery: what was published to each topic, and what each
+subscription did. Its data is JSON:
+
+    {"version": 1, "minute": "2026-11-16T09:30:00Z",
+     "topics": [{"topic": ..., "messages": 3, "bytes": 120}],
+     "subscriptions": [{"subscription": ..., "delivered": 3, ..., "backlog": 0,
+                        "ack_latency_p50_ms": 12.3, "ack_latency_p99_ms": 40.1,
+                        "ack_latencies": [[55, 2], [69, 1]]}]}
+
+A large one is split in several messages, each of them whole: no topic and no subscription is in two
+of them. A minute in which the broker started has the messages of both lives; counts add up, and so
+do latencies, which is why their buckets are told.
+
+Pure: times are arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from fanlog import limits, times
+from fanlog.model import names
+
+#: Where they are told: a topic like any other.
+TOPIC = names.topic_name(names.SYSTEM_PROJECT, "outcomes")
+#: Of the message's form.
+VERSION = 1
+
+MINUTE_S = 60
+
+#: Latencies up to this are in the first bucket, in milliseconds.
+_FIRST_MS = 0.1
+#: Buckets for each doubling: the middle of one is within 4.5 % of all that is in it.
+_PER_DOUBLING = 8
+#: More than a day is in the last bucket.
+_LAST = 240
+
+
+class Latencies:
+    """How long acknowledgements took: counts in buckets that grow by a constant factor."""
+
+    __slots__ = ("buckets",)
+
+    def __init__(self, buckets: Iterable[tuple[int, int]] = ()) -> None:
+        #: Counts by bucket; most buckets have none.
+        self.buckets: dict[int, int] = dict(buckets)
+
+    def observe(self, seconds: float, count: int = 1) -> None:
+        """Count acknowledgements that took so long; not a number is nobody's to say."""
+        if math.isnan(seconds):
+            return
+        bucket = 0
+        if seconds * 1_000 > _FIRST_MS:
+            bucket = math.ceil(math.log2(seconds * 1_000 / _FIRST_MS) * _PER_DOUBLING)
+            bucket = min(bucket, _LAST)
+        self.buckets[bucket] = self.buckets.get(bucket, 0) + count
+
+    def add(self, other: Latencies) -> None:
+        for bucket, count in other.buckets.items():
+            self.buckets[bucket] = self.buckets.get(bucket, 0) + count
+
+    def percentile_ms(self, share: float) -> float | None:
+        """How long that share of them took at most, in milliseconds; None when there are none."""
+        rank = math.ceil(share * sum(self.buckets.values()))
+        for bucket, count in sorted(self.buckets.items()):
+            rank -= count
+            if rank <= 0:
+                middle = _FIRST_MS * 2 ** ((bucket - 0.5) / _PER_DOUBLING)
+                return float(f"{middle:.3g}")
+        return None
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicOutcome:
+    """What was published to one topic."""
+
+    topic: str
+    messages: int = 0
+    bytes: int = 0
+
+    def add(self, later: TopicOutcome) -> None:
+        self.messages += later.messages
+        self.bytes += later.bytes
+
+
+@dataclass(slots=True, kw_only=True)
+class SubscriptionOutcome:
+    """What became of one subscription's deliveries."""
+
+    subscription: str
+    #: Redeliveries included.
+    delivered: int = 0
+    acknowledged: int = 0
+    redelivered: int = 0
+    nacked: int = 0
+    expired: int = 0
+    dead_lettered: int = 0
+    #: At the end of the minute.
+    backlog: int = 0
+    #: From the lease to its acknowledgement.
+    latencies: Latencies = field(default_factory=Latencies)
+
+    def add(self, later: SubscriptionOutcome) -> None:
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(later, name))
+        self.backlog = later.backlog
+        self.latencies.add(later.latencies)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "subscription": self.subscription,
+            **{name: getattr(self, name) for name in COUNTS},
+            "backlog": self.backlog,
+            "ack_latency_p50_ms": self.latencies.percentile_ms(0.5),
+            "ack_latency_p99_ms": self.latencies.percentile_ms(0.99),
+            "ack_latencies": sorted(self.latencies.buckets.items()),
+        }
+
+
+#: The counts of a subscription: they add up.
+COUNTS = tuple(
+    one.name
+    for one in fields(SubscriptionOutcome)
+    if one.name not in ("subscription", "backlog", "latencies")
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcomes:
+    """All of a minute, or a part of it."""
+
+    #: When the minute began.
+    minute: datetime
+    topics: list[TopicOutcome] = field(default_factory=list)
+    subscriptions: list[SubscriptionOutcome] = field(default_factory=list)
+
+    def to_messages(self, size_bytes: int = limits.OUTCOME_BYTES) -> list[bytes]:
+        """The data of the messages that tell it; none when there is nothing to tell."""
+        topics = [
+            {"topic": one.topic, "messages": one.messages, "bytes": one.bytes}
+            for one in self.topics
+        ]
+        rows = [("topics", row) for row in topics]
+        rows += [("subscriptions", one.to_json()) for one in self.subscriptions]
+        parts: list[bytes] = []
+        waiting: dict[str, list[Mapping[str, Any]]] = {"topics": [], "subscriptions": []}
+        waiting_bytes = 0
+        for kind, row in rows:
+            row_bytes = len(orjson.dumps(row))
+            if waiting_bytes and waiting_bytes + row_bytes > size_bytes:
+                parts.append(self._part(waiting))
+                waiting, waiting_bytes = {"topics": [], "subscriptions": []}, 0
+            waiting[kind].append(row)
+            waiting_bytes += row_bytes + 1
+        return [*parts, self._part(waiting)] if waiting_bytes else []
+
+    def _part(self, rows: Mapping[str, Any]) -> bytes:
+        minute = times.of_datetime(self.minute, timespec="seconds")
+        return orjson.dumps({"version": VERSION, "minute": minute, **rows})
+
+    @classmethod
+    def from_message(cls, data: bytes) -> Outcomes:
+        """What a message tells.
+
+        Raises:
+            UnknownVersion: It is of a newer version of Fanlog.
+            ValueError: It is no message of outcomes.
+        """
+        try:
+            said = orjson.loads(data)
+            version = said["version"]
+            if version != VERSION:
+                raise UnknownVersion(f"outcomes of version {version!r}; {VERSION} is known here")
+            return cls(
+                minute=times.parse(said["minute"]).astimezone(UTC),
+                topics=[
+                    TopicOutcome(
+                        topic=row["topic"], messages=int(row["messages"]), bytes=int(row["bytes"])
+                    )
+                    for row in said["topics"]
+                ],
+                subscriptions=[
+                    SubscriptionOutcome(
+                        subscription=row["subscription"],
+                        **{name: int(row[name]) for name in COUNTS},
+                        backlog=int(row["backlog"]),
+                        latencies=Latencies((int(b), int(n)) for b, n in row["ack_latencies"]),
+                    )
+                    for row in said["subscriptions"]
+                ],
+            )
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"not outcomes: {error!r}") from error
+
+
+class UnknownVersion(Exception):
+    """Outcomes of a newer version of Fanlog."""

@@ -1,0 +1,338 @@
+"""The frozen values users know: topics, subscriptions, snapshots and their policies.
+
+Names are the full resource names (`projects/p/topics/t`). Ids are the broker's own numbers: they
+are never used twice, so a topic deleted and made again is another topic. Durations are seconds,
+times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, NewType
+
+from fanlog import limits
+from fanlog.model import attributes, names
+
+TopicId = NewType("TopicId", int)
+SubscriptionId = NewType("SubscriptionId", int)
+SnapshotId = NewType("SnapshotId", int)
+SchemaId = NewType("SchemaId", int)
+#: One partition of one topic. Unique in the broker and never used twice.
+PartitionId = NewType("PartitionId", int)
+Offset = int
+
+#: What a subscription shows once its topic is gone (Google's spelling).
+DELETED_TOPIC = "_deleted-topic_"
+
+#: What a schema shows as once it is gone (Google's spelling).
+DELETED_SCHEMA = "_deleted-schema_"
+
+#: `JSON` (JSON Schema) is ours; the others are Google's.
+SchemaType = Literal["AVRO", "PROTOCOL_BUFFER", "JSON"]
+Encoding = Literal["JSON", "BINARY"]
+#: Which revisions of a schema must read which: new ones old messages, old ones new messages, both;
+#: against the latest revision, or (`_TRANSITIVE`) against all.
+Compatibility = Literal[
+    "NONE",
+    "BACKWARD",
+    "BACKWARD_TRANSITIVE",
+    "FORWARD",
+    "FORWARD_TRANSITIVE",
+    "FULL",
+    "FULL_TRANSITIVE",
+]
+
+#: `none`: as it comes. `key`: runs of a key, in order. `strict`: one of a key at a time.
+Ordering = Literal["none", "key", "strict"]
+
+
+#: How the body of a push request is made; see `fanlog.push.rules.request`.
+PushForm = Literal["wrapped", "unwrapped", "unwrapped-metadata", "plain", "cloudevents", "event"]
+
+#: How messages leave a subscription: asked for, sent, or taken to the lake by the pipeline.
+Mode = Literal["pull", "push", "export"]
+FileFormat = Literal["text", "avro"]
+#: Whether an export goes on (Google's words).
+ExportState = Literal["ACTIVE", "PERMISSION_DENIED", "NOT_FOUND", "SCHEMA_MISMATCH"]
+
+#: The schedule of retries whose first wait is none, and whose others double.
+FIRST_IMMEDIATE: Final = "first-immediate"
+#: What becomes of subscriptions that are made without a dead letter policy.
+DeadLetterDefault = Literal["none", "auto"]
+PUSH_BODIES = ("wrapped", "plain", "cloudevents", "event")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """A schema without its revisions; definitions are theirs."""
+
+    id: SchemaId
+    name: str
+    type: SchemaType
+    compatibility: Compatibility = "NONE"
+    #: The highest number that a revision of it had and that went; 0 while none later is missing.
+    last_number: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaRevision:
+    schema_id: SchemaId
+    #: 1, 2, 3 …, never given twice: a later revision has a higher one.
+    number: int
+    #: What users call it: eight hex digits.
+    id: str
+    definition: str
+    created_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaSettings:
+    """What a topic asks of its messages."""
+
+    #: Full name of the schema as it was when it was set.
+    schema: str
+    encoding: Encoding
+    #: Oldest and newest revision that messages may conform to; empty leaves that end open.
+    first_revision_id: str = ""
+    last_revision_id: str = ""
+    #: None before the catalog has seen it, and once the schema was deleted.
+    schema_id: SchemaId | None = None
+
+    @property
+    def schema_shown(self) -> str:
+        return self.schema if self.schema_id is not None else DELETED_SCHEMA
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoragePolicy:
+    """Where a topic's messages may be: regions, of which the server's own must be one."""
+
+    allowed_regions: tuple[str, ...]
+    #: Whether publishing and subscribing is for those regions alone, too; one server has one.
+    enforce_in_transit: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    id: TopicId
+    name: str
+    partitions: tuple[PartitionId, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    #: Messages are kept this long whatever the subscriptions do; None keeps nothing for itself.
+    message_retention_s: float | None = None
+    schema_settings: SchemaSettings | None = None
+    #: None for one that was made before this was kept.
+    created_s: float | None = None
+    #: None for anywhere.
+    storage_policy: StoragePolicy | None = None
+
+    @property
+    def is_archived(self) -> bool:
+        """Whether the archive takes this topic, where there is one."""
+        return self.labels.get(attributes.LABEL_ARCHIVE) != "off"
+
+    @property
+    def dedup_window_s(self) -> float:
+        """How long a dedup id is known; 0 when it is not asked for."""
+        text = self.labels.get(attributes.LABEL_DEDUP_WINDOW)
+        return limits.DEDUP_WINDOW_S_DEFAULT if text is None else float(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    minimum_backoff_s: float = limits.RETRY_MINIMUM_BACKOFF_S_DEFAULT
+    maximum_backoff_s: float = limits.RETRY_MAXIMUM_BACKOFF_S_DEFAULT
+
+
+#: How long a message waits after a failed delivery; None for not at all.
+RetrySchedule = RetryPolicy | Literal["first-immediate"] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterPolicy:
+    #: Full name of the topic that takes what failed too often.
+    dead_letter_topic: str
+    max_delivery_attempts: int = limits.DELIVERY_ATTEMPTS_DEFAULT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushConfig:
+    """Where a subscription sends its messages, and how the receiver knows that they are ours."""
+
+    #: An http or https address, or `topic:NAME`.
+    endpoint: str
+    #: As given, without the secrets.
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    #: Whether the body is the data alone, and whether headers then say the rest.
+    no_wrapper: bool = False
+    write_metadata: bool = False
+    #: Empty for no OIDC token.
+    oidc_email: str = ""
+    #: Empty for the endpoint itself.
+    oidc_audience: str = ""
+    #: Of webhook signatures; in no answer and in no log.
+    webhook_secrets: tuple[str, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableExport:
+    """The table of the lake that a subscription's messages become rows of."""
+
+    #: As Google writes it: names with dots between them.
+    table: str
+    #: Columns by the topic's schema; otherwise the data is one column.
+    use_topic_schema: bool = False
+    write_metadata: bool = False
+    #: Leave out fields that the table has no column for, and not the message.
+    drop_unknown_fields: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileExport:
+    """The files that a subscription's messages are written to."""
+
+    #: A folder of the lake, or the address of another place: `s3://bucket/prefix`.
+    bucket: str
+    filename_prefix: str = ""
+    filename_suffix: str = ""
+    #: Empty for the default.
+    filename_datetime_format: str = ""
+    format: FileFormat = "text"
+    #: Only of Avro.
+    write_metadata: bool = False
+    use_topic_schema: bool = False
+    #: When a file is full: so long after its first message, with so many bytes, messages.
+    max_duration_s: float = limits.EXPORT_FILE_S_DEFAULT
+    #: 0 for no bound.
+    max_bytes: int = 0
+    max_messages: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterChange:
+    """A filter that a subscription had once, and still has for what was published then."""
+
+    filter: str
+    #: It judges the messages of all commits before this one.
+    before_sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    id: SubscriptionId
+    name: str
+    #: Full topic name as it was at creation, or a pattern of topic names; see `topic_id` for
+    #: whether it is still that topic.
+    topic: str
+    #: None once the topic was deleted, and for a pattern.
+    topic_id: TopicId | None
+    #: Of a pattern none: which partitions it reads is what it has cursors in.
+    partitions: tuple[PartitionId, ...]
+    ack_deadline_s: int = limits.ACK_DEADLINE_S_DEFAULT
+    retain_acked: bool = False
+    message_retention_s: float = limits.RETENTION_S_DEFAULT
+    labels: Mapping[str, str] = field(default_factory=dict)
+    enable_message_ordering: bool = False
+    enable_exactly_once: bool = False
+    #: None never expires.
+    expiration_ttl_s: float | None = limits.EXPIRATION_TTL_S_DEFAULT
+    dead_letter: DeadLetterPolicy | None = None
+    retry: RetryPolicy | None = None
+    detached: bool = False
+    created_s: float = 0.0
+    #: As it was given; empty for none.
+    filter: str = ""
+    #: Earlier filters that some unacknowledged message may still have to be judged by, in order.
+    filter_changes: tuple[FilterChange, ...] = ()
+    #: None for pull.
+    push: PushConfig | None = None
+    #: Why nothing is pushed until the push config is set anew; empty while it is.
+    push_off: str = ""
+    #: At most one of push, table and files is set; with none, messages are pulled.
+    table: TableExport | None = None
+    files: FileExport | None = None
+
+    @property
+    def mode(self) -> Mode:
+        if self.push is not None:
+            return "push"
+        return "pull" if self.table is None and self.files is None else "export"
+
+    @property
+    def is_pattern(self) -> bool:
+        return names.is_pattern(self.topic)
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.filter or self.filter_changes)
+
+    @property
+    def schema_revision(self) -> str:
+        """Id or number of the schema revision its messages are wanted in; empty for as written."""
+        return self.labels.get(attributes.LABEL_SCHEMA_REVISION, "")
+
+    @property
+    def topic_shown(self) -> str:
+        return _topic_shown(self.topic, self.topic_id)
+
+    @property
+    def ordering(self) -> Ordering:
+        if not self.enable_message_ordering:
+            return "none"
+        # Requests overtake each other: in order means one after the other.
+        is_strict = self.push is not None or self.labels.get(attributes.LABEL_ORDERING) == "strict"
+        return "strict" if is_strict else "key"
+
+    @property
+    def retry_schedule(self) -> RetrySchedule:
+        """The waits between deliveries: the policy's; `first-immediate` where that is asked for.
+
+        It is the rule of push: an endpoint is not to be asked again and again without a pause.
+        """
+        if self.retry is not None:
+            return self.retry
+        is_asked_for = self.labels.get(attributes.LABEL_RETRY) == FIRST_IMMEDIATE
+        return FIRST_IMMEDIATE if is_asked_for or self.push is not None else None
+
+    @property
+    def push_form(self) -> PushForm:
+        if self.push is not None and self.push.no_wrapper:
+            return "unwrapped-metadata" if self.push.write_metadata else "unwrapped"
+        match self.labels.get(attributes.LABEL_PUSH_BODY):
+            case "plain":
+                return "plain"
+            case "cloudevents":
+                return "cloudevents"
+            case "event":
+                return "event"
+        return "wrapped"
+
+    @property
+    def push_timeout_s(self) -> int:
+        """How long an endpoint has to answer."""
+        return int(self.labels.get(attributes.LABEL_PUSH_TIMEOUT, limits.PUSH_TIMEOUT_S_DEFAULT))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    id: SnapshotId
+    name: str
+    topic: str
+    #: None once the topic was deleted.
+    topic_id: TopicId | None
+    partitions: tuple[PartitionId, ...]
+    expire_s: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_pattern(self) -> bool:
+        return names.is_pattern(self.topic)
+
+    @property
+    def topic_shown(self) -> str:
+        return _topic_shown(self.topic, self.topic_id)
+
+
+def _topic_shown(topic: str, topic_id: TopicId | None) -> str:
+    return topic if topic_id is not None or names.is_pattern(topic) else DELETED_TOPIC

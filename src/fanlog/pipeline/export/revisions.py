@@ -1,0 +1,45 @@
+"""The revisions of a topic's schema, as an export needs them; travel to tasks as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import cast
+
+from fanlog.model.attributes import SCHEMA_ENCODING, SCHEMA_REVISION
+from fanlog.model.resources import Encoding, SchemaType
+from fanlog.pipeline.export.decoders import Decoder, decoder
+from fanlog.pipeline.export.shapes import Misfit
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """Definitions of one schema by revision id, the newest that the topic accepts among them."""
+
+    type: SchemaType
+    newest: str
+    definitions: Mapping[str, str] = field(default_factory=dict)
+
+    def newest_decoder(self) -> Decoder:
+        return _decoder(self.type, self.definitions[self.newest])
+
+    def of(self, attributes: Mapping[str, str]) -> tuple[Decoder, Encoding]:
+        """The decoder of a message, and its encoding.
+
+        Raises:
+            Misfit: It names no revision, or one that is gone.
+        """
+        revision = attributes.get(SCHEMA_REVISION)
+        if revision is None:
+            raise Misfit("the message names no revision: it was published without a schema")
+        definition = self.definitions.get(revision)
+        if definition is None:
+            raise Misfit(f"revision {revision} of the schema is gone")
+        encoding = attributes.get(SCHEMA_ENCODING, "JSON")
+        return _decoder(self.type, definition), cast(Encoding, encoding)
+
+
+@lru_cache(maxsize=100)
+def _decoder(kind: SchemaType, definition: str) -> Decoder:
+    return decoder(kind, definition)

@@ -1,0 +1,1 @@
+"""Flows: Spark queries that the pipeline keeps running."""

@@ -1,0 +1,1 @@
+"""Jobs: Spark programs that a caller asks for and that end."""

@@ -1,0 +1,73 @@
+"""Redrive: dead letters found in history, and given back to the subscription they failed on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from fanlog.model import attributes
+from fanlog.pipeline.context import Context
+from fanlog.pipeline.jobs import history
+from fanlog.pipeline.jobs.work import Work
+from fanlog.pipeline.progress import Progress
+from fanlog.v1 import replay_pb2
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: Letters of one request.
+LETTERS = 1_000
+
+
+def redrive(context: Context, work: Work) -> Mapping[str, Any]:
+    """Do the job. Letters that come while it runs are left to another."""
+    ids = work.arguments.get("message_ids") or _found(context, work)
+    return _given_back(context, work, ids)
+
+
+def letters(messages: DataFrame, arguments: Mapping[str, Any]) -> DataFrame:
+    """Candidates for the dead letters of a job; the broker decides which of them are letters."""
+    said = F.col("attributes")
+    chosen = messages.where(said[attributes.LETTER_SUBSCRIPTION].isNotNull())
+    if "reason" in arguments:
+        chosen = chosen.where(said[attributes.LETTER_REASON].contains(arguments["reason"]))
+    if "source" in arguments:
+        _, project, _, name = arguments["source"].split("/")
+        chosen = chosen.where(
+            (said[attributes.LETTER_SUBSCRIPTION] == name)
+            & (said[attributes.LETTER_PROJECT] == project)
+        )
+    return chosen
+
+
+def _found(context: Context, work: Work) -> list[str]:
+    with Progress(context, work, phase="finding"):
+        found = letters(history.window(context, work.arguments), work.arguments)
+        rows = found.select("message_id").orderBy("partition", "offset").collect()
+    return [row.message_id for row in rows]
+
+
+def _given_back(context: Context, work: Work, ids: Sequence[str]) -> dict[str, Any]:
+    reopened = copied = skipped = 0
+    work.progress(0, len(ids), "redriving")
+    with context.client() as client:
+        for number, some in enumerate(_chunks(ids)):
+            request = replay_pb2.RedriveRequest(
+                subscription=work.arguments["subscription"],
+                message_ids=some,
+                request_id=f"{work.name}/{number}",
+                copies=work.arguments.get("copies", False),
+            )
+            answer = client.call("fanlog.v1.Replay/Redrive", request, replay_pb2.RedriveResponse)
+            reopened += answer.reopened
+            copied += answer.copied
+            skipped += answer.skipped
+            work.progress(work.done + len(some))
+    return {"letters": len(ids), "reopened": reopened, "copied": copied, "skipped": skipped}
+
+
+def _chunks(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), LETTERS):
+        yield ids[start : start + LETTERS]

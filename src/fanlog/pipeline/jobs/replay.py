@@ -1,0 +1,140 @@
+"""Replay: a window of history delivered again to one subscription, or published as copies."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyroaring import BitMap64
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from fanlog.model import attributes
+from fanlog.pipeline.context import Context
+from fanlog.pipeline.jobs import history
+from fanlog.pipeline.jobs.times import timestamp_pb
+from fanlog.pipeline.jobs.work import Work
+from fanlog.pipeline.progress import Progress
+from fanlog.v1 import replay_pb2
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def replay(context: Context, work: Work) -> Mapping[str, Any]:
+    """Do the job."""
+    arguments = work.arguments
+    if "to_topic" in arguments:
+        return _copy(context, work)
+    if "filter" not in arguments:
+        return _reopen_window(context, work)
+    with Progress(context, work, phase="finding"):
+        messages = history.matching(history.window(context, arguments), arguments["filter"])
+        found = history.offset_sets(messages)
+    return reopen(context, work, arguments["subscription"], found)
+
+
+def reopen(
+    context: Context, work: Work, subscription: str, found: Mapping[int, BitMap64]
+) -> dict[str, Any]:
+    """Reopen sets of offsets, a partition at a time; each at most once."""
+    total = sum(map(len, found.values()))
+    work.progress(0, total, "reopening")
+    reopened = done = 0
+    skipped: Counter[str] = Counter()
+    for partition, offsets in sorted(found.items()):
+        request = replay_pb2.ReopenRequest(
+            subscription=subscription, request_id=f"{work.name}/{subscription}/{partition}"
+        )
+        compact = offsets.copy()
+        compact.run_optimize()
+        request.offsets.add(partition=partition, bitmap=compact.serialize())
+        with context.client() as client:
+            answer = client.call("fanlog.v1.Replay/Reopen", request, replay_pb2.ReopenResponse)
+        reopened += answer.reopened
+        skipped += _skipped(answer)
+        done += len(offsets)
+        work.progress(done, total)
+    return {"matched": total, "reopened": reopened, **_told(skipped)}
+
+
+def _reopen_window(context: Context, work: Work) -> dict[str, Any]:
+    """No filter, no Spark: the broker knows its offsets."""
+    arguments = work.arguments
+    request = replay_pb2.ReopenRequest(
+        subscription=arguments["subscription"], request_id=f"{work.name}/window"
+    )
+    # From the beginning, when no window is given: the broker wants it said.
+    request.start_time.CopyFrom(timestamp_pb(arguments.get("start_time", "1970-01-01T00:00:01Z")))
+    if "end_time" in arguments:
+        request.end_time.CopyFrom(timestamp_pb(arguments["end_time"]))
+    with context.client() as client:
+        answer = client.call("fanlog.v1.Replay/Reopen", request, replay_pb2.ReopenResponse)
+    work.progress(answer.reopened, answer.reopened, "reopened")
+    return {"reopened": answer.reopened, **_told(_skipped(answer))}
+
+
+def _skipped(answer: Any) -> Counter[str]:
+    """How many messages the broker did not reopen, by reason."""
+    return Counter({one.reason: one.count for one in answer.skipped_messages})
+
+
+def _told(skipped: Counter[str]) -> dict[str, Any]:
+    why = [{"reason": reason, "count": count} for reason, count in skipped.items()]
+    told: dict[str, Any] = {"skipped": skipped.total()}
+    return told | {"skipped_messages": why} if why else told
+
+
+def _copy(context: Context, work: Work) -> dict[str, Any]:
+    arguments = work.arguments
+    messages = history.window(context, arguments)
+    if "filter" in arguments:
+        messages = history.matching(messages, arguments["filter"])
+    with Progress(context, work, phase="publishing"):
+        rows = copies(messages, work.name)
+        published = publish_once(context, work, rows, arguments["to_topic"])
+    return {"published": published, "topic": arguments["to_topic"]}
+
+
+def copies(messages: DataFrame, job: str) -> DataFrame:
+    """Messages as they are published again, with their origin in attributes."""
+    origin = F.create_map(
+        F.lit(attributes.ORIGIN_TOPIC),
+        F.col("topic"),
+        F.lit(attributes.ORIGIN_ID),
+        F.col("message_id"),
+        F.lit(attributes.ORIGIN_TIME),
+        F.date_format("publish_time", "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"),
+        F.lit(attributes.ORIGIN_JOB),
+        F.lit(job),
+    )
+    kept = [
+        name
+        for name in sorted(attributes.PUBLISHED)
+        if not name.startswith((attributes.ORIGIN_PREFIX, attributes.DEDUP_PREFIX))
+    ]
+    # A name that was published before names were checked would be refused now.
+    theirs = F.map_filter(
+        "attributes", lambda key, _: ~key.startswith(attributes.PREFIX) | key.isin(kept)
+    )
+    return messages.select("data", F.map_concat(theirs, origin).alias("attributes"), "ordering_key")
+
+
+def publish_once(context: Context, work: Work, rows: DataFrame, topic: str) -> int:
+    """Publish rows through the sink; done again by another attempt, nothing more is published.
+
+    Gives how many there are.
+    """
+    counted = Observation()
+    (
+        rows.observe(counted, F.count(F.lit(1)).alias("rows"))
+        .write.format("fanlog")
+        .option("endpoint", context.endpoint)
+        .option("topic", topic)
+        .option("txnAppId", work.name)
+        .option("txnVersion", "1")
+        .mode("append")
+        .save()
+    )
+    return int(counted.get["rows"])

@@ -1,0 +1,177 @@
+"""Stats: what the broker tells of its deliveries, minute by minute, as two tables.
+
+The topic of outcomes is read like any other; see `fanlog.model.outcomes` for what is on it. Rows go
+into `topic_stats` and `delivery_stats` in one commit each, whose application transaction is the
+offset that the topic was read to. So each table itself says what it has: a batch that is repeated,
+a checkpoint that is lost or a process that dies between the two commits adds nothing twice.
+
+What a batch has of one minute is one row for each topic and subscription. A minute that two batches
+have something of, because the broker was started anew in it, has two rows, whose counts add up.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from fanlog.client import Client
+from fanlog.lake import commits
+from fanlog.lake.files import write_rows
+from fanlog.lake.location import Location
+from fanlog.lake.tables import DELIVERY_STATS, TOPIC_STATS, Table, ensure_lake, ensure_table
+from fanlog.model import outcomes
+from fanlog.model.outcomes import Outcomes, SubscriptionOutcome, TopicOutcome
+from fanlog.pipeline.flows.flow import start_query
+from fanlog.pipeline.log import log_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("fanlog.pipeline")
+
+#: How often the topic is looked at: a minute is in the tables so long after its end, at most.
+EVERY_S = 15.0
+#: Messages of one batch, which is read into memory: a week of minutes is ten thousand.
+BATCH_MESSAGES = 500
+#: How the topic is read.
+SOURCE: Mapping[str, str] = {
+    # As a pattern: then it need not be there yet.
+    "topicPattern": outcomes.TOPIC,
+    "startingOffsets": "earliest",
+    # Those that were let go of are lost; that is no reason to lose the next ones.
+    "failOnDataLoss": "false",
+    "maxMessagesPerTrigger": str(BATCH_MESSAGES),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A message of the topic of outcomes."""
+
+    partition: int
+    offset: int
+    data: bytes
+
+
+class Stats:
+    """The statistics of one broker in one lake."""
+
+    def __init__(
+        self, spark: SparkSession, endpoint: str, location: Location, checkpoints: Path
+    ) -> None:
+        self._spark = spark
+        self._endpoint = endpoint
+        self._location = location
+        self._checkpoints = checkpoints
+
+    def start(self, *, every_s: float = EVERY_S, only_now: bool = False) -> Any:
+        """Begin; gives the query. `only_now` ends with what there is."""
+        ensure_lake(self._location)
+        for table in (TOPIC_STATS, DELIVERY_STATS):
+            ensure_table(self._location, table)
+        with Client(self._endpoint) as client:
+            log_id = log_of(client).log_id
+        told = (
+            self._spark.readStream.format("fanlog")
+            .option("endpoint", self._endpoint)
+            .options(**SOURCE)
+            .load()
+            .select("partition", "offset", "data")
+        )
+        folder = self._checkpoints / "stats" / log_id
+        every = None if only_now else every_s
+        take = partial(_take, self._location, log_id)
+        return start_query("stats", told, take, folder=folder, every_s=every)
+
+
+def _take(location: Location, log_id: str, batch: DataFrame, _: int) -> None:
+    told = [Told(row.partition, row.offset, bytes(row.data)) for row in batch.collect()]
+    commit_stats(location, log_id, told)
+
+
+def commit_stats(location: Location, log_id: str, told: Iterable[Told]) -> None:
+    """Add what messages tell to the tables; those that are in them already change nothing.
+
+    Raises:
+        UnknownVersion: The broker is newer than this pipeline.
+        CommitLost: Another pipeline of this log came first; nothing is doubled or lost.
+        LakeError: The lake cannot be written.
+    """
+    by_partition: dict[int, list[Told]] = {}
+    for one in sorted(told, key=lambda one: (one.partition, one.offset)):
+        by_partition.setdefault(one.partition, []).append(one)
+    for partition, some in by_partition.items():
+        app_id = f"stats-{log_id}-{partition}"
+        for table in (TOPIC_STATS, DELIVERY_STATS):
+            _add(location, table, app_id, some)
+
+
+def _add(location: Location, table: Table, app_id: str, told: Sequence[Told]) -> None:
+    ensure_table(location, table)
+    after = commits.last_version(location, table, app_id) or 0
+    parsed = [_parsed(one) for one in told if one.offset >= after]
+    rows = rows_of(table, [one for one in parsed if one is not None])
+    if not rows.num_rows:
+        return
+    files = write_rows(location, table, rows, attempt=secrets.token_hex(8))
+    to = told[-1].offset + 1
+    commits.add_files(location, table, files, app_id=app_id, app_version=to, after=after)
+    log.info("action=stats_added table=%s rows=%d offset=%d", table.name, rows.num_rows, to)
+
+
+def rows_of(table: Table, told: Iterable[Outcomes]) -> pa.Table:
+    """The rows of one of the two tables, one for each minute and name."""
+    schema = table.file_schema
+    if table is TOPIC_STATS:
+        topics = _merged((one.minute, row.topic, row) for one in told for row in one.topics)
+        rows = [_topic_row(minute, row) for minute, row in topics]
+    else:
+        subscriptions = _merged(
+            (one.minute, row.subscription, row) for one in told for row in one.subscriptions
+        )
+        rows = [_delivery_row(minute, row) for minute, row in subscriptions]
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+class _Adds(Protocol):
+    def add(self, later: Any, /) -> None: ...
+
+
+_Row = TypeVar("_Row", bound=_Adds)
+
+
+def _merged(rows: Iterable[tuple[datetime, str, _Row]]) -> list[tuple[datetime, _Row]]:
+    """Rows of the same minute and name as one, by minute and name; the later ones come later."""
+    found: dict[tuple[datetime, str], _Row] = {}
+    for minute, name, row in rows:
+        first = found.setdefault((minute, name), row)
+        if first is not row:
+            first.add(row)
+    return [(key[0], found[key]) for key in sorted(found)]
+
+
+def _topic_row(minute: datetime, row: TopicOutcome) -> Mapping[str, Any]:
+    return {"minute": minute, "topic": row.topic, "messages": row.messages, "bytes": row.bytes}
+
+
+def _delivery_row(minute: datetime, row: SubscriptionOutcome) -> Mapping[str, Any]:
+    said = row.to_json()
+    del said["ack_latencies"]
+    return {"minute": minute, **said}
+
+
+def _parsed(told: Told) -> Outcomes | None:
+    try:
+        return Outcomes.from_message(told.data)
+    except ValueError as error:
+        # Anybody may publish to it; that is no reason to stop.
+        log.warning("action=outcomes_unreadable offset=%d error=%s", told.offset, error)
+        return None

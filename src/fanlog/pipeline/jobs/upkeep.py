@@ -1,0 +1,194 @@
+"""Compact and expire: jobs that rewrite files of the lake."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from fanlog import times
+from fanlog.lake import rewriting, tending
+from fanlog.lake.files import DataFile
+from fanlog.lake.index import FileIndex
+from fanlog.lake.location import LakeError, Location
+from fanlog.lake.rewriting import FileUnreadable, Rewrite
+from fanlog.lake.tables import MESSAGES, open_table
+from fanlog.lake.turns import CommitLost
+from fanlog.pipeline.context import Context
+from fanlog.pipeline.jobs.verify import checked
+from fanlog.pipeline.jobs.work import Work
+from fanlog.v1 import log_pb2
+
+log = logging.getLogger("fanlog.pipeline")
+
+_MADE = "rewrite string, file string, gone long, damaged array<string>"
+#: Damaged files that the result names; the pipeline's log names all.
+NAMED_MAX = 100
+
+
+def compact(context: Context, work: Work) -> Mapping[str, Any]:
+    """Merge small files; then delete those that nobody has needed for a day."""
+    arguments = work.arguments
+    target = int(arguments.get("target_bytes", 0)) or rewriting.TARGET_BYTES
+    wanted = arguments.get("table")
+    if wanted is not None and wanted != MESSAGES.name:
+        table = tending.named(context.location, wanted)
+        return {"tables": _tended(context, work, [table], target, is_told=True)}
+    done = _compacted(context, work, target, is_mending=bool(arguments.get("drop_damaged")))
+    if wanted is None:
+        others = tending.tables_of(context.location)
+        done["tables"] = _tended(context, work, others, target, is_told=False)
+    return done
+
+
+def expire(context: Context, work: Work) -> Mapping[str, Any]:
+    """Leave out rows below where the broker says that partitions start: retention let them go.
+
+    Of another table than `messages`, those before a time, and only when somebody says so.
+    """
+    if "table" in work.arguments:
+        table = tending.named(context.location, work.arguments["table"])
+        work.progress(0, 0, "deleting")
+        before = times.parse(work.arguments["before"])
+        return {"table": table, "rows": tending.delete_before(context.location, table, before)}
+    with context.client() as client:
+        request = log_pb2.GetOffsetsRequest()
+        answer = client.call("fanlog.v1.Log/GetOffsets", request, log_pb2.GetOffsetsResponse)
+    starts = {part.partition: part.start for part in answer.partitions if part.start}
+    _, files = rewriting.files_of(context.location)
+    planned = rewriting.plan_expiry(files, starts)
+    done = _rewritten(context, work, planned, is_change=True)
+    return {"messages": done.gone, "files": done.replaced} | done.said()
+
+
+@dataclass
+class _Done:
+    """What came of some rewrites."""
+
+    replaced: int = 0
+    made: int = 0
+    #: Rows that were left out.
+    gone: int = 0
+    #: By path, why each cannot be read.
+    damaged: dict[str, str] = field(default_factory=dict)
+
+    def said(self) -> dict[str, Any]:
+        """What is wrong, if something is."""
+        if not self.damaged:
+            return {}
+        return {"is_fine": False, "damaged_files": list(self.damaged.values())[:NAMED_MAX]}
+
+
+def _compacted(context: Context, work: Work, target: int, *, is_mending: bool) -> dict[str, Any]:
+    dropped = {"dropped_messages": _mended(context, work)} if is_mending else {}
+    _, files = rewriting.files_of(context.location)
+    planned = rewriting.plan_merges(files, target_bytes=target)
+    done = _rewritten(context, work, planned, is_change=False)
+    deleted = rewriting.vacuum(context.location)
+    counts = {"files_before": len(files), "merged": done.replaced, "into": done.made}
+    return counts | {"deleted": deleted} | dropped | done.said()
+
+
+def _tended(
+    context: Context, work: Work, tables: Sequence[str], target: int, *, is_told: bool
+) -> list[dict[str, Any]]:
+    """Look after tables one by one; one that cannot be keeps no other from it."""
+    found: list[dict[str, Any]] = []
+    for table in tables:
+        work.progress(phase=f"compacting {table}")
+        try:
+            found.append(asdict(tending.compact(context.location, table, target_bytes=target)))
+        except (CommitLost, LakeError) as error:
+            if is_told:
+                raise
+            log.warning("action=not_compacted table=%s error=%s", table, error)
+            found.append({"table": table, "error": error.message})
+    return found
+
+
+def _rewritten(
+    context: Context, work: Work, planned: Sequence[Rewrite], *, is_change: bool
+) -> _Done:
+    """Do rewrites on Spark, commit each as it comes."""
+    total = sum(one.size_bytes for one in planned)
+    work.progress(0, total, "rewriting")
+    done = _Done()
+    if not planned:
+        return done
+    spark = context.spark
+    given = spark.createDataFrame([(one.to_json(),) for one in planned], "rewrite string")
+    made = given.repartition(len(planned)).mapInArrow(_task(context.location), _MADE)
+    for row in made.toLocalIterator(prefetchPartitions=True):
+        what = Rewrite.from_json(row.rewrite)
+        work.progress(work.done + what.size_bytes)
+        for path, reason in zip(row.damaged[::2], row.damaged[1::2], strict=True):
+            log.error("action=file_damaged job=%s reason=%s", work.name, reason)
+            done.damaged[path] = reason
+        if row.gone < 0:
+            continue
+        file = None if row.file is None else DataFile.from_json(row.file)
+        try:
+            rewriting.replace_files(context.location, what, file, is_change=is_change)
+        except CommitLost:
+            # Somebody else did it. What was written is vacuumed one day.
+            continue
+        done.replaced += len(what.paths)
+        done.made += file is not None
+        done.gone += row.gone
+    return done
+
+
+def _mended(context: Context, work: Work) -> int:
+    """Put what can be read of damaged files in their place; how many messages are gone then."""
+    location = context.location
+    index = FileIndex(open_table(location, MESSAGES))
+    damaged = {one.path for one in checked(context, work, index.files) if one.damage}
+    _, files = rewriting.files_of(location)
+    gone = 0
+    for file in files:
+        if file.path in damaged:
+            work.progress(phase=f"mending {file.path}")
+            what = Rewrite(date=file.date, paths=(file.path,), size_bytes=file.size_bytes)
+            made = rewriting.mend(location, what)
+            rewriting.replace_files(location, what, made, is_change=True)
+            gone += file.count - (made.count if made is not None else 0)
+            log.warning("action=file_dropped job=%s file=%s", work.name, file.path)
+    return gone
+
+
+def _task(location: Location) -> Any:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for text in batch.column("rewrite").to_pylist():
+                what, made, gone, damaged = _attempted(location, Rewrite.from_json(text))
+                yield pa.RecordBatch.from_pydict(
+                    {
+                        "rewrite": pa.array([what.to_json()]),
+                        "file": pa.array([made and made.to_json()], pa.string()),
+                        "gone": pa.array([gone], pa.int64()),
+                        "damaged": pa.array([damaged], pa.list_(pa.string())),
+                    }
+                )
+
+    return run
+
+
+def _attempted(
+    location: Location, what: Rewrite
+) -> tuple[Rewrite, DataFile | None, int, list[str]]:
+    """Do a rewrite, without files that are damaged; paths and reasons of those, in turn."""
+    damaged: list[str] = []
+    least = len(what.paths) if what.starts else 2
+    while len(what.paths) >= least:
+        try:
+            made, gone = rewriting.rewrite(location, what)
+        except FileUnreadable as error:
+            damaged += (error.path, error.reason)
+            left = tuple(path for path in what.paths if path != error.path)
+            what = replace(what, paths=left)
+        else:
+            return what, made, gone, damaged
+    return what, None, -1, damaged

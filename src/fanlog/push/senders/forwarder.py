@@ -1,0 +1,185 @@
+"""A subscription that forwards to a topic: copies and acknowledgements are one commit.
+
+So a message is forwarded exactly once, whatever breaks, as long as nobody seeks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from fanlog import limits
+from fanlog.broker.delivery.feed import Delivery, Feed
+from fanlog.broker.writer import Publication
+from fanlog.core.flow import Credit
+from fanlog.core.redelivery import Nack
+from fanlog.errors import ResourceExhausted
+from fanlog.log.batch import Batch, Body
+from fanlog.log.seal import UNSEALED, Seal
+from fanlog.model import endpoints
+from fanlog.model.attributes import SOURCE_ID, SOURCE_TOPIC
+from fanlog.model.ids import ack_id, message_id
+from fanlog.model.resources import Topic
+from fanlog.push.senders.consumer import Consumer
+from fanlog.wire.forward import compose
+
+log = logging.getLogger("fanlog.push")
+
+#: Messages and bytes of one commit at most.
+_MESSAGES_MAX = 1_000
+_BYTES_MAX = 4 * 1024 * 1024
+
+#: Messages, each by its batch and its index there.
+Places = list[tuple[Batch, int]]
+
+
+class Forwarder(Consumer):
+    @property
+    def under_way(self) -> set[asyncio.Task[None]]:
+        # A commit is over soon, and done whether somebody waits for it or not.
+        return set()
+
+    @property
+    def trouble(self) -> str:
+        return f"forwarding waits: {self.last_reason}" if self.last_reason else ""
+
+    async def _take_all(self, feed: Feed, credit: Credit) -> None:
+        credit.max_messages = _MESSAGES_MAX
+        while not self._is_over:
+            version = feed.version
+            deliveries = []
+            if feed.has_ready:
+                deliveries = await feed.take(
+                    credit,
+                    max_messages=_MESSAGES_MAX,
+                    max_bytes=_BYTES_MAX,
+                    deadline_s=self._lease_s,
+                )
+            if not deliveries:
+                await feed.wait(version)
+                continue
+            self._broker.delivered(self._subscription, deliveries)
+            for delivery in deliveries:
+                await self._forward(delivery)
+
+    async def _forward(self, delivery: Delivery) -> None:
+        push = self._subscription.push
+        if push is None:
+            return
+        name = endpoints.forward_topic(push.endpoint, self.name)
+        topic = None if name is None else self._broker.hard.catalog.find_topic(name)
+        if topic is None:
+            await self._keep(delivery, f"topic {name!r} does not exist")
+            return
+        try:
+            await self._commit(delivery, topic)
+        except ResourceExhausted as error:
+            await self._keep(delivery, error.message)
+
+    async def _commit(self, delivery: Delivery, topic: Topic) -> None:
+        broker = self._broker
+        runs, stopped = self._sealed(delivery)
+        if stopped:
+            await self._stop(delivery, stopped)
+        if not runs:
+            return
+        bodies = [self._body(delivery, seal, some) for seal, some in runs]
+        size_bytes = sum(len(body.content) for body in bodies)
+        await broker.room.made(size_bytes)
+        share = broker.hard.share(self._subscription.id, delivery.partition)
+        # Its topic may have been deleted meanwhile: then it is tried again, and found to be gone.
+        if share is None or broker.hard.catalog.topic_by_id(topic.id) is None:
+            return
+        broker.writer.check_room(size_bytes)
+        offsets = [batch.base_offset + index for _, some in runs for batch, index in some]
+        now = self._tools.clock.now()
+        decision = share.acknowledge(
+            now,
+            {delivery.generation: offsets},
+            partial=True,
+            end=broker.writer.end(delivery.partition),
+        )
+        if not decision.count:
+            # A seek came between: what is still wanted is delivered anew.
+            return
+        broker.hard.apply_all(decision.records)
+        committed = broker.writer.submit_all(
+            records=decision.records,
+            publications=[Publication(topic.id, topic.partitions[0], body) for body in bodies],
+        )
+        broker.metrics.acknowledged(self._subscription.id, decision, now)
+        decision.records = []
+        broker.decide(share, decision)
+        await committed
+        self.last_reason = ""
+
+    def _sealed(self, delivery: Delivery) -> tuple[list[tuple[Seal, Places]], Places]:
+        """The messages by the seal of their copies, in order; and those that go no further."""
+        branches = self._tools.branches.of(delivery.partition)
+        runs: list[tuple[Seal, Places]] = []
+        stopped: Places = []
+        for batch, first, end in delivery.runs:
+            seal = (batch.seal or UNSEALED).forwarded(branches)
+            places = [(batch, index) for index in range(first, end)]
+            if seal is None:
+                stopped += places
+            elif runs and runs[-1][0] == seal:
+                runs[-1][1].extend(places)
+            else:
+                runs.append((seal, places))
+        return runs, stopped
+
+    def _body(self, delivery: Delivery, seal: Seal, places: Places) -> Body:
+        source = self._subscription.topic
+        if self._subscription.is_pattern:
+            source = self._broker.hard.catalog.topic_name_of(delivery.partition)
+        body = compose(
+            [
+                (batch, index, _origin(source, delivery, batch.base_offset + index))
+                for batch, index in places
+            ]
+        )
+        return replace(body, seal=seal)
+
+    async def _stop(self, delivery: Delivery, places: Places) -> None:
+        """Messages came too far: they are dead letters, or acknowledged where there are none."""
+        reason = (
+            f"not forwarded: more than {limits.FORWARD_HOPS_MAX} forwards, or more than "
+            f"{limits.FORWARD_COPIES_MAX} copies, lie behind it"
+        )
+        log.warning(
+            "action=forward_stopped subscription=%s messages=%d reason=%s",
+            *(self.name, len(places), reason),
+        )
+        self._broker.metrics.of(self._subscription.id).forward_stopped += len(places)
+        ack_ids = self._ack_ids(delivery, places)
+        if self._subscription.dead_letter is not None:
+            nack = Nack(is_terminal=True, reason=reason)
+            await self._broker.settle_some(self._subscription, ack_ids, 0, nack)
+        else:
+            await self._broker.settle_some(self._subscription, ack_ids, None)
+
+    def _ack_ids(self, delivery: Delivery, places: Places) -> list[str]:
+        prefix = self._broker.ack_id_prefix(self._subscription, delivery)
+        return [ack_id(prefix, batch.base_offset + index) for batch, index in places]
+
+    async def _keep(self, delivery: Delivery, reason: str) -> None:
+        """Nothing can be forwarded now: the messages stay, and are tried again later."""
+        if reason != self.last_reason:
+            log.warning("action=forward_failed subscription=%s reason=%s", self.name, reason)
+        self.last_reason = reason
+        places = [
+            (batch, index) for batch, first, end in delivery.runs for index in range(first, end)
+        ]
+        nack = Nack(delay_s=limits.DEAD_LETTER_RETRY_S, reason=reason)
+        ack_ids = self._ack_ids(delivery, places)
+        await self._broker.settle_some(self._subscription, ack_ids, 0, nack)
+
+
+def _origin(topic: str, delivery: Delivery, offset: int) -> dict[str, str]:
+    """What a forwarded message says about where it came from."""
+    return {
+        SOURCE_TOPIC: topic,
+        SOURCE_ID: message_id(delivery.partition, offset),
+    }

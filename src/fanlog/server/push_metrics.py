@@ -1,0 +1,34 @@
+"""The counts of push subscriptions, for `/metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client.core import Metric
+
+from fanlog.push.rules.outcome import CLASSES
+from fanlog.push.senders.senders import Senders
+from fanlog.server.metric_families import labelled
+
+#: What the gauge of the breaker shows.
+BREAKER_VALUES = {"closed": 0, "half-open": 1, "open": 2}
+OFF = 3
+
+
+def push_families(senders: Senders) -> Iterable[Metric]:
+    """Four families, with a sample for each push subscription."""
+    attempts = labelled("fanlog_push_attempts")
+    outcomes = labelled("fanlog_push_outcomes")
+    breaker = labelled("fanlog_push_breaker")
+    window = labelled("fanlog_push_window")
+    for sender in senders:
+        name = [sender.name]
+        attempts.add_metric(name, sender.attempts)
+        for kind in CLASSES:
+            if sender.outcomes[kind]:
+                outcomes.add_metric([sender.name, kind], sender.outcomes[kind])
+        breaker.add_metric(name, BREAKER_VALUES[senders.breaker_state(sender)])
+        window.add_metric(name, sender.window.size)
+    for off in senders.turned_off():
+        breaker.add_metric([off], OFF)
+    return attempts, outcomes, breaker, window

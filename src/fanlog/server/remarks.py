@@ -1,0 +1,24 @@
+"""Remarks beside an answer: trailing metadata in gRPC, headers in REST.
+
+Values are one line of ASCII each, whatever they were made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fanlog.model import attributes
+
+Said = tuple[tuple[str, str], ...]
+
+#: A sentence for whoever asked, about a call that is fine; there may be several.
+HINT = attributes.HINT
+
+
+def hints(sentences: Iterable[str]) -> Said:
+    return tuple((HINT, _line(sentence)) for sentence in sentences)
+
+
+def _line(sentence: str) -> str:
+    text = " ".join(sentence.split()).encode("ascii", "backslashreplace").decode()
+    return "".join(one if one.isprintable() else "?" for one in text)
