@@ -26,7 +26,7 @@ PURE = (
     "log/api.py", "log/batch.py",
 )  # fmt: skip
 BANNED_IN_PURE = {
-    "asyncio", "random", "secrets", "open", "print", "input",
+    "asyncio", "random", "secrets.token_bytes", "secrets.token_hex", "secrets.choice", "open", "print", "input",
     "time.time", "time.time_ns", "time.monotonic", "time.sleep",
     "datetime.now", "datetime.utcnow", "datetime.datetime.now",
 }  # fmt: skip
