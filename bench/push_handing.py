@@ -1,6 +1,6 @@
-"""One message to very many push subscriptions: from publish to every request handed to its client.
+"""One message to very many push subscriptions: from the publish to the last request that is sent.
 
-In this process, with a client that sends nothing: what is measured is leasing and making requests.
+In this process, with a transport that sends nothing: leasing and packing are measured.
 """
 
 from __future__ import annotations
@@ -9,23 +9,24 @@ import asyncio
 import gc
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import uvloop
 
 from bench.servers import Server
 from bench.session import Sample
+from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import SystemClock
 from fanlog.broker.committer import ThreadCommitter
 from fanlog.log.embedded import EmbeddedLog
-from fanlog.model.endpoints import WebEndpoint
 from fanlog.model.resources import PushConfig
 from fanlog.model.specs import SubscriptionSpec, TopicSpec
-from fanlog.push.rules import Guard, Outcome, of_status
-from fanlog.push.senders.senders import Senders
+from fanlog.push.rules.guard import Guard
+from fanlog.push.rules.outcome import Outcome, of_status
+from fanlog.push.rules.packing import Request, pack_web
 from fanlog.push.senders.tokens import Tokens
+from fanlog.push.service import PushService
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 from fanlog.wire.publish import build_body
@@ -34,23 +35,22 @@ ROUNDS = 3
 _TOPIC = "projects/bench/topics/push"
 
 
-class _Client:
+class _Transport:
     """Takes requests and answers them all when the last one is there."""
+
+    messages_max = 1
+    bytes_max = limits.PUSH_BYTES_MAX
+    pack = staticmethod(pack_web)
 
     def __init__(self, count: int) -> None:
         self._count = count
         self.all_came = asyncio.Event()
         self.came = 0
 
-    def start(self) -> None:
-        pass
-
     async def close(self) -> None:
         pass
 
-    async def post(
-        self, endpoint: WebEndpoint, body: bytes, headers: Mapping[str, str], timeout_s: float
-    ) -> Outcome:
+    async def send(self, request: Request) -> Outcome:
         self.came += 1
         if self.came % self._count == 0:
             self.all_came.set()
@@ -77,9 +77,11 @@ async def _measure(count: int, folder: Path) -> float:
         jitter=lambda: 0.0,
         disk_reserve_bytes=0,
     )
-    client = _Client(count)
+    transport = _Transport(count)
     # As many connections as it takes: only the handing over is of interest.
-    senders = Senders(broker, clock, Guard(), Tokens(None, clock), connections=count, client=client)
+    senders = PushService(
+        broker, clock, Guard(), Tokens(None, clock), connections=count, web=transport
+    )
     broker.pushes = senders
     await broker.start()
     senders.start("http://bench")
@@ -98,10 +100,10 @@ async def _measure(count: int, folder: Path) -> float:
     gc.set_threshold(50_000, 20, 100)
     best = float("inf")
     for _ in range(ROUNDS):
-        client.all_came.clear()
+        transport.all_came.clear()
         began = time.perf_counter()
         await broker.publish(_TOPIC, build_body([(b"x" * 100, {}, "")]))
-        await client.all_came.wait()
+        await transport.all_came.wait()
         best = min(best, time.perf_counter() - began)
         await asyncio.sleep(0.5)
     await senders.stop(5)

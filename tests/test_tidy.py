@@ -146,7 +146,7 @@ def test_every_word_of_the_package_has_a_reader():
 #: What begins as our names do, and is none of an attribute, a label or metadata.
 OTHER_NAMES = {
     "src/fanlog/model/names.py": "a project",
-    "src/fanlog/push/rules/request.py": "a user agent",
+    "src/fanlog/push/rules/web_content.py": "a user agent",
     "src/fanlog/lake/cold.py": "a thread",
     "src/fanlog/broker/committer.py": "a thread",
     "src/fanlog/spark/java.py": "a folder",

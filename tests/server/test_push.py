@@ -480,9 +480,9 @@ def test_a_message_that_waits_for_a_connection_keeps_its_lease(start_server, mon
             extended.release()
             return refused
 
-        gate = server.broker.pushes._tools.gate
+        connections = server.broker.pushes.connections
         host = ("http", "127.0.0.1", receiver.port)
-        server.run(gate.enter(host))
+        server.run(connections.enter(host))
         topic, name = server.topic_and_subscription(**push_to(receiver.url()))
         monkeypatch.setattr(server.broker, "settle_some", noted)
         server.publish(topic, b"x")
@@ -493,11 +493,11 @@ def test_a_message_that_waits_for_a_connection_keeps_its_lease(start_server, mon
             server.advance((10 + limits.PUSH_LEASE_MARGIN_S) / 2)
             assert extended.acquire(timeout=PATIENCE_S)
         assert receiver.received == []
-        server.run(_left(gate, host))
+        server.run(_left(connections, host))
         server.await_drained(name)
         assert len(receiver.received) == 1
         assert server.metric("fanlog_expiries_total", name) == 0
 
 
-async def _left(gate, host):
-    gate.leave(host)
+async def _left(connections, host):
+    connections.leave(host)

@@ -27,9 +27,10 @@ from grpc_status import rpc_status
 from fanlog import limits
 from fanlog.broker.clock import ManualClock, SystemClock
 from fanlog.model.endpoints import parse_web
-from fanlog.push.rules import Guard
-from fanlog.push.senders import addresses
-from fanlog.push.senders.channels import Channels
+from fanlog.push.rules.guard import Guard
+from fanlog.push.rules.packing import Request
+from fanlog.push.senders import host_resolver
+from fanlog.push.senders.grpc_transport import GrpcTransport
 from fanlog.v1.receiver_pb2 import Refusal
 from server.grpc_receiver import receiving
 from server.receiver import push_elsewhere
@@ -512,7 +513,7 @@ def test_tls_is_with_whom_the_endpoint_names(
         return ["127.0.0.1"]
 
     credentials, authority = _signed(tmp_path)
-    monkeypatch.setattr(addresses, "lookup", lookup)
+    monkeypatch.setattr(host_resolver, "lookup", lookup)
     if is_trusted:
         monkeypatch.setenv("SSL_CERT_FILE", authority)
     with receiving(credentials=credentials) as receiver:
@@ -531,12 +532,12 @@ def test_tls_is_with_whom_the_endpoint_names(
 
 async def _received(url, *allowed):
     clock = SystemClock()
-    found = addresses.Addresses(Guard(map(ip_network, allowed)), clock.now)
-    channels = Channels(found, clock)
+    found = host_resolver.HostResolver(Guard(map(ip_network, allowed)), clock.now)
+    transport = GrpcTransport(found, clock)
     try:
-        outcome, _ = await channels.receive(parse_web(url), b"", (), 5.0)
+        outcome = await transport.send(Request(parse_web(url), (), b"", {}, 5.0))
     finally:
-        await channels.close()
+        await transport.close()
         await found.close()
     return outcome.reason or outcome.kind
 
@@ -548,7 +549,7 @@ async def test_addresses_are_judged_at_each_call_and_nobody_is_asked_again(monke
         asked.append(host)
         return ["10.1.1.1", "127.0.0.1"]
 
-    monkeypatch.setattr(addresses, "lookup", lookup)
+    monkeypatch.setattr(host_resolver, "lookup", lookup)
     # A proxy that would be asked to connect to whatever it likes.
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
@@ -566,11 +567,11 @@ async def test_addresses_are_judged_at_each_call_and_nobody_is_asked_again(monke
 async def test_few_channels_are_kept(monkeypatch):
     monkeypatch.setattr(limits, "PUSH_CHANNELS_MAX", 2)
     clock = SystemClock()
-    found = addresses.Addresses(Guard([ip_network("127.0.0.0/8")]), clock.now)
-    channels = Channels(found, clock)
+    found = host_resolver.HostResolver(Guard([ip_network("127.0.0.0/8")]), clock.now)
+    transport = GrpcTransport(found, clock)
     with receiving() as receiver:
         for n in range(1, 6):
             url = f"grpc://127.0.0.{n}:{receiver.port}"
-            await channels.receive(parse_web(url), b"", (), 5.0)
-        assert len(channels._channels) == 2
-        await channels.close()
+            await transport.send(Request(parse_web(url), (), b"", {}, 5.0))
+        assert len(transport._channels._channels) == 2
+        await transport.close()

@@ -10,11 +10,12 @@ from google.api_core.exceptions import InvalidArgument
 
 from fanlog.broker.clock import ManualClock, SystemClock
 from fanlog.model.endpoints import parse_web
-from fanlog.push.rules import Guard
-from fanlog.push.senders import addresses
-from fanlog.push.senders.addresses import Addresses, AddressRefused
-from fanlog.push.senders.client import Client
-from fanlog.push.senders.gate import Gate
+from fanlog.push.rules.guard import Guard
+from fanlog.push.rules.packing import Request
+from fanlog.push.senders import host_resolver
+from fanlog.push.senders.connection_limiter import ConnectionLimiter
+from fanlog.push.senders.host_resolver import AddressRefused, HostResolver
+from fanlog.push.senders.web_transport import WebTransport
 from fanlog.wire import types
 from server import grpc_receiver
 from server.conftest import PATIENCE_S, unique
@@ -53,7 +54,7 @@ def test_addresses_are_refused_when_a_subscription_is_made(server, url):
 
 @pytest.mark.parametrize("answer", [["10.0.0.1"], ["::1"], ["::ffff:169.254.169.254"]])
 def test_names_are_resolved_when_a_subscription_is_made(server, monkeypatch, answer):
-    monkeypatch.setattr(addresses, "lookup", Names(answer))
+    monkeypatch.setattr(host_resolver, "lookup", Names(answer))
     with pytest.raises(InvalidArgument, match="--push-allow"):
         server.topic_and_subscription(
             push_config={"push_endpoint": f"http://n{answer[0].replace(':', 'x')}.test-a.org/"}
@@ -67,7 +68,7 @@ async def nowhere(_: str) -> list[str]:
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
 def test_a_name_that_does_not_resolve_yet_is_accepted_and_tried(start_server, monkeypatch, scheme):
     names = Names([])
-    monkeypatch.setattr(addresses, "lookup", nowhere)
+    monkeypatch.setattr(host_resolver, "lookup", nowhere)
     kind = receiving if scheme == "http" else grpc_receiver.receiving
     with kind() as receiver:
         server = start_server("memory", clock=ManualClock())
@@ -78,7 +79,7 @@ def test_a_name_that_does_not_resolve_yet_is_accepted_and_tried(start_server, mo
         server.await_metric("fanlog_push_attempts_total", name, 2)
         # Names are asked about at every attempt, and addresses judged: this one is refused.
         names.answers = [["10.0.0.1"]]
-        monkeypatch.setattr(addresses, "lookup", names)
+        monkeypatch.setattr(host_resolver, "lookup", names)
         server.await_metric("fanlog_nacks_total", name, 2)
         server.advance(1.25)
         server.await_metric("fanlog_push_attempts_total", name, 3)
@@ -95,7 +96,7 @@ def test_a_name_that_does_not_resolve_yet_is_accepted_and_tried(start_server, mo
 
 
 def test_a_hint_says_that_a_name_does_not_resolve(server, monkeypatch):
-    monkeypatch.setattr(addresses, "lookup", nowhere)
+    monkeypatch.setattr(host_resolver, "lookup", nowhere)
     topic, unresolved = server.topic(), "http://nowhere.test-b.org/"
     word = "'nowhere.test-b.org', does not resolve: Name or service not known; it is"
     name = f"projects/test/subscriptions/{unique('nowhere')}"
@@ -129,20 +130,19 @@ def test_what_is_no_name_is_refused(server, monkeypatch):
     async def none(_: str) -> list[str]:
         raise UnicodeError("label too long")
 
-    monkeypatch.setattr(addresses, "lookup", none)
+    monkeypatch.setattr(host_resolver, "lookup", none)
     with pytest.raises(InvalidArgument, match=r"'odd\.test-c\.org' is not a host name: label too"):
         server.topic_and_subscription(push_config={"push_endpoint": "http://odd.test-c.org/"})
 
 
 async def _posted(url: str, *allowed: str) -> str:
     clock = SystemClock()
-    found = Addresses(Guard(map(ip_network, allowed)), clock.now)
-    client = Client(found, clock)
-    client.start()
+    found = HostResolver(Guard(map(ip_network, allowed)), clock.now)
+    transport = WebTransport(found, clock)
     try:
-        outcome = await client.post(parse_web(url), b"", {}, 5.0)
+        outcome = await transport.send(Request(parse_web(url), (), b"", {}, 5.0))
     finally:
-        await client.close()
+        await transport.close()
     return outcome.reason or outcome.kind
 
 
@@ -150,9 +150,9 @@ async def test_rebinding_finds_nobody(monkeypatch):
     """Public when it is looked at, local when it is connected to: it is looked at each time."""
     with receiving() as receiver:
         names = Names([PUBLIC], ["127.0.0.1"])
-        monkeypatch.setattr(addresses, "lookup", names)
+        monkeypatch.setattr(host_resolver, "lookup", names)
         clock = SystemClock()
-        found = Addresses(Guard(), clock.now)
+        found = HostResolver(Guard(), clock.now)
         await found.check(parse_web(f"http://rebind.org:{receiver.port}/"))
         assert await _posted(f"http://rebind.org:{receiver.port}/") == "AddressRefused"
         assert names.asked == 2
@@ -164,7 +164,7 @@ async def test_what_is_checked_is_what_is_connected_to(monkeypatch):
     """The name is not asked a second time between the check and the connection."""
     with receiving() as receiver:
         names = Names(["10.1.1.1", "127.0.0.1"], [PUBLIC])
-        monkeypatch.setattr(addresses, "lookup", names)
+        monkeypatch.setattr(host_resolver, "lookup", names)
         assert await _posted(f"http://both.org:{receiver.port}/", "127.0.0.0/8") == "2xx"
         assert names.asked == 1
     assert len(receiver.received) == 1
@@ -179,7 +179,7 @@ async def test_addresses_in_the_url_are_checked_at_each_attempt(host):
 
 
 def test_no_socket_is_made_for_a_refused_address():
-    found = Addresses(Guard(), lambda: 0.0)
+    found = HostResolver(Guard(), lambda: 0.0)
     with pytest.raises(AddressRefused):
         found.new_socket((2, 1, 6, "", ("127.0.0.1", 80)))
     with pytest.raises(AddressRefused):
@@ -189,47 +189,50 @@ def test_no_socket_is_made_for_a_refused_address():
 async def test_answers_are_believed_for_a_while(monkeypatch):
     now_s = 0.0
     names = Names([PUBLIC])
-    monkeypatch.setattr(addresses, "lookup", names)
-    found = Addresses(Guard(), lambda: now_s)
-    assert await asyncio.gather(*(found.permitted("a.org") for _ in range(10))) == [[PUBLIC]] * 10
+    monkeypatch.setattr(host_resolver, "lookup", names)
+    found = HostResolver(Guard(), lambda: now_s)
+    assert (
+        await asyncio.gather(*(found.resolve_permitted("a.org") for _ in range(10)))
+        == [[PUBLIC]] * 10
+    )
     assert names.asked == 1
     now_s = 31.0
     names.answers = [["127.0.0.1"]]
     with pytest.raises(AddressRefused):
-        await found.permitted("a.org")
+        await found.resolve_permitted("a.org")
     await found.close()
 
 
 async def test_a_full_host_holds_up_no_other():
-    gate = Gate(per_host=1, total=2)
-    await gate.enter("a")
-    waiting = asyncio.create_task(gate.enter("a"))
+    connections = ConnectionLimiter(per_host=1, total=2)
+    await connections.enter("a")
+    waiting = asyncio.create_task(connections.enter("a"))
     await asyncio.sleep(0)
-    await gate.enter("b")
+    await connections.enter("b")
     assert not waiting.done()
-    gate.leave("a")
+    connections.leave("a")
     await waiting
-    late = asyncio.create_task(gate.enter("b"))
+    late = asyncio.create_task(connections.enter("b"))
     await asyncio.sleep(0)
     late.cancel()
     await asyncio.gather(late, return_exceptions=True)
-    gate.leave("a")
-    gate.leave("b")
-    await gate.enter("b")
+    connections.leave("a")
+    connections.leave("b")
+    await connections.enter("b")
 
 
 async def test_a_place_that_nobody_wants_any_more_goes_to_the_next():
-    gate = Gate(per_host=1, total=1)
-    assert gate.enter_nowait("a")
-    assert not gate.enter_nowait("a")
-    assert not gate.enter_nowait("b")
-    first, second = (asyncio.create_task(gate.enter("a")) for _ in range(2))
+    connections = ConnectionLimiter(per_host=1, total=1)
+    assert connections.enter_nowait("a")
+    assert not connections.enter_nowait("a")
+    assert not connections.enter_nowait("b")
+    first, second = (asyncio.create_task(connections.enter("a")) for _ in range(2))
     await asyncio.sleep(0)
-    gate.leave("a")
+    connections.leave("a")
     # It has the place, and does not know it yet.
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
     await second
-    gate.leave("a")
-    assert gate.enter_nowait("b")
-    assert gate._hosts.keys() == {"b"}
+    connections.leave("a")
+    assert connections.enter_nowait("b")
+    assert connections._hosts.keys() == {"b"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from fanlog import limits
-from fanlog.push.senders.memory import Memory
+from fanlog.push.senders.memory_limiter import MemoryLimiter
 from server.receiver import receiving
 
 
 async def test_first_come_first_served():
-    memory = Memory(100)
+    memory = MemoryLimiter(100)
     await memory.reserve(80)
     memory.hold(30, 80)
     large = asyncio.create_task(memory.reserve(80))
@@ -28,7 +28,7 @@ async def test_first_come_first_served():
 
 
 async def test_who_no_longer_waits_takes_nothing():
-    memory = Memory(100)
+    memory = MemoryLimiter(100)
     await memory.reserve(100)
     gone, there = (asyncio.create_task(memory.reserve(60)) for _ in range(2))
     await asyncio.sleep(0)
@@ -42,7 +42,7 @@ async def test_who_no_longer_waits_takes_nothing():
 
 
 async def test_who_was_turned_away_is_told():
-    memory, told = Memory(100), []
+    memory, told = MemoryLimiter(100), []
     await memory.reserve(100)
     memory.hold(60, 100)
     assert memory.is_scarce

@@ -10,7 +10,7 @@ import google.pubsub_v1 as gapic
 import pytest
 
 from fanlog.errors import ConfigError
-from fanlog.push.senders import addresses
+from fanlog.push.senders import host_resolver
 from fanlog.server.resources import ensure_resources, read_resources
 from server.conftest import RunningServer, unique
 from server.registry import ONE, TWO, Registry
@@ -194,7 +194,7 @@ def test_settings_of_push_and_a_name_that_does_not_resolve(started, caplog, monk
     async def nowhere(_: str) -> list[str]:
         raise OSError(-2, "Name or service not known")
 
-    monkeypatch.setattr(addresses, "lookup", nowhere)
+    monkeypatch.setattr(host_resolver, "lookup", nowhere)
     text = """
 [topics.orders]
 [subscriptions.hook]

@@ -12,7 +12,7 @@ from fanlog.broker.clock import Timer
 from fanlog.broker.tiering.lake_tiers import LakeTiers
 from fanlog.errors import FanlogError
 from fanlog.log.api import Log
-from fanlog.push.senders.senders import Senders
+from fanlog.push.service import PushService
 from fanlog.wire import contents
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
@@ -88,7 +88,7 @@ class Life:
         self.is_dead = False
         self.is_serving = False
         self.broker: ObservedBroker
-        self.senders: Senders
+        self.senders: PushService
         #: None without a lake.
         self.tiers: LakeTiers | None = None
         self.committer: SimulatedCommitter

@@ -114,7 +114,7 @@ def check_nothing_is_held(world: World) -> None:
     for policy in hard.catalog.policies():
         if policy.id not in ids:
             world.broken.append(f"iam: policy {policy.id} is kept for nobody")
-    for owner in life.senders._senders:
+    for owner in life.senders._movers:
         if hard.catalog.subscription_by_id(owner) is None:
             world.broken.append(f"push: subscription {owner} is gone, and its sender is kept")
     for topic in hard.catalog.former_topics():

@@ -1,9 +1,9 @@
-"""What is pushed, as seen from both ends of the wire: the senders' broker, and their network.
+"""Push, as seen from both ends of the wire: the senders' broker, and their transport.
 
-`Senders` and all below it are the real ones. They are given a broker that writes down what they
-take and settle (`PushWitness`), and a network of `receivers` that writes down what they send. How
-many requests may be under way, and when an endpoint is left alone, is said here once more, in other
-words (`Pace`), and compared each time a sender takes messages.
+`PushService` and its senders are the real ones. They are given a broker that writes down which
+messages they take and settle (`PushWitness`), and a transport to `receivers` that writes down each
+request (`Wire`). How many requests may be under way, and when an endpoint is left alone, is said
+here once more, in other words (`Pace`), and compared each time a sender takes messages.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from fanlog.model import attributes as names_of
 from fanlog.model.endpoints import WebEndpoint
 from fanlog.model.ids import message_id
 from fanlog.model.resources import Offset, PartitionId, Subscription, SubscriptionId
-from fanlog.push.rules import Guard, Outcome
+from fanlog.push.rules.guard import Guard
+from fanlog.push.rules.outcome import Outcome
+from fanlog.push.rules.packing import Request, pack_web
 from fanlog.push.senders.sender import Sender
-from fanlog.push.senders.senders import Senders
 from fanlog.push.senders.tokens import Tokens
+from fanlog.push.service import PushService
 from simulator.chronicle import Delivered, Op, Settle
 from simulator.ledger import EPSILON_S
 from simulator.network import parsed_ack_id
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from simulator.life import Life
 
 
-def new_senders(world: World, life: Life) -> Senders:
+def new_senders(world: World, life: Life) -> PushService:
     """The senders of a life, under observation."""
     return PushWitness(world, life).senders
 
@@ -90,7 +92,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Where what is sent comes from."""
+    """The sender of a request, and its number among the world's consumers."""
 
     sender: Sender
     consumer: int
@@ -134,13 +136,13 @@ class PushWitness:
         self._not_before: dict[tuple[int, int, int], tuple[float, int]] = {}
         clock: Any = life.clock
         broker: Any = self
-        self.senders = Senders(
+        self.senders = PushService(
             broker,
             clock,
             Guard(),
             Tokens(None, clock),
             connections=limits.PUSH_CONNECTIONS_MAX,
-            client=Wire(world, life, self),
+            web=Wire(world, life, self),
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -153,15 +155,15 @@ class PushWitness:
             pace = self._paces[sender] = Pace(sender._endpoint)
         return pace
 
-    # What senders ask the broker for.
+    # Calls of senders to the broker.
 
     def attach(self, name: str) -> tuple[Subscription, Any]:
         subscription, feed = self._broker.attach(name)
-        # Whoever had this one begun may have been a sender, too.
+        # The task that began this one may have been a sender's, too.
         ORIGIN.set(None)
         task = asyncio.current_task()
-        for sender in self.senders._senders.values():
-            if sender._loop is task and isinstance(sender, Sender):
+        for sender in self.senders:
+            if sender.consumer._loop is task:
                 consumer = self._consumers.setdefault(subscription.id, self._world.new_consumer())
                 ORIGIN.set(_Origin(sender, consumer))
         return subscription, ObservedFeed(self, feed)
@@ -194,7 +196,7 @@ class PushWitness:
         except FanlogError as error:
             self._world.end(self._life, op, outcome_of(error), error.code)
             raise
-        # Nobody is told when it is durable.
+        # The caller is not told when it is durable.
         self._world.end(self._life, op, "cut")
         return refused
 
@@ -218,14 +220,11 @@ class PushWitness:
         for delivery in deliveries:
             self._taken[delivery.generation] = deadline_s, at
 
-    def sent(self) -> tuple[_Lease, PartitionId, Offset]:
-        """The lease of the message that is sent by this task, and which one it is."""
-        origin, task = ORIGIN.get(), asyncio.current_task()
+    def lease_of(self, request: Request) -> tuple[_Lease, PartitionId, Offset]:
+        """The lease of the message that a request carries, and which message it is."""
+        origin = ORIGIN.get()
         assert origin is not None, "only senders send"
-        assert task is not None
-        # A request does not say which lease it is of; there may be two of one message.
-        sending: Any = task.get_coro()
-        [leased] = sending.cr_frame.f_locals["messages"]
+        [leased] = request.messages
         generation = parsed_ack_id(leased.ack_id).generation
         sender = origin.sender
         lease = _Lease(
@@ -233,7 +232,7 @@ class PushWitness:
         )
         return lease, *leased.key
 
-    # What receivers answer.
+    # Answers of receivers.
 
     def check_wait(self, lease: _Lease, partition: int, offset: Offset) -> None:
         """A message does not come again before its receiver wants it, if nothing else moved it."""
@@ -283,7 +282,7 @@ class PushWitness:
         return float(min(2 ** (count - 1), 600)) if count else 0.0
 
     def _check_off(self, subscription: Subscription) -> None:
-        """Who says that it is gone is sent nothing any more."""
+        """Nothing is sent any more to an endpoint that says it is gone."""
         present = self._broker.hard.catalog.subscription_by_id(subscription.id)
         if self._life.is_dead or present is None or present.detached:
             return
@@ -316,37 +315,37 @@ class ObservedFeed:
 
 
 class Wire:
-    """The network between senders and receivers."""
+    """The transport between senders and receivers."""
+
+    messages_max = 1
+    bytes_max = limits.PUSH_BYTES_MAX
+    pack = staticmethod(pack_web)
 
     def __init__(self, world: World, life: Life, witness: PushWitness) -> None:
         self._world = world
         self._life = life
         self._witness = witness
 
-    def start(self) -> None:
-        """Nothing is to be opened."""
-
     async def close(self) -> None:
-        """Nor to be closed."""
+        """Nothing is to be closed."""
 
-    async def post(
-        self, endpoint: WebEndpoint, body: bytes, headers: Mapping[str, str], timeout_s: float
-    ) -> Outcome:
-        world = self._world
+    async def send(self, request: Request) -> Outcome:
+        world, endpoint = self._world, request.endpoint
         if self._life.is_dead:
             raise asyncio.CancelledError
-        lease, partition, offset = self._witness.sent()
+        lease, partition, offset = self._witness.lease_of(request)
         self._check_lawful(lease, endpoint)
         self._witness.check_wait(lease, partition, offset)
-        self._check_content(lease, partition, offset, body, headers)
-        self._write_down(lease, PartitionId(partition), offset, int(headers["X-Delivery-Attempt"]))
+        self._check_content(lease, partition, offset, request.body, request.headers)
+        attempt = int(request.headers["X-Delivery-Attempt"])
+        self._write_down(lease, PartitionId(partition), offset, attempt)
         op = Op("push", lease.subscription.name, f"{partition}:{offset} {endpoint.host}")
         op.life, op.consumer = self._life.number, lease.consumer
         world.operations += 1
         world.chronicle.begin(op, world.now)
         self._life.running[op] = None
         wall_s = world.clock.wall_ns() / 1e9
-        reply = world.receiver(endpoint.url).reply(world.now, wall_s, timeout_s)
+        reply = world.receiver(endpoint.url).reply(world.now, wall_s, request.timeout_s)
         try:
             await asyncio.sleep(reply.after_s)
         except asyncio.CancelledError:
@@ -361,7 +360,7 @@ class Wire:
         """Nothing is sent for a subscription that the disk says is gone, or does not push there."""
         told, number = self._world.disk, lease.subscription.id
         why = _why_silent(told.subscriptions.get(number))
-        # What the process has decided since is on its way to the disk.
+        # Later decisions of the process are on their way to the disk.
         decided = self._life.broker.hard.catalog.subscription_by_id(number)
         if number in told.known and why and _why_silent(decided):
             self._world.broken.append(
@@ -437,7 +436,7 @@ def _why_silent(subscription: Subscription | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a request says of its message; forms without attributes say nothing of them."""
+    """A message as its request describes it; some forms have no attributes."""
 
     data: bytes
     attributes: Mapping[str, str] | None = None
@@ -465,7 +464,7 @@ def _payload(payload: Any, encoding: str, body: bytes) -> bytes:
             return base64.b64decode(payload)
         case "text":
             return bytes(payload.encode())
-    # As it was published, whatever its reading would make of it.
+    # The bytes as published: reading and writing JSON would change them.
     start = body.index(b'"payload":') + len(b'"payload":')
     end = body.rindex(b',"published_at":')
     return b"" if payload is None and body[start:end] == b"null" else body[start:end]

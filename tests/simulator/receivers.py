@@ -13,7 +13,7 @@ from email.utils import formatdate
 
 from fanlog.model.names import topic_name
 from fanlog.model.resources import PushConfig
-from fanlog.push.rules import Outcome, of_error, of_status, of_timeout
+from fanlog.push.rules.outcome import Outcome, of_error, of_status, of_timeout
 from simulator.meanings import PROJECT
 
 #: Receivers of one subscription; which of them it has is changed now and then.

@@ -22,7 +22,8 @@ from fanlog.core.schemas import SchemaTable
 from fanlog.errors import FanlogError
 from fanlog.model import resources
 from fanlog.model.resources import FIRST_IMMEDIATE
-from fanlog.push.rules import Breaker, Window
+from fanlog.push.rules.breaker import Breaker
+from fanlog.push.rules.window import Window
 from fanlog.push.senders import sender
 from fanlog.push.senders.consumer import Consumer
 from fanlog.push.senders.forwarder import Forwarder
@@ -32,7 +33,7 @@ from simulator.planting import mutant
 # Push.
 
 
-@mutant("a failed push is acknowledged", 20, (Sender, "_refused"), needs="pushes")
+@mutant("a failed push is acknowledged", 20, (Sender, "_nack_all"), needs="pushes")
 def _(_: Any) -> Any:
     async def acknowledged(self: Sender, _: Any, messages: Any, outcome: Any) -> None:
         self._acknowledge(messages)
@@ -45,12 +46,12 @@ def _(_: Any) -> Any:
     return lambda self: 100
 
 
-@mutant("the window of a push never shrinks", 20, (Window, "failed"), needs="pushes")
+@mutant("the window of a push never shrinks", 20, (Window, "note_failure"), needs="pushes")
 def _(_: Any) -> Any:
     return lambda self: None
 
 
-@mutant("the breaker never opens", 20, (Breaker, "failed"), needs="pushes")
+@mutant("the breaker never opens", 20, (Breaker, "note_failure"), needs="pushes")
 def _(_: Any) -> Any:
     return lambda self, now: False
 
@@ -58,7 +59,7 @@ def _(_: Any) -> Any:
 @mutant("a breaker that is half open lets a window through", 400, (Sender, "_room"), needs="pushes")
 def _(_: Any) -> Any:
     def room(self: Sender) -> int:
-        is_open = self.breaker.state(self._tools.clock.now()) == "open"
+        is_open = self.breaker.state(self._clock.now()) == "open"
         return 0 if is_open else self.window.size - len(self._sending)
 
     return room

@@ -25,7 +25,7 @@ from fanlog.log.api import Commit
 from fanlog.model.attributes import LETTER_SUBSCRIPTION, REDRIVEN_FROM, SOURCE_ID, SOURCE_TOPIC
 from fanlog.model.ids import parse_message_id
 from fanlog.model.resources import PartitionId, Topic
-from fanlog.push.senders.senders import Senders
+from fanlog.push.service import PushService
 from fanlog.wire import types
 from simulator import faults, temper
 from simulator.chronicle import (
@@ -67,7 +67,7 @@ class World:
         self,
         seed: int,
         *,
-        new_senders: Callable[[World, Life], Senders],
+        new_senders: Callable[[World, Life], PushService],
         steps: int | None = None,
     ) -> None:
         self.seed = seed

@@ -47,7 +47,7 @@ Compatibility = Literal[
 Ordering = Literal["none", "key", "strict"]
 
 
-#: How the body of a push request is made; see `fanlog.push.rules.request`.
+#: How the body of a push request is made; see `fanlog.push.rules.web_content`.
 PushForm = Literal["wrapped", "unwrapped", "unwrapped-metadata", "plain", "cloudevents", "event"]
 
 #: How messages leave a subscription: asked for, sent, or taken to the lake by the pipeline.

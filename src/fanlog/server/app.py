@@ -39,9 +39,9 @@ from fanlog.log.api import Log
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.folder import warn_if_shared
 from fanlog.log.memory import MemoryLog
-from fanlog.push.rules import Guard
-from fanlog.push.senders.senders import Senders
+from fanlog.push.rules.guard import Guard
 from fanlog.push.senders.tokens import Tokens
+from fanlog.push.service import PushService
 from fanlog.server import departures, grpc_api
 from fanlog.server.allocator import keep_freed_memory
 from fanlog.server.arrivals import Arrivals
@@ -136,7 +136,7 @@ async def _serving(
     lake = _lake(config, broker, store, clock)
     tokens = Tokens(None if config.memory else config.data_dir, clock)
     guard = Guard(config.push_allow)
-    senders = Senders(broker, clock, guard, tokens, connections=push_connections())
+    senders = PushService(broker, clock, guard, tokens, connections=push_connections())
     broker.pushes = senders
     broker.writer.message_bytes_max = config.message_bytes_max
     broker.schemas.definitions.examiner = Apart()

@@ -24,7 +24,7 @@ from fanlog.errors import FanlogError, MethodNotAllowed, RouteNotFound
 from fanlog.log.api import Log
 from fanlog.model import names
 from fanlog.model.origins import Doorkeeper, parse_host
-from fanlog.push.senders.senders import Senders
+from fanlog.push.service import PushService
 from fanlog.server import grpc_api
 from fanlog.server.doorkeeping import Door
 from fanlog.server.key_pages import key_routes
@@ -43,7 +43,7 @@ _DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def http_app(
-    broker: Broker, store: Log, is_ready: Callable[[], bool], config: Config, senders: Senders
+    broker: Broker, store: Log, is_ready: Callable[[], bool], config: Config, senders: PushService
 ) -> Starlette:
     """The routes of the HTTP port."""
 

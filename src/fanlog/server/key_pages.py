@@ -1,4 +1,4 @@
-"""Where receivers of OIDC tokens find the key: OpenID's discovery, and the key set."""
+"""The pages on which receivers of OIDC tokens find the key: OpenID's discovery, and the key set."""
 
 from __future__ import annotations
 

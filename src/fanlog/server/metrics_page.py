@@ -13,7 +13,7 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.metrics import SubscriptionMetrics
 from fanlog.errors import LakeUnavailable
 from fanlog.log.api import Log
-from fanlog.push.senders.senders import Senders
+from fanlog.push.service import PushService
 from fanlog.server.metric_families import SUBSCRIPTION_COUNTERS, histogram, labelled, sample
 from fanlog.server.push_metrics import push_families
 
@@ -21,7 +21,7 @@ from fanlog.server.push_metrics import push_families
 STEP = 200
 
 
-async def metrics_page(broker: Broker, store: Log, senders: Senders) -> bytes:
+async def metrics_page(broker: Broker, store: Log, senders: PushService) -> bytes:
     """All metrics, as they are now."""
     registry = CollectorRegistry(auto_describe=False)
     families = [

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from prometheus_client.core import Metric
 
 from fanlog.push.rules.outcome import CLASSES
-from fanlog.push.senders.senders import Senders
+from fanlog.push.service import PushService
 from fanlog.server.metric_families import labelled
 
-#: What the gauge of the breaker shows.
+#: Values of the breaker's gauge.
 BREAKER_VALUES = {"closed": 0, "half-open": 1, "open": 2}
 OFF = 3
 
 
-def push_families(senders: Senders) -> Iterable[Metric]:
+def push_families(senders: PushService) -> Iterable[Metric]:
     """Four families, with a sample for each push subscription."""
     attempts = labelled("fanlog_push_attempts")
     outcomes = labelled("fanlog_push_outcomes")
@@ -29,6 +29,6 @@ def push_families(senders: Senders) -> Iterable[Metric]:
                 outcomes.add_metric([sender.name, kind], sender.outcomes[kind])
         breaker.add_metric(name, BREAKER_VALUES[senders.breaker_state(sender)])
         window.add_metric(name, sender.window.size)
-    for off in senders.turned_off():
+    for off in senders.list_turned_off():
         breaker.add_metric([off], OFF)
     return attempts, outcomes, breaker, window

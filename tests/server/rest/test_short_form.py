@@ -8,7 +8,7 @@ import re
 import pytest
 
 from fanlog.config import PROJECT_DEFAULT, Config, resolve
-from fanlog.push.senders import addresses
+from fanlog.push.senders import host_resolver
 from server.conftest import RunningServer, unique
 from server.receiver import receiving
 from server.rest.http import Http
@@ -437,7 +437,7 @@ class TestPush:
         async def nowhere(_):
             raise OSError(-2, "Name or service not known")
 
-        monkeypatch.setattr(addresses, "lookup", nowhere)
+        monkeypatch.setattr(host_resolver, "lookup", nowhere)
         name, push = unique("hook"), {"mode": "push", "delivery_url": "http://nowhere.test-d.org/"}
         path = f"/v1/projects/{PROJECT_DEFAULT}/subscriptions/{unique('hook')}"
         config = {"pushEndpoint": push["delivery_url"]}

@@ -10,7 +10,7 @@ import pytest
 
 from fanlog import times
 from fanlog.push.rules.message import PushedMessage, event_type
-from fanlog.push.rules.request import push_request
+from fanlog.push.rules.web_content import write_content
 
 MESSAGE = PushedMessage(
     data=b"caf\xc3\xa9",
@@ -27,7 +27,7 @@ MESSAGE = PushedMessage(
 
 
 def test_wrapped_is_googles_with_both_spellings():
-    request = push_request(MESSAGE, "wrapped")
+    request = write_content(MESSAGE, "wrapped")
     assert json.loads(request.body) == {
         "message": {
             "data": base64.b64encode(MESSAGE.data).decode(),
@@ -52,13 +52,13 @@ def test_wrapped_is_googles_with_both_spellings():
 
 def test_wrapped_leaves_out_what_is_not_there():
     bare = replace(MESSAGE, data=b"", attributes={}, ordering_key="", is_counted=False)
-    wrapped = json.loads(push_request(bare, "wrapped").body)
+    wrapped = json.loads(write_content(bare, "wrapped").body)
     assert wrapped.keys() == {"message", "subscription"}
     assert wrapped["message"].keys() == {"messageId", "message_id", "publishTime", "publish_time"}
 
 
 def test_plain_has_the_ack_id():
-    assert json.loads(push_request(MESSAGE, "plain").body) == {
+    assert json.loads(write_content(MESSAGE, "plain").body) == {
         "message": {
             "id": "7000000000001",
             "data": base64.b64encode(MESSAGE.data).decode(),
@@ -71,14 +71,14 @@ def test_plain_has_the_ack_id():
 
 
 def test_unwrapped_is_the_data():
-    request = push_request(MESSAGE, "unwrapped")
+    request = write_content(MESSAGE, "unwrapped")
     assert request.body == MESSAGE.data
     assert request.headers["Content-Type"] == "application/octet-stream"
     assert not [name for name in request.headers if name.startswith("x-goog") or name == "colour"]
 
 
 def test_unwrapped_with_metadata():
-    headers = push_request(MESSAGE, "unwrapped-metadata").headers
+    headers = write_content(MESSAGE, "unwrapped-metadata").headers
     assert headers["x-goog-pubsub-subscription-name"] == "projects/p/subscriptions/s"
     assert headers["x-goog-pubsub-message-id"] == "7000000000001"
     assert headers["x-goog-pubsub-publish-time"] == "2020-09-13T12:26:40.123Z"
@@ -96,8 +96,8 @@ def test_unwrapped_with_metadata():
 )  # fmt: skip
 def test_no_attribute_takes_the_place_of_a_header(name):
     with_it = replace(MESSAGE, attributes={name: "mine"})
-    headers = push_request(with_it, "unwrapped-metadata").headers
-    plain = push_request(replace(MESSAGE, attributes={}), "unwrapped-metadata").headers
+    headers = write_content(with_it, "unwrapped-metadata").headers
+    plain = write_content(replace(MESSAGE, attributes={}), "unwrapped-metadata").headers
     assert headers == plain
 
 
@@ -105,14 +105,14 @@ def test_no_attribute_takes_the_place_of_a_header(name):
 def test_no_value_breaks_out_of_its_line(form):
     evil = "x\r\nInjected: 1\0é%"
     attributes = {"type": evil, "content-type": evil, "colour": evil, "ce-subject": evil}
-    request = push_request(replace(MESSAGE, attributes=attributes, ordering_key=evil), form)
+    request = write_content(replace(MESSAGE, attributes=attributes, ordering_key=evil), form)
     for value in request.headers.values():
         assert value.isascii()
         assert value.isprintable()
 
 
 def test_cloudevents_binary():
-    request = push_request(MESSAGE, "cloudevents")
+    request = write_content(MESSAGE, "cloudevents")
     assert request.body == MESSAGE.data
     assert {k: v for k, v in request.headers.items() if k.startswith("ce-")} == {
         "ce-specversion": "1.0",
@@ -134,7 +134,7 @@ def test_an_event_that_came_as_one_leaves_as_the_same():
         "content-type": "application/json",
         "id": "another",
     }
-    headers = push_request(replace(MESSAGE, attributes=attributes), "cloudevents").headers
+    headers = write_content(replace(MESSAGE, attributes=attributes), "cloudevents").headers
     assert headers["ce-id"] == "1"
     assert headers["ce-source"] == "/mine"
     assert headers["ce-type"] == headers["X-Event-Type"] == "made"
@@ -144,7 +144,7 @@ def test_an_event_that_came_as_one_leaves_as_the_same():
 
 def test_cloudevents_values_are_percent_encoded():
     event = replace(MESSAGE, attributes={"ce-subject": 'Euro € 😀 "q" 50%'}, ordering_key="")
-    headers = push_request(event, "cloudevents").headers
+    headers = write_content(event, "cloudevents").headers
     assert headers["ce-subject"] == "Euro%20%E2%82%AC%20%F0%9F%98%80%20%22q%22%2050%25"
 
 
@@ -162,7 +162,7 @@ def test_event_type(attributes, kind):
 
 
 def test_event():
-    request = push_request(MESSAGE, "event")
+    request = write_content(MESSAGE, "event")
     assert json.loads(request.body) == {
         "event_id": "7000000000001",
         "event_type": "orders.eu",
@@ -193,7 +193,7 @@ def test_event():
     ],
 )
 def test_event_from_attributes(attributes, source, version):
-    request = push_request(replace(MESSAGE, attributes={"ce-type": "made"} | attributes), "event")
+    request = write_content(replace(MESSAGE, attributes={"ce-type": "made"} | attributes), "event")
     body = json.loads(request.body)
     assert (body["source_service"], body["schema_version"]) == (source, version)
     assert body["event_type"] == request.headers["X-Event-Type"] == "made"
@@ -215,7 +215,7 @@ def test_event_from_attributes(attributes, source, version):
     ],
 )
 def test_payloads(data, payload, encoding):
-    request = push_request(replace(MESSAGE, data=data), "event")
+    request = write_content(replace(MESSAGE, data=data), "event")
     assert b'"payload":' + payload + b"," in request.body
     assert request.headers["X-Event-Encoding"] == encoding
 

@@ -14,10 +14,10 @@ def test_a_window_full_of_successes_doubles_it():
     window = Window()
     sizes = [window.size]
     for _ in range(limits.PUSH_WINDOW_FIRST):
-        window.succeeded()
+        window.note_success()
     sizes.append(window.size)
     for _ in range(2 * limits.PUSH_WINDOW_FIRST):
-        window.succeeded()
+        window.note_success()
     sizes.append(window.size)
     assert sizes == [limits.PUSH_WINDOW_FIRST * factor for factor in (1, 2, 4)]
 
@@ -25,20 +25,20 @@ def test_a_window_full_of_successes_doubles_it():
 def test_a_failure_halves_it_and_one_is_always_left():
     window = Window()
     for _ in range(10_000):
-        window.succeeded()
+        window.note_success()
     assert window.size == limits.PUSH_WINDOW_MAX
-    window.failed()
+    window.note_failure()
     assert window.size == limits.PUSH_WINDOW_MAX // 2
     for _ in range(20):
-        window.failed()
+        window.note_failure()
     assert window.size == 1
-    window.succeeded()
+    window.note_success()
     assert window.size == 2
 
 
 def opened(now: float = 100.0) -> Breaker:
     breaker = Breaker()
-    told = [breaker.failed(now) for _ in range(limits.PUSH_BREAKER_FAILURES)]
+    told = [breaker.note_failure(now) for _ in range(limits.PUSH_BREAKER_FAILURES)]
     assert told == [False] * (limits.PUSH_BREAKER_FAILURES - 1) + [True]
     return breaker
 
@@ -47,8 +47,8 @@ def test_the_breaker_opens_after_failures_in_a_row():
     breaker = Breaker()
     for _ in range(10):
         for _ in range(limits.PUSH_BREAKER_FAILURES - 1):
-            breaker.failed(0.0)
-        breaker.succeeded(0.0)
+            breaker.note_failure(0.0)
+        breaker.note_success(0.0)
     assert breaker.state(0.0) == "closed"
     assert breaker.permits(0.0, under_way=1_000)
     assert opened().state(100.0) == "open"
@@ -62,7 +62,7 @@ def test_half_open_lets_one_probe_through():
     assert breaker.state(later) == "half-open"
     assert breaker.permits(later, under_way=0)
     assert not breaker.permits(later, under_way=1)
-    breaker.succeeded(later)
+    breaker.note_success(later)
     assert breaker.state(later) == "closed"
     assert breaker.until is None
 
@@ -73,7 +73,7 @@ def test_a_failed_probe_opens_it_for_twice_as_long():
         assert breaker.until is not None
         waits.append(breaker.until - now)
         now = breaker.until
-        assert breaker.failed(now)
+        assert breaker.note_failure(now)
     assert waits[:4] == [1.0, 2.0, 4.0, 8.0]
     assert waits[-1] == limits.PUSH_BREAKER_OPEN_S_MAX
 
@@ -81,7 +81,7 @@ def test_a_failed_probe_opens_it_for_twice_as_long():
 def test_failures_that_were_under_way_change_nothing():
     breaker = opened()
     before = breaker.until
-    assert not breaker.failed(100.5)
+    assert not breaker.note_failure(100.5)
     assert breaker.until == before
 
 
@@ -90,12 +90,12 @@ def test_what_the_endpoint_asks_for_is_kept_to_the_end():
     breaker.hold(100.0, 60.0)
     assert breaker.state(159.0) == "open"
     breaker.hold(100.0, 10.0)
-    breaker.succeeded(110.0)
-    breaker.failed(111.0)
+    breaker.note_success(110.0)
+    breaker.note_failure(111.0)
     assert breaker.until == 160.0
     assert breaker.permits(160.0, under_way=0)
     assert not breaker.permits(160.0, under_way=1)
-    breaker.succeeded(161.0)
+    breaker.note_success(161.0)
     assert breaker.state(161.0) == "closed"
 
 

@@ -13,13 +13,14 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import InlineCommitter
 from fanlog.log.memory import MemoryLog
-from fanlog.model.endpoints import WebEndpoint
 from fanlog.model.resources import PushConfig
 from fanlog.model.specs import SubscriptionSpec, TopicSpec
 from fanlog.model.updates import SubscriptionUpdate
-from fanlog.push.rules import Guard, Outcome, of_status
-from fanlog.push.senders.senders import Senders
+from fanlog.push.rules.guard import Guard
+from fanlog.push.rules.outcome import Outcome, of_status
+from fanlog.push.rules.packing import Request, pack_web
 from fanlog.push.senders.tokens import Tokens
+from fanlog.push.service import PushService
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 from fanlog.wire.publish import build_body
@@ -30,22 +31,21 @@ SECRET = "whsec_" + "c" * 32
 
 
 class ByHand:
-    """A network on which every request waits until it is answered."""
+    """A transport on which every request waits until it is answered."""
+
+    messages_max = 1
+    bytes_max = limits.PUSH_BYTES_MAX
+    pack = staticmethod(pack_web)
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, Mapping[str, str], asyncio.Future[Outcome]]] = []
 
-    def start(self) -> None:
-        pass
-
     async def close(self) -> None:
         pass
 
-    async def post(
-        self, endpoint: WebEndpoint, body: bytes, headers: Mapping[str, str], timeout_s: float
-    ) -> Outcome:
+    async def send(self, request: Request) -> Outcome:
         answer = asyncio.get_running_loop().create_future()
-        self.requests.append((endpoint.url, headers, answer))
+        self.requests.append((request.endpoint.url, request.headers, answer))
         return await answer
 
     @property
@@ -69,8 +69,8 @@ class World:
             jitter=lambda: 0.5,
             disk_reserve_bytes=0,
         )
-        self.senders = Senders(
-            self.broker, clock, Guard(), Tokens(None, clock), client=self.network
+        self.senders = PushService(
+            self.broker, clock, Guard(), Tokens(None, clock), web=self.network
         )
         self.broker.pushes = self.senders
 

@@ -1,4 +1,4 @@
-"""The circuit breaker of one endpoint: who does not answer is left alone for a while.
+"""The circuit breaker of one endpoint: one that does not answer is left alone for a while.
 
 | From      | Event                                | To        |
 |-----------|--------------------------------------|-----------|
@@ -9,7 +9,7 @@
 | any       | the endpoint says for how long to leave it alone | open for that long |
 
 A success closes it from any state: requests that were under way when it opened may still be
-answered. Only what the endpoint itself asked for is kept to the end. Time is an argument.
+answered. Only a time that the endpoint itself asked for is kept to its end. Time is an argument.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Breaker:
         state = self.state(now)
         return state == "closed" or (state == "half-open" and under_way == 0)
 
-    def succeeded(self, now: float) -> None:
+    def note_success(self, now: float) -> None:
         self._failures = 0
         self._open_s = limits.PUSH_BREAKER_OPEN_S_MIN
         if now >= self._held_until:
@@ -56,7 +56,7 @@ class Breaker:
         self._held_until = max(self._held_until, now + seconds)
         self._until = max(self._until or 0.0, self._held_until)
 
-    def failed(self, now: float) -> bool:
+    def note_failure(self, now: float) -> bool:
         """Count a failure; whether that opened it."""
         self._failures += 1
         if self._until is not None:

@@ -1,8 +1,8 @@
 """Which addresses requests may go to: none that only this machine or its network can reach.
 
-Whoever may make a subscription could otherwise have the service ask its neighbours things. The rule
-is about addresses, not names: a name is resolved first, and what it resolves to is what is judged
-and connected to.
+A user who may create a subscription could otherwise have the service send requests to its
+neighbours. The rule is about addresses, not names: a name is resolved first, and the connection
+goes to the address that was judged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REFUSED_4 = tuple(
         "240.0.0.0/4",  # reserved, broadcast
     )
 )
-#: The part of IPv6 that is given out, and what of it is not for everybody.
+#: The part of IPv6 that is assigned, and the networks in it that are not public.
 _GLOBAL_6 = IPv6Network("2000::/3")
 _REFUSED_6 = tuple(
     IPv6Network(text)
@@ -49,13 +49,13 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class Guard:
-    """Judges addresses; `allowed` networks are fine whatever they are."""
+    """Judges addresses; those in `allowed` networks are always permitted."""
 
     def __init__(self, allowed: Iterable[Network] = ()) -> None:
         self._allowed = tuple(allowed)
 
     def permits(self, address: Address) -> bool:
-        address = bare(address)
+        address = unwrap(address)
         # Networks of the other kind contain nothing of this one.
         if any(address in network for network in self._allowed):
             return True
@@ -68,8 +68,8 @@ class Guard:
         return self.permits(ip_address(address.partition("%")[0]))
 
 
-def bare(address: Address) -> Address:
-    """An IPv4 address that is written as an IPv6 one, as what it is."""
+def unwrap(address: Address) -> Address:
+    """The IPv4 address that an IPv6 address stands for, if it does."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped

@@ -1,4 +1,4 @@
-"""One message on its way to an endpoint, and what it says of itself as an event.
+"""One message on its way to an endpoint, and the facts that it states as an event.
 
 | of the event     | the first of these that is there and not empty                    |
 |------------------|-------------------------------------------------------------------|
@@ -15,7 +15,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 
@@ -45,7 +45,7 @@ class PushedMessage:
     ack_id: str
     #: The event's id, if that is another than the message's: a redriven copy has its original's.
     original_id: str = ""
-    #: Which delivery this is, from 1, as far as anybody remembers.
+    #: The number of this delivery, from 1: counted by a dead letter policy, or by its sender.
     attempt: int
     #: Whether a dead letter policy counts the deliveries: then the body says so, as Google's does.
     is_counted: bool
@@ -58,19 +58,19 @@ def event_id(message: PushedMessage) -> str:
 
 def event_type(message: PushedMessage) -> str:
     """The kind of event that a message is."""
-    return _said(message, _TYPE_ATTRIBUTES) or message.topic.rpartition("/")[2]
+    return _first_of(message, _TYPE_ATTRIBUTES) or message.topic.rpartition("/")[2]
 
 
 def source_service(message: PushedMessage) -> str:
     """The program that an event comes from."""
-    return _said(message, _SOURCE_ATTRIBUTES) or message.topic.split("/")[1]
+    return _first_of(message, _SOURCE_ATTRIBUTES) or message.topic.split("/")[1]
 
 
 def schema_version(message: PushedMessage) -> str | None:
-    return _said(message, _VERSION_ATTRIBUTES) or None
+    return _first_of(message, _VERSION_ATTRIBUTES) or None
 
 
-def event(message: PushedMessage) -> tuple[dict[str, Any], PayloadEncoding]:
+def event(message: PushedMessage) -> tuple[dict[str, object], PayloadEncoding]:
     """A message as an event, and how its payload is written."""
     payload, encoding = _payload(message.data)
     found = {
@@ -84,11 +84,11 @@ def event(message: PushedMessage) -> tuple[dict[str, Any], PayloadEncoding]:
     return found, encoding
 
 
-def _said(message: PushedMessage, names: tuple[str, ...]) -> str:
+def _first_of(message: PushedMessage, names: tuple[str, ...]) -> str:
     return next((message.attributes[name] for name in names if message.attributes.get(name)), "")
 
 
-def _payload(data: bytes) -> tuple[Any, PayloadEncoding]:
+def _payload(data: bytes) -> tuple[object, PayloadEncoding]:
     if not data:
         return None, "json"
     try:
@@ -96,7 +96,7 @@ def _payload(data: bytes) -> tuple[Any, PayloadEncoding]:
     except orjson.JSONDecodeError:
         pass
     else:
-        # As it was published: what was read of it may have lost digits of its numbers.
+        # The bytes as published: reading them may have lost digits of numbers.
         return orjson.Fragment(data), "json"
     try:
         return data.decode(), "text"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import Any
 
 import orjson
 from cryptography.hazmat.primitives import hashes, serialization
@@ -49,7 +48,7 @@ class SigningKey:
             serialization.NoEncryption(),
         )
 
-    def jwks(self) -> dict[str, Any]:
+    def jwks(self) -> dict[str, object]:
         """The key set to be published: the public half alone."""
         return {"keys": [{**self._public, "alg": "RS256", "kid": self.kid, "use": "sig"}]}
 
@@ -70,7 +69,7 @@ class SigningKey:
         return f"{signed}.{_base64(signature)}"
 
 
-def _part(value: dict[str, Any]) -> str:
+def _part(value: dict[str, object]) -> str:
     return _base64(orjson.dumps(value))
 
 

@@ -23,16 +23,21 @@ Over gRPC, for all messages of a call:
 | INVALID_ARGUMENT and others that are a 4xx in HTTP  | nacked                | well            |
 | RESOURCE_EXHAUSTED, CANCELLED, all others           | nacked                | failing         |
 
-What `Retry-After` is there, RetryInfo is here; with RESOURCE_EXHAUSTED and UNAVAILABLE it speaks of
-all messages.
+RetryInfo has the part of `Retry-After`; with RESOURCE_EXHAUSTED and UNAVAILABLE it speaks of all
+messages.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 
 from fanlog import limits
+from fanlog.core.redelivery import Nack
+from fanlog.errors import InvalidArgument
+from fanlog.push.rules.answers import printable
+from fanlog.wire.receiver import refusals
 
 #: Classes that outcomes are counted by.
 CLASSES = ("2xx", "3xx", "4xx", "5xx", "timeout", "error")
@@ -69,24 +74,26 @@ class Outcome:
     delay_s: float | None = None
     #: How long it wishes to be left alone by all messages.
     hold_s: float = 0.0
+    #: Of a call that was answered: the messages that its receiver refuses, by ack id.
+    refused: Mapping[str, Nack] = field(default_factory=dict)
 
     @property
     def whole_reason(self) -> str:
-        """For whoever reads the dead letter."""
+        """The reason that a dead letter keeps."""
         return f"{self.reason}: {self.said}" if self.said else self.reason
 
 
-#: A call was answered; what becomes of its messages, the answer says.
-ANSWERED = Outcome("2xx", is_ack=True)
+#: The endpoint took all messages of the request.
+TAKEN = Outcome("2xx", is_ack=True)
 
 
 def of_status(status: int, retry_after: str | None, wall_s: float, said: str = "") -> Outcome:
     """Judge an answer by its status; `wall_s` is the time, for a Retry-After that is a date.
 
-    `said` is what `first_words` gave of it.
+    `said` are its first words.
     """
     if 200 <= status < 300:
-        return Outcome("2xx", is_ack=True)
+        return TAKEN
     hundreds = status // 100
     delay_s = None if retry_after is None else retry_after_s(retry_after, wall_s)
     return Outcome(
@@ -103,7 +110,7 @@ def of_status(status: int, retry_after: str | None, wall_s: float, said: str = "
 def of_grpc(status: str, delay_s: float | None, *, is_gone: bool, said: str = "") -> Outcome:
     """Judge a call that failed by the name of its status; `delay_s` is the endpoint's wish.
 
-    `said` is what `first_words` gave of its message.
+    `said` are the first words of its message.
     """
     if delay_s is not None:
         delay_s = min(max(0.0, delay_s), limits.PUSH_RETRY_AFTER_S_MAX)
@@ -115,6 +122,25 @@ def of_grpc(status: str, delay_s: float | None, *, is_gone: bool, said: str = ""
         said=said,
         delay_s=delay_s,
         hold_s=(delay_s or 0.0) if status in _GRPC_HOLDING else 0.0,
+    )
+
+
+def of_answer(answer: bytes, ack_ids: Collection[str]) -> Outcome:
+    """Judge a call that succeeded by its ReceiveResponse: messages may be refused one by one."""
+    try:
+        found = refusals(answer, ack_ids)
+    except InvalidArgument as error:
+        return of_error(error.message)
+    if not found:
+        return TAKEN
+    return replace(
+        TAKEN,
+        refused={
+            ack_id: Nack(
+                delay_s=one.delay_s, is_terminal=one.is_terminal, reason=printable(one.reason)
+            )
+            for ack_id, one in found.items()
+        },
     )
 
 

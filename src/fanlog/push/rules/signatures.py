@@ -1,8 +1,8 @@
 """Standard Webhooks: a receiver that knows the secret can tell that a request is ours.
 
-What is signed is `id.timestamp.body`. `v1` is HMAC-SHA256 with a secret both sides know (`whsec_`),
-`v1a` is ed25519 with a key only we know (`whsk_`). With two secrets there are two signatures, and a
-receiver needs to know either: so secrets are replaced without a gap.
+The signature covers `id.timestamp.body`. `v1` is HMAC-SHA256 with a secret both sides know
+(`whsec_`), `v1a` is ed25519 with a key only we know (`whsk_`). With two secrets there are two
+signatures, and a receiver needs to know either: so secrets are replaced without a gap.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def _signer(secret: str) -> Callable[[bytes], str]:
     if secret.startswith(ED25519_PREFIX):
         # Some tools write the public half behind the private one.
         private = Ed25519PrivateKey.from_private_bytes(key[:32])
-        return lambda signed: _named("v1a", private.sign(signed))
-    return lambda signed: _named("v1", hmac.digest(key, signed, "sha256"))
+        return lambda signed: _tag("v1a", private.sign(signed))
+    return lambda signed: _tag("v1", hmac.digest(key, signed, "sha256"))
 
 
-def _named(version: str, signature: bytes) -> str:
+def _tag(version: str, signature: bytes) -> str:
     return f"{version},{base64.b64encode(signature).decode()}"

@@ -15,12 +15,12 @@ class Window:
         self.size = limits.PUSH_WINDOW_FIRST
         self._good = 0
 
-    def succeeded(self) -> None:
+    def note_success(self) -> None:
         self._good += 1
         if self._good >= self.size:
             self.size = min(self.size * 2, limits.PUSH_WINDOW_MAX)
             self._good = 0
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         self.size = max(1, self.size // 2)
         self._good = 0

@@ -1,6 +1,6 @@
 """A subscription that forwards to a topic: copies and acknowledgements are one commit.
 
-So a message is forwarded exactly once, whatever breaks, as long as nobody seeks.
+So a message is forwarded exactly once, also over crashes, unless its subscription is sought.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import logging
 from dataclasses import replace
 
 from fanlog import limits
+from fanlog.broker.broker import Broker
+from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.feed import Delivery, Feed
 from fanlog.broker.writer import Publication
 from fanlog.core.flow import Credit
@@ -20,8 +22,9 @@ from fanlog.log.seal import UNSEALED, Seal
 from fanlog.model import endpoints
 from fanlog.model.attributes import SOURCE_ID, SOURCE_TOPIC
 from fanlog.model.ids import ack_id, message_id
-from fanlog.model.resources import Topic
+from fanlog.model.resources import Subscription, Topic
 from fanlog.push.senders.consumer import Consumer
+from fanlog.push.senders.forward_counts import ForwardCounts
 from fanlog.wire.forward import compose
 
 log = logging.getLogger("fanlog.push")
@@ -34,19 +37,44 @@ _BYTES_MAX = 4 * 1024 * 1024
 Places = list[tuple[Batch, int]]
 
 
-class Forwarder(Consumer):
+class Forwarder:
+    """Forwards for one subscription."""
+
+    def __init__(
+        self, broker: Broker, clock: Clock, counts: ForwardCounts, subscription: Subscription
+    ) -> None:
+        self._broker = broker
+        self._clock = clock
+        self._counts = counts
+        self.consumer = Consumer(broker, subscription, self._take_all)
+        #: The last failure; empty when none came since.
+        self.last_reason = ""
+
+    @property
+    def name(self) -> str:
+        return self.consumer.name
+
+    def change(self, subscription: Subscription) -> None:
+        """The subscription has other settings."""
+        self.consumer.change(subscription)
+
     @property
     def under_way(self) -> set[asyncio.Task[None]]:
-        # A commit is over soon, and done whether somebody waits for it or not.
+        """None: a commit is over soon, and done even if its task is cancelled."""
         return set()
 
     @property
     def trouble(self) -> str:
+        """Why messages are not forwarded just now; empty when they are."""
         return f"forwarding waits: {self.last_reason}" if self.last_reason else ""
+
+    @property
+    def _subscription(self) -> Subscription:
+        return self.consumer.subscription
 
     async def _take_all(self, feed: Feed, credit: Credit) -> None:
         credit.max_messages = _MESSAGES_MAX
-        while not self._is_over:
+        while not self.consumer.is_over:
             version = feed.version
             deliveries = []
             if feed.has_ready:
@@ -54,7 +82,7 @@ class Forwarder(Consumer):
                     credit,
                     max_messages=_MESSAGES_MAX,
                     max_bytes=_BYTES_MAX,
-                    deadline_s=self._lease_s,
+                    deadline_s=self._subscription.ack_deadline_s + limits.PUSH_LEASE_MARGIN_S,
                 )
             if not deliveries:
                 await feed.wait(version)
@@ -79,7 +107,7 @@ class Forwarder(Consumer):
 
     async def _commit(self, delivery: Delivery, topic: Topic) -> None:
         broker = self._broker
-        runs, stopped = self._sealed(delivery)
+        runs, stopped = self._split(delivery)
         if stopped:
             await self._stop(delivery, stopped)
         if not runs:
@@ -93,7 +121,7 @@ class Forwarder(Consumer):
             return
         broker.writer.check_room(size_bytes)
         offsets = [batch.base_offset + index for _, some in runs for batch, index in some]
-        now = self._tools.clock.now()
+        now = self._clock.now()
         decision = share.acknowledge(
             now,
             {delivery.generation: offsets},
@@ -101,7 +129,7 @@ class Forwarder(Consumer):
             end=broker.writer.end(delivery.partition),
         )
         if not decision.count:
-            # A seek came between: what is still wanted is delivered anew.
+            # A seek came between: messages that are unacknowledged again are delivered anew.
             return
         broker.hard.apply_all(decision.records)
         committed = broker.writer.submit_all(
@@ -114,9 +142,9 @@ class Forwarder(Consumer):
         await committed
         self.last_reason = ""
 
-    def _sealed(self, delivery: Delivery) -> tuple[list[tuple[Seal, Places]], Places]:
+    def _split(self, delivery: Delivery) -> tuple[list[tuple[Seal, Places]], Places]:
         """The messages by the seal of their copies, in order; and those that go no further."""
-        branches = self._tools.branches.of(delivery.partition)
+        branches = self._counts.of(delivery.partition)
         runs: list[tuple[Seal, Places]] = []
         stopped: Places = []
         for batch, first, end in delivery.runs:
@@ -178,7 +206,7 @@ class Forwarder(Consumer):
 
 
 def _origin(topic: str, delivery: Delivery, offset: int) -> dict[str, str]:
-    """What a forwarded message says about where it came from."""
+    """The attributes of a forwarded message that name its source."""
     return {
         SOURCE_TOPIC: topic,
         SOURCE_ID: message_id(delivery.partition, offset),

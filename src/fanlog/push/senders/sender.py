@@ -1,33 +1,49 @@
-"""One push subscription: messages are leased, sent, and settled by what their endpoint answers.
+"""The sender of one push subscription: messages are leased, sent, and settled by the answer.
 
 It is a consumer like a stream is, with the window for its credit. A message is leased for as long
 as its request may take (the push time-out, not the ack deadline) and a little longer; while it
 waits for a connection its lease is extended, and once more when it has one.
-How a request is made of messages is left to `WebSender` and `GrpcSender`.
+
+The hops of one push:
+
+1. `Consumer` attaches to the feed of the subscription, and has the sender take messages.
+2. `Sender._take` leases messages of the feed, within the window and the memory that all share.
+3. `packing.group` says which messages go together; `Sender._begin` starts a task for each group.
+4. `Sender._send` waits for a connection and a token.
+5. `Transport.pack` makes the request: body and headers, or a call (`fanlog.push.rules.packing`).
+6. `Transport.send` sends it, and judges the answer: an `Outcome`.
+7. `Sender._note` tells the window and the breaker; `Sender._settle` acknowledges or nacks.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from abc import abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from fanlog import limits
+from fanlog.broker.broker import Broker
+from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.feed import Delivery, Feed
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import Nack
 from fanlog.errors import FanlogError
-from fanlog.log.batch import Batch
 from fanlog.model.endpoints import WebEndpoint, parse_web
 from fanlog.model.ids import ack_id
-from fanlog.model.resources import Offset, PartitionId, PushConfig, Subscription
-from fanlog.push.rules import Breaker, Outcome, Window
-from fanlog.push.senders.consumer import Consumer, Tools
-from fanlog.push.senders.pushed import is_pushed
+from fanlog.model.resources import Subscription
+from fanlog.push.rules.breaker import Breaker
+from fanlog.push.rules.kinds import is_pushed
+from fanlog.push.rules.outcome import Outcome, of_error
+from fanlog.push.rules.packing import Destination, LeasedMessage, MessageKey, group, max_taken
+from fanlog.push.rules.window import Window
+from fanlog.push.senders.connection_limiter import ConnectionLimiter
+from fanlog.push.senders.consumer import Consumer
+from fanlog.push.senders.memory_limiter import MemoryLimiter
+from fanlog.push.senders.tokens import Tokens
+from fanlog.push.senders.transport import Transport
 
 log = logging.getLogger("fanlog.push")
 
@@ -39,84 +55,74 @@ _NOT_SENT = Nack(reason="not sent: push had ended")
 Host = tuple[str, str, int]
 
 
-@dataclass(slots=True)
-class Leased:
-    """One message that is to be sent."""
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The objects that all senders of a broker share."""
 
-    batch: Batch
-    index: int
-    ack_id: str
-    #: Which delivery this is where a dead letter policy counts them; otherwise 0.
-    attempt: int
-    #: Attributes besides those that were published.
-    added: Mapping[str, str] | None
-
-    @property
-    def key(self) -> tuple[PartitionId, Offset]:
-        return self.batch.partition, self.batch.base_offset + self.index
-
-    @property
-    def size_bytes(self) -> int:
-        return self.batch.starts[self.index + 1] - self.batch.starts[self.index]
+    broker: Broker
+    clock: Clock
+    connections: ConnectionLimiter
+    memory: MemoryLimiter
+    tokens: Tokens
 
 
-class Sender(Consumer):
-    """Pushes for one subscription; several messages to a request, or one."""
+class Sender:
+    """Pushes for one subscription, over one transport."""
 
-    #: Messages of one request, and their bytes, at most.
-    messages_max = 1
-    bytes_max = limits.PUSH_BYTES_MAX
-
-    def __init__(self, tools: Tools, subscription: Subscription) -> None:
-        super().__init__(tools, subscription)
+    def __init__(self, shared: Shared, transport: Transport, subscription: Subscription) -> None:
         assert subscription.push is not None
+        self._broker = shared.broker
+        self._clock = shared.clock
+        self._shared = shared
+        self._transport = transport
         self._endpoint = parse_web(subscription.push.endpoint)
         self._sending: set[asyncio.Task[None]] = set()
-        # Answered with success, and the tasks that acknowledge such.
+        # Ack ids of messages that were taken, and the tasks that acknowledge them.
         self._acked: list[str] = []
         self._is_acknowledging = False
         self._settling: set[asyncio.Task[None]] = set()
-        self._failures: dict[tuple[PartitionId, Offset], int] = {}
+        self._failures: dict[MessageKey, int] = {}
+        self.consumer = Consumer(shared.broker, subscription, self._take_all)
         #: For metrics.
         self.window = Window()
         self.breaker = Breaker()
         self.outcomes: Counter[str] = Counter()
+        #: The last failure; empty when none came since.
+        self.last_reason = ""
 
-    @abstractmethod
-    def _most(self, room: int) -> int:
-        """How many messages to take when so many more requests may be sent."""
-
-    @abstractmethod
-    def _requests(self, taken: Iterable[Leased]) -> Iterator[Sequence[Leased]]:
-        """What goes together into one request."""
-
-    @abstractmethod
-    async def _send(self, messages: Sequence[Leased]) -> None:
-        """Send one request, and settle its messages by what came of it."""
+    @property
+    def name(self) -> str:
+        return self.consumer.name
 
     @property
     def attempts(self) -> int:
         return self.outcomes.total()
 
-    def changed(self, subscription: Subscription) -> None:
+    def change(self, subscription: Subscription) -> None:
         """The subscription has other settings; another endpoint starts afresh."""
         assert subscription.push is not None
         if subscription.push.endpoint != self._endpoint.url:
             self._endpoint = parse_web(subscription.push.endpoint)
             self.window, self.breaker = Window(), Breaker()
             self.last_reason = ""
-        super().changed(subscription)
+        self.consumer.change(subscription)
 
     @property
     def under_way(self) -> set[asyncio.Task[None]]:
+        """The tasks to wait for before the sender is stopped."""
         return self._sending | self._settling
 
     @property
     def trouble(self) -> str:
-        state = self.breaker.state(self._tools.clock.now())
+        """Why messages are not sent just now; empty when they are."""
+        state = self.breaker.state(self._clock.now())
         if state == "closed":
             return ""
         return f"push waits, its circuit breaker is {state}: {self.last_reason}"
+
+    @property
+    def _subscription(self) -> Subscription:
+        return self.consumer.subscription
 
     @property
     def _lease_s(self) -> float:
@@ -125,31 +131,31 @@ class Sender(Consumer):
     # Taking.
 
     async def _take_all(self, feed: Feed, credit: Credit) -> None:
-        while not self._is_over:
+        while not self.consumer.is_over:
             version = feed.version
-            credit.max_messages = self.window.size * self.messages_max
-            taken: list[Leased] = []
+            credit.max_messages = self.window.size * self._transport.messages_max
+            taken: list[LeasedMessage] = []
             if self._room() > 0 and credit.has_room and feed.has_ready:
                 taken = await self._take(feed, credit)
             if not taken:
                 await self._wait(feed, version)
                 continue
-            for messages in self._requests(taken):
+            for messages in group(taken, self._transport.messages_max):
                 self._begin(messages)
 
     def _room(self) -> int:
         """How many more requests may be sent now."""
-        if not self.breaker.permits(self._tools.clock.now(), len(self._sending)):
+        if not self.breaker.permits(self._clock.now(), len(self._sending)):
             return 0
         most = self.window.size if self.breaker.until is None else 1
         return most - len(self._sending)
 
-    async def _take(self, feed: Feed, credit: Credit) -> list[Leased]:
-        """Lease what may be sent now, within the memory that all senders share."""
-        memory = self._tools.memory
+    async def _take(self, feed: Feed, credit: Credit) -> list[LeasedMessage]:
+        """Lease messages that may be sent now, within the memory that all senders share."""
+        memory = self._shared.memory
         if memory.is_scarce and self._sending:
-            # What is left is for those who have nothing under way.
-            memory.tell(self._wake)
+            # The rest is for senders that have nothing under way.
+            memory.tell(self.consumer.wake)
             return []
         reserved = limits.PUSH_BYTES_MAX
         await memory.reserve(reserved)
@@ -161,31 +167,36 @@ class Sender(Consumer):
             is_probe = self.breaker.until is not None
             deliveries = await feed.take(
                 credit,
-                max_messages=1 if memory.is_scarce or is_probe else self._most(room),
-                max_bytes=self.bytes_max,
+                max_messages=1 if memory.is_scarce or is_probe else self._max_taken(room),
+                max_bytes=self._transport.bytes_max,
                 deadline_s=self._lease_s,
             )
-            taken = [one for delivery in deliveries for one in self._leased(delivery)]
+            taken = [one for delivery in deliveries for one in self._messages_of(delivery)]
             size_bytes = sum([one.size_bytes for one in taken])
         finally:
             memory.hold(size_bytes, reserved)
         self._broker.delivered(self._subscription, deliveries)
         return taken
 
-    def _leased(self, delivery: Delivery) -> Iterator[Leased]:
+    def _max_taken(self, room: int) -> int:
+        has_failures = bool(self._failures)
+        return max_taken(room, self._transport.messages_max, has_failures=has_failures)
+
+    def _messages_of(self, delivery: Delivery) -> Iterator[LeasedMessage]:
         added = self._broker.added_attributes(self._subscription, delivery)
         prefix = self._broker.ack_id_prefix(self._subscription, delivery)
         for batch, first, end in delivery.runs:
             for index in range(first, end):
                 offset = batch.base_offset + index
                 attempt = delivery.attempts.get(offset, delivery.attempt)
-                yield Leased(batch, index, ack_id(prefix, offset), attempt, added)
+                failures = self._failures.get((batch.partition, offset), 0)
+                yield LeasedMessage(batch, index, ack_id(prefix, offset), attempt, failures, added)
 
     async def _wait(self, feed: Feed, version: int) -> None:
         timer = None
         until = self.breaker.until
-        if until is not None and until > self._tools.clock.now():
-            timer = self._tools.clock.call_at(until, feed.wake)
+        if until is not None and until > self._clock.now():
+            timer = self._clock.call_at(until, feed.wake)
         try:
             await feed.wait(version)
         finally:
@@ -194,24 +205,51 @@ class Sender(Consumer):
 
     # Sending.
 
-    def _begin(self, messages: Sequence[Leased]) -> None:
+    def _begin(self, messages: Sequence[LeasedMessage]) -> None:
         task = asyncio.create_task(self._send(messages))
         self._sending.add(task)
         size_bytes = sum([one.size_bytes for one in messages])
-        task.add_done_callback(lambda done: self._sent(done, size_bytes))
+        task.add_done_callback(lambda done: self._finish(done, size_bytes))
 
-    def _sent(self, task: asyncio.Task[None], size_bytes: int) -> None:
+    def _finish(self, task: asyncio.Task[None], size_bytes: int) -> None:
         self._sending.discard(task)
-        self._tools.memory.give(size_bytes)
+        self._shared.memory.give(size_bytes)
         if not task.cancelled() and task.exception() is not None:
             # Nothing is lost: the lease runs out.
             log.error("action=push_broken subscription=%s", self.name, exc_info=task.exception())
-        self._wake()
+        self.consumer.wake()
 
-    async def _enter(self, messages: Sequence[Leased]) -> Host | None:
-        """Wait for a connection to the endpoint, whichever that is by then; give it back.
+    async def _send(self, messages: Sequence[LeasedMessage]) -> None:
+        """Send one request, and settle its messages by the outcome."""
+        host = await self._enter(messages)
+        if host is None:
+            return
+        subscription, endpoint = self._subscription, self._endpoint
+        try:
+            outcome = await self._exchange(messages, subscription, endpoint)
+        finally:
+            self._shared.connections.leave(host)
+        self._note(endpoint, outcome)
+        await self._settle(subscription, messages, outcome)
 
-        None when push has ended meanwhile: then nothing is to be sent, and others may have them.
+    async def _exchange(
+        self,
+        messages: Sequence[LeasedMessage],
+        subscription: Subscription,
+        endpoint: WebEndpoint,
+    ) -> Outcome:
+        assert subscription.push is not None
+        token = await self._shared.tokens.token_for(subscription.push)
+        if token is None:
+            return of_error("NoToken")
+        wall_s = self._clock.wall_ns() // 1_000_000_000
+        destination = Destination(subscription, endpoint, token, wall_s)
+        return await self._transport.send(self._transport.pack(messages, destination))
+
+    async def _enter(self, messages: Sequence[LeasedMessage]) -> Host | None:
+        """Wait for a connection to the endpoint of that time; give it back with `leave`.
+
+        None when push has ended meanwhile: then the messages are nacked, for other consumers.
         """
         while True:
             endpoint = self._endpoint
@@ -223,21 +261,21 @@ class Sender(Consumer):
                 return None
             if endpoint is self._endpoint:
                 break
-            self._tools.gate.leave(host)
+            self._shared.connections.leave(host)
         if is_pushed(self._broker.hard.catalog.subscription_by_id(self._subscription.id)):
             return host
-        self._tools.gate.leave(host)
+        self._shared.connections.leave(host)
         ack_ids = [one.ack_id for one in messages]
         with suppress(FanlogError):
             await self._broker.settle_some(self._subscription, ack_ids, 0, _NOT_SENT)
         return None
 
-    async def _enter_host(self, host: Host, messages: Sequence[Leased]) -> None:
+    async def _enter_host(self, host: Host, messages: Sequence[LeasedMessage]) -> None:
         """Wait for a connection to a host; leases are kept up, and cover the request after it."""
-        if self._tools.gate.enter_nowait(host):
+        if self._shared.connections.enter_nowait(host):
             return
         ack_ids = [one.ack_id for one in messages]
-        entering = asyncio.create_task(self._tools.gate.enter(host))
+        entering = asyncio.create_task(self._shared.connections.enter(host))
         try:
             while not await self._is_done_within(entering, self._lease_s / 2):
                 await self._broker.settle_some(self._subscription, ack_ids, int(self._lease_s))
@@ -245,14 +283,14 @@ class Sender(Consumer):
             await self._broker.settle_some(self._subscription, ack_ids, int(self._lease_s))
         except BaseException:
             if entering.done() and not entering.cancelled():
-                self._tools.gate.leave(host)
+                self._shared.connections.leave(host)
             entering.cancel()
             raise
 
     async def _is_done_within(self, task: asyncio.Task[None], seconds: float) -> bool:
-        """Wait for a task, for so long as leases count it; whether it is done."""
+        """Wait for a task, by the clock that leases are counted by; whether it is done."""
         woken = asyncio.Event()
-        clock = self._tools.clock
+        clock = self._clock
         timer = clock.call_at(clock.now() + seconds, woken.set)
         task.add_done_callback(lambda _: woken.set())
         try:
@@ -261,39 +299,27 @@ class Sender(Consumer):
             timer.cancel()
         return task.done()
 
-    async def _token(self, push: PushConfig) -> str | None:
-        """The OIDC token that a request carries; empty for none, None when it cannot be made."""
-        if not push.oidc_email:
-            return ""
-        try:
-            return await self._tools.tokens.token(
-                push.oidc_email, push.oidc_audience or push.endpoint
-            )
-        except FanlogError as error:
-            log.error("action=push_token_failed error=%s", error)
-            return None
-
     # Settling.
 
     def _note(self, endpoint: WebEndpoint, outcome: Outcome) -> None:
-        """What an outcome says about the endpoint."""
+        """Tell window, breaker and metrics of an outcome, unless the endpoint has changed."""
         if endpoint is not self._endpoint:
             return
-        now = self._tools.clock.now()
+        now = self._clock.now()
         self.outcomes[outcome.kind] += 1
         self.last_reason = outcome.reason
         if outcome.is_ack:
-            self.window.succeeded()
+            self.window.note_success()
         else:
-            self.window.failed()
+            self.window.note_failure()
         if outcome.hold_s:
             self.breaker.hold(now, outcome.hold_s)
         if not outcome.is_failing:
             was_open = self.breaker.until is not None
-            self.breaker.succeeded(now)
+            self.breaker.note_success(now)
             if was_open and self.breaker.until is None:
                 log.info("action=push_breaker_closed subscription=%s", self.name)
-        elif self.breaker.failed(now):
+        elif self.breaker.note_failure(now):
             log.warning(
                 "action=push_breaker_open subscription=%s host=%s reason=%s",
                 self.name,
@@ -301,10 +327,24 @@ class Sender(Consumer):
                 outcome.reason,
             )
 
-    async def _refused(
-        self, subscription: Subscription, messages: Sequence[Leased], outcome: Outcome
+    async def _settle(
+        self, subscription: Subscription, messages: Sequence[LeasedMessage], outcome: Outcome
     ) -> None:
-        """Nack all messages of a request."""
+        """Acknowledge the messages of a request, or nack them: all, or one by one."""
+        if not outcome.is_ack:
+            await self._nack_all(subscription, messages, outcome)
+        elif not outcome.refused:
+            self._acknowledge(messages)
+        else:
+            refused = outcome.refused
+            self._acknowledge(one for one in messages if one.ack_id not in refused)
+            nacks = [(one, refused[one.ack_id]) for one in messages if one.ack_id in refused]
+            await self._nack(subscription, nacks)
+
+    async def _nack_all(
+        self, subscription: Subscription, messages: Sequence[LeasedMessage], outcome: Outcome
+    ) -> None:
+        """Nack all messages of a request that failed."""
         if outcome.is_gone and self._subscription.push == subscription.push:
             with suppress(FanlogError):
                 self._turn_off(outcome.reason)
@@ -312,7 +352,7 @@ class Sender(Consumer):
         await self._nack(subscription, [(one, nack) for one in messages])
 
     async def _nack(
-        self, subscription: Subscription, refused: Iterable[tuple[Leased, Nack]]
+        self, subscription: Subscription, refused: Iterable[tuple[LeasedMessage, Nack]]
     ) -> None:
         alike: defaultdict[Nack, list[str]] = defaultdict(list)
         for one, nack in refused:
@@ -323,8 +363,8 @@ class Sender(Consumer):
             for nack, ack_ids in alike.items():
                 await self._broker.settle_some(subscription, ack_ids, 0, nack)
 
-    def _acknowledge(self, messages: Iterable[Leased]) -> None:
-        """Acknowledge, together with what else this turn of the loop brings."""
+    def _acknowledge(self, messages: Iterable[LeasedMessage]) -> None:
+        """Acknowledge messages, in one call with all others of this turn of the loop."""
         for one in messages:
             self._failures.pop(one.key, None)
             self._acked.append(one.ack_id)
@@ -340,7 +380,7 @@ class Sender(Consumer):
         with suppress(FanlogError):
             await self._broker.settle_some(self._subscription, acked, None)
 
-    def _note_failure(self, key: tuple[PartitionId, Offset]) -> None:
+    def _note_failure(self, key: MessageKey) -> None:
         self._failures[key] = self._failures.pop(key, 0) + 1
         if len(self._failures) > _FAILED_MAX:
             del self._failures[next(iter(self._failures))]

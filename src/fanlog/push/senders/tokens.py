@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from pathlib import Path
-from typing import Any
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
 from fanlog.errors import ConfigError
-from fanlog.push.rules import SigningKey
+from fanlog.model.resources import PushConfig
+from fanlog.push.rules.oidc import SigningKey
+
+log = logging.getLogger("fanlog.push")
 
 KEY_NAME = "push-oidc.pem"
 
@@ -20,7 +23,7 @@ _TOKENS_MAX = 10_000
 
 
 class Tokens:
-    """Makes and remembers tokens. Nothing is read or made before the first one is asked for."""
+    """Makes and remembers tokens. The key is read or made when the first token is needed."""
 
     def __init__(self, folder: Path | None, clock: Clock) -> None:
         self._folder = folder
@@ -30,7 +33,17 @@ class Tokens:
         self._key: asyncio.Task[SigningKey] | None = None
         self._tokens: dict[tuple[str, str], tuple[int, str]] = {}
 
-    async def token(self, email: str, audience: str) -> str:
+    async def token_for(self, push: PushConfig) -> str | None:
+        """The token of a request to an endpoint; empty for none, None when it cannot be made."""
+        if not push.oidc_email:
+            return ""
+        try:
+            return await self._token(push.oidc_email, push.oidc_audience or push.endpoint)
+        except ConfigError as error:
+            log.error("action=push_token_failed error=%s", error)
+            return None
+
+    async def _token(self, email: str, audience: str) -> str:
         """Raises ConfigError: The kept key cannot be read."""
         wall_s = self._clock.wall_ns() // 1_000_000_000
         made_s, token = self._tokens.get((email, audience), (0, ""))
@@ -42,16 +55,16 @@ class Tokens:
             self._tokens[email, audience] = wall_s, token
         return token
 
-    async def jwks(self) -> dict[str, Any]:
+    async def jwks(self) -> dict[str, object]:
         return (await self._signing_key()).jwks()
 
     async def _signing_key(self) -> SigningKey:
         if self._key is None or (self._key.done() and self._key.exception() is not None):
-            self._key = asyncio.create_task(asyncio.to_thread(_kept_key, self._folder))
+            self._key = asyncio.create_task(asyncio.to_thread(_load_key, self._folder))
         return await asyncio.shield(self._key)
 
 
-def _kept_key(folder: Path | None) -> SigningKey:
+def _load_key(folder: Path | None) -> SigningKey:
     if folder is None:
         return SigningKey.generate()
     path = folder / KEY_NAME

@@ -1,7 +1,7 @@
-"""Connections are few: so many to one host, so many to all. First come, first served.
+"""Limits of connections: to one host, and to all hosts. First come, first served.
 
-A place at the host comes first, and whoever has none waits for that alone: a full host holds up no
-other.
+A request takes a place at its host first, and while it has none it waits for that alone: a full
+host holds up no other.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Hashable
 
 
 class _Places:
-    """So many places, and those who wait for one."""
+    """A number of places, and the tasks that wait for one."""
 
     __slots__ = ("_waiters", "free", "users")
 
     def __init__(self, count: int) -> None:
         self.free = count
-        #: Those who have one, or wait for it.
+        #: Tasks that have a place, or wait for one.
         self.users = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
 
@@ -32,12 +32,12 @@ class _Places:
             await waiter
         except BaseException:
             if waiter.done() and not waiter.cancelled():
-                # It was given one, and does not want it any more.
+                # The place was given, and the task is cancelled before it knows.
                 self.release()
             raise
 
     def release(self) -> None:
-        """Give a place back: to who waits longest, or to whoever comes."""
+        """Give a place back: to the task that waits longest, or else to the next that comes."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -46,14 +46,16 @@ class _Places:
         self.free += 1
 
 
-class Gate:
+class ConnectionLimiter:
+    """Counts places. Lives on one loop."""
+
     def __init__(self, per_host: int, total: int) -> None:
         self._per_host = per_host
         self._total = _Places(total)
         self._hosts: dict[Hashable, _Places] = {}
 
     def enter_nowait(self, host: Hashable) -> bool:
-        """Have a place at once, if there is one; give it back with `leave`."""
+        """Take a place at once, if there is one; give it back with `leave`."""
         places = self._hosts.get(host)
         if self._total.free <= 0 or (places is not None and places.free <= 0):
             return False

@@ -1,11 +1,11 @@
-"""The request that brings one message: body and headers, in each of the forms.
+"""Body and headers of the HTTP request that brings one message, in each of the forms.
 
 | form                           | body                                              |
 |--------------------------------|---------------------------------------------------|
 | wrapped                        | Google's: `{"message": {…}, "subscription": …}`   |
 | unwrapped (`no_wrapper`)       | the data as it was published                      |
 | plain (`fanlog-push-body`)     | `{"message": {…}, "ack_id": …}`                   |
-| cloudevents (`fanlog-push-body`) | the data; what it is stands in `ce-` headers    |
+| cloudevents (`fanlog-push-body`) | the data; `ce-` headers describe the event     |
 | event (`fanlog-push-body`)     | `{"event_id": …, "payload": …}`, see `message`    |
 
 Every request has `X-Event-Id`, `X-Event-Type` and `X-Delivery-Attempt`.
@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 from urllib.parse import quote
 
 import orjson
@@ -41,19 +40,18 @@ _RESERVED = frozenset(
     }
 )  # fmt: skip
 _RESERVED_PREFIXES = ("x-goog-", "webhook-", "proxy-", "sec-", "x-forwarded-", "access-control-")
-#: What percent-encoding leaves alone in a header's value: all of printable ASCII but `%`.
+#: Characters that percent-encoding leaves alone in a header's value: printable ASCII but `%`.
 _SAFE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
 _SAFE_CLOUDEVENT = _SAFE.replace(" ", "").replace('"', "")
 
 
-@dataclass(frozen=True, slots=True)
-class PushRequest:
+class WebContent(NamedTuple):
     body: bytes
     headers: dict[str, str]
 
 
-def push_request(message: PushedMessage, form: PushForm) -> PushRequest:
-    """The request for a message, without what proves that it is ours."""
+def write_content(message: PushedMessage, form: PushForm) -> WebContent:
+    """The content of a request for a message, without signatures and tokens."""
     headers = {
         "User-Agent": USER_AGENT,
         "X-Event-Id": event_id(message),
@@ -63,27 +61,27 @@ def push_request(message: PushedMessage, form: PushForm) -> PushRequest:
     match form:
         case "wrapped":
             headers["Content-Type"] = "application/json"
-            return PushRequest(orjson.dumps(_wrapped(message)), headers)
+            return WebContent(orjson.dumps(_wrap(message)), headers)
         case "plain":
             headers["Content-Type"] = "application/json"
-            return PushRequest(orjson.dumps(_plain(message)), headers)
+            return WebContent(orjson.dumps(_plain(message)), headers)
         case "event":
             body, encoding = event(message)
             headers |= {"Content-Type": "application/json", "X-Event-Encoding": encoding}
-            return PushRequest(orjson.dumps(body), headers)
+            return WebContent(orjson.dumps(body), headers)
         case "cloudevents":
-            return PushRequest(message.data, headers | _cloudevent_headers(message))
+            return WebContent(message.data, headers | _cloudevent_headers(message))
         case "unwrapped":
             headers["Content-Type"] = _content_type(message)
-            return PushRequest(message.data, headers)
+            return WebContent(message.data, headers)
         case "unwrapped-metadata":
             headers["Content-Type"] = _content_type(message)
-            return PushRequest(message.data, headers | _metadata_headers(message))
+            return WebContent(message.data, headers | _metadata_headers(message))
 
 
-def _wrapped(message: PushedMessage) -> dict[str, Any]:
+def _wrap(message: PushedMessage) -> dict[str, object]:
     publish_time = times.of_ns(message.publish_time_ns)
-    inner: dict[str, Any] = {
+    inner: dict[str, object] = {
         # Google's servers write both spellings, and receivers read either.
         "messageId": message.message_id,
         "message_id": message.message_id,
@@ -96,13 +94,13 @@ def _wrapped(message: PushedMessage) -> dict[str, Any]:
         inner["attributes"] = dict(message.attributes)
     if message.ordering_key:
         inner["orderingKey"] = message.ordering_key
-    wrapped: dict[str, Any] = {"message": inner, "subscription": message.subscription}
+    wrapped: dict[str, object] = {"message": inner, "subscription": message.subscription}
     if message.is_counted:
         wrapped["deliveryAttempt"] = message.attempt
     return wrapped
 
 
-def _plain(message: PushedMessage) -> dict[str, Any]:
+def _plain(message: PushedMessage) -> dict[str, object]:
     return {
         "message": {
             "id": message.message_id,
@@ -164,5 +162,5 @@ def _content_type(message: PushedMessage) -> str:
 
 
 def _value(text: str) -> str:
-    """As a header's value: one line of ASCII, whatever the text is."""
+    """Any text as a header's value: one line of ASCII."""
     return quote(text, safe=_SAFE).strip(" ")

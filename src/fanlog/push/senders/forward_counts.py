@@ -1,21 +1,20 @@
-"""Branches: how many subscriptions forward the messages of a partition.
+"""How many subscriptions forward the messages of each partition.
 
 A copy's share of the copies there may be depends on it (`fanlog.log.seal`). Counting looks at every
-subscription of the partition, so an answer is believed for a second.
+subscription of the partition, so a count is kept for a second.
 """
 
 from __future__ import annotations
 
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
-from fanlog.model import endpoints
 from fanlog.model.resources import PartitionId, Subscription
-from fanlog.push.senders.pushed import is_pushed
+from fanlog.push.rules.kinds import is_pushed, kind_of
 
-_BELIEVED_S = 1.0
+_KEPT_S = 1.0
 
 
-class Branches:
+class ForwardCounts:
     """Counts of one broker. Lives on its loop."""
 
     def __init__(self, broker: Broker, clock: Clock) -> None:
@@ -25,11 +24,11 @@ class Branches:
         self._until_s = 0.0
 
     def of(self, partition: PartitionId) -> int:
-        """How many forward the messages of a partition; whoever asks is one of them."""
+        """How many subscriptions forward the messages of a partition; at least the caller's."""
         now = self._clock.now()
         if now >= self._until_s:
             self._counts.clear()
-            self._until_s = now + _BELIEVED_S
+            self._until_s = now + _KEPT_S
         if partition not in self._counts:
             shares = self._broker.hard.shares_on(partition)
             self._counts[partition] = max(1, sum(_forwards(one.settings) for one in shares))
@@ -37,7 +36,4 @@ class Branches:
 
 
 def _forwards(subscription: Subscription) -> bool:
-    push = subscription.push
-    if push is None or not is_pushed(subscription):
-        return False
-    return push.endpoint.startswith(endpoints.TOPIC_SCHEME)
+    return is_pushed(subscription) and kind_of(subscription.push) == "topic"

@@ -1,29 +1,30 @@
-"""One HTTP client for all push subscriptions: a request goes out, an outcome comes back.
+"""Push over HTTP: one message a request, one client for all subscriptions.
 
 Redirects are not followed, cookies are not kept, no proxy is asked. Of the body of an answer a
 little is read, and the first words of a refusal are kept.
 
-aiohttp takes a while to import, mostly for the authorities that TLS trusts; so it is left to a
-thread, when there is something to send for the first time.
+aiohttp takes a while to import, mostly for the authorities that TLS trusts; so a thread imports it,
+before the first request.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
-from fanlog.model.endpoints import WebEndpoint
-from fanlog.push.rules import Outcome, first_words_of, of_error, of_status, of_timeout
-from fanlog.push.senders.addresses import Addresses, AddressRefused, NameUnresolved
+from fanlog.push.rules.answers import first_words_of
+from fanlog.push.rules.outcome import Outcome, of_error, of_status, of_timeout
+from fanlog.push.rules.packing import Request, pack_web
+from fanlog.push.senders.host_resolver import AddressRefused, HostResolver, NameUnresolved
 
 if TYPE_CHECKING:
     import aiohttp
+    from aiohttp.abc import AbstractResolver
     from yarl import URL
 
 #: How long an answer's body may hold up the next request on its connection.
@@ -33,30 +34,48 @@ _KEEP_ALIVE_S = 30.0
 _PART_BYTES = 512 * 1024
 
 
-class Poster(Protocol):
-    """Sends requests; tests and benchmarks have others than `Client`."""
+class WebTransport:
+    """A `Transport`; its connections are opened by the first request."""
 
-    def start(self) -> None: ...
+    messages_max = 1
+    bytes_max = limits.PUSH_BYTES_MAX
+    pack = staticmethod(pack_web)
 
-    async def close(self) -> None: ...
-
-    async def post(
-        self, endpoint: WebEndpoint, body: bytes, headers: Mapping[str, str], timeout_s: float
-    ) -> Outcome:
-        """Send one request; whatever happens is an outcome."""
-
-
-class Client:
-    """Lives on one loop, from `start` to `close`."""
-
-    def __init__(self, addresses: Addresses, clock: Clock) -> None:
-        self._addresses = addresses
+    def __init__(self, resolver: HostResolver, clock: Clock) -> None:
+        self._resolver = resolver
         self._clock = clock
         self._opening: asyncio.Task[aiohttp.ClientSession] | None = None
         self._is_closed = False
 
-    def start(self) -> None:
-        self._is_closed = False
+    async def send(self, request: Request) -> Outcome:
+        session = await self._session()
+        import aiohttp
+
+        loop = asyncio.get_running_loop()
+        until = loop.time() + request.timeout_s
+        try:
+            self._resolver.check_literal(request.endpoint)
+            try:
+                return await self._post(session, request, request.timeout_s)
+            except aiohttp.ServerDisconnectedError:
+                # Mostly a connection that the other side was closing while it lay idle. Both
+                # requests together have the time of one: the lease is for no more.
+                left_s = until - loop.time()
+                if left_s <= 0:
+                    raise
+                return await self._post(session, request, left_s)
+        except TimeoutError:
+            return of_timeout(request.timeout_s)
+        except aiohttp.ClientConnectorError as error:
+            return of_error(type(_cause(error)).__name__)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return of_error(type(error).__name__)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._opening is not None:
+            opening, self._opening = self._opening, None
+            await (await opening).close()
 
     async def _session(self) -> aiohttp.ClientSession:
         if self._opening is None:
@@ -69,12 +88,12 @@ class Client:
         import aiohttp
 
         connector = aiohttp.TCPConnector(
-            resolver=cast("Any", self._addresses),
-            # Ours is the cache, and ours the limits.
+            resolver=cast("AbstractResolver", self._resolver),
+            # The resolver has a cache, and the senders limit their connections.
             use_dns_cache=False,
             limit=0,
             keepalive_timeout=_KEEP_ALIVE_S,
-            socket_factory=self._addresses.new_socket,
+            socket_factory=self._resolver.new_socket,
         )
         return aiohttp.ClientSession(
             connector=connector,
@@ -84,53 +103,16 @@ class Client:
             skip_auto_headers=("Accept-Encoding",),
         )
 
-    async def close(self) -> None:
-        self._is_closed = True
-        if self._opening is not None:
-            opening, self._opening = self._opening, None
-            await (await opening).close()
-
-    async def post(
-        self, endpoint: WebEndpoint, body: bytes, headers: Mapping[str, str], timeout_s: float
-    ) -> Outcome:
-        """Send one request; whatever happens is an outcome."""
-        session = await self._session()
-        import aiohttp
-
-        loop = asyncio.get_running_loop()
-        until = loop.time() + timeout_s
-        try:
-            self._addresses.check_literal(endpoint)
-            try:
-                return await self._post(session, endpoint, body, headers, timeout_s)
-            except aiohttp.ServerDisconnectedError:
-                # Mostly a connection that the other side was closing while it lay idle. Both
-                # requests together have the time of one: the lease is for no more.
-                left_s = until - loop.time()
-                if left_s <= 0:
-                    raise
-                return await self._post(session, endpoint, body, headers, left_s)
-        except TimeoutError:
-            return of_timeout(timeout_s)
-        except aiohttp.ClientConnectorError as error:
-            return of_error(type(_cause(error)).__name__)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return of_error(type(error).__name__)
-
     async def _post(
-        self,
-        session: aiohttp.ClientSession,
-        endpoint: WebEndpoint,
-        body: bytes,
-        headers: Mapping[str, str],
-        timeout_s: float,
+        self, session: aiohttp.ClientSession, request: Request, timeout_s: float
     ) -> Outcome:
         import aiohttp
 
+        body = request.body
         async with session.post(
-            _url(endpoint.url),
+            _url(request.endpoint.url),
             data=body if len(body) <= _PART_BYTES else BytesIO(body),
-            headers=headers,
+            headers=request.headers,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=None),
         ) as response:

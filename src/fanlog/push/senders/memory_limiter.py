@@ -1,8 +1,8 @@
-"""Message bytes under way over all push subscriptions: bounded, however many endpoints are slow.
+"""Limit of the message bytes under way over all push subscriptions, however slow their endpoints.
 
-Nobody knows what it will take before it has taken it: so the most that it might be is *reserved*,
-and what is not needed given back at once; the rest is *held* until its request is over. First come,
-first served.
+The size of messages is known only after they are leased. So a sender *reserves* the most that it
+may lease, and gives the excess back at once; the rest is *held* until its request is over. First
+come, first served.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 
-class Memory:
+class MemoryLimiter:
     """Counts bytes. Lives on one loop."""
 
     def __init__(self, total_bytes: int) -> None:
@@ -20,12 +20,12 @@ class Memory:
         self._free = total_bytes
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._turned_away: dict[Callable[[], None], None] = {}
-        #: Bytes of messages on their way.
+        #: Bytes of messages under way.
         self.held = 0
 
     @property
     def is_scarce(self) -> bool:
-        """Whether half of it is held: what is left is for those who hold nothing yet."""
+        """Whether half of it is held: the rest is for senders that hold nothing yet."""
         return self.held > self._total // 2
 
     def tell(self, wake: Callable[[], None]) -> None:
@@ -33,7 +33,7 @@ class Memory:
         self._turned_away[wake] = None
 
     async def reserve(self, size_bytes: int) -> None:
-        """Wait until so much is free, and have it; follow with `hold`."""
+        """Wait until so much is free, and take it; follow with `hold`."""
         if not self._waiters and self._free >= size_bytes:
             self._free -= size_bytes
             return
@@ -48,7 +48,7 @@ class Memory:
             raise
 
     def hold(self, size_bytes: int, reserved: int) -> None:
-        """Keep so much of what was reserved; give it back with `give`."""
+        """Keep so much of a reservation, and free the rest; give it back with `give`."""
         self.held += size_bytes
         self._free += reserved - size_bytes
         self._serve()

@@ -1,8 +1,8 @@
-"""Names to addresses that may be connected to: resolved, judged, and then used as they are.
+"""Host names to addresses that may be connected to: resolved, judged, and then used as they are.
 
-What is judged is what is connected to: a name is not asked again between the two, so that a second
-answer cannot bring in another address. Whatever the road to a connection, its address is judged
-once more when the socket is made.
+A connection goes to the address that was judged: the name is not resolved again between the two, so
+that a second answer cannot bring in another address. On every road to a connection, its address is
+judged once more when the socket is made.
 """
 
 from __future__ import annotations
@@ -11,13 +11,19 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fanlog import limits
 from fanlog.model.endpoints import WebEndpoint
-from fanlog.push.rules import Guard
+from fanlog.push.rules.guard import Guard
+
+if TYPE_CHECKING:
+    from aiohttp.abc import ResolveResult
 
 _NAMES_MAX = 10_000
+
+#: As `getaddrinfo` gives it: family, kind, protocol, canonical name, address.
+AddressInfo = tuple[int, int, int, str, tuple[object, ...]]
 
 
 class AddressRefused(OSError):
@@ -29,7 +35,7 @@ class NameUnresolved(OSError):
 
 
 @dataclass(slots=True)
-class _Found:
+class _Lookup:
     addresses: asyncio.Task[list[str]]
     until_s: float
 
@@ -41,8 +47,8 @@ async def lookup(host: str) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-class Addresses:
-    """Resolves for the HTTP client; one answer serves all subscriptions of a host for a while.
+class HostResolver:
+    """Resolves for all transports; one answer serves all subscriptions of a host for a while.
 
     It has the methods of aiohttp's `AbstractResolver`, without importing it.
     """
@@ -50,37 +56,37 @@ class Addresses:
     def __init__(self, guard: Guard, now: Callable[[], float]) -> None:
         self._guard = guard
         self._now = now
-        self._known: dict[str, _Found] = {}
+        self._known: dict[str, _Lookup] = {}
 
     async def check(self, endpoint: WebEndpoint) -> None:
-        """Judge where an endpoint is.
+        """Judge the addresses of an endpoint.
 
         Raises:
-            AddressRefused: Nothing there may be connected to.
+            AddressRefused: None of them may be connected to.
             NameUnresolved: The name has no address just now.
-            OSError: It is no name.
+            OSError: The host is not a name.
         """
         if endpoint.address is not None:
             self.check_literal(endpoint)
         else:
-            await self.permitted(endpoint.host)
+            await self.resolve_permitted(endpoint.host)
 
     def check_literal(self, endpoint: WebEndpoint) -> None:
-        """Judge a host that is written as an address: for those the client asks nobody."""
+        """Judge a host that is written as an address: HTTP clients do not resolve those."""
         address = endpoint.address
         if address is not None and not self._guard.permits(address):
             raise AddressRefused(f"{address} may not be connected to")
 
-    async def of(self, endpoint: WebEndpoint) -> list[str]:
+    async def addresses_of(self, endpoint: WebEndpoint) -> list[str]:
         """The addresses to connect to, always in the same order; raises as `check`."""
         if endpoint.address is not None:
             self.check_literal(endpoint)
             return [str(endpoint.address)]
-        return sorted(await self.permitted(endpoint.host))
+        return sorted(await self.resolve_permitted(endpoint.host))
 
-    async def permitted(self, host: str) -> list[str]:
+    async def resolve_permitted(self, host: str) -> list[str]:
         """The addresses of a name that may be connected to; at least one."""
-        addresses = await self._resolved(host)
+        addresses = await self._resolve(host)
         permitted = [address for address in addresses if self._guard.permits_text(address)]
         if not permitted:
             raise AddressRefused(f"no address of {host!r} may be connected to")
@@ -88,7 +94,8 @@ class Addresses:
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[dict[str, Any]]:
+    ) -> list[ResolveResult]:
+        """As aiohttp's connector asks."""
         return [
             {
                 "hostname": host,
@@ -98,41 +105,41 @@ class Addresses:
                 "proto": 0,
                 "flags": socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             }
-            for address in await self.permitted(host)
+            for address in await self.resolve_permitted(host)
         ]
 
     async def close(self) -> None:
         for found in self._known.values():
             found.addresses.cancel()
 
-    def new_socket(self, address_info: Any) -> socket.socket:
+    def new_socket(self, address_info: AddressInfo) -> socket.socket:
         """Make a socket for an address, if it may be connected to."""
         family, kind, protocol, _, address = address_info
         if not self._guard.permits_text(str(address[0])):
             raise AddressRefused(f"{address[0]} may not be connected to")
         return socket.socket(family=family, type=kind, proto=protocol)
 
-    async def _resolved(self, host: str) -> list[str]:
+    async def _resolve(self, host: str) -> list[str]:
         now = self._now()
         found = self._known.get(host)
         if found is None or now >= found.until_s:
             if len(self._known) >= _NAMES_MAX:
                 self._known.clear()
-            task = asyncio.get_running_loop().create_task(_quiet(lookup(host)))
-            found = self._known[host] = _Found(task, now + limits.PUSH_ADDRESS_AGE_S)
+            task = asyncio.get_running_loop().create_task(_translate_errors(lookup(host)))
+            found = self._known[host] = _Lookup(task, now + limits.PUSH_ADDRESS_AGE_S)
         try:
             addresses = await asyncio.shield(found.addresses)
         except OSError:
-            # A name that does not resolve is asked about again, not remembered.
+            # A failure is not remembered: the name is resolved again.
             if self._known.get(host) is found:
                 del self._known[host]
             raise
         return addresses
 
 
-async def _quiet(looking: Awaitable[list[str]]) -> list[str]:
+async def _translate_errors(found: Awaitable[list[str]]) -> list[str]:
     try:
-        return await looking
+        return await found
     except UnicodeError as error:
         raise OSError(f"not a host name: {error}") from error
     except OSError as error:
