@@ -18,7 +18,7 @@ Answer = Callable[[Any, Any], "list[Refusal] | None"]
 
 
 class GrpcReceiver:
-    """Keeps what came, call by call. `answer` decides, in the thread of the call."""
+    """Keeps the calls that came. `answer` decides, in the thread of the call."""
 
     def __init__(self, answer: Answer, credentials: Any = None, port: int = 0) -> None:
         self.answer = answer
@@ -61,7 +61,7 @@ class GrpcReceiver:
         return [one.message.data for one in self.received]
 
     def wait(self, messages: int) -> list[Any]:
-        """What came, once there are so many messages."""
+        """The messages that came, once there are so many."""
         with self._came:
             assert self._came.wait_for(lambda: len(self.received) >= messages, PATIENCE_S), (
                 self.data

@@ -37,7 +37,7 @@ Answer = int | tuple[int, dict[str, str], bytes] | None
 
 
 class Receiver:
-    """Keeps what came. `answer` decides, in the thread of the request, and may take its time."""
+    """Keeps the requests that came. `answer` decides, in the thread of the request, and may take its time."""
 
     def __init__(self, answer: Callable[[Received], Answer] = lambda _: 204) -> None:
         self.answer = answer
@@ -91,7 +91,7 @@ class Receiver:
             self._came.notify_all()
 
     def wait(self, count: int, path: str | None = None) -> list[Received]:
-        """What came, once there are `count` of it."""
+        """The requests that came, once there are `count` of them."""
 
         def found() -> list[Received]:
             return [one for one in self.received if path is None or one.path == path]
@@ -101,7 +101,7 @@ class Receiver:
             return found()
 
     def wait_until(self, is_enough: Callable[[list[Received]], bool]) -> None:
-        """Wait until what came is enough."""
+        """Wait until `is_enough` says so of the requests that came."""
         with self._came:
             assert self._came.wait_for(lambda: is_enough(self.received), PATIENCE_S)
 
@@ -126,7 +126,7 @@ def receiving(answer: Callable[[Received], Answer] = lambda _: 204) -> Iterator[
 
 
 def push_elsewhere(server: RunningServer) -> None:
-    """Have something pushed to somebody else: what was due before it has been sent by then."""
+    """Push a message to another receiver: requests that were due before it are sent by then."""
     with receiving() as other:
         topic, name = server.topic_and_subscription(push_config={"push_endpoint": other.url()})
         server.publish(topic, b"elsewhere")

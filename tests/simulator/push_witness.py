@@ -112,7 +112,7 @@ class _Lease:
     at: int
 
 
-#: Of the sender whose task this is, and of the tasks that send for it.
+#: The origin of the present task: the loop of a sender, or one of its requests.
 ORIGIN: ContextVar[_Origin | None] = ContextVar("ORIGIN", default=None)
 
 
@@ -293,7 +293,7 @@ class PushWitness:
 
 
 class ObservedFeed:
-    """A feed that tells what is taken from it."""
+    """A feed that tells which messages are taken from it."""
 
     def __init__(self, witness: PushWitness, feed: Any) -> None:
         self._witness = witness

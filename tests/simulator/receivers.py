@@ -1,4 +1,4 @@
-"""Those whom messages are pushed to: each has a mood for a while, and answers as that has it.
+"""The receivers of push: each has a mood for a while, and answers by it.
 
 A receiver is an address on the simulated network. It may be well, refuse some messages, fail with
 or without saying when to come again, take too long or for ever, be down, change with every request,
@@ -35,7 +35,7 @@ MOODS = {
 }
 #: How long a mood lasts, in paces of the world.
 MOOD_PACES = 15.0
-#: An answer of one who is well.
+#: How long an answer takes at most while a receiver is well.
 WELL_S = 0.02
 FOR_EVER_S = 1e9
 
@@ -68,21 +68,21 @@ def forward_topic(subscription: str) -> str:
 
 
 def forwarder_of(topic: str) -> str:
-    """Id of the subscription that forwards to a topic; empty for one that nobody forwards to."""
+    """Id of the subscription that forwards to a topic; empty if no subscription forwards to it."""
     head, _, number = topic.rpartition("-")
     return f"subscription-{number}" if head == "forward" else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What becomes of one request, and when."""
+    """The outcome of one request, and when it comes."""
 
     after_s: float
     outcome: Outcome
 
 
 class Receiver:
-    """Who answers at one address."""
+    """The receiver at one address."""
 
     def __init__(self, rng: random.Random, pace_s: float) -> None:
         self._rng = rng
@@ -92,7 +92,7 @@ class Receiver:
         self.mood = "well"
 
     def reply(self, now: float, wall_s: float, timeout_s: float) -> Reply:
-        """Decide what becomes of a request that comes now."""
+        """Decide the outcome of a request that comes now."""
         if now >= self._until_s:
             self.mood = self._rng.choices(list(MOODS), list(MOODS.values()))[0]
             self._until_s = now + self._rng.expovariate(1.0) * self._pace_s * MOOD_PACES

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fanlog.log.batch import Batch
 from fanlog.model.attributes import ORIGINAL_ID, TOPIC
@@ -51,8 +52,7 @@ class LeasedMessage:
         return self.batch.starts[self.index + 1] - self.batch.starts[self.index]
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(NamedTuple):
     """The endpoint of a subscription, with the settings and the proofs that a request needs."""
 
     subscription: Subscription
@@ -63,8 +63,7 @@ class Destination:
     wall_s: int
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One request to an endpoint, ready to be sent."""
 
     endpoint: WebEndpoint

@@ -1,6 +1,6 @@
 """A subscription that forwards to a topic: copies and acknowledgements are one commit.
 
-So a message is forwarded exactly once, also over crashes, unless its subscription is sought.
+So a message is forwarded exactly once, also over crashes, unless a seek delivers it again.
 """
 
 from __future__ import annotations
@@ -50,10 +50,6 @@ class Forwarder:
         #: The last failure; empty when none came since.
         self.last_reason = ""
 
-    @property
-    def name(self) -> str:
-        return self.consumer.name
-
     def change(self, subscription: Subscription) -> None:
         """The subscription has other settings."""
         self.consumer.change(subscription)
@@ -95,7 +91,7 @@ class Forwarder:
         push = self._subscription.push
         if push is None:
             return
-        name = endpoints.forward_topic(push.endpoint, self.name)
+        name = endpoints.forward_topic(push.endpoint, self.consumer.name)
         topic = None if name is None else self._broker.hard.catalog.find_topic(name)
         if topic is None:
             await self._keep(delivery, f"topic {name!r} does not exist")
@@ -178,7 +174,7 @@ class Forwarder:
         )
         log.warning(
             "action=forward_stopped subscription=%s messages=%d reason=%s",
-            *(self.name, len(places), reason),
+            *(self.consumer.name, len(places), reason),
         )
         self._broker.metrics.of(self._subscription.id).forward_stopped += len(places)
         ack_ids = self._ack_ids(delivery, places)
@@ -195,7 +191,9 @@ class Forwarder:
     async def _keep(self, delivery: Delivery, reason: str) -> None:
         """Nothing can be forwarded now: the messages stay, and are tried again later."""
         if reason != self.last_reason:
-            log.warning("action=forward_failed subscription=%s reason=%s", self.name, reason)
+            log.warning(
+                "action=forward_failed subscription=%s reason=%s", self.consumer.name, reason
+            )
         self.last_reason = reason
         places = [
             (batch, index) for batch, first, end in delivery.runs for index in range(first, end)
