@@ -37,7 +37,7 @@ Answer = int | tuple[int, dict[str, str], bytes] | None
 
 
 class Receiver:
-    """Keeps the requests that came. `answer` decides, in the thread of the request, and may take its time."""
+    """Keeps the requests that came. `answer` decides, in a request's thread, and may be slow."""
 
     def __init__(self, answer: Callable[[Received], Answer] = lambda _: 204) -> None:
         self.answer = answer

@@ -15,20 +15,20 @@ BREAKER_VALUES = {"closed": 0, "half-open": 1, "open": 2}
 OFF = 3
 
 
-def push_families(senders: PushService) -> Iterable[Metric]:
+def push_families(push: PushService) -> Iterable[Metric]:
     """Four families, with a sample for each push subscription."""
     attempts = labelled("fanlog_push_attempts")
     outcomes = labelled("fanlog_push_outcomes")
     breaker = labelled("fanlog_push_breaker")
     window = labelled("fanlog_push_window")
-    for sender in senders:
+    for sender in push:
         name = [sender.name]
         attempts.add_metric(name, sender.attempts)
         for kind in CLASSES:
             if sender.outcomes[kind]:
                 outcomes.add_metric([sender.name, kind], sender.outcomes[kind])
-        breaker.add_metric(name, BREAKER_VALUES[senders.breaker_state(sender)])
+        breaker.add_metric(name, BREAKER_VALUES[push.breaker_state(sender)])
         window.add_metric(name, sender.window.size)
-    for off in senders.list_turned_off():
+    for off in push.list_turned_off():
         breaker.add_metric([off], OFF)
     return attempts, outcomes, breaker, window
