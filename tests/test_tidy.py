@@ -26,7 +26,8 @@ PURE = (
     "log/api.py", "log/batch.py",
 )  # fmt: skip
 BANNED_IN_PURE = {
-    "asyncio", "random", "secrets.token_bytes", "secrets.token_hex", "secrets.choice", "open", "print", "input",
+    "asyncio", "random", "open", "print", "input",
+    "secrets.token_bytes", "secrets.token_hex", "secrets.choice",
     "time.time", "time.time_ns", "time.monotonic", "time.sleep",
     "datetime.now", "datetime.utcnow", "datetime.datetime.now",
 }  # fmt: skip
