@@ -78,6 +78,7 @@ docs: setup
 # The modules of src/fanlog/v1, of the .proto files beside them.
 protos: setup
 	$(BIN)/python -m grpc_tools.protoc -Isrc --python_out=src --pyi_out=src src/fanlog/v1/*.proto
+	$(BIN)/python scripts/stubs.py
 
 # Resolves again and rewrites the lock file: names, versions and hashes, for every Python and system
 # we support.

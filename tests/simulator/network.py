@@ -327,9 +327,9 @@ class Stream:
             refused = [*confirmation.invalid_ack_ids, *confirmation.unordered_ack_ids]
             said.append(self._note_confirmation("acknowledge", confirmation.ack_ids, refused))
         if response.HasField("modify_ack_deadline_confirmation"):
-            confirmation = response.modify_ack_deadline_confirmation
-            refused = list(confirmation.invalid_ack_ids)
-            said.append(self._note_confirmation("modify", confirmation.ack_ids, refused))
+            modified = response.modify_ack_deadline_confirmation
+            refused = list(modified.invalid_ack_ids)
+            said.append(self._note_confirmation("modify", modified.ack_ids, refused))
         if said and not self.is_half_open:
             self._answers.extend(said)
             _resolve(self._has_answer)

@@ -56,10 +56,10 @@ async def settle(broker: Broker, name: str, ack_ids: Sequence[str], seconds: int
         request = types.AcknowledgeRequest(subscription=name, ack_ids=ack_ids)
         await subscriber.acknowledge(request.SerializeToString(), _context())
     else:
-        request = types.ModifyAckDeadlineRequest(
+        change = types.ModifyAckDeadlineRequest(
             subscription=name, ack_ids=ack_ids, ack_deadline_seconds=seconds
         )
-        await subscriber.modify_ack_deadline(request.SerializeToString(), _context())
+        await subscriber.modify_ack_deadline(change.SerializeToString(), _context())
 
 
 async def pull(broker: Broker, name: str, max_messages: int, wait_s: float) -> Any:

@@ -59,7 +59,7 @@ class Jobs:
             name=name,
             worker=worker,
             attempt=attempt,
-            state=jobs_pb2.Job.State.Value(state),
+            state=state,
             **said,
         )
         if result:

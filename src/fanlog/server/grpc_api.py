@@ -406,7 +406,7 @@ class SubscriberApi:
         moved = await seeking.seek(self._broker.admin.seeks, request)
         hinted = remarks.hints([moved.hint] if moved.hint else [])
         context.set_trailing_metadata((*seeking.said(moved), *hinted))
-        return cast(bytes, types.SeekResponse().SerializeToString())
+        return types.SeekResponse().SerializeToString()
 
     def _shown(self, subscription: Subscription) -> Any:
         topic = self._broker.admin.topic_of(subscription)

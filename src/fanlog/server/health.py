@@ -13,15 +13,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
 
 import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2_grpc
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
-_SERVING = health_pb2.HealthCheckResponse.SERVING
-_NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
-_UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+_SERVING = HealthCheckResponse.SERVING
+_NOT_SERVING = HealthCheckResponse.NOT_SERVING
+_UNKNOWN = HealthCheckResponse.SERVICE_UNKNOWN
 
+_Context = grpc.aio.ServicerContext[HealthCheckRequest, HealthCheckResponse]
 
 #: The service that does not serve while publishing is refused.
 PUBLISHER = "google.pubsub.v1.Publisher"
@@ -39,7 +40,7 @@ class Health(health_pb2_grpc.HealthServicer):
         #: The empty name is the server as a whole.
         self._services = {"", *services}
         self._degraded = degraded
-        self._status: health_pb2.HealthCheckResponse.ServingStatus = _NOT_SERVING
+        self._status: int = _NOT_SERVING
         self._is_over = False
         self._changed = asyncio.Event()
 
@@ -50,14 +51,14 @@ class Health(health_pb2_grpc.HealthServicer):
         self._is_over = True
         self._change(_NOT_SERVING)
 
-    async def Check(self, request: Any, context: Any) -> health_pb2.HealthCheckResponse:
+    async def Check(self, request: HealthCheckRequest, context: _Context) -> HealthCheckResponse:
         if request.service not in self._services:
             await context.abort(
                 grpc.StatusCode.NOT_FOUND, f"service: {request.service!r} is not served here"
             )
-        return health_pb2.HealthCheckResponse(status=self._status_of(request.service))
+        return HealthCheckResponse(status=self._status_of(request.service))
 
-    async def Watch(self, request: Any, context: Any) -> None:
+    async def Watch(self, request: HealthCheckRequest, context: _Context) -> None:
         told = None
         while True:
             # A drain that begins while this is written is told of first, like any other change.
@@ -65,14 +66,14 @@ class Health(health_pb2_grpc.HealthServicer):
             status = self._status_of(request.service)
             if status != told:
                 told = status
-                await context.write(health_pb2.HealthCheckResponse(status=status))
+                await context.write(HealthCheckResponse(status=status))
             if is_over:
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S if request.service == PUBLISHER else None):
                     await changed.wait()
 
-    def _status_of(self, service: str) -> health_pb2.HealthCheckResponse.ServingStatus:
+    def _status_of(self, service: str) -> int:
         if service not in self._services:
             # The protocol wants an unknown service watched, too: it may come later.
             return _UNKNOWN
@@ -80,7 +81,7 @@ class Health(health_pb2_grpc.HealthServicer):
             return _NOT_SERVING
         return self._status
 
-    def _change(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
+    def _change(self, status: int) -> None:
         self._status = status
         self._changed.set()
         self._changed = asyncio.Event()

@@ -16,7 +16,6 @@ from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import orjson
@@ -62,7 +61,7 @@ class CloudEvent:
         if time is not None and not _TIME.fullmatch(time):
             raise InvalidArgument(f"time: {names.shown(time)} is not an RFC 3339 time")
 
-    def publish_request(self, project: str) -> Any:
+    def publish_request(self, project: str) -> types.PublishRequest:
         """The request that publishes it to the topic its type names, once."""
         attributes = {PREFIX + name: value for name, value in self.attributes.items()}
         content_type = attributes.pop(PREFIX + "datacontenttype", None)
@@ -101,7 +100,7 @@ def read_binary(headers: Mapping[bytes, bytes], data: bytes) -> CloudEvent:
     return CloudEvent(attributes, data)
 
 
-def read_structured(event: Any) -> CloudEvent:
+def read_structured(event: object) -> CloudEvent:
     """An event as JSON values. Raises InvalidArgument."""
     if not isinstance(event, dict):
         raise InvalidArgument("an event is an object")
@@ -124,12 +123,15 @@ def read_structured(event: Any) -> CloudEvent:
     return CloudEvent(attributes, _data_of(event, attributes))
 
 
-def _data_of(event: dict[str, Any], attributes: dict[str, str]) -> bytes:
+def _data_of(event: Mapping[str, object], attributes: dict[str, str]) -> bytes:
     if event.get("data_base64") is not None:
         if event.get("data") is not None:
             raise InvalidArgument("data: stands beside data_base64; give one of them")
+        encoded = event["data_base64"]
         try:
-            return b64decode(event["data_base64"], validate=True)
+            if not isinstance(encoded, str):
+                raise TypeError
+            return b64decode(encoded, validate=True)
         except (ValueError, TypeError) as error:
             raise InvalidArgument("data_base64: not base64") from error
     data = event.get("data")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
 from fanlog import limits
 from fanlog.core.export_records import ExportProgress
@@ -12,12 +11,11 @@ from fanlog.errors import InvalidArgument, Unimplemented
 from fanlog.model import exports
 from fanlog.model.resources import ExportState, FileExport, PartitionId, Subscription, TableExport
 from fanlog.v1 import export_pb2
+from fanlog.wire import types
 from fanlog.wire.fields import duration, seconds_of, timestamp
 
-__all__ = ["ExportState", "batch_pb", "export_of", "file_export", "fill", "table_export"]
 
-
-def table_export(subscription: Any) -> TableExport | None:
+def table_export(subscription: types.Subscription) -> TableExport | None:
     """Read the BigQueryConfig of a Subscription; None for none, or an empty one.
 
     Raises:
@@ -43,7 +41,7 @@ def table_export(subscription: Any) -> TableExport | None:
     )
 
 
-def file_export(subscription: Any) -> FileExport | None:
+def file_export(subscription: types.Subscription) -> FileExport | None:
     """Read the CloudStorageConfig of a Subscription; raises as `table_export` does."""
     config = subscription.cloud_storage_config
     if not _says_something(config):
@@ -68,34 +66,45 @@ def file_export(subscription: Any) -> FileExport | None:
     )
 
 
-def fill(message: Any, subscription: Subscription, state: ExportState) -> None:
+def fill(message: types.Subscription, subscription: Subscription, state: ExportState) -> None:
     """Put the configs of a subscription into the Subscription that answers show."""
     if subscription.table is not None:
-        table, config = subscription.table, message.bigquery_config
-        config.table = table.table
-        config.use_topic_schema = table.use_topic_schema
-        config.write_metadata = table.write_metadata
-        config.drop_unknown_fields = table.drop_unknown_fields
-        config.state = config.State.Value(state)
+        message.bigquery_config.CopyFrom(_table_config(subscription.table, state))
     if subscription.files is not None:
-        files, config = subscription.files, message.cloud_storage_config
-        config.bucket = files.bucket
-        config.filename_prefix = files.filename_prefix
-        config.filename_suffix = files.filename_suffix
-        config.filename_datetime_format = files.filename_datetime_format
-        if files.format == "avro":
-            config.avro_config.write_metadata = files.write_metadata
-            config.avro_config.use_topic_schema = files.use_topic_schema
-            config.avro_config.SetInParent()
-        else:
-            config.text_config.SetInParent()
-        config.max_duration.CopyFrom(duration(files.max_duration_s))
-        config.max_bytes = files.max_bytes
-        config.max_messages = files.max_messages
-        config.state = config.State.Value(state)
+        message.cloud_storage_config.CopyFrom(_file_config(subscription.files, state))
 
 
-def batch_pb(progress: ExportProgress, topics: Mapping[PartitionId, str]) -> Any:
+def _table_config(table: TableExport, state: ExportState) -> types.BigQueryConfig:
+    return types.BigQueryConfig(
+        table=table.table,
+        use_topic_schema=table.use_topic_schema,
+        write_metadata=table.write_metadata,
+        drop_unknown_fields=table.drop_unknown_fields,
+        state=state,
+    )
+
+
+def _file_config(files: FileExport, state: ExportState) -> types.CloudStorageConfig:
+    config = types.CloudStorageConfig(
+        bucket=files.bucket,
+        filename_prefix=files.filename_prefix,
+        filename_suffix=files.filename_suffix,
+        filename_datetime_format=files.filename_datetime_format,
+        max_duration=duration(files.max_duration_s),
+        max_bytes=files.max_bytes,
+        max_messages=files.max_messages,
+        state=state,
+    )
+    if files.format == "avro":
+        config.avro_config.write_metadata = files.write_metadata
+        config.avro_config.use_topic_schema = files.use_topic_schema
+        config.avro_config.SetInParent()
+    else:
+        config.text_config.SetInParent()
+    return config
+
+
+def batch_pb(progress: ExportProgress, topics: Mapping[PartitionId, str]) -> export_pb2.ExportBatch:
     """Make the ExportBatch of the batch under way."""
     message = export_pb2.ExportBatch(number=progress.number, time=timestamp(progress.created_s))
     if progress.table is not None:
@@ -114,7 +123,7 @@ def batch_pb(progress: ExportProgress, topics: Mapping[PartitionId, str]) -> Any
     return message
 
 
-def export_of(batch: Any) -> TableExport | FileExport:
+def export_of(batch: export_pb2.ExportBatch) -> TableExport | FileExport:
     """What a batch is for, as it was when it was made."""
     if batch.WhichOneof("target") == "table":
         table = batch.table
@@ -139,12 +148,12 @@ def export_of(batch: Any) -> TableExport | FileExport:
     )
 
 
-def _says_something(config: Any) -> bool:
+def _says_something(config: types.BigQueryConfig | types.CloudStorageConfig) -> bool:
     """Whether there is more in a config than what answers add to it."""
     return any(field.name != "state" for field, _ in config.ListFields())
 
 
-def _refuse_account(config: Any, field: str) -> None:
+def _refuse_account(config: types.BigQueryConfig | types.CloudStorageConfig, field: str) -> None:
     if config.service_account_email:
         raise Unimplemented(
             f"{field}.service_account_email: a setting of Google's cloud that has no meaning here; "

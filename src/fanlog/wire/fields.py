@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import TypeVar
 
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -19,6 +20,8 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from fanlog import limits
 from fanlog.errors import InvalidArgument, Unimplemented
 from fanlog.model import names
+
+Request = TypeVar("Request", bound=Message)
 
 _NANOS = 1_000_000_000
 #: Bounds of protobuf's own types: about ten thousand years.
@@ -44,7 +47,7 @@ _MEANINGLESS = frozenset(
 )
 
 
-def parse(message_class: Any, raw: bytes) -> Any:
+def parse(message_class: type[Request], raw: bytes) -> Request:
     """Parse a request and refuse what it says beyond the fields we know.
 
     Raises:
@@ -137,7 +140,7 @@ def unsupported(path: str) -> Unimplemented:
 
 
 def mask_paths(
-    mask: Any, updatable: Collection[str], immutable: Mapping[str, str], resource: Message
+    mask: FieldMask, updatable: Collection[str], immutable: Mapping[str, str], resource: Message
 ) -> list[str]:
     """Check an update mask; give its paths, those of whole fields before those inside them.
 
@@ -181,7 +184,7 @@ def _not_updatable(
     return InvalidArgument(f"update_mask: {names.shown(path)} is not a field of {descriptor.name}")
 
 
-def seconds_of(duration: Any, field: str) -> float:
+def seconds_of(duration: Duration, field: str) -> float:
     """Read a Duration.
 
     Raises:
@@ -194,10 +197,10 @@ def seconds_of(duration: Any, field: str) -> float:
             f"{field}: seconds={seconds} nanos={nanos} is not a valid duration; nanos lies within "
             f"±{_NANOS - 1} with the sign of seconds, which lies within ±{_DURATION_S_MAX}"
         )
-    return float(seconds + nanos / _NANOS)
+    return seconds + nanos / _NANOS
 
 
-def time_ns_of(timestamp: Any, field: str) -> int:
+def time_ns_of(timestamp: Timestamp, field: str) -> int:
     """Read a Timestamp, as nanoseconds since the epoch.
 
     Raises:
@@ -209,7 +212,7 @@ def time_ns_of(timestamp: Any, field: str) -> int:
             f"{field}: seconds={seconds} nanos={nanos} is not a valid time; nanos lies within 0 "
             f"and {_NANOS - 1}, seconds within the years 1 and 9999"
         )
-    return int(seconds * _NANOS + nanos)
+    return seconds * _NANOS + nanos
 
 
 def duration(seconds: float) -> Duration:

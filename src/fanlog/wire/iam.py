@@ -5,9 +5,8 @@ A policy without conditions has version 1, whichever its writer asked for, as Go
 
 from __future__ import annotations
 
-from typing import Any
-
 from google.iam.v1 import policy_pb2
+from google.iam.v1.iam_policy_pb2 import SetIamPolicyRequest
 
 from fanlog.core.iam import Binding, Policy, check_counts
 from fanlog.errors import InvalidArgument
@@ -21,7 +20,7 @@ HONOURED = {
 _VERSIONS = (0, 1, 3)
 
 
-def bindings_of(request: Any) -> list[Binding] | None:
+def bindings_of(request: SetIamPolicyRequest) -> list[Binding] | None:
     """The bindings that a SetIamPolicyRequest sets; None if its mask leaves them as they are.
 
     Raises:
@@ -55,7 +54,7 @@ def check_version(version: int, field: str) -> None:
         raise InvalidArgument(f"{field}: {version} is not a version of policies; 0, 1 and 3 are")
 
 
-def policy_pb(policy: Policy) -> Any:
+def policy_pb(policy: Policy) -> policy_pb2.Policy:
     """A policy as it is answered; of a resource without one, an etag and nothing else."""
     return policy_pb2.Policy(
         version=1 if policy.revision else 0,
@@ -66,7 +65,7 @@ def policy_pb(policy: Policy) -> Any:
     )
 
 
-def _refuse_unsupported(message: Any, where: str) -> None:
+def _refuse_unsupported(message: policy_pb2.Policy | policy_pb2.Binding, where: str) -> None:
     for field, _ in message.ListFields():
         if field.name not in HONOURED[message.DESCRIPTOR.name]:
             raise unsupported(f"{where}.{field.name}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Struct
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument, TooLarge
@@ -15,7 +15,7 @@ from fanlog.v1 import jobs_pb2
 from fanlog.wire.fields import timestamp
 
 
-def values_of(struct: Any, field: str) -> dict[str, Any]:
+def values_of(struct: Struct, field: str) -> dict[str, object]:
     """A Struct as plain values.
 
     Raises:
@@ -51,19 +51,18 @@ def _within(value: object) -> Iterable[object]:
     return value if isinstance(value, list) else ()
 
 
-def _plain(struct: Any, field: str) -> dict[str, Any]:
+def _plain(struct: Struct, field: str) -> dict[str, object]:
     try:
-        values: dict[str, Any] = json_format.MessageToDict(struct)
+        return json_format.MessageToDict(struct)
     except (json_format.Error, ValueError) as error:
         raise InvalidArgument(f"{field}: {error}") from error
-    return values
 
 
-def job_pb(job: Job) -> Any:
+def job_pb(job: Job) -> jobs_pb2.Job:
     shown = jobs_pb2.Job(
         name=job.name,
         kind=job.kind,
-        state=jobs_pb2.Job.State.Value(job.state),
+        state=job.state,
         done=job.done,
         total=job.total,
         phase=job.phase,
@@ -87,7 +86,7 @@ def job_pb(job: Job) -> Any:
     return shown
 
 
-def report_of(request: Any) -> Report:
+def report_of(request: jobs_pb2.ReportJobRequest) -> Report:
     """Raises InvalidArgument."""
     state: State
     match jobs_pb2.Job.State.Name(request.state):

@@ -11,13 +11,16 @@ import base64
 import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from google.protobuf.message import Message
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
 
 Entry = TypeVar("Entry")
+Shown = TypeVar("Shown", bound=Message)
 
 _VERSION = "1"
 _SEPARATOR = "\n"
@@ -50,14 +53,14 @@ class Page:
         self,
         found: Sequence[Entry],
         name: Callable[[Entry], str],
-        made: Callable[[Entry], Any],
-    ) -> tuple[list[Any], str]:
+        made: Callable[[Entry], Shown],
+    ) -> tuple[list[Shown], str]:
         """As `cut`, of messages made of the entries: no more of them than an answer holds.
 
         A page has one at least. Clients follow the token, however short a page is.
         """
         page, _ = self.cut(found, name)
-        messages: list[Any] = []
+        messages: list[Shown] = []
         left = limits.ANSWER_BYTES_MAX
         for entry in page:
             message = made(entry)

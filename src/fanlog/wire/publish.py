@@ -21,7 +21,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Any
 
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -301,7 +300,7 @@ def _parse_any(raw: bytes) -> Publish:
     return Publish(request.topic, body, dedup_ids)
 
 
-def _dedup_ids(raw: bytes, messages: Iterable[Any]) -> list[str] | None:
+def _dedup_ids(raw: bytes, messages: Iterable[types.PubsubMessage]) -> list[str] | None:
     # Looked for in the bytes first: nearly nobody has one.
     if DEDUP_ID.encode() not in raw:
         return None
@@ -309,16 +308,17 @@ def _dedup_ids(raw: bytes, messages: Iterable[Any]) -> list[str] | None:
     return dedup_ids if any(dedup_ids) else None
 
 
-def _check_entries(index: int, message: Any) -> None:
+def _check_entries(index: int, message: types.PubsubMessage) -> None:
     # Protobuf sets an attribute that has more than a key and a value aside as unknown; dropping
     # unknown fields must not drop a whole attribute with them.
-    if any(part.field_number == _ATTRIBUTES_NUMBER for part in UnknownFieldSet(message)):
+    unknown = UnknownFieldSet(message)
+    if any(unknown[i].field_number == _ATTRIBUTES_NUMBER for i in range(len(unknown))):
         raise InvalidArgument(
             f"messages[{index}].attributes: an attribute has more than a key and a value"
         )
 
 
-def _check_messages(messages: Iterable[Any]) -> tuple[list[int], list[str], bool]:
+def _check_messages(messages: Iterable[types.PubsubMessage]) -> tuple[list[int], list[str], bool]:
     """Check every message; give the size of each field when canonical, and the ordering keys.
 
     The third answer is False when an attribute has an empty value (see the module's docstring).

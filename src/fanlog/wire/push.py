@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument, Unimplemented
@@ -17,7 +16,7 @@ _VERSION_ATTRIBUTE = "x-goog-version"
 _VERSIONS = ("v1", "v1beta2")
 
 
-def push_config(message: Any) -> PushConfig | None:
+def push_config(message: types.PushConfig) -> PushConfig | None:
     """Read a PushConfig; None for the empty one, which means pull.
 
     Raises:
@@ -57,7 +56,7 @@ def push_config(message: Any) -> PushConfig | None:
     )
 
 
-def push_changes(message: Any) -> dict[str, Any]:
+def push_changes(message: types.PushConfig) -> dict[str, object]:
     """Read the PushConfig of an update, as changes to a subscription; raises as `push_config`.
 
     Secrets that it does not speak of stay; an empty text removes them.
@@ -71,7 +70,7 @@ def push_changes(message: Any) -> dict[str, Any]:
     }
 
 
-def push_config_pb(push: PushConfig | None) -> Any:
+def push_config_pb(push: PushConfig | None) -> types.PushConfig:
     """Make the PushConfig that answers show."""
     message = types.PushConfig()
     if push is None:

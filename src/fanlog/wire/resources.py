@@ -7,7 +7,7 @@ other field is honoured or refused.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
@@ -16,6 +16,7 @@ from fanlog.model.attributes import LABEL_DEAD_LETTER
 from fanlog.model.labels import SETTING_LABELS, labels_of
 from fanlog.model.resources import (
     DeadLetterPolicy,
+    ExportState,
     RetryPolicy,
     Snapshot,
     StoragePolicy,
@@ -25,7 +26,6 @@ from fanlog.model.resources import (
 from fanlog.model.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 from fanlog.model.updates import SnapshotUpdate, SubscriptionUpdate, TopicUpdate
 from fanlog.wire import exports, output_only, schemas, types
-from fanlog.wire.exports import ExportState
 from fanlog.wire.fields import (
     duration,
     mask_paths,
@@ -107,7 +107,7 @@ HONOURED = {
 }
 
 
-def topic_spec(topic: Any) -> TopicSpec:
+def topic_spec(topic: types.Topic) -> TopicSpec:
     """Read the Topic of a CreateTopic.
 
     Raises:
@@ -124,11 +124,11 @@ def topic_spec(topic: Any) -> TopicSpec:
     )
 
 
-def topic_update(request: Any) -> TopicUpdate:
+def topic_update(request: types.UpdateTopicRequest) -> TopicUpdate:
     """Read an UpdateTopicRequest; raises as `topic_spec` does, and for a mask that is wrong."""
     topic = request.topic
     names.parse_topic(topic.name, field="topic.name")
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     for path in mask_paths(request.update_mask, _TOPIC_UPDATABLE, _TOPIC_IMMUTABLE, topic):
         match path:
             case "labels":
@@ -149,7 +149,7 @@ def topic_update(request: Any) -> TopicUpdate:
     return TopicUpdate(name=topic.name, changes=changes)
 
 
-def topic_pb(topic: Topic) -> Any:
+def topic_pb(topic: Topic) -> types.Topic:
     """Make the Topic that answers show."""
     message = types.Topic(name=topic.name, labels=topic.labels, state=types.Topic.State.ACTIVE)
     if topic.message_retention_s is not None:
@@ -163,7 +163,7 @@ def topic_pb(topic: Topic) -> Any:
     return message
 
 
-def subscription_spec(subscription: Any) -> SubscriptionSpec:
+def subscription_spec(subscription: types.Subscription) -> SubscriptionSpec:
     """Read the Subscription of a CreateSubscription; raises as `topic_spec` does.
 
     Raises:
@@ -194,7 +194,7 @@ def subscription_spec(subscription: Any) -> SubscriptionSpec:
     )
 
 
-def subscription_update(request: Any) -> SubscriptionUpdate:
+def subscription_update(request: types.UpdateSubscriptionRequest) -> SubscriptionUpdate:
     """Read an UpdateSubscriptionRequest; raises as `subscription_spec` does, and for a wrong mask.
 
     What depends on the present value is checked by `SubscriptionUpdate.applied_to`.
@@ -204,7 +204,7 @@ def subscription_update(request: Any) -> SubscriptionUpdate:
     paths = mask_paths(
         request.update_mask, _SUBSCRIPTION_UPDATABLE, _SUBSCRIPTION_IMMUTABLE, subscription
     )
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     for path in paths:
         changes.update(_subscription_change(path, subscription))
     return SubscriptionUpdate(name=subscription.name, changes=changes)
@@ -216,7 +216,7 @@ def subscription_pb(
     *,
     is_failing: bool = False,
     export_state: ExportState = "ACTIVE",
-) -> Any:
+) -> types.Subscription:
     """Make the Subscription that answers show; `topic` is None once it was deleted.
 
     `is_failing` says that its endpoint does not take messages just now; `export_state` what the
@@ -256,7 +256,7 @@ def subscription_pb(
     return message
 
 
-def snapshot_spec(request: Any) -> SnapshotSpec:
+def snapshot_spec(request: types.CreateSnapshotRequest) -> SnapshotSpec:
     """Read a CreateSnapshotRequest; raises as `topic_spec` does."""
     refuse_unsupported(request, _SNAPSHOT_HONOURED)
     return SnapshotSpec(
@@ -264,11 +264,11 @@ def snapshot_spec(request: Any) -> SnapshotSpec:
     )
 
 
-def snapshot_update(request: Any) -> SnapshotUpdate:
+def snapshot_update(request: types.UpdateSnapshotRequest) -> SnapshotUpdate:
     """Read an UpdateSnapshotRequest; raises as `topic_update` does."""
     snapshot = request.snapshot
     names.parse_snapshot(snapshot.name, field="snapshot.name")
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     for path in mask_paths(request.update_mask, _SNAPSHOT_UPDATABLE, _SNAPSHOT_IMMUTABLE, snapshot):
         match path:
             case "labels":
@@ -280,7 +280,7 @@ def snapshot_update(request: Any) -> SnapshotUpdate:
     return SnapshotUpdate(name=snapshot.name, changes=changes)
 
 
-def snapshot_pb(snapshot: Snapshot) -> Any:
+def snapshot_pb(snapshot: Snapshot) -> types.Snapshot:
     """Make the Snapshot that answers show."""
     return types.Snapshot(
         name=snapshot.name,
@@ -290,37 +290,40 @@ def snapshot_pb(snapshot: Snapshot) -> Any:
     )
 
 
-def _topic_retention_s(topic: Any) -> float | None:
+def _topic_retention_s(topic: types.Topic) -> float | None:
     if not topic.HasField("message_retention_duration"):
         return None
     return seconds_of(topic.message_retention_duration, "message_retention_duration")
 
 
-def _storage_policy(topic: Any) -> StoragePolicy | None:
+def _storage_policy(topic: types.Topic) -> StoragePolicy | None:
     """Read the policy; an empty one, which some clients always send, is none."""
-    parts = {
-        here: _storage_part(topic.message_storage_policy, part)
-        for part, here in _STORAGE_PARTS.items()
-    }
-    return StoragePolicy(**parts) if any(parts.values()) else None
+    policy = topic.message_storage_policy
+    regions = _allowed_regions(policy)
+    if not (regions or policy.enforce_in_transit):
+        return None
+    return StoragePolicy(allowed_regions=regions, enforce_in_transit=policy.enforce_in_transit)
 
 
-def _storage_part(policy: Any, part: str) -> Any:
-    value = getattr(policy, part)
-    return value if part == "enforce_in_transit" else tuple(dict.fromkeys(value))
+def _storage_part(policy: types.MessageStoragePolicy, part: str) -> bool | tuple[str, ...]:
+    return policy.enforce_in_transit if part == "enforce_in_transit" else _allowed_regions(policy)
 
 
-def _ack_deadline_s(subscription: Any) -> int:
+def _allowed_regions(policy: types.MessageStoragePolicy) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(policy.allowed_persistence_regions))
+
+
+def _ack_deadline_s(subscription: types.Subscription) -> int:
     return subscription.ack_deadline_seconds or limits.ACK_DEADLINE_S_DEFAULT
 
 
-def _retention_s(subscription: Any) -> float:
+def _retention_s(subscription: types.Subscription) -> float:
     if not subscription.HasField("message_retention_duration"):
         return limits.RETENTION_S_DEFAULT
     return seconds_of(subscription.message_retention_duration, "message_retention_duration")
 
 
-def _expiration_ttl_s(subscription: Any) -> float | None:
+def _expiration_ttl_s(subscription: types.Subscription) -> float | None:
     """Unset is the default, set without a ttl is never, as Google has it."""
     if not subscription.HasField("expiration_policy"):
         return limits.EXPIRATION_TTL_S_DEFAULT
@@ -329,7 +332,9 @@ def _expiration_ttl_s(subscription: Any) -> float | None:
     return seconds_of(subscription.expiration_policy.ttl, "expiration_policy.ttl")
 
 
-def _dead_letter(subscription: Any, *, labels: Any) -> DeadLetterPolicy | None:
+def _dead_letter(
+    subscription: types.Subscription, *, labels: Mapping[str, str]
+) -> DeadLetterPolicy | None:
     """Read the policy; with `fanlog-dead-letter: auto` its topic, and all of it, may be unset."""
     is_auto = labels.get(LABEL_DEAD_LETTER) == "auto"
     if not (is_auto or subscription.HasField("dead_letter_policy")):
@@ -342,12 +347,11 @@ def _dead_letter(subscription: Any, *, labels: Any) -> DeadLetterPolicy | None:
     )
 
 
-def _delivery_attempts(subscription: Any) -> int:
-    attempts: int = subscription.dead_letter_policy.max_delivery_attempts
-    return attempts or limits.DELIVERY_ATTEMPTS_DEFAULT
+def _delivery_attempts(subscription: types.Subscription) -> int:
+    return subscription.dead_letter_policy.max_delivery_attempts or limits.DELIVERY_ATTEMPTS_DEFAULT
 
 
-def _retry(subscription: Any) -> RetryPolicy | None:
+def _retry(subscription: types.Subscription) -> RetryPolicy | None:
     if not subscription.HasField("retry_policy"):
         return None
     return RetryPolicy(
@@ -356,19 +360,19 @@ def _retry(subscription: Any) -> RetryPolicy | None:
     )
 
 
-def _minimum_backoff_s(policy: Any) -> float:
+def _minimum_backoff_s(policy: types.RetryPolicy) -> float:
     if not policy.HasField("minimum_backoff"):
         return limits.RETRY_MINIMUM_BACKOFF_S_DEFAULT
     return seconds_of(policy.minimum_backoff, "retry_policy.minimum_backoff")
 
 
-def _maximum_backoff_s(policy: Any) -> float:
+def _maximum_backoff_s(policy: types.RetryPolicy) -> float:
     if not policy.HasField("maximum_backoff"):
         return limits.RETRY_MAXIMUM_BACKOFF_S_DEFAULT
     return seconds_of(policy.maximum_backoff, "retry_policy.maximum_backoff")
 
 
-def _subscription_change(path: str, subscription: Any) -> dict[str, Any]:
+def _subscription_change(path: str, subscription: types.Subscription) -> dict[str, object]:
     match path:
         case "ack_deadline_seconds":
             return {"ack_deadline_s": _ack_deadline_s(subscription)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
@@ -31,7 +31,7 @@ HONOURED = frozenset({"name", "type_", "definition"}) | output_only.ignored("Sch
 BASIC, FULL = 1, 2
 
 
-def type_of(schema: Any) -> SchemaType:
+def type_of(schema: types.Schema) -> SchemaType:
     """Raises InvalidArgument for a type that is not set, or none of ours."""
     kind = _TYPES.get(schema.type_)
     if kind is None:
@@ -64,7 +64,7 @@ def compatibility_of(text: str, field: str) -> Compatibility:
     )
 
 
-def settings(topic: Any) -> SchemaSettings | None:
+def settings(topic: types.Topic) -> SchemaSettings | None:
     """Read a topic's schema settings; None if it has none.
 
     Raises:
@@ -74,32 +74,42 @@ def settings(topic: Any) -> SchemaSettings | None:
         return None
     found = topic.schema_settings
     return SchemaSettings(
-        schema=settings_part(found, "schema"),
-        encoding=settings_part(found, "encoding"),
+        schema=_schema_name(found.schema),
+        encoding=encoding_of(found.encoding, "schema_settings.encoding"),
         first_revision_id=found.first_revision_id,
         last_revision_id=found.last_revision_id,
     )
 
 
-def updated_settings(topic: Any) -> SchemaSettings | None:
+def updated_settings(topic: types.Topic) -> SchemaSettings | None:
     """Read the schema settings of an update, where empty ones clear them; raises as `settings`."""
     return settings(topic) if topic.schema_settings.ListFields() else None
 
 
-def settings_part(found: Any, part: str) -> Any:
+def settings_part(found: types.SchemaSettings, part: str) -> str:
     """Read one field of a topic's schema settings; raises InvalidArgument."""
-    value = getattr(found, part)
-    if part == "encoding":
-        return encoding_of(value, "schema_settings.encoding")
-    if part == "schema" and value == DELETED_SCHEMA:
+    match part:
+        case "schema":
+            return _schema_name(found.schema)
+        case "encoding":
+            return encoding_of(found.encoding, "schema_settings.encoding")
+        case "first_revision_id":
+            return found.first_revision_id
+        case _:
+            assert part == "last_revision_id"
+            return found.last_revision_id
+
+
+def _schema_name(name: str) -> str:
+    if name == DELETED_SCHEMA:
         raise InvalidArgument(
-            f"schema_settings.schema: {names.shown(value)} stands for a schema that was deleted; "
+            f"schema_settings.schema: {names.shown(name)} stands for a schema that was deleted; "
             "name one that exists, or clear schema_settings"
         )
-    return value
+    return name
 
 
-def settings_pb(found: SchemaSettings) -> Any:
+def settings_pb(found: SchemaSettings) -> types.SchemaSettings:
     """Make the SchemaSettings that answers show."""
     return types.SchemaSettings(
         schema=found.schema_shown,
@@ -109,7 +119,7 @@ def settings_pb(found: SchemaSettings) -> Any:
     )
 
 
-def schema_pb(schema: Schema, revision: SchemaRevision, *, view: int = FULL) -> Any:
+def schema_pb(schema: Schema, revision: SchemaRevision, *, view: int = FULL) -> types.Schema:
     """Make the Schema that answers show: a schema at one revision."""
     return types.Schema(
         name=schema.name,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument, Unimplemented
@@ -26,7 +25,7 @@ _TOPIC_NUMBER, _MESSAGES_NUMBER = (
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class AcceptedRows:
     """Rows for one topic that can be published, and their numbers in the call."""
 
     topic: str
@@ -34,7 +33,7 @@ class Rows:
     numbers: range | list[int]
 
 
-def split_request(raw: bytes) -> tuple[Any | None, list[bytes]]:
+def split_request(raw: bytes) -> tuple[pb.StageKey | None, list[bytes]]:
     """The key of a request, if it has one, and the rows for each topic as they came.
 
     Raises:
@@ -60,7 +59,7 @@ def parse_rows(
     first: int,
     refuse: Callable[[int, str], None],
     message_bytes_max: int = limits.MESSAGE_BYTES_MAX,
-) -> tuple[list[Rows], int]:
+) -> tuple[list[AcceptedRows], int]:
     """Check the rows for one topic, of which the first has a number; give those that are fine.
 
     The second answer is how many there are, with those that were refused.
@@ -73,12 +72,12 @@ def parse_rows(
     except InvalidArgument:
         return _one_by_one(raw, first, refuse, message_bytes_max)
     numbers = range(first, first + publish.body.count)
-    return [Rows(publish.topic, publish.body, numbers)], len(numbers)
+    return [AcceptedRows(publish.topic, publish.body, numbers)], len(numbers)
 
 
 def _one_by_one(
     raw: bytes, first: int, refuse: Callable[[int, str], None], message_bytes_max: int
-) -> tuple[list[Rows], int]:
+) -> tuple[list[AcceptedRows], int]:
     name = b""
     messages: list[bytes] = []
     for tag, begin, end in parts.fields_of(raw):
@@ -103,10 +102,10 @@ def _one_by_one(
             fine.append((number, message))
         except InvalidArgument as error:
             refuse(number, error.message.removeprefix("messages[0]").lstrip(".: "))
-    found: list[Rows] = []
+    found: list[AcceptedRows] = []
     for run in _runs(fine, limits.PUBLISH_BYTES_MAX - len(topic)):
         publish = parse_publish(topic + b"".join(message for _, message in run))
-        found.append(Rows(publish.topic, publish.body, [number for number, _ in run]))
+        found.append(AcceptedRows(publish.topic, publish.body, [number for number, _ in run]))
     return found, len(messages)
 
 
@@ -124,9 +123,9 @@ def _runs(rows: list[tuple[int, bytes]], max_bytes: int) -> Iterator[list[tuple[
         yield run
 
 
-def _split(raw: bytes) -> tuple[Any | None, list[bytes]]:
+def _split(raw: bytes) -> tuple[pb.StageKey | None, list[bytes]]:
     """Walk the fields of a request; IndexError for whatever is not plain."""
-    key: Any | None = None
+    key: pb.StageKey | None = None
     rows: list[bytes] = []
     position, end = 0, len(raw)
     while position < end:

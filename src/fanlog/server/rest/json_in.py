@@ -209,6 +209,7 @@ def _set_map(target: Any, field: FieldDescriptor, value: object, path: str) -> N
     if not isinstance(value, dict):
         raise InvalidArgument(f"{path}: must be a JSON object, not {kind(value)}")
     _check_count(field, len(value), path)
+    assert field.message_type is not None
     of = field.message_type.fields_by_name["value"]
     for key, item in value.items():
         target[key] = _single(of, item, f"{path}.{key}")
@@ -309,16 +310,17 @@ def _single(field: FieldDescriptor, value: object, path: str) -> Any:
 
 
 def _enum(field: FieldDescriptor, value: object, path: str) -> int:
-    numbers = field.enum_type.values_by_number
-    if isinstance(value, str) and value in field.enum_type.values_by_name:
-        return int(field.enum_type.values_by_name[value].number)
-    if isinstance(value, int) and not isinstance(value, bool) and value in numbers:
+    enum = field.enum_type
+    assert enum is not None
+    if isinstance(value, str) and value in enum.values_by_name:
+        return int(enum.values_by_name[value].number)
+    if isinstance(value, int) and not isinstance(value, bool) and value in enum.values_by_number:
         return value
-    ours = OWN_VALUES.get(field.enum_type.full_name, {})
+    ours = OWN_VALUES.get(enum.full_name, {})
     for name, number in ours.items():
         if value in (name, number) and not isinstance(value, bool):
             return number
-    known = ", ".join([*(one.name for one in field.enum_type.values), *ours])
+    known = ", ".join([*(one.name for one in enum.values), *ours])
     raise InvalidArgument(f"{path}: must be one of {known}, not {kind(value)}")
 
 

@@ -133,6 +133,7 @@ def _single(field: FieldDescriptor, snake_case: bool) -> Schema:
         case FieldDescriptor.TYPE_BOOL:
             return BOOLEAN
         case FieldDescriptor.TYPE_ENUM:
+            assert field.enum_type is not None
             ours = OWN_VALUES.get(field.enum_type.full_name, {})
             return {"type": "string", "enum": [*field.enum_type.values_by_name, *ours]}
         case _:

@@ -106,9 +106,13 @@ def read_seek(body: Mapping[str, Any], spelled: str, subscription: str) -> bytes
 def moved(spelled: Mapping[str, str], raw: bytes, _: Asked) -> Any:
     """The result of a seek, with field names as `spelled`."""
     answer = replay_pb2.SeekSubscriptionResponse.FromString(raw)
-    found = {"reopened": answer.reopened, "acknowledged": answer.acknowledged}
     since = answer.reopened_from.ToJsonString() if answer.HasField("reopened_from") else None
-    found |= {"reopened_from": since, "hint": answer.hint or None}
+    found = {
+        "reopened": answer.reopened,
+        "acknowledged": answer.acknowledged,
+        "reopened_from": since,
+        "hint": answer.hint or None,
+    }
     return {spelled.get(key, key): value for key, value in found.items() if value is not None}
 
 
