@@ -35,8 +35,9 @@ from fanlog.core.cursor import Cursor
 from fanlog.core.hard_state import HardState
 from fanlog.log.api import Commit
 from fanlog.log.memory import MemoryLog
-from fanlog.server.arrivals import Arrivals
-from fanlog.server.grpc_api import PUBLISHER, SUBSCRIBER, handlers
+from fanlog.server import services
+from fanlog.server.call_counter import CallCounter
+from fanlog.server.grpc_api import make_handlers
 from fanlog.wire import contents, types
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
@@ -135,7 +136,7 @@ class World:
             contents=contents,
             jitter=lambda: 0.5,
         )
-        self._handlers = handlers(self.broker, Arrivals())
+        self._handlers = make_handlers(services.SERVICES, self.broker, CallCounter())
         self.prefixes: dict[str, str] = {}
         self.has_waited = False
 
@@ -329,8 +330,8 @@ SUBSCRIBER_METHODS: dict[str, Any] = {
 }
 #: Every unary method with its request; a seed names a method by its place here.
 METHODS = PUBLISHER_METHODS | SUBSCRIBER_METHODS
-SERVICES = dict.fromkeys(PUBLISHER_METHODS, PUBLISHER) | dict.fromkeys(
-    [*SUBSCRIBER_METHODS, "StreamingPull"], SUBSCRIBER
+SERVICES = dict.fromkeys(PUBLISHER_METHODS, services.PUBLISHER.name) | dict.fromkeys(
+    [*SUBSCRIBER_METHODS, "StreamingPull"], services.SUBSCRIBER.name
 )
 
 

@@ -127,9 +127,9 @@ def test_runs_of_staged_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ids_and_stages(
     server, walked: list[int], service: str, method: str, raw: bytes, most: int
 ) -> None:
-    from fanlog.server.grpc_api import unary_verbs
+    from fanlog.server.services import METHODS
 
-    verb: Callable[..., Any] = unary_verbs(server.broker)[service][method]
+    verb: Callable[..., Any] = METHODS[f"{service.rpartition('.')[2]}.{method}"].bind(server.broker)
     with pytest.raises(InvalidArgument, match=f"at most {most} are allowed"):
         server.run(verb(raw, None))
     assert walked[0] == most + 1
@@ -237,7 +237,7 @@ def made(entry: bytes) -> Any:
 
 def test_a_page_ends_where_an_answer_is_full() -> None:
     found = [b"%d" % number * 400_000 for number in range(10)]
-    shown, next_token = page(100).filled(found, lambda one: one[:1].decode(), made)
+    shown, next_token = page(100).fill(found, lambda one: one[:1].decode(), made)
     assert 1 < len(shown) < len(found)
     assert sum(one.ByteSize() for one in shown) <= limits.ANSWER_BYTES_MAX
     assert parse_page("things", 0, next_token).after == found[len(shown) - 1][:1].decode()
@@ -245,16 +245,16 @@ def test_a_page_ends_where_an_answer_is_full() -> None:
 
 def test_a_page_has_one_entry_at_least() -> None:
     found = [b"a" * 2 * limits.ANSWER_BYTES_MAX] * 2
-    shown, next_token = page(2).filled(found, lambda one: "a", made)
+    shown, next_token = page(2).fill(found, lambda one: "a", made)
     assert len(shown) == 1
     assert next_token
 
 
 def test_small_entries_fill_a_page() -> None:
-    shown, next_token = page(2).filled([b"a", b"b", b"c"], bytes.decode, made)
+    shown, next_token = page(2).fill([b"a", b"b", b"c"], bytes.decode, made)
     assert (len(shown), parse_page("things", 0, next_token).after) == (2, "b")
-    assert page(3).filled([b"a", b"b", b"c"], bytes.decode, made)[1] == ""
-    assert page(3).filled([], bytes.decode, made) == ([], "")
+    assert page(3).fill([b"a", b"b", b"c"], bytes.decode, made)[1] == ""
+    assert page(3).fill([], bytes.decode, made) == ([], "")
 
 
 @pytest.mark.parametrize(

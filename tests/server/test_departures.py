@@ -7,7 +7,7 @@ import logging
 import grpc
 import pytest
 
-from fanlog.server import departures, grpc_api
+from fanlog.server import grpc_api
 
 
 class Context:
@@ -23,8 +23,8 @@ class Context:
 
 @pytest.fixture
 def grpc_log():
-    logger = logging.getLogger(departures.LOGGER)
-    departures.keep_quiet()
+    logger = logging.getLogger(grpc_api.LOGGER)
+    grpc_api.mute_departures()
     yield logger
     for one in list(logger.filters):
         logger.removeFilter(one)

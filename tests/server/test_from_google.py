@@ -14,7 +14,7 @@ from google.pubsub_v1.services.schema_service.transports import SchemaServiceGrp
 from google.pubsub_v1.types import pubsub, schema
 
 from fanlog.model.labels import SUBSCRIPTION_LABELS, TOPIC_LABELS
-from fanlog.server import grpc_api
+from fanlog.server.services import SERVICES
 from server.conftest import unique
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "from-google.md").read_text("utf-8")
@@ -84,17 +84,13 @@ def test_every_field_has_a_row(names):
 
 
 def test_every_method_is_there(server):
-    services = {
-        "Publisher": grpc_api.PUBLISHER,
-        "Subscriber": grpc_api.SUBSCRIBER,
-        "SchemaService": grpc_api.SCHEMA_SERVICE,
-        "IAMPolicy": grpc_api.IAM_POLICY,
-    }
-    verbs = grpc_api.unary_verbs(server.broker)
-    for name, service in services.items():
+    services = [one for one in SERVICES if one.name.startswith("google.")]
+    assert len(services) == 4
+    for service in services:
+        name = service.short_name
         [row] = re.findall(rf"^\| `{name}` \| (.*) \|$", GUIDE, re.MULTILINE)
-        streams = {"StreamingPull"} if name == "Subscriber" else set()
-        assert set(re.findall(r"`(\w+)`", row)) == set(verbs[service]) | streams
+        served = {method.name for method in (*service.methods, *service.streams)}
+        assert set(re.findall(r"`(\w+)`", row)) == served
 
 
 def test_every_label_is_there():

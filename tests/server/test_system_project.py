@@ -8,8 +8,7 @@ from google.api_core.exceptions import Forbidden
 from fanlog.client import CallFailed, Client
 from fanlog.client.jobs import Jobs
 from fanlog.model import jobs, names
-from fanlog.server import grpc_api
-from fanlog.server.system_project import CHANGES
+from fanlog.server.services import METHODS, SERVICES
 from server.rest.http import Http
 
 #: Methods that change nothing outside their caller's own resources, or that a pipeline needs.
@@ -44,6 +43,7 @@ OTHERS = {
 }
 OWN = {"Jobs", "Log", "Lake", "Sink", "Exports", "Catalog"}
 TOPIC = jobs.TOPIC
+CHANGES = {name: method for name, method in METHODS.items() if method.changes}
 
 
 @pytest.fixture
@@ -56,12 +56,12 @@ def server(start_server):
 
 def test_every_method_is_listed(server):
     """A new method says whether it changes something, or this fails."""
-    for service, methods in grpc_api.unary_verbs(server.broker).items():
-        short = service.rpartition(".")[2]
+    for service in SERVICES:
+        short = service.short_name
         if short in OWN:
             continue
         listed = {name.partition(".")[2] for name in CHANGES if name.startswith(f"{short}.")}
-        assert listed | OTHERS[short] == set(methods), short
+        assert listed | OTHERS[short] == {method.name for method in service.methods}, short
         assert not listed & OTHERS[short]
 
 
@@ -76,13 +76,14 @@ def _message(request_type, path, value):
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [(method, path) for method, (_, paths) in CHANGES.items() for path in paths]
+    ("method", "path"),
+    [(name, path) for name, method in CHANGES.items() for path in method.changes],
 )
 def test_every_change_is_refused(server, method, path):
     service, name = method.split(".")
-    [full] = [one for one in grpc_api.SERVICES if one.endswith(f".{service}")]
+    [full] = [one.name for one in SERVICES if one.short_name == service]
     value = "topic:" + TOPIC if path.endswith("push_endpoint") else TOPIC
-    request = _message(CHANGES[method][0], path, value)
+    request = _message(CHANGES[method].request, path, value)
     with Client(server.endpoint) as client, pytest.raises(CallFailed) as refused:
         client.call(f"{full}/{name}", request, type(request))
     assert refused.value.status == "PERMISSION_DENIED"

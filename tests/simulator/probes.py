@@ -169,10 +169,10 @@ async def _publish_nowhere(_: World, broker: ObservedBroker) -> None:
 
 
 async def _publish_garbage(_: World, broker: ObservedBroker) -> None:
-    from fanlog.server.grpc_api import PublisherApi
+    from fanlog.server import publisher_api
 
     context: Any = None
-    await PublisherApi(broker).publish(b"\xff\xff", context)
+    await publisher_api.publish(broker, b"\xff\xff", context)
 
 
 async def _ack_nobody(_: World, broker: ObservedBroker) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from fanlog.broker.broker import Broker
 from fanlog.model.ids import parse_message_id
 from fanlog.model.resources import Offset, PartitionId
-from fanlog.server.grpc_api import PublisherApi, SubscriberApi
+from fanlog.server import delivery_api, publisher_api
 from fanlog.wire import types
 
 
@@ -43,7 +43,7 @@ async def publish_once(
             for data, attributes, key in messages
         ],
     )
-    answer = await PublisherApi(broker).publish(request.SerializeToString(), _context())
+    answer = await publisher_api.publish(broker, request.SerializeToString(), _context())
     ids = [parse_message_id(text) for text in types.PublishResponse.FromString(answer).message_ids]
     partition = ids[0][0]
     assert all(one[0] == partition for one in ids)
@@ -51,15 +51,14 @@ async def publish_once(
 
 
 async def settle(broker: Broker, name: str, ack_ids: Sequence[str], seconds: int | None) -> None:
-    subscriber = SubscriberApi(broker)
     if seconds is None:
         request = types.AcknowledgeRequest(subscription=name, ack_ids=ack_ids)
-        await subscriber.acknowledge(request.SerializeToString(), _context())
+        await delivery_api.acknowledge(broker, request.SerializeToString(), _context())
     else:
         change = types.ModifyAckDeadlineRequest(
             subscription=name, ack_ids=ack_ids, ack_deadline_seconds=seconds
         )
-        await subscriber.modify_ack_deadline(change.SerializeToString(), _context())
+        await delivery_api.modify_ack_deadline(broker, change.SerializeToString(), _context())
 
 
 async def pull(broker: Broker, name: str, max_messages: int, wait_s: float) -> Any:
@@ -67,7 +66,7 @@ async def pull(broker: Broker, name: str, max_messages: int, wait_s: float) -> A
     request = types.PullRequest(
         subscription=name, max_messages=max_messages, return_immediately=wait_s == 0.0
     )
-    answer = await SubscriberApi(broker).pull(request.SerializeToString(), _context(wait_s))
+    answer = await delivery_api.pull(broker, request.SerializeToString(), _context(wait_s))
     return types.PullResponse.FromString(answer).received_messages
 
 

@@ -42,14 +42,15 @@ from fanlog.log.memory import MemoryLog
 from fanlog.push.rules.guard import Guard
 from fanlog.push.senders.tokens import Tokens
 from fanlog.push.service import PushService
-from fanlog.server import departures, grpc_api
+from fanlog.server import grpc_api
 from fanlog.server.allocator import keep_freed_memory
-from fanlog.server.arrivals import Arrivals
+from fanlog.server.call_counter import CallCounter
 from fanlog.server.descriptors import service_descriptors
 from fanlog.server.file_limit import push_connections, raise_file_limit
 from fanlog.server.health import Health
 from fanlog.server.http_api import HttpServer, http_app
 from fanlog.server.resources import Resources, ensure_resources, read_resources
+from fanlog.server.services import SERVICE_NAMES, SERVICES
 from fanlog.wire import contents
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
@@ -148,9 +149,9 @@ async def _serving(
     await broker.start()
     is_ready = asyncio.Event()
     grpc_server = grpc.aio.server(options=GRPC_OPTIONS)
-    health = Health(grpc_api.SERVICES, broker.writer.refusals.degraded)
-    arrivals = Arrivals()
-    _add_services(grpc_server, broker, arrivals, health)
+    health = Health(SERVICE_NAMES, broker.writer.refusals.degraded)
+    counter = CallCounter()
+    _add_services(grpc_server, broker, counter, health)
     http_server = HttpServer(
         uvicorn.Config(
             http_app(broker, store, is_ready.is_set, config, senders),
@@ -187,7 +188,7 @@ async def _serving(
             health.drain()
             broker.drain()
             await asyncio.gather(
-                _send_away(grpc_server, arrivals, config.drain_s), senders.stop(config.drain_s)
+                _send_away(grpc_server, counter, config.drain_s), senders.stop(config.drain_s)
             )
             http_server.should_exit = True
             await http_task
@@ -200,8 +201,8 @@ async def _serving(
             await lake.stop()
 
 
-async def _send_away(server: grpc.aio.Server, arrivals: Arrivals, patience_s: float) -> None:
-    left_s = await arrivals.ceased(patience_s)
+async def _send_away(server: grpc.aio.Server, counter: CallCounter, patience_s: float) -> None:
+    left_s = await counter.wait_for_quiet(patience_s)
     await server.stop(left_s)
 
 
@@ -296,11 +297,11 @@ def _tell_other_regions(broker: Broker) -> None:
 
 
 def _add_services(
-    server: grpc.aio.Server, broker: Broker, arrivals: Arrivals, health: Health
+    server: grpc.aio.Server, broker: Broker, counter: CallCounter, health: Health
 ) -> None:
-    server.add_generic_rpc_handlers(tuple(grpc_api.handlers(broker, arrivals)))
+    server.add_generic_rpc_handlers(tuple(grpc_api.make_handlers(SERVICES, broker, counter)))
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
-    services = (*grpc_api.SERVICES, SERVICE_NAME, reflection.SERVICE_NAME)
+    services = (*SERVICE_NAMES, SERVICE_NAME, reflection.SERVICE_NAME)
     reflection.enable_server_reflection(services, server, pool=service_descriptors())
 
 
@@ -349,7 +350,7 @@ def serve(config: Config) -> int:
     )
     # Uvicorn tells of its own start and stop; ours are enough.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    departures.keep_quiet()
+    grpc_api.mute_departures()
     keep_freed_memory()
     raise_file_limit()
     try:

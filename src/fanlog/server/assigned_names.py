@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Any
 
 from fanlog.model import names
+from fanlog.wire import types
 
 
-def name_subscription(request: Any, is_taken: Callable[[str], bool]) -> None:
+def name_subscription(request: types.Subscription, is_taken: Callable[[str], bool]) -> None:
     """Give the Subscription of a CreateSubscription a name if it has none.
 
     Raises:
@@ -24,7 +24,7 @@ def name_subscription(request: Any, is_taken: Callable[[str], bool]) -> None:
         request.name = _free(is_taken, lambda new: names.subscription_name(project, f"sub-{new}"))
 
 
-def name_snapshot(request: Any, is_taken: Callable[[str], bool]) -> None:
+def name_snapshot(request: types.CreateSnapshotRequest, is_taken: Callable[[str], bool]) -> None:
     """Give a CreateSnapshotRequest a name if it has none; raises as `name_subscription` does."""
     if not request.name:
         project = names.parse_subscription(request.subscription).project

@@ -1,70 +1,59 @@
-"""fanlog.v1.Catalog, for any surface: what Google's API has no fields for."""
+"""fanlog.v1.Catalog, for any surface: properties that Google's API has no fields for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.retention.needs import Kept
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
-from fanlog.server.calls import Unary, parsed
+from fanlog.server.methods import method
 from fanlog.v1 import catalog_pb2 as pb
 from fanlog.wire.fields import duration, timestamp
 
-CATALOG = "fanlog.v1.Catalog"
+
+async def describe_topics(
+    broker: Broker, request: pb.DescribeTopicsRequest
+) -> pb.DescribeTopicsResponse:
+    _check_count("topics", request.topics)
+    answer = pb.DescribeTopicsResponse()
+    for index, name in enumerate(request.topics):
+        names.parse_topic(name, field=f"topics[{index}]")
+        topic = broker.hard.catalog.find_topic(name)
+        if topic is not None:
+            found = answer.topics.add(name=name, partition_count=len(topic.partitions))
+            _set_kept(found, broker.retention.kept(topic))
+            _set_created(found, topic.created_s)
+    await broker.writer.settled()
+    return answer
 
 
-def methods(broker: Broker) -> dict[str, Unary]:
-    """Every method of the service: bytes to bytes."""
-    api = CatalogApi(broker)
-    return {
-        "DescribeTopics": parsed(pb.DescribeTopicsRequest, api.describe_topics),
-        "DescribeSubscriptions": parsed(
-            pb.DescribeSubscriptionsRequest, api.describe_subscriptions
-        ),
-        "DescribeSchema": parsed(pb.DescribeSchemaRequest, api.describe_schema),
-    }
+async def describe_subscriptions(
+    broker: Broker, request: pb.DescribeSubscriptionsRequest
+) -> pb.DescribeSubscriptionsResponse:
+    _check_count("subscriptions", request.subscriptions)
+    catalog = broker.hard.catalog
+    answer = pb.DescribeSubscriptionsResponse()
+    for index, name in enumerate(request.subscriptions):
+        names.parse_subscription(name, field=f"subscriptions[{index}]")
+        if catalog.has_subscription(name):
+            found = answer.subscriptions.add(name=name)
+            _set_created(found, catalog.subscription(name).created_s)
+    await broker.writer.settled()
+    return answer
 
 
-class CatalogApi:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-
-    async def describe_topics(self, request: Any) -> Any:
-        _check_count("topics", request.topics)
-        answer = pb.DescribeTopicsResponse()
-        for index, name in enumerate(request.topics):
-            names.parse_topic(name, field=f"topics[{index}]")
-            topic = self._broker.hard.catalog.find_topic(name)
-            if topic is not None:
-                found = answer.topics.add(name=name, partition_count=len(topic.partitions))
-                _set_kept(found, self._broker.retention.kept(topic))
-                _set_created(found, topic.created_s)
-        await self._broker.writer.settled()
-        return answer
-
-    async def describe_subscriptions(self, request: Any) -> Any:
-        _check_count("subscriptions", request.subscriptions)
-        catalog = self._broker.hard.catalog
-        answer = pb.DescribeSubscriptionsResponse()
-        for index, name in enumerate(request.subscriptions):
-            names.parse_subscription(name, field=f"subscriptions[{index}]")
-            if catalog.has_subscription(name):
-                found = answer.subscriptions.add(name=name)
-                _set_created(found, catalog.subscription(name).created_s)
-        await self._broker.writer.settled()
-        return answer
-
-    async def describe_schema(self, request: Any) -> Any:
-        name = str(names.parse_schema(request.name, field="name"))
-        schema, revisions = await self._broker.schemas.revisions(name)
-        answer = pb.SchemaDescription(name=schema.name, compatibility=schema.compatibility)
-        for one in revisions:
-            _set_created(answer.revisions.add(id=one.id, number=one.number), one.created_s)
-        return answer
+async def describe_schema(
+    broker: Broker, request: pb.DescribeSchemaRequest
+) -> pb.SchemaDescription:
+    name = str(names.parse_schema(request.name, field="name"))
+    schema, revisions = await broker.schemas.revisions(name)
+    answer = pb.SchemaDescription(name=schema.name, compatibility=schema.compatibility)
+    for one in revisions:
+        _set_created(answer.revisions.add(id=one.id, number=one.number), one.created_s)
+    return answer
 
 
 def _check_count(field: str, found: Sequence[str]) -> None:
@@ -74,13 +63,28 @@ def _check_count(field: str, found: Sequence[str]) -> None:
         )
 
 
-def _set_kept(found: Any, kept: Kept) -> None:
+def _set_kept(found: pb.TopicDescription, kept: Kept) -> None:
     found.retention_by = kept.by
     if kept.seconds is not None:
         found.effective_retention.CopyFrom(duration(kept.seconds))
 
 
-def _set_created(found: Any, created_s: float | None) -> None:
-    # Zero is what subscriptions of the first builds have.
+def _set_created(
+    found: pb.TopicDescription | pb.SubscriptionDescription | pb.RevisionDescription,
+    created_s: float | None,
+) -> None:
+    # Subscriptions of the first builds have zero.
     if created_s:
         found.created_at.CopyFrom(timestamp(created_s))
+
+
+METHODS = (
+    method("DescribeTopics", pb.DescribeTopicsRequest, pb.DescribeTopicsResponse, describe_topics),
+    method(
+        "DescribeSubscriptions",
+        pb.DescribeSubscriptionsRequest,
+        pb.DescribeSubscriptionsResponse,
+        describe_subscriptions,
+    ),
+    method("DescribeSchema", pb.DescribeSchemaRequest, pb.SchemaDescription, describe_schema),
+)

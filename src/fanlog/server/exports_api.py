@@ -1,73 +1,62 @@
-"""fanlog.v1.Exports: what the pipeline asks of export subscriptions."""
+"""fanlog.v1.Exports, for any surface: the pipeline's side of export subscriptions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, get_args
+from typing import get_args
 
+from fanlog.broker.broker import Broker
 from fanlog.broker.verbs.exports import Trouble
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
 from fanlog.model.resources import ExportState
-from fanlog.server.calls import Unary, parsed
-from fanlog.v1 import export_pb2
+from fanlog.server.methods import method
+from fanlog.v1 import export_pb2 as pb
 from fanlog.wire.exports import batch_pb
 
-if TYPE_CHECKING:
-    from fanlog.broker.broker import Broker
-
-EXPORTS = "fanlog.v1.Exports"
-
 _REASON_LENGTH_MAX = 1_000
+_STATES: dict[str, ExportState] = {state: state for state in get_args(ExportState)}
 
 
-def methods(broker: Broker) -> dict[str, Unary]:
-    api = ExportsApi(broker)
-    return {
-        "ListExports": parsed(export_pb2.ListExportsRequest, api.list_all),
-        "GetBatch": parsed(export_pb2.GetBatchRequest, api.get_batch),
-        "Advance": parsed(export_pb2.AdvanceRequest, api.advance),
-        "ReportExport": parsed(export_pb2.ReportExportRequest, api.report),
-    }
+async def list_exports(broker: Broker, _: pb.ListExportsRequest) -> pb.ListExportsResponse:
+    return pb.ListExportsResponse(
+        log_id=broker.log_reads.log_id,
+        exports=[pb.Export(subscription=one.name, id=one.id) for one in await broker.exports.all()],
+    )
 
 
-class ExportsApi:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+async def get_batch(broker: Broker, request: pb.GetBatchRequest) -> pb.GetBatchResponse:
+    name = str(names.parse_subscription(request.subscription))
+    subscription, progress = await broker.exports.batch(name)
+    answer = pb.GetBatchResponse(
+        log_id=broker.log_reads.log_id, id=subscription.id, advanced=progress.advanced
+    )
+    if progress.offsets:
+        catalog = broker.hard.catalog
+        topics = {p: catalog.topic_name_of(p) or subscription.topic for p in progress.offsets}
+        answer.batch.CopyFrom(batch_pb(progress, topics))
+    return answer
 
-    async def list_all(self, _: Any) -> Any:
-        return export_pb2.ListExportsResponse(
-            log_id=self._broker.log_reads.log_id,
-            exports=[
-                export_pb2.Export(subscription=one.name, id=one.id)
-                for one in await self._broker.exports.all()
-            ],
+
+async def advance(broker: Broker, request: pb.AdvanceRequest) -> pb.AdvanceResponse:
+    name = str(names.parse_subscription(request.subscription))
+    count = await broker.exports.advance(name, request.number)
+    return pb.AdvanceResponse(acknowledged=count)
+
+
+async def report_export(broker: Broker, request: pb.ReportExportRequest) -> pb.ReportExportResponse:
+    name = str(names.parse_subscription(request.subscription))
+    state = _STATES.get(request.state)
+    if state is None:
+        raise InvalidArgument(
+            f"state: {names.shown(request.state)} is not one of {', '.join(_STATES)}"
         )
+    broker.exports.report(name, Trouble(state, request.reason[:_REASON_LENGTH_MAX]))
+    return pb.ReportExportResponse()
 
-    async def get_batch(self, request: Any) -> Any:
-        name = str(names.parse_subscription(request.subscription))
-        subscription, progress = await self._broker.exports.batch(name)
-        answer = export_pb2.GetBatchResponse(
-            log_id=self._broker.log_reads.log_id, id=subscription.id, advanced=progress.advanced
-        )
-        if progress.offsets:
-            catalog = self._broker.hard.catalog
-            topics = {p: catalog.topic_name_of(p) or subscription.topic for p in progress.offsets}
-            answer.batch.CopyFrom(batch_pb(progress, topics))
-        return answer
 
-    async def advance(self, request: Any) -> Any:
-        name = str(names.parse_subscription(request.subscription))
-        count = await self._broker.exports.advance(name, request.number)
-        return export_pb2.AdvanceResponse(acknowledged=count)
-
-    async def report(self, request: Any) -> Any:
-        name = str(names.parse_subscription(request.subscription))
-        if request.state not in get_args(ExportState):
-            raise InvalidArgument(
-                f"state: {names.shown(request.state)} is not one of "
-                f"{', '.join(get_args(ExportState))}"
-            )
-        self._broker.exports.report(
-            name, Trouble(request.state, request.reason[:_REASON_LENGTH_MAX])
-        )
-        return export_pb2.ReportExportResponse()
+METHODS = (
+    method("ListExports", pb.ListExportsRequest, pb.ListExportsResponse, list_exports),
+    method("GetBatch", pb.GetBatchRequest, pb.GetBatchResponse, get_batch),
+    method("Advance", pb.AdvanceRequest, pb.AdvanceResponse, advance),
+    method("ReportExport", pb.ReportExportRequest, pb.ReportExportResponse, report_export),
+)

@@ -25,9 +25,9 @@ from fanlog.log.api import Log
 from fanlog.model import names
 from fanlog.model.origins import Doorkeeper, parse_host
 from fanlog.push.service import PushService
-from fanlog.server import grpc_api
 from fanlog.server.doorkeeping import Door
 from fanlog.server.key_pages import key_routes
+from fanlog.server.methods import bind_all
 from fanlog.server.metrics_page import metrics_page
 from fanlog.server.rest import events, google_json, own_json, path_form, short_form
 from fanlog.server.rest.app import RestApp, failed
@@ -37,6 +37,7 @@ from fanlog.server.rest.openapi import document
 from fanlog.server.rest.positions import position_verbs
 from fanlog.server.rest.route import Route as RestRoute
 from fanlog.server.rest.route import Router
+from fanlog.server.services import METHODS
 
 #: The page needs nothing but its own style.
 _DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -100,11 +101,7 @@ def _keeper(config: Config) -> Doorkeeper:
 
 def rest_app(broker: Broker, config: Config) -> RestApp:
     """REST in front of all verbs of a broker."""
-    verbs = {
-        f"{service.rpartition('.')[2]}.{name}": verb
-        for service, methods in grpc_api.unary_verbs(broker).items()
-        for name, verb in methods.items()
-    }
+    verbs = bind_all(METHODS, broker)
     verbs |= position_verbs(broker, verbs)
     verbs |= events.event_verbs(verbs, config)
     return RestApp(

@@ -1,12 +1,9 @@
-"""fanlog.v1 Log: the log itself, for those who read it whole.
+"""fanlog.v1.Log: the log itself, for programs that read all of it.
 
-Batches go out as they are stored, written into the answer by hand: nothing of a message is looked
-at here.
+Batches go out as they are stored, written into the answer by hand: no message is looked at here.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
@@ -15,13 +12,12 @@ from fanlog.errors import InvalidArgument
 from fanlog.log.api import Damaged
 from fanlog.model import names
 from fanlog.model.resources import PartitionId
-from fanlog.server.calls import Context, Unary, parsed
+from fanlog.server.calls import Stream
+from fanlog.server.methods import StreamingMethod, method
 from fanlog.server.request_bounds import check_size
 from fanlog.v1 import log_pb2 as pb
 from fanlog.wire import fields
 from fanlog.wire.encode import varint
-
-LOG = "fanlog.v1.Log"
 
 _TAG_BATCHES = b"\x0a"
 _PARTITION_MAX = 2**32 - 1
@@ -29,18 +25,7 @@ _PARTITION_MAX = 2**32 - 1
 assert pb.ReadResponse.DESCRIPTOR.fields_by_name["batches"].number == 1
 
 
-def methods(broker: Broker) -> dict[str, Unary]:
-    """Every method of the service that has one answer: bytes to bytes."""
-    api = LogApi(broker)
-    return {
-        "GetOffsets": parsed(pb.GetOffsetsRequest, api.get_offsets),
-        "GetRanges": parsed(pb.GetRangesRequest, api.get_ranges),
-        "FindOffsets": parsed(pb.FindOffsetsRequest, api.find_offsets),
-        "ReportArchived": parsed(pb.ReportArchivedRequest, api.report_archived),
-    }
-
-
-async def read(broker: Broker, raw: bytes, context: Context) -> None:
+async def read(broker: Broker, raw: bytes, stream: Stream) -> None:
     """Answer a Read. A chunk is read when gRPC has taken the last: a slow reader holds one."""
     check_size(raw, limits.REQUEST_BYTES_MAX)
     request = fields.parse(pb.ReadRequest, raw)
@@ -49,80 +34,81 @@ async def read(broker: Broker, raw: bytes, context: Context) -> None:
             f"ranges: {len(request.ranges)} ranges; 1 to {limits.LOG_READ_RANGES_MAX} are allowed"
         )
     numbered = list(enumerate(request.ranges))
-    ranges = [_range(one, index) async for index, one in paced(numbered)]
+    ranges = [_read_range(one, index) async for index, one in paced(numbered)]
     async for chunk in broker.log_reads.read(ranges):
-        await context.write(_read_response(chunk))
+        await stream.write(_read_response(chunk))
 
 
-class LogApi:
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-
-    async def get_offsets(self, request: Any) -> Any:
-        reads, tiers = self._broker.log_reads, self._broker.tiers
-        found = await reads.offsets(_selection(request.selection))
-        return pb.GetOffsetsResponse(
-            log_id=reads.log_id,
-            sequence=found.sequence,
-            partitions=[
-                pb.PartitionOffsets(
-                    topic=one.topic,
-                    partition=one.partition,
-                    start=one.start,
-                    hot_start=one.hot_start,
-                    archived=one.archived,
-                    end=one.end,
-                    is_archived=one.is_archived,
-                )
-                async for one in paced(found.partitions)
-            ],
-            lake_uri=tiers.lake_uri,
-            lake_id=tiers.lake_id,
-            filter=found.filter,
-            archived_sequence=tiers.archived_sequence,
-        )
-
-    async def get_ranges(self, request: Any) -> Any:
-        for name in ("max_messages", "max_bytes"):
-            if getattr(request, name) < 0:
-                raise InvalidArgument(f"{name}: {getattr(request, name)} is less than 0")
-        found = await self._broker.log_reads.ranges(
-            _selection(request.selection),
-            after_sequence=request.after_sequence,
-            to_sequence=request.to_sequence,
-            max_messages=request.max_messages,
-            max_bytes=request.max_bytes,
-        )
-        return pb.GetRangesResponse(
-            sequence=found.sequence,
-            ranges=[_range_pb(one) async for one in paced(found.ranges)],
-            messages=found.messages,
-            hot_after_sequence=found.hot_after_sequence,
-        )
-
-    async def find_offsets(self, request: Any) -> Any:
-        if not request.HasField("time"):
-            raise InvalidArgument("time: is needed")
-        time_ns = fields.time_ns_of(request.time, "time")
-        found = await self._broker.log_reads.find(_selection(request.selection), time_ns)
-        return pb.FindOffsetsResponse(
-            offsets=[
-                pb.PartitionOffset(topic=one.topic, partition=one.partition, offset=one.start)
-                async for one in paced(found)
-            ]
-        )
-
-    async def report_archived(self, request: Any) -> Any:
-        for name in ("table_version", "sequence"):
-            if getattr(request, name) < 0:
-                raise InvalidArgument(f"{name}: {getattr(request, name)} is less than 0")
-        seen = await self._broker.tiers.report_archived(
-            request.lake_id, request.table_version, request.sequence
-        )
-        return pb.ReportArchivedResponse(sequence=seen)
+async def get_offsets(broker: Broker, request: pb.GetOffsetsRequest) -> pb.GetOffsetsResponse:
+    reads, tiers = broker.log_reads, broker.tiers
+    found = await reads.offsets(_read_selection(request.selection))
+    return pb.GetOffsetsResponse(
+        log_id=reads.log_id,
+        sequence=found.sequence,
+        partitions=[
+            pb.PartitionOffsets(
+                topic=one.topic,
+                partition=one.partition,
+                start=one.start,
+                hot_start=one.hot_start,
+                archived=one.archived,
+                end=one.end,
+                is_archived=one.is_archived,
+            )
+            async for one in paced(found.partitions)
+        ],
+        lake_uri=tiers.lake_uri,
+        lake_id=tiers.lake_id,
+        filter=found.filter,
+        archived_sequence=tiers.archived_sequence,
+    )
 
 
-def _selection(selection: Any) -> Selection:
+async def get_ranges(broker: Broker, request: pb.GetRangesRequest) -> pb.GetRangesResponse:
+    for name in ("max_messages", "max_bytes"):
+        if getattr(request, name) < 0:
+            raise InvalidArgument(f"{name}: {getattr(request, name)} is less than 0")
+    found = await broker.log_reads.ranges(
+        _read_selection(request.selection),
+        after_sequence=request.after_sequence,
+        to_sequence=request.to_sequence,
+        max_messages=request.max_messages,
+        max_bytes=request.max_bytes,
+    )
+    return pb.GetRangesResponse(
+        sequence=found.sequence,
+        ranges=[_range_pb(one) async for one in paced(found.ranges)],
+        messages=found.messages,
+        hot_after_sequence=found.hot_after_sequence,
+    )
+
+
+async def find_offsets(broker: Broker, request: pb.FindOffsetsRequest) -> pb.FindOffsetsResponse:
+    if not request.HasField("time"):
+        raise InvalidArgument("time: is needed")
+    time_ns = fields.time_ns_of(request.time, "time")
+    found = await broker.log_reads.find(_read_selection(request.selection), time_ns)
+    return pb.FindOffsetsResponse(
+        offsets=[
+            pb.PartitionOffset(topic=one.topic, partition=one.partition, offset=one.start)
+            async for one in paced(found)
+        ]
+    )
+
+
+async def report_archived(
+    broker: Broker, request: pb.ReportArchivedRequest
+) -> pb.ReportArchivedResponse:
+    for name in ("table_version", "sequence"):
+        if getattr(request, name) < 0:
+            raise InvalidArgument(f"{name}: {getattr(request, name)} is less than 0")
+    seen = await broker.tiers.report_archived(
+        request.lake_id, request.table_version, request.sequence
+    )
+    return pb.ReportArchivedResponse(sequence=seen)
+
+
+def _read_selection(selection: pb.TopicSelection) -> Selection:
     said = [name for name in ("topics", "pattern", "subscription") if getattr(selection, name)]
     if len(said) > 1:
         raise InvalidArgument(f"selection: {' and '.join(said)} are given; one of them is allowed")
@@ -144,7 +130,7 @@ def _selection(selection: Any) -> Selection:
     )
 
 
-def _range(one: Any, index: int) -> LogRange:
+def _read_range(one: pb.Range, index: int) -> LogRange:
     # Without a name a number alone would open any project's log.
     names.parse_topic(one.topic, field=f"ranges[{index}].topic")
     if not 1 <= one.partition <= _PARTITION_MAX:
@@ -156,7 +142,7 @@ def _range(one: Any, index: int) -> LogRange:
     return LogRange(one.topic, PartitionId(one.partition), one.start, one.end)
 
 
-def _range_pb(one: LogRange) -> Any:
+def _range_pb(one: LogRange) -> pb.Range:
     return pb.Range(
         topic=one.topic,
         partition=one.partition,
@@ -177,3 +163,21 @@ def _read_response(chunk: Chunk) -> bytes:
             parts += (_TAG_BATCHES, varint(len(item.value)), item.value)
     parts.append(rest.SerializeToString())
     return b"".join(parts)
+
+
+METHODS = (
+    method("GetOffsets", pb.GetOffsetsRequest, pb.GetOffsetsResponse, get_offsets),
+    method("GetRanges", pb.GetRangesRequest, pb.GetRangesResponse, get_ranges),
+    method("FindOffsets", pb.FindOffsetsRequest, pb.FindOffsetsResponse, find_offsets),
+    method("ReportArchived", pb.ReportArchivedRequest, pb.ReportArchivedResponse, report_archived),
+)
+STREAMS = (
+    StreamingMethod(
+        "Read",
+        pb.ReadRequest,
+        pb.ReadResponse,
+        read,
+        has_many_requests=False,
+        has_many_answers=True,
+    ),
+)

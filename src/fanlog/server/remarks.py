@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 from fanlog.model import attributes
 
-Said = tuple[tuple[str, str], ...]
+Remarks = tuple[tuple[str, str], ...]
 
-#: A sentence for whoever asked, about a call that is fine; there may be several.
+#: A sentence for the caller about a call that is fine; there may be several.
 HINT = attributes.HINT
 
 
-def hints(sentences: Iterable[str]) -> Said:
+def make_hints(sentences: Iterable[str]) -> Remarks:
     return tuple((HINT, _line(sentence)) for sentence in sentences)
 
 

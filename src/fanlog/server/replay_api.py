@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
 
 from pyroaring import BitMap64
 
@@ -18,152 +17,150 @@ from fanlog.model import names
 from fanlog.model.ids import parse_message_id
 from fanlog.model.resources import PartitionId
 from fanlog.server import seeking
-from fanlog.server.calls import Unary, parsed
-from fanlog.v1 import message_pb2, replay_pb2
+from fanlog.server.methods import method
+from fanlog.v1 import message_pb2
+from fanlog.v1 import replay_pb2 as pb
 from fanlog.wire import fields, paging
 from fanlog.wire.bitmaps import parse_offsets
-
-REPLAY = "fanlog.v1.Replay"
 
 #: A larger bitmap is read in a thread, and so is one of each so many bytes of smaller ones.
 _LARGE_BYTES = 64 * 1024
 
-
-def methods(broker: Broker) -> dict[str, Unary]:
-    """Every method of the service: bytes to bytes."""
-    api = ReplayApi(broker)
-    return {
-        "Reopen": parsed(replay_pb2.ReopenRequest, api.reopen),
-        "Seek": parsed(replay_pb2.SeekSubscriptionRequest, api.seek),
-        "ListDeadLetters": parsed(replay_pb2.ListDeadLettersRequest, api.list),
-        "Redrive": parsed(replay_pb2.RedriveRequest, api.redrive),
-        "Discard": parsed(replay_pb2.DiscardRequest, api.discard),
-    }
+#: Requests that settle dead letters; that select some; that have a window of times.
+_Settles = pb.RedriveRequest | pb.DiscardRequest
+_Selects = pb.ListDeadLettersRequest | _Settles
+_HasWindow = pb.ReopenRequest | _Selects
 
 
-class ReplayApi:
-    def __init__(self, broker: Broker) -> None:
-        self._replays = broker.replays
-        self._seeks = broker.admin.seeks
-        self._letters = broker.letters
-
-    async def reopen(self, request: Any) -> Any:
-        name = _subscription(request.subscription)
-        request_id = _request_id(request.request_id)
-        start_ns, end_ns = _window(request)
-        has_window = request.HasField("start_time") or request.HasField("end_time")
-        ways = [bool(request.offsets), bool(request.message_ids), has_window]
-        if sum(ways) != 1:
-            raise InvalidArgument(
-                "reopen needs one of offsets, message_ids and a window of start_time or end_time; "
-                f"it has {sum(ways)}"
-            )
-        if has_window:
-            done = await self._replays.reopen_window(name, start_ns, end_ns, request_id)
-        elif request.offsets:
-            done = await self._replays.reopen(name, await self._wanted(request), request_id)
-        else:
-            sets: defaultdict[PartitionId, BitMap64] = defaultdict(BitMap64)
-            for partition, offset in _ids(request.message_ids, limits.REOPEN_IDS_MAX):
-                sets[partition].add(offset)
-            done = await self._replays.reopen(name, Wanted(sets), request_id)
-        return replay_pb2.ReopenResponse(
-            reopened=done.reopened,
-            skipped=sum(done.skipped.values()),
-            skipped_messages=[
-                replay_pb2.SkippedMessages(reason=reason, count=count)
-                for reason, count in done.skipped.items()
-            ],
+async def reopen(broker: Broker, request: pb.ReopenRequest) -> pb.ReopenResponse:
+    name = _check_subscription(request.subscription)
+    request_id = _check_request_id(request.request_id)
+    start_ns, end_ns = _read_window(request)
+    has_window = request.HasField("start_time") or request.HasField("end_time")
+    ways = [bool(request.offsets), bool(request.message_ids), has_window]
+    if sum(ways) != 1:
+        raise InvalidArgument(
+            "reopen needs one of offsets, message_ids and a window of start_time or end_time; "
+            f"it has {sum(ways)}"
         )
+    if has_window:
+        done = await broker.replays.reopen_window(name, start_ns, end_ns, request_id)
+    elif request.offsets:
+        done = await broker.replays.reopen(name, await _read_wanted(broker, request), request_id)
+    else:
+        sets: defaultdict[PartitionId, BitMap64] = defaultdict(BitMap64)
+        for partition, offset in _read_ids(request.message_ids, limits.REOPEN_IDS_MAX):
+            sets[partition].add(offset)
+        done = await broker.replays.reopen(name, Wanted(sets), request_id)
+    return pb.ReopenResponse(
+        reopened=done.reopened,
+        skipped=sum(done.skipped.values()),
+        skipped_messages=[
+            pb.SkippedMessages(reason=reason, count=count) for reason, count in done.skipped.items()
+        ],
+    )
 
-    async def _wanted(self, request: Any) -> Wanted:
-        """The offsets of a request: ranges as far as the log has them, and bitmaps."""
-        if len(request.offsets) > limits.REOPEN_SETS_MAX:
-            raise InvalidArgument(
-                f"offsets: {len(request.offsets)} sets; {limits.REOPEN_SETS_MAX} are allowed at "
-                "most"
-            )
-        wanted, read_bytes = Wanted(), 0
-        for index, one in enumerate(request.offsets):
-            field = f"offsets[{index}]"
-            if not 1 <= one.partition < 1 << 32:
-                raise InvalidArgument(f"{field}.partition: {one.partition} is no partition")
-            partition = PartitionId(one.partition)
-            if one.bitmap:
-                if one.start or one.end:
-                    raise InvalidArgument(
-                        f"{field}: has a bitmap and a range; it may have one of them"
-                    )
-                read_bytes += len(one.bitmap)
-                if read_bytes > _LARGE_BYTES:
-                    read_bytes = 0
-                    offsets = await asyncio.to_thread(parse_offsets, one.bitmap, f"{field}.bitmap")
-                else:
-                    offsets = parse_offsets(one.bitmap, f"{field}.bitmap")
-                wanted.add(partition, offsets)
-            elif 0 <= one.start < one.end <= limits.OFFSET_MAX:
-                bounds = self._replays.bounds(partition)
-                wanted.add_range(partition, one.start, one.end, bounds)
+
+async def _read_wanted(broker: Broker, request: pb.ReopenRequest) -> Wanted:
+    """The offsets of a request: ranges as far as the log has them, and bitmaps."""
+    if len(request.offsets) > limits.REOPEN_SETS_MAX:
+        raise InvalidArgument(
+            f"offsets: {len(request.offsets)} sets; {limits.REOPEN_SETS_MAX} are allowed at most"
+        )
+    wanted, read_bytes = Wanted(), 0
+    for index, one in enumerate(request.offsets):
+        field = f"offsets[{index}]"
+        if not 1 <= one.partition < 1 << 32:
+            raise InvalidArgument(f"{field}.partition: {one.partition} is no partition")
+        partition = PartitionId(one.partition)
+        if one.bitmap:
+            if one.start or one.end:
+                raise InvalidArgument(f"{field}: has a bitmap and a range; it may have one of them")
+            read_bytes += len(one.bitmap)
+            if read_bytes > _LARGE_BYTES:
+                read_bytes = 0
+                offsets = await asyncio.to_thread(parse_offsets, one.bitmap, f"{field}.bitmap")
             else:
-                raise InvalidArgument(f"{field}: [{one.start}, {one.end}) is no range of offsets")
-        return wanted
-
-    async def seek(self, request: Any) -> Any:
-        moved = await seeking.seek(self._seeks, request)
-        answer = replay_pb2.SeekSubscriptionResponse(
-            reopened=moved.reopened, acknowledged=moved.acknowledged, hint=moved.hint
-        )
-        if moved.reopened_from_ns is not None:
-            answer.reopened_from.FromNanoseconds(moved.reopened_from_ns)
-        return answer
-
-    async def list(self, request: Any) -> Any:
-        name = _subscription(request.subscription)
-        page = paging.parse_page(_scope(name), request.page_size, request.page_token)
-        after = Place.parse(page.after) if page.after else None
-        found, place = await self._letters.listed(name, _selection(request), after, page.size)
-        return replay_pb2.ListDeadLettersResponse(
-            letters=map(_letter_pb, found), next_page_token=_token(name, place)
-        )
-
-    async def redrive(self, request: Any) -> Any:
-        name = _subscription(request.subscription)
-        request_id = _request_id(request.request_id)
-        selection = _chosen(request)
-        if selection is None:
-            ids = _ids(request.message_ids, limits.LETTERS_MAX)
-            outcome = await self._letters.redrive(name, ids, request_id, copies=request.copies)
-        elif request_id:
-            raise InvalidArgument(
-                "request_id: goes with message_ids; a selection can be sent again as it is, for "
-                "what was redriven is acknowledged"
-            )
+                offsets = parse_offsets(one.bitmap, f"{field}.bitmap")
+            wanted.add(partition, offsets)
+        elif 0 <= one.start < one.end <= limits.OFFSET_MAX:
+            bounds = broker.replays.bounds(partition)
+            wanted.add_range(partition, one.start, one.end, bounds)
         else:
-            outcome = await self._letters.redrive_all(
-                name, selection, _place(name, request), _most(request), copies=request.copies
-            )
-        return replay_pb2.RedriveResponse(
-            reopened=outcome.reopened, copied=outcome.copied, **_rest(name, outcome)
+            raise InvalidArgument(f"{field}: [{one.start}, {one.end}) is no range of offsets")
+    return wanted
+
+
+async def seek(broker: Broker, request: pb.SeekSubscriptionRequest) -> pb.SeekSubscriptionResponse:
+    moved = await seeking.seek(broker.admin.seeks, request)
+    answer = pb.SeekSubscriptionResponse(
+        reopened=moved.reopened, acknowledged=moved.acknowledged, hint=moved.hint
+    )
+    if moved.reopened_from_ns is not None:
+        answer.reopened_from.FromNanoseconds(moved.reopened_from_ns)
+    return answer
+
+
+async def list_dead_letters(
+    broker: Broker, request: pb.ListDeadLettersRequest
+) -> pb.ListDeadLettersResponse:
+    name = _check_subscription(request.subscription)
+    page = paging.read_page(_scope(name), request)
+    after = Place.parse(page.after) if page.after else None
+    found, place = await broker.letters.listed(name, _read_selection(request), after, page.size)
+    return pb.ListDeadLettersResponse(
+        letters=map(_letter_pb, found), next_page_token=_token(name, place)
+    )
+
+
+async def redrive(broker: Broker, request: pb.RedriveRequest) -> pb.RedriveResponse:
+    name = _check_subscription(request.subscription)
+    request_id = _check_request_id(request.request_id)
+    selection = _read_choice(request)
+    if selection is None:
+        ids = _read_ids(request.message_ids, limits.LETTERS_MAX)
+        outcome = await broker.letters.redrive(name, ids, request_id, copies=request.copies)
+    elif request_id:
+        raise InvalidArgument(
+            "request_id: goes with message_ids; a selection can be sent again as it is, for "
+            "what was redriven is acknowledged"
         )
+    else:
+        outcome = await broker.letters.redrive_all(
+            name, selection, _read_place(name, request), _read_most(request), copies=request.copies
+        )
+    return pb.RedriveResponse(
+        reopened=outcome.reopened,
+        copied=outcome.copied,
+        skipped=len(outcome.skipped) + outcome.skipped_before,
+        skipped_letters=_skipped_pb(outcome),
+        next_page_token=_token(name, outcome.next),
+    )
 
-    async def discard(self, request: Any) -> Any:
-        name = _subscription(request.subscription)
-        selection = _chosen(request)
-        if selection is None:
-            ids = _ids(request.message_ids, limits.LETTERS_MAX)
-            outcome = await self._letters.discard(name, ids)
-        else:
-            outcome = await self._letters.discard_all(
-                name, selection, _place(name, request), _most(request)
-            )
-        return replay_pb2.DiscardResponse(discarded=outcome.discarded, **_rest(name, outcome))
+
+async def discard(broker: Broker, request: pb.DiscardRequest) -> pb.DiscardResponse:
+    name = _check_subscription(request.subscription)
+    selection = _read_choice(request)
+    if selection is None:
+        ids = _read_ids(request.message_ids, limits.LETTERS_MAX)
+        outcome = await broker.letters.discard(name, ids)
+    else:
+        outcome = await broker.letters.discard_all(
+            name, selection, _read_place(name, request), _read_most(request)
+        )
+    return pb.DiscardResponse(
+        discarded=outcome.discarded,
+        skipped=len(outcome.skipped) + outcome.skipped_before,
+        skipped_letters=_skipped_pb(outcome),
+        next_page_token=_token(name, outcome.next),
+    )
 
 
-def _subscription(name: str) -> str:
+def _check_subscription(name: str) -> str:
     return str(names.parse_subscription(name))
 
 
-def _request_id(text: str) -> str:
+def _check_request_id(text: str) -> str:
     if len(text.encode()) > limits.REQUEST_ID_BYTES_MAX:
         raise InvalidArgument(
             f"request_id: {len(text.encode())} bytes; at most {limits.REQUEST_ID_BYTES_MAX}"
@@ -171,7 +168,7 @@ def _request_id(text: str) -> str:
     return text
 
 
-def _window(request: Any) -> tuple[int, int | None]:
+def _read_window(request: _HasWindow) -> tuple[int, int | None]:
     start_ns, end_ns = 0, None
     if request.HasField("start_time"):
         start_ns = fields.time_ns_of(request.start_time, "start_time")
@@ -182,7 +179,7 @@ def _window(request: Any) -> tuple[int, int | None]:
     return start_ns, end_ns
 
 
-def _ids(texts: Iterable[str], most: int) -> list[tuple[PartitionId, int]]:
+def _read_ids(texts: Iterable[str], most: int) -> list[tuple[PartitionId, int]]:
     ids = list(texts)
     if len(ids) > most:
         raise InvalidArgument(f"message_ids: {len(ids)} of them; at most {most} are allowed")
@@ -193,9 +190,9 @@ def _ids(texts: Iterable[str], most: int) -> list[tuple[PartitionId, int]]:
     return found
 
 
-def _selection(request: Any) -> Selection:
+def _read_selection(request: _Selects) -> Selection:
     source = request.source_subscription
-    start_ns, end_ns = _window(request)
+    start_ns, end_ns = _read_window(request)
     return Selection(
         source and str(names.parse_subscription(source, field="source_subscription")),
         request.reason,
@@ -204,9 +201,9 @@ def _selection(request: Any) -> Selection:
     )
 
 
-def _chosen(request: Any) -> Selection | None:
-    """What letters are selected by; None when they are named by their ids."""
-    selection = _selection(request)
+def _read_choice(request: _Settles) -> Selection | None:
+    """The selection of letters; None when they are named by their ids."""
+    selection = _read_selection(request)
     has_criteria = selection != Selection()
     is_selected = request.all or has_criteria
     if bool(request.message_ids) == is_selected:
@@ -219,7 +216,7 @@ def _chosen(request: Any) -> Selection | None:
     return selection if is_selected else None
 
 
-def _most(request: Any) -> int:
+def _read_most(request: _Settles) -> int:
     if not 0 <= request.max_messages <= limits.LETTERS_MAX:
         raise InvalidArgument(
             f"max_messages: {request.max_messages} is out of range; 0 to {limits.LETTERS_MAX}"
@@ -231,7 +228,7 @@ def _scope(name: str) -> str:
     return f"dead letters of {name}"
 
 
-def _place(name: str, request: Any) -> Place | None:
+def _read_place(name: str, request: _Settles) -> Place | None:
     page = paging.parse_page(_scope(name), 0, request.page_token)
     return Place.parse(page.after) if page.after else None
 
@@ -240,18 +237,12 @@ def _token(name: str, place: Place | None) -> str:
     return "" if place is None else paging.token(_scope(name), str(place))
 
 
-def _rest(name: str, outcome: Outcome) -> dict[str, Any]:
+def _skipped_pb(outcome: Outcome) -> list[pb.SkippedLetter]:
     shown = outcome.skipped[: limits.LETTERS_SHOWN_MAX]
-    return {
-        "skipped": len(outcome.skipped) + outcome.skipped_before,
-        "skipped_letters": [
-            replay_pb2.SkippedLetter(message_id=letter, reason=why) for letter, why in shown
-        ],
-        "next_page_token": _token(name, outcome.next),
-    }
+    return [pb.SkippedLetter(message_id=letter, reason=why) for letter, why in shown]
 
 
-def _letter_pb(letter: Letter) -> Any:
+def _letter_pb(letter: Letter) -> pb.DeadLetter:
     message = message_pb2.Message(
         data=letter.message.data,
         attributes=dict(letter.message.attributes),
@@ -259,7 +250,7 @@ def _letter_pb(letter: Letter) -> Any:
         ordering_key=letter.message.ordering_key,
     )
     message.publish_time.FromNanoseconds(letter.batch.publish_time_ns)
-    return replay_pb2.DeadLetter(
+    return pb.DeadLetter(
         message=message,
         source_subscription=letter.source_subscription,
         source_topic=letter.source_topic,
@@ -268,3 +259,14 @@ def _letter_pb(letter: Letter) -> Any:
         reason=letter.reason,
         leased=letter.is_leased,
     )
+
+
+METHODS = (
+    method("Reopen", pb.ReopenRequest, pb.ReopenResponse, reopen, "subscription"),
+    method("Seek", pb.SeekSubscriptionRequest, pb.SeekSubscriptionResponse, seek, "subscription"),
+    method(
+        "ListDeadLetters", pb.ListDeadLettersRequest, pb.ListDeadLettersResponse, list_dead_letters
+    ),
+    method("Redrive", pb.RedriveRequest, pb.RedriveResponse, redrive, "subscription"),
+    method("Discard", pb.DiscardRequest, pb.DiscardResponse, discard, "subscription"),
+)

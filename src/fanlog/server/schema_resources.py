@@ -6,8 +6,8 @@
     compatibility = "BACKWARD"
 
 A definition stands in the file itself (`definition`) or in one of its own, whose path is relative
-to the resources file. Like all resources a schema that is there is left as it is: a revision is
-committed by whoever means to, not by a start.
+to the resources file. Like all resources a schema that is there is left as it is: a start commits
+no revision.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
@@ -35,6 +35,8 @@ _FIELDS = {
     "compatibility": "compatibility",
 }
 
+_TYPES: dict[str, SchemaType] = {kind: kind for kind in get_args(SchemaType)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaResource:
@@ -46,7 +48,7 @@ class SchemaResource:
     compatibility: Compatibility = "NONE"
 
 
-def read_schema(folder: Path, name: str, value: Mapping[Any, Any]) -> SchemaResource:
+def read_schema(folder: Path, name: str, value: Mapping[object, object]) -> SchemaResource:
     """Read one schema; `folder` is where paths of definitions begin.
 
     Raises:
@@ -55,7 +57,7 @@ def read_schema(folder: Path, name: str, value: Mapping[Any, Any]) -> SchemaReso
     names.parse_schema(name, field="name")
     given: dict[str, str] = {}
     for key, text in value.items():
-        if key not in _FIELDS:
+        if not isinstance(key, str) or key not in _FIELDS:
             known = ", ".join(dict.fromkeys(_FIELDS.values()))
             raise InvalidArgument(f"{key}: no such field of a schema; there are {known}")
         if not isinstance(text, str):
@@ -65,8 +67,8 @@ def read_schema(folder: Path, name: str, value: Mapping[Any, Any]) -> SchemaReso
         given[_FIELDS[key]] = text
     if given.get("name", name) != name:
         raise InvalidArgument(f"name: {given['name']!r} is not the name it stands under")
-    kind = _type(given.get("type", ""))
-    definition = _definition(folder, given)
+    kind = _read_type(given.get("type", ""))
+    definition = _read_definition(folder, given)
     compile_schema(kind, definition)
     level = compatibility_of(given.get("compatibility", "NONE"), "compatibility")
     return SchemaResource(name=name, type=kind, definition=definition, compatibility=level)
@@ -91,16 +93,14 @@ async def create_schema(broker: Broker, wanted: SchemaResource) -> None:
     await broker.schemas.create(wanted.name, wanted.type, wanted.definition, wanted.compatibility)
 
 
-def _type(text: str) -> SchemaType:
-    for kind in get_args(SchemaType):
-        if text == kind:
-            return kind  # type: ignore[no-any-return]
-    raise InvalidArgument(
-        f"type: {names.shown(text)} is not one of {', '.join(get_args(SchemaType))}"
-    )
+def _read_type(text: str) -> SchemaType:
+    kind = _TYPES.get(text)
+    if kind is None:
+        raise InvalidArgument(f"type: {names.shown(text)} is not one of {', '.join(_TYPES)}")
+    return kind
 
 
-def _definition(folder: Path, given: Mapping[str, str]) -> str:
+def _read_definition(folder: Path, given: Mapping[str, str]) -> str:
     if ("definition" in given) == ("definition_file" in given):
         raise InvalidArgument("definition: either this or definition_file is needed")
     if "definition" in given:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from fanlog import limits
@@ -13,9 +11,11 @@ from fanlog.errors import InvalidArgument
 from fanlog.model import attributes, names
 from fanlog.model.ids import parse_message_id
 from fanlog.model.resources import Offset, PartitionId
-from fanlog.wire import fields
+from fanlog.server.remarks import Remarks
+from fanlog.v1 import replay_pb2
+from fanlog.wire import fields, types
 
-#: Positions that are words: all that is kept, and nothing of what is there.
+#: Positions that are words: before all messages that are kept, and behind all of them.
 EARLIEST, NOW = "earliest", "now"
 
 #: Metadata of the answer to Google's Seek, which is empty; headers over REST.
@@ -24,7 +24,9 @@ REOPENED_FROM = attributes.REOPENED_FROM
 ACKNOWLEDGED = attributes.ACKNOWLEDGED
 
 
-async def seek(seeks: Seeks, request: Any) -> Moved:
+async def seek(
+    seeks: Seeks, request: types.SeekRequest | replay_pb2.SeekSubscriptionRequest
+) -> Moved:
     """Do a SeekRequest, Google's or ours.
 
     Raises:
@@ -36,20 +38,27 @@ async def seek(seeks: Seeks, request: Any) -> Moved:
             return await seeks.to_time(name, fields.time_ns_of(request.time, "time"))
         case "snapshot":
             return await seeks.to_snapshot(name, str(names.parse_snapshot(request.snapshot)))
-        case "position" if request.position == EARLIEST:
-            return await seeks.to_time(name, 0)
-        case "position" if request.position == NOW:
-            return await seeks.to_end(name)
-        case "position":
-            return await seeks.to_position(name, parse_position(request.position))
-        case "message_id":
-            if "," in request.message_id:
-                raise InvalidArgument(
-                    f"message_id: {names.shown(request.message_id)} must be the id of one message"
-                )
-            return await seeks.to_position(name, parse_position(request.message_id))
+        case "position" | "message_id":
+            assert isinstance(request, replay_pb2.SeekSubscriptionRequest)
+            return await _seek_to_messages(seeks, name, request)
     targets = ", ".join(field.name for field in request.DESCRIPTOR.oneofs_by_name["target"].fields)
     raise InvalidArgument(f"target: seek needs one of {targets}")
+
+
+async def _seek_to_messages(
+    seeks: Seeks, name: str, request: replay_pb2.SeekSubscriptionRequest
+) -> Moved:
+    if request.WhichOneof("target") == "message_id":
+        if "," in request.message_id:
+            raise InvalidArgument(
+                f"message_id: {names.shown(request.message_id)} must be the id of one message"
+            )
+        return await seeks.to_position(name, parse_position(request.message_id))
+    if request.position == EARLIEST:
+        return await seeks.to_time(name, 0)
+    if request.position == NOW:
+        return await seeks.to_end(name)
+    return await seeks.to_position(name, parse_position(request.position))
 
 
 def parse_position(text: str) -> dict[PartitionId, Offset]:
@@ -71,7 +80,7 @@ def parse_position(text: str) -> dict[PartitionId, Offset]:
     return found
 
 
-def said(moved: Moved) -> tuple[tuple[str, str], ...]:
+def describe(moved: Moved) -> Remarks:
     """The result of a seek as metadata; its hint goes with other hints."""
     found = [(REOPENED, str(moved.reopened)), (ACKNOWLEDGED, str(moved.acknowledged))]
     if moved.reopened_from_ns is not None:

@@ -1,59 +1,33 @@
-"""fanlog.v1 Sink: publishing exactly once from many tasks."""
+"""fanlog.v1.Sink: publishing exactly once from many tasks."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
-
-import grpc
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.core.sinks import StageKey
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
-from fanlog.server.calls import Call, Context, Unary, parsed
+from fanlog.server.calls import Call, Stream
+from fanlog.server.methods import Method, StreamingMethod, method
 from fanlog.v1 import sink_pb2 as pb
+from fanlog.wire import fields
 from fanlog.wire.parts import check_fields
 from fanlog.wire.stage import parse_rows, split_request
-
-SINK = "fanlog.v1.Sink"
 
 _PARTITION_MAX = 2**31 - 1
 
 
-def methods(broker: Broker) -> dict[str, Unary]:
-    """Every method of the service that takes one request: bytes to bytes."""
-    api = SinkApi(broker)
-    return {
-        "CommitEpoch": _counted(parsed(pb.CommitEpochRequest, api.commit_epoch)),
-        "AbortEpoch": parsed(pb.AbortEpochRequest, api.abort_epoch),
-        "GetQuery": parsed(pb.GetQueryRequest, api.get_query),
-    }
-
-
-def _counted(commit_epoch: Unary) -> Unary:
-    """The verb, refusing an epoch of too many stages before they are parsed."""
-
-    async def call(raw: bytes, context: Call) -> bytes:
-        check_fields(raw, limits.EPOCH_STAGES_MAX + 10, "stages")
-        return await commit_epoch(raw, context)
-
-    return call
-
-
-async def stage(broker: Broker, context: Context) -> bytes:
-    """Answer a Stage: rows as they come, staged when the client has no more."""
-    # What gRPC says of `read` has no word for the end.
-    read: Callable[[], Awaitable[Any]] = context.read
-    raw = await read()
-    if raw is grpc.aio.EOF:
+async def stage(broker: Broker, _: bytes, stream: Stream) -> bytes:
+    """Answer a Stage: rows are taken as they come, and staged when the client has no more."""
+    raw = await stream.read()
+    if not isinstance(raw, bytes):
         raise InvalidArgument("key: the first request of the call must have one")
     key, parts = split_request(raw)
     if key is None:
         raise InvalidArgument("key: the first request of the call must have one")
-    staging = await broker.sink.stage(_key(key, "key"))
+    staging = await broker.sink.stage(_read_key(key, "key"))
     row = 0
     try:
         while True:
@@ -65,8 +39,8 @@ async def stage(broker: Broker, context: Context) -> bytes:
                 for rows in found:
                     await staging.add(rows.topic, rows.body, rows.numbers)
                 await asyncio.sleep(0)
-            raw = await read()
-            if raw is grpc.aio.EOF:
+            raw = await stream.read()
+            if not isinstance(raw, bytes):
                 break
             key, parts = split_request(raw)
             if key is not None:
@@ -77,52 +51,55 @@ async def stage(broker: Broker, context: Context) -> bytes:
     response = pb.StageResponse(messages=staged.messages)
     for number, reason in staged.refused:
         response.refused.add(row=number, reason=reason)
-    return bytes(response.SerializeToString())
+    return response.SerializeToString()
 
 
-class SinkApi:
-    def __init__(self, broker: Broker) -> None:
-        self._sink = broker.sink
-
-    async def commit_epoch(self, request: Any) -> Any:
-        query, epoch = _query(request.query, "query"), _epoch(request.epoch, "epoch")
-        if len(request.stages) > limits.EPOCH_STAGES_MAX:
-            raise InvalidArgument(
-                f"stages: {len(request.stages)} stages; at most {limits.EPOCH_STAGES_MAX} are "
-                "allowed"
-            )
-        keys = [_key(one, f"stages[{i}]") for i, one in enumerate(request.stages)]
-        for index, key in enumerate(keys):
-            if (key.query, key.epoch) != (query, epoch):
-                raise InvalidArgument(f"stages[{index}]: {key} is of another query or epoch")
-        if len({key.partition for key in keys}) < len(keys):
-            raise InvalidArgument("stages: two are of one partition; one attempt wins")
-        messages, is_repeated = await self._sink.commit(query, epoch, keys)
-        return pb.CommitEpochResponse(messages=messages, repeated_epoch=is_repeated)
-
-    async def abort_epoch(self, request: Any) -> Any:
-        await self._sink.abort(_query(request.query, "query"), _epoch(request.epoch, "epoch"))
-        return pb.AbortEpochResponse()
-
-    async def get_query(self, request: Any) -> Any:
-        last = await self._sink.last_epoch(_query(request.query, "query"))
-        return pb.GetQueryResponse(last_epoch=last)
+async def commit_epoch(broker: Broker, raw: bytes, _: Call) -> bytes:
+    # Counted before they are parsed: there may be very many.
+    check_fields(raw, limits.EPOCH_STAGES_MAX + 10, "stages")
+    request = fields.parse(pb.CommitEpochRequest, raw)
+    query, epoch = _check_query(request.query, "query"), _check_epoch(request.epoch, "epoch")
+    if len(request.stages) > limits.EPOCH_STAGES_MAX:
+        raise InvalidArgument(
+            f"stages: {len(request.stages)} stages; at most {limits.EPOCH_STAGES_MAX} are allowed"
+        )
+    keys = [_read_key(one, f"stages[{i}]") for i, one in enumerate(request.stages)]
+    for index, key in enumerate(keys):
+        if (key.query, key.epoch) != (query, epoch):
+            raise InvalidArgument(f"stages[{index}]: {key} is of another query or epoch")
+    if len({key.partition for key in keys}) < len(keys):
+        raise InvalidArgument("stages: two are of one partition; one attempt wins")
+    messages, is_repeated = await broker.sink.commit(query, epoch, keys)
+    answer = pb.CommitEpochResponse(messages=messages, repeated_epoch=is_repeated)
+    return answer.SerializeToString()
 
 
-def _key(key: Any, where: str) -> StageKey:
+async def abort_epoch(broker: Broker, request: pb.AbortEpochRequest) -> pb.AbortEpochResponse:
+    await broker.sink.abort(
+        _check_query(request.query, "query"), _check_epoch(request.epoch, "epoch")
+    )
+    return pb.AbortEpochResponse()
+
+
+async def get_query(broker: Broker, request: pb.GetQueryRequest) -> pb.GetQueryResponse:
+    last = await broker.sink.last_epoch(_check_query(request.query, "query"))
+    return pb.GetQueryResponse(last_epoch=last)
+
+
+def _read_key(key: pb.StageKey, where: str) -> StageKey:
     if not 0 <= key.partition <= _PARTITION_MAX:
         raise InvalidArgument(
             f"{where}.partition: {key.partition} is out of range; 0 to {_PARTITION_MAX} are allowed"
         )
     return StageKey(
-        _query(key.query, f"{where}.query"),
-        _epoch(key.epoch, f"{where}.epoch"),
+        _check_query(key.query, f"{where}.query"),
+        _check_epoch(key.epoch, f"{where}.epoch"),
         key.partition,
-        _query(key.attempt, f"{where}.attempt"),
+        _check_query(key.attempt, f"{where}.attempt"),
     )
 
 
-def _query(name: str, where: str) -> str:
+def _check_query(name: str, where: str) -> str:
     if not 0 < len(name.encode()) <= limits.QUERY_BYTES_MAX:
         raise InvalidArgument(
             f"{where}: {names.shown(name)} has not 1 to {limits.QUERY_BYTES_MAX} bytes"
@@ -130,9 +107,32 @@ def _query(name: str, where: str) -> str:
     return name
 
 
-def _epoch(epoch: int, where: str) -> int:
+def _check_epoch(epoch: int, where: str) -> int:
     if not 0 <= epoch <= limits.EPOCH_MAX:
         raise InvalidArgument(
             f"{where}: {epoch} is out of range; 0 to {limits.EPOCH_MAX} are allowed"
         )
     return epoch
+
+
+METHODS = (
+    Method(
+        "CommitEpoch",
+        pb.CommitEpochRequest,
+        pb.CommitEpochResponse,
+        commit_epoch,
+        request_bytes_max=limits.EPOCH_BYTES_MAX,
+    ),
+    method("AbortEpoch", pb.AbortEpochRequest, pb.AbortEpochResponse, abort_epoch),
+    method("GetQuery", pb.GetQueryRequest, pb.GetQueryResponse, get_query),
+)
+STREAMS = (
+    StreamingMethod(
+        "Stage",
+        pb.StageRequest,
+        pb.StageResponse,
+        stage,
+        has_many_requests=True,
+        has_many_answers=False,
+    ),
+)

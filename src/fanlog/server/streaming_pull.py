@@ -14,23 +14,25 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import Any
-
-import grpc
 
 from fanlog import limits
 from fanlog.broker import pushes
 from fanlog.broker.broker import Broker
 from fanlog.broker.delivery.feed import Delivery
-from fanlog.broker.settling import INVALID_ACK_ID, UNORDERED_ACK_ID
 from fanlog.core.flow import Credit
 from fanlog.errors import FanlogError, InvalidArgument
-from fanlog.model import names, specs
-from fanlog.model.resources import Subscription
+from fanlog.model import names
 from fanlog.server.answer import frame_deliveries
-from fanlog.server.request_bounds import check_size
-from fanlog.wire import fields, types
-from fanlog.wire.parts import check_fields
+from fanlog.server.calls import Stream
+from fanlog.server.grpc_api import CALL_OVER
+from fanlog.server.stream_messages import (
+    check_deadline,
+    check_later,
+    confirmation_answer,
+    properties_answer,
+    read_request,
+)
+from fanlog.wire import types
 
 #: Requests of one stream that may wait for their commit before the next one is read.
 SETTLING_MAX = 256
@@ -39,31 +41,22 @@ SETTLING_MAX = 256
 #: request unanswered: Java and Go send one every 30 s and wait 15 s.
 KEEP_ALIVE_VERSION = 1
 
-#: What only the first request of a stream may say.
-_OPENING = (
-    "subscription",
-    "client_id",
-    "max_outstanding_messages",
-    "max_outstanding_bytes",
-    "protocol_version",
-)
 
-
-async def streaming_pull(broker: Broker, context: Any) -> None:
+async def streaming_pull(broker: Broker, stream: Stream) -> None:
     """Serve one stream until the client leaves, the subscription is gone or the broker drains."""
-    first = _read(await context.read())
+    first = read_request(await stream.read())
     if first is None:
         raise InvalidArgument("the first request of a stream must name a subscription")
-    await _Stream(broker, context, first).run()
+    await _Stream(broker, stream, first).run()
 
 
 class _Stream:
-    def __init__(self, broker: Broker, context: Any, first: Any) -> None:
+    def __init__(self, broker: Broker, stream: Stream, first: types.StreamingPullRequest) -> None:
         self._broker = broker
-        self._context = context
+        self._stream = stream
         self._name = str(names.parse_subscription(first.subscription))
         self._first = first
-        self._deadline_s = _stream_deadline(first.stream_ack_deadline_seconds)
+        self._deadline_s = check_deadline(first.stream_ack_deadline_seconds)
         self._answers_pings = first.protocol_version >= KEEP_ALIVE_VERSION
         self._credit = Credit(
             max(0, first.max_outstanding_messages),
@@ -138,21 +131,23 @@ class _Stream:
 
     async def _write_now(self, answer: bytes) -> None:
         # Every answer says what the subscription is like: clients take a missing word for "no".
-        await self._context.write(answer + _properties(self._broker.present(self._subscription)))
+        await self._stream.write(
+            answer + properties_answer(self._broker.present(self._subscription))
+        )
 
     async def _say(self, answer: bytes) -> None:
         """Write from beside the delivery; a stream that has ended has nobody to hear it."""
         if not self._over.is_set():
-            with suppress(grpc.aio.BaseError):
+            with suppress(CALL_OVER):
                 await self._write(answer)
 
     async def _read_requests(self) -> None:
         try:
             await self._settle(self._first)
-            while (request := _read(await self._context.read())) is not None:
-                _check_later(request)
+            while (request := read_request(await self._stream.read())) is not None:
+                check_later(request)
                 if request.stream_ack_deadline_seconds:
-                    self._deadline_s = _stream_deadline(request.stream_ack_deadline_seconds)
+                    self._deadline_s = check_deadline(request.stream_ack_deadline_seconds)
                 await self._settle(request)
                 if self._answers_pings and not (request.ack_ids or request.modify_deadline_ack_ids):
                     self._begin(self._say(b""))
@@ -172,7 +167,7 @@ class _Stream:
         self._over.set()
         self._half_close()
 
-    async def _settle(self, request: Any) -> None:
+    async def _settle(self, request: types.StreamingPullRequest) -> None:
         """Begin what a request asks for; its order is kept, its commit is not waited for."""
         if len(request.modify_deadline_ack_ids) != len(request.modify_deadline_seconds):
             raise InvalidArgument(
@@ -196,7 +191,7 @@ class _Stream:
         while len(self._settling) > SETTLING_MAX:
             await asyncio.wait(self._settling, return_when=asyncio.FIRST_COMPLETED)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
@@ -210,63 +205,4 @@ class _Stream:
             self._end()
             return
         if subscription.enable_exactly_once:
-            await self._say(_confirmation(ack_ids, failures, is_ack=seconds is None))
-
-
-def _read(raw: Any) -> Any | None:
-    if raw is grpc.aio.EOF:
-        return None
-    check_size(raw, limits.ACK_BYTES_MAX)
-    check_fields(raw, 2 * limits.ACK_IDS_MAX + 20, "ack_ids")
-    request = fields.parse(types.StreamingPullRequest, raw)
-    for name in ("ack_ids", "modify_deadline_ack_ids", "modify_deadline_seconds"):
-        count = len(getattr(request, name))
-        if count > limits.ACK_IDS_MAX:
-            raise InvalidArgument(
-                f"{name}: {count} values; at most {limits.ACK_IDS_MAX} are allowed in a request"
-            )
-    return request
-
-
-def _check_later(request: Any) -> None:
-    """Only the first request of a stream opens it; Google refuses these later, and so do we."""
-    for name in _OPENING:
-        if getattr(request, name):
-            raise InvalidArgument(f"{name}: must be set on the first request of a stream only")
-
-
-def _stream_deadline(seconds: int) -> int:
-    specs.check_ack_deadline(seconds, field="stream_ack_deadline_seconds")
-    return seconds
-
-
-def _properties(subscription: Subscription) -> bytes:
-    if not (subscription.enable_exactly_once or subscription.enable_message_ordering):
-        return b""
-    properties = types.StreamingPullResponse.SubscriptionProperties(
-        exactly_once_delivery_enabled=subscription.enable_exactly_once,
-        message_ordering_enabled=subscription.enable_message_ordering,
-    )
-    response = types.StreamingPullResponse(subscription_properties=properties)
-    return bytes(response.SerializeToString())
-
-
-def _confirmation(ack_ids: Sequence[str], failures: dict[str, str], *, is_ack: bool) -> bytes:
-    by_reason: defaultdict[str, list[str]] = defaultdict(list)
-    for ack_id in ack_ids:
-        by_reason[failures.get(ack_id, "")].append(ack_id)
-    confirmed: dict[str, Any] = {
-        "ack_ids": by_reason[""],
-        "invalid_ack_ids": by_reason[INVALID_ACK_ID],
-    }
-    response = types.StreamingPullResponse()
-    if is_ack:
-        confirmed["unordered_ack_ids"] = by_reason[UNORDERED_ACK_ID]
-        response.acknowledge_confirmation.CopyFrom(
-            types.StreamingPullResponse.AcknowledgeConfirmation(**confirmed)
-        )
-    else:
-        response.modify_ack_deadline_confirmation.CopyFrom(
-            types.StreamingPullResponse.ModifyAckDeadlineConfirmation(**confirmed)
-        )
-    return bytes(response.SerializeToString())
+            await self._say(confirmation_answer(ack_ids, failures, is_ack=seconds is None))

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import TypeVar
 
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import DecodeError, Message
@@ -71,6 +72,13 @@ def parse(message_class: type[Request], raw: bytes) -> Request:
     if unknown_bytes:
         refuse_unknown(message_class.FromString(raw))
     return message
+
+
+def descriptor_of(message: Message | type[Message]) -> Descriptor:
+    """The descriptor of a message, of which protobuf's stubs leave open which class it has."""
+    descriptor = message.DESCRIPTOR
+    assert isinstance(descriptor, Descriptor)
+    return descriptor
 
 
 def refuse_unknown(message: Message, where: str = "") -> None:

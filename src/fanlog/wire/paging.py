@@ -11,7 +11,7 @@ import base64
 import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from google.protobuf.message import Message
 
@@ -21,6 +21,14 @@ from fanlog.model import names
 
 Entry = TypeVar("Entry")
 Shown = TypeVar("Shown", bound=Message)
+
+
+class Paged(Protocol):
+    """A list request."""
+
+    page_size: int
+    page_token: str
+
 
 _VERSION = "1"
 _SEPARATOR = "\n"
@@ -49,7 +57,7 @@ class Page:
         is_last = len(found) <= self.size
         return page, "" if is_last else token(self.scope, name(page[-1]))
 
-    def filled(
+    def fill(
         self,
         found: Sequence[Entry],
         name: Callable[[Entry], str],
@@ -98,6 +106,11 @@ def parse_page(scope: str, page_size: int, page_token: str) -> Page:
         )
     size = min(page_size or limits.PAGE_SIZE_DEFAULT, limits.PAGE_SIZE_MAX)
     return Page(scope=scope, size=size, after=_after(scope, page_token) if page_token else "")
+
+
+def read_page(scope: str, request: Paged) -> Page:
+    """As `parse_page`, of a request with both fields."""
+    return parse_page(scope, request.page_size, request.page_token)
 
 
 def token(scope: str, last: str) -> str:

@@ -25,6 +25,7 @@ _TYPES: dict[int, SchemaType] = {1: "PROTOCOL_BUFFER", 2: "AVRO", JSON_TYPE: "JS
 _TYPE_NUMBERS = {kind: number for number, kind in _TYPES.items()}
 _ENCODINGS: dict[int, Encoding] = {1: "JSON", 2: "BINARY"}
 _ENCODING_NUMBERS = {encoding: number for number, encoding in _ENCODINGS.items()}
+_LEVELS: dict[str, Compatibility] = {level: level for level in get_args(Compatibility)}
 #: Fields of a Schema that mean something here, and those that are ours to say.
 HONOURED = frozenset({"name", "type_", "definition"}) | output_only.ignored("Schema")
 #: SchemaView.BASIC and FULL.
@@ -56,12 +57,10 @@ def encoding_of(number: int, field: str) -> Encoding:
 
 def compatibility_of(text: str, field: str) -> Compatibility:
     """Read a level of compatibility, in capitals or not; raises InvalidArgument."""
-    for level in get_args(Compatibility):
-        if text.upper().replace("-", "_") == level:
-            return level  # type: ignore[no-any-return]
-    raise InvalidArgument(
-        f"{field}: {names.shown(text)} is not one of {', '.join(get_args(Compatibility))}"
-    )
+    level = _LEVELS.get(text.upper().replace("-", "_"))
+    if level is None:
+        raise InvalidArgument(f"{field}: {names.shown(text)} is not one of {', '.join(_LEVELS)}")
+    return level
 
 
 def settings(topic: types.Topic) -> SchemaSettings | None:

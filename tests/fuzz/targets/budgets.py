@@ -20,9 +20,9 @@ import grpc
 import orjson
 
 from fanlog.config import Config
-from fanlog.server.grpc_api import unary_verbs
 from fanlog.server.http_api import rest_app, rest_routes
 from fanlog.server.rest.route import Route
+from fanlog.server.services import SERVICES
 from fanlog.wire.encode import field
 from fuzz.bounds import Target
 from fuzz.draw import Draw
@@ -84,13 +84,7 @@ def budget(size: int) -> Iterator[None]:
 @cache
 def verbs() -> tuple[tuple[str, str], ...]:
     """Service and name of every unary verb; a seed names one by its place here."""
-    found: list[tuple[str, str]] = []
-
-    async def story(world: World) -> None:
-        for service, methods in unary_verbs(world.broker).items():
-            found.extend((service, method) for method in methods)
-
-    World.run(story)
+    found = [(service.name, method.name) for service in SERVICES for method in service.methods]
     return tuple(sorted(found))
 
 

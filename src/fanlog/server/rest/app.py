@@ -19,10 +19,10 @@ from fanlog import limits
 from fanlog.errors import FanlogError, Internal, InvalidArgument, TooLarge, UnsupportedMediaType
 from fanlog.model import attributes
 from fanlog.server.calls import Unary
-from fanlog.server.request_bounds import LARGE
 from fanlog.server.rest import errors, json_weight
 from fanlog.server.rest.facts import Facts
 from fanlog.server.rest.route import Asked, Route, Router
+from fanlog.server.services import LARGE
 
 #: Headers that begin so are what gRPC's callers say in metadata.
 _OWN = attributes.PREFIX.encode()
@@ -41,12 +41,16 @@ _LARGE_BYTES = 2 * 1024 * 1024
 _TIMEOUT_HEADER = b"x-server-timeout"
 
 
+#: Methods whose requests may be large, that of CloudEvents among them.
+_LARGE = LARGE | {"Events.Publish"}
+
+
 class Gone(Exception):
     """The caller went away before its request was read or answered."""
 
 
 class RestCall:
-    """What a verb may ask of, and say to, its caller; see `grpc_api.Call`."""
+    """What a verb may ask of, and say to, its caller; see `calls.Call`."""
 
     __slots__ = ("_asked", "metadata", "timeout_s")
 
@@ -132,7 +136,7 @@ class RestApp:
 
     def _bound_of(self, route: Route) -> int:
         """The most bytes of a body: what the server takes, or less where less is needed."""
-        return self._bytes_max if route.method in LARGE else min(self._bytes_max, JSON_BYTES_MAX)
+        return self._bytes_max if route.method in _LARGE else min(self._bytes_max, JSON_BYTES_MAX)
 
     async def _read_body(
         self, headers: Mapping[bytes, bytes], receive: Receive, most: int

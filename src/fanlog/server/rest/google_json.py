@@ -16,10 +16,11 @@ from google.protobuf.empty_pb2 import Empty
 
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
-from fanlog.server.descriptors import METHODS
 from fanlog.server.rest import json_in, json_out, json_schema
 from fanlog.server.rest.publishing import publish_request
 from fanlog.server.rest.route import Asked, Route, parse_template
+from fanlog.server.services import METHODS
+from fanlog.wire.fields import descriptor_of
 
 _TOPIC = "projects/*/topics/*"
 _SUBSCRIPTION = "projects/*/subscriptions/*"
@@ -132,8 +133,8 @@ def routes() -> list[Route]:
 
 def route(binding: Binding) -> Route:
     """What a row of the table means."""
-    service, _, name = binding.method.partition(".")
-    request, answer = METHODS[service][name]
+    method = METHODS[binding.method]
+    request, answer = method.request, method.answer
     write: Callable[[bytes, Asked], Any] = partial(_write, answer)
     read: Callable[[Asked], bytes] = partial(read_request, binding, request)
     if binding.method == "Publisher.Publish":
@@ -147,7 +148,7 @@ def route(binding: Binding) -> Route:
         read=read,
         write=write,
         takes=_takes(binding, request),
-        gives=json_schema.reference(answer.DESCRIPTOR),
+        gives=json_schema.reference(descriptor_of(answer)),
         parameters=_parameters(binding, request),
         waits=binding.method == "Subscriber.Pull",
     )

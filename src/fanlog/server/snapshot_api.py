@@ -1,0 +1,74 @@
+"""The methods of google.pubsub.v1.Subscriber for snapshots, and Seek."""
+
+from __future__ import annotations
+
+from google.protobuf.empty_pb2 import Empty
+
+from fanlog.broker.broker import Broker
+from fanlog.model import names
+from fanlog.server import assigned_names, remarks, seeking
+from fanlog.server.calls import Call
+from fanlog.server.methods import method, method_with_call
+from fanlog.wire import paging, resources, types
+
+
+async def get_snapshot(broker: Broker, request: types.GetSnapshotRequest) -> types.Snapshot:
+    name = str(names.parse_snapshot(request.snapshot))
+    return resources.snapshot_pb(await broker.admin.get_snapshot(name))
+
+
+async def list_snapshots(
+    broker: Broker, request: types.ListSnapshotsRequest
+) -> types.ListSnapshotsResponse:
+    project = names.parse_project(request.project)
+    page = paging.read_page(f"snapshots of {request.project}", request)
+    found = await broker.admin.list_snapshots(project, page.after, page.size + 1)
+    shown, token = page.fill(found, lambda snapshot: snapshot.name, resources.snapshot_pb)
+    return types.ListSnapshotsResponse(snapshots=shown, next_page_token=token)
+
+
+async def create_snapshot(broker: Broker, request: types.CreateSnapshotRequest) -> types.Snapshot:
+    assigned_names.name_snapshot(request, broker.hard.catalog.has_snapshot)
+    spec = resources.snapshot_spec(request)
+    return resources.snapshot_pb(await broker.admin.create_snapshot(spec))
+
+
+async def update_snapshot(broker: Broker, request: types.UpdateSnapshotRequest) -> types.Snapshot:
+    update = resources.snapshot_update(request)
+    return resources.snapshot_pb(await broker.admin.update_snapshot(update))
+
+
+async def delete_snapshot(broker: Broker, request: types.DeleteSnapshotRequest) -> Empty:
+    await broker.admin.delete_snapshot(str(names.parse_snapshot(request.snapshot)))
+    return Empty()
+
+
+async def seek(broker: Broker, request: types.SeekRequest, call: Call) -> types.SeekResponse:
+    moved = await seeking.seek(broker.admin.seeks, request)
+    hinted = remarks.make_hints([moved.hint] if moved.hint else [])
+    call.set_trailing_metadata((*seeking.describe(moved), *hinted))
+    return types.SeekResponse()
+
+
+METHODS = (
+    method("GetSnapshot", types.GetSnapshotRequest, types.Snapshot, get_snapshot),
+    method(
+        "ListSnapshots", types.ListSnapshotsRequest, types.ListSnapshotsResponse, list_snapshots
+    ),
+    method(
+        "CreateSnapshot",
+        types.CreateSnapshotRequest,
+        types.Snapshot,
+        create_snapshot,
+        *("name", "subscription"),
+    ),
+    method(
+        "UpdateSnapshot",
+        types.UpdateSnapshotRequest,
+        types.Snapshot,
+        update_snapshot,
+        "snapshot.name",
+    ),
+    method("DeleteSnapshot", types.DeleteSnapshotRequest, Empty, delete_snapshot, "snapshot"),
+    method_with_call("Seek", types.SeekRequest, types.SeekResponse, seek, "subscription"),
+)
