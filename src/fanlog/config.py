@@ -169,11 +169,11 @@ def resolve(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
     return Config(**resolved)
 
 
-def _from_flags(given: Mapping[str, object]) -> dict[str, Any]:
-    return _checked(given, lambda name: f"--{name.replace('_', '-')}")
+def _from_flags(given: Mapping[str, object]) -> dict[str, object]:
+    return _check_all(given, lambda name: f"--{name.replace('_', '-')}")
 
 
-def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+def _from_environ(environ: Mapping[str, str]) -> dict[str, object]:
     # An empty variable is an unset one, as compose files and service units write it.
     texts = {
         name.removeprefix(ENV_PREFIX): text
@@ -185,29 +185,30 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
     for upper, text in texts.items():
         if upper not in known:
             raise ConfigError(_unknown(f"variable {ENV_PREFIX}{upper}", upper, known))
-        values[known[upper]] = _parsed(known[upper], text)
-    return _checked(values, lambda name: f"{ENV_PREFIX}{name.upper()}")
+        values[known[upper]] = _read_text(known[upper], text)
+    return _check_all(values, lambda name: f"{ENV_PREFIX}{name.upper()}")
 
 
-def _from_file(path: Path) -> dict[str, Any]:
+def _from_file(path: Path) -> dict[str, object]:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read the file {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not a TOML file: {error}") from error
-    values = _checked(table, lambda name: f"{name!r} in {path}")
+    values = _check_all(table, lambda name: f"{name!r} in {path}")
     # Paths in the file are relative to it, so that the server may start from anywhere.
-    if "lake" in values and "://" not in values["lake"]:
-        values["lake"] = str(path.parent / values["lake"])
+    lake = values.get("lake")
+    if isinstance(lake, str) and "://" not in lake:
+        values["lake"] = str(path.parent / lake)
     return {
         name: path.parent / value if isinstance(value, Path) else value
         for name, value in values.items()
     }
 
 
-def _checked(values: Mapping[str, object], say: Callable[[str], str]) -> dict[str, Any]:
-    checked: dict[str, Any] = {}
+def _check_all(values: Mapping[str, object], say: Callable[[str], str]) -> dict[str, object]:
+    checked: dict[str, object] = {}
     for name, value in values.items():
         if name not in _CHECKS:
             raise ConfigError(_unknown(f"setting {say(name)}", name, _CHECKS))
@@ -228,8 +229,8 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {what}{hint}"
 
 
-def _parsed(name: str, text: str) -> object:
-    """Read a variable's text as what its setting is; what cannot be read stays text."""
+def _read_text(name: str, text: str) -> object:
+    """Read a variable's text as a value of its setting; a text that is none stays text."""
     if _CHECKS[name] is _flag:
         return _FLAG_WORDS.get(text.lower(), text)
     if _CHECKS[name] in _NUMBERS:
@@ -417,7 +418,7 @@ def _is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-_CHECKS: dict[str, Callable[[object], Any]] = {
+_CHECKS: dict[str, Callable[[object], object]] = {
     "host": _text,
     "port": _port,
     "http_port": _port,

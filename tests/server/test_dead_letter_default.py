@@ -9,7 +9,7 @@ from google.api_core.exceptions import InvalidArgument
 from google.pubsub_v1 import types
 
 from commands import invoke
-from fanlog.server.resources import ensure_resources, read_resources
+from fanlog.server.resource_file import ensure_resources, read_resources
 from server.conftest import PATIENCE_S, PROJECT, RunningServer, StartServer, unique
 from server.rest.http import Http
 

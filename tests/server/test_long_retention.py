@@ -16,7 +16,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from fanlog.lake import rewriting
 from fanlog.lake.location import Location
-from fanlog.server.resources import ensure_resources, read_resources
+from fanlog.server.resource_file import ensure_resources, read_resources
 from server.conftest import PATIENCE_S, PROJECT, RunningServer, unique
 from server.tiered import DAY, data, numbered
 

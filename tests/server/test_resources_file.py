@@ -11,7 +11,7 @@ import pytest
 
 from fanlog.errors import ConfigError
 from fanlog.push.senders import host_resolver
-from fanlog.server.resources import ensure_resources, read_resources
+from fanlog.server.resource_file import ensure_resources, read_resources
 from server.conftest import RunningServer, unique
 from server.registry import ONE, TWO, Registry
 

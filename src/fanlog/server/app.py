@@ -49,7 +49,7 @@ from fanlog.server.descriptors import service_descriptors
 from fanlog.server.file_limit import push_connections, raise_file_limit
 from fanlog.server.health import Health
 from fanlog.server.http_api import HttpServer, http_app
-from fanlog.server.resources import Resources, ensure_resources, read_resources
+from fanlog.server.resource_file import Resources, ensure_resources, read_resources
 from fanlog.server.services import SERVICE_NAMES, SERVICES
 from fanlog.wire import contents
 from fanlog.wire.candidates import candidates

@@ -21,7 +21,7 @@ from fanlog.wire import fields, types
 from fanlog.wire.parts import check_fields
 from fanlog.wire.status import all_fit
 
-#: Ack ids, the subscription, and whatever else may stand there.
+#: Ack ids, the subscription, and room for a few others.
 _ACK_FIELDS_MAX = limits.ACK_IDS_MAX + 10
 
 _EMPTY = Empty().SerializeToString()

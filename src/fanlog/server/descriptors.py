@@ -20,7 +20,7 @@ from fanlog.server.services import PUBLISHER, SCHEMA_SERVICE, SERVICES, SUBSCRIB
 from fanlog.wire import types
 from fanlog.wire.fields import descriptor_of
 
-#: Services whose descriptors are not in any package.
+#: Services without descriptors in any package.
 _UNDESCRIBED = (PUBLISHER, SUBSCRIBER, SCHEMA_SERVICE)
 
 

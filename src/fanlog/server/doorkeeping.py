@@ -9,7 +9,7 @@ from fanlog.model.origins import Doorkeeper, Visit
 from fanlog.server.rest import errors
 
 _METHODS = b"GET, POST, PUT, PATCH, DELETE"
-#: How long a browser may remember what a preflight was answered, in seconds.
+#: How long a browser may remember the answer to a preflight, in seconds.
 _MAX_AGE_S = b"600"
 _ONCE: dict[bytes, type[FanlogError]] = {b"host": HostNotAllowed, b"origin": ForeignOrigin}
 _VARY = (b"vary", b"origin")
@@ -39,7 +39,7 @@ class Door:
         if admitted is not None and _is_preflight(scope, headers):
             await _answer_preflight(admitted, headers, send)
         elif self._keeper.origins:
-            await self._app(scope, receive, _saying(admitted, send))
+            await self._app(scope, receive, _add_headers(admitted, send))
         else:
             await self._app(scope, receive, send)
 
@@ -78,30 +78,30 @@ def _is_preflight(scope: Scope, headers: dict[bytes, bytes]) -> bool:
 
 
 async def _answer_preflight(origin: str, headers: dict[bytes, bytes], send: Send) -> None:
-    said = [
+    answered = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-allow-methods", _METHODS),
         (b"access-control-max-age", _MAX_AGE_S),
         _PREFLIGHT_VARY,
     ]
     if wanted := headers.get(b"access-control-request-headers"):
-        said.append((b"access-control-allow-headers", wanted))
+        answered.append((b"access-control-allow-headers", wanted))
     if headers.get(b"access-control-request-private-network") == b"true":
-        said.append((b"access-control-allow-private-network", b"true"))
-    await send({"type": "http.response.start", "status": 204, "headers": said})
+        answered.append((b"access-control-allow-private-network", b"true"))
+    await send({"type": "http.response.start", "status": 204, "headers": answered})
     await send({"type": "http.response.body", "body": b""})
 
 
-def _saying(origin: str | None, send: Send) -> Send:
-    """Answers say who may read them, and that it depends on who asks."""
-    said = [_VARY]
+def _add_headers(origin: str | None, send: Send) -> Send:
+    """Add headers to answers: the origin that may read them, and that it depends on the request."""
+    answered = [_VARY]
     if origin is not None:
-        said.append((b"access-control-allow-origin", origin.encode("latin-1")))
-        said.append((b"access-control-expose-headers", b"*"))
+        answered.append((b"access-control-allow-origin", origin.encode("latin-1")))
+        answered.append((b"access-control-expose-headers", b"*"))
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message["headers"], *said]}
+            message = {**message, "headers": [*message["headers"], *answered]}
         await send(message)
 
     return sent
@@ -109,11 +109,11 @@ def _saying(origin: str | None, send: Send) -> Send:
 
 async def _refuse(error: FanlogError, send: Send) -> None:
     code, headers, body = errors.answer(error)
-    said = [
+    answered = [
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % len(body)),
         _VARY,
         *headers,
     ]
-    await send({"type": "http.response.start", "status": code, "headers": said})
+    await send({"type": "http.response.start", "status": code, "headers": answered})
     await send({"type": "http.response.body", "body": body})

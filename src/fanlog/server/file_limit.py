@@ -21,7 +21,7 @@ def raise_file_limit() -> None:
 
 
 def push_connections() -> int:
-    """Connections that push may open: half of what there is, the rest is for those who come in."""
+    """Connections that push may open: half of the files, the rest is for connections of callers."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return limits.PUSH_CONNECTIONS_MAX

@@ -73,8 +73,8 @@ def _answer(
         try:
             return await verb(request, context)
         except Exception as error:
-            # Of any kind: behind this is only gRPC, which would tell the caller what the exception
-            # says. `abort` logs those that are not ours.
+            # Of any kind: behind this is only gRPC, which would show the exception's text to the
+            # caller. `abort` logs those that are not ours.
             await abort(context, error)
 
     return call

@@ -1,7 +1,7 @@
 """Nacks that say more than "again": later, never, and why.
 
-The API's own words end at a deadline of zero. What comes with it rides in the request's metadata,
-where every client can put it:
+The API's own words end at a deadline of zero. More about it rides in the request's metadata, where
+every client can put it:
 
     fanlog-delay-seconds: 30      deliver it again in half a minute
     fanlog-requeue: false         never again: it is a dead letter
@@ -22,10 +22,10 @@ from fanlog.model.attributes import NACK_REQUEUE as REQUEUE
 
 
 def nack_of(metadata: Iterable[tuple[str, str | bytes]], seconds: int) -> Nack:
-    """Read what a nack says.
+    """Read the nack that a request's metadata describes.
 
     Raises:
-        InvalidArgument: A value that is none, or that stands beside a deadline that is no nack.
+        InvalidArgument: A value that is out of range, or an ack deadline that is no nack.
     """
     said = {key: value for key, value in metadata if key in (DELAY, REQUEUE, REASON)}
     if not said:

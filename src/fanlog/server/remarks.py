@@ -1,6 +1,6 @@
 """Remarks beside an answer: trailing metadata in gRPC, headers in REST.
 
-Values are one line of ASCII each, whatever they were made from.
+Values are one line of ASCII each; other characters are escaped.
 """
 
 from __future__ import annotations

@@ -48,16 +48,16 @@ class SchemaResource:
     compatibility: Compatibility = "NONE"
 
 
-def read_schema(folder: Path, name: str, value: Mapping[object, object]) -> SchemaResource:
+def read_schema(folder: Path, name: str, value: Mapping[str, object]) -> SchemaResource:
     """Read one schema; `folder` is where paths of definitions begin.
 
     Raises:
-        InvalidArgument: Names the field and what is wrong with it.
+        InvalidArgument: Names the field and the mistake in it.
     """
     names.parse_schema(name, field="name")
     given: dict[str, str] = {}
     for key, text in value.items():
-        if not isinstance(key, str) or key not in _FIELDS:
+        if key not in _FIELDS:
             known = ", ".join(dict.fromkeys(_FIELDS.values()))
             raise InvalidArgument(f"{key}: no such field of a schema; there are {known}")
         if not isinstance(text, str):

@@ -44,5 +44,5 @@ SERVICE_NAMES = tuple(service.name for service in SERVICES)
 
 #: Every method with one request and one answer, by a name such as `Publisher.Publish`.
 METHODS = name_methods(SERVICES)
-#: Names of those whose requests may be larger than others.
+#: Names of the methods that take larger requests than others.
 LARGE = frozenset(name for name, method in METHODS.items() if method.is_large)

@@ -4,7 +4,7 @@ Two things go on at once: requests come in (acknowledgements, deadlines), answer
 confirmations). Messages go out as soon as they are committed and the stream has credit.
 
 A client that has half-closed its stream is leaving: it gets no more messages, only confirmations
-of what it said before. Messages that were leased for it and not written by then are free at once;
+of its last requests. Messages that were leased for it and not written by then are free at once;
 those that were written stay leased, for clients acknowledge with unary calls after they have left.
 """
 
@@ -37,8 +37,8 @@ from fanlog.wire import types
 #: Requests of one stream that may wait for their commit before the next one is read.
 SETTLING_MAX = 256
 
-#: From this `protocol_version` on, a client takes a stream for dead whose server leaves an empty
-#: request unanswered: Java and Go send one every 30 s and wait 15 s.
+#: From this `protocol_version` on, a client takes a stream for dead when an empty request stays
+#: unanswered: Java and Go send one every 30 s and wait 15 s.
 KEEP_ALIVE_VERSION = 1
 
 
@@ -130,13 +130,13 @@ class _Stream:
             await self._write_now(answer)
 
     async def _write_now(self, answer: bytes) -> None:
-        # Every answer says what the subscription is like: clients take a missing word for "no".
+        # Every answer has the properties of the subscription: clients take missing ones for "no".
         await self._stream.write(
             answer + properties_answer(self._broker.present(self._subscription))
         )
 
     async def _say(self, answer: bytes) -> None:
-        """Write from beside the delivery; a stream that has ended has nobody to hear it."""
+        """Write from beside the delivery, unless the stream has ended."""
         if not self._over.is_set():
             with suppress(CALL_OVER):
                 await self._write(answer)
@@ -168,7 +168,7 @@ class _Stream:
         self._half_close()
 
     async def _settle(self, request: types.StreamingPullRequest) -> None:
-        """Begin what a request asks for; its order is kept, its commit is not waited for."""
+        """Begin to settle the ids of a request; in order, without waiting for the commit."""
         if len(request.modify_deadline_ack_ids) != len(request.modify_deadline_seconds):
             raise InvalidArgument(
                 f"modify_deadline_seconds: {len(request.modify_deadline_seconds)} values for "

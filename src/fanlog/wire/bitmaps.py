@@ -1,8 +1,8 @@
 """64-bit Roaring bitmaps from outside, in their portable format.
 
-The library that reads them believes what they say: a container that says it has five values and has
-fifty thousand would be written past its end. So every container is looked at before that, without
-looking at its values one by one in Python.
+The library that reads them trusts their headers: a container with a count of five and fifty
+thousand values would be written past its end. So every container is checked first, without a look
+at its values one by one in Python.
 
     count of 32-bit parts: 8 bytes; each: the upper 32 bits: 4 bytes, then a bitmap of 32 bits:
     cookie: 4 bytes · with runs: a flag for each container · key and count - 1 of each: 2 + 2 bytes
@@ -35,7 +35,7 @@ def parse_offsets(raw: bytes, field: str) -> BitMap64:
     """Read a set of offsets.
 
     Raises:
-        InvalidArgument: It is no such bitmap, or has what is no offset.
+        InvalidArgument: It is no such bitmap, or has a value that is no offset.
     """
     try:
         _check(memoryview(raw))

@@ -11,8 +11,8 @@ from fanlog.routing.candidate import Candidate
 from fanlog.wire import types
 
 
-class Needs(Protocol):
-    """How far filters look; as `FilterIndex` says it."""
+class FilterNeeds(Protocol):
+    """The parts of a message that filters look at; a `FilterIndex` has them."""
 
     @property
     def needs_message(self) -> bool: ...
@@ -26,11 +26,11 @@ class _Everything:
     needs_message = needs_attributes = needs_payload = True
 
 
-EVERYTHING: Needs = _Everything()
+EVERYTHING: FilterNeeds = _Everything()
 
 
 def candidates(
-    batch: Batch, first: int, end: int, topic: str, needs: Needs = EVERYTHING
+    batch: Batch, first: int, end: int, topic: str, needs: FilterNeeds = EVERYTHING
 ) -> Iterator[Candidate]:
     """The messages of a batch from index `first` to before `end`, as far as they are needed."""
     publish_time_us = batch.publish_time_ns // 1_000
@@ -45,7 +45,7 @@ def candidates(
             )
         return
     content = batch.content[batch.starts[first] : batch.starts[end]]
-    # What is stored is a run of `messages` fields of a PublishRequest, tags and lengths included.
+    # The content is a run of `messages` fields of a PublishRequest, tags and lengths included.
     messages = types.PublishRequest.FromString(content).messages
     reads_attributes, reads_data = needs.needs_attributes, needs.needs_payload
     for offset, message in zip(offsets, messages, strict=True):

@@ -86,7 +86,7 @@ def media_type_of(headers: Mapping[bytes, bytes]) -> str:
 
 
 def read_binary(headers: Mapping[bytes, bytes], data: bytes) -> CloudEvent:
-    """An event whose attributes are headers. Raises InvalidArgument."""
+    """An event with its attributes in headers. Raises InvalidArgument."""
     attributes: dict[str, str] = {}
     for key, value in headers.items():
         if key.startswith(b"ce-"):
@@ -138,7 +138,7 @@ def _data_of(event: Mapping[str, object], attributes: dict[str, str]) -> bytes:
     if data is None:
         return b""
     if "datacontenttype" not in attributes:
-        # What the specification says data without a type is in this mode.
+        # The specification has it so for data without a type in this mode.
         attributes["datacontenttype"] = "application/json"
     if isinstance(data, str) and not _is_json(attributes["datacontenttype"]):
         return data.encode()

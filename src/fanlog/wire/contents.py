@@ -1,4 +1,4 @@
-"""What the messages of a body say, and bodies whose messages say more: for whoever checks them."""
+"""Messages of bodies and batches read, and bodies made with attributes added to each message."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fanlog.wire.publish import build_body
 def payloads(body: Body, first: int, end: int) -> list[bytes]:
     """The data of the messages from index `first` to before `end`."""
     content = body.content[body.starts[first] : body.starts[end]]
-    # What a body holds is a run of `messages` fields of a PublishRequest.
+    # The content of a body is a run of `messages` fields of a PublishRequest.
     return [message.data for message in types.PublishRequest.FromString(content).messages]
 
 
 def dedup_ids(body: Body) -> list[str] | None:
     """The dedup id of each message, empty for none; None when no message has one."""
-    # Looked for in the bytes first: nearly nobody has one.
+    # Looked for in the bytes first: hardly a message has one.
     if DEDUP_ID.encode() not in body.content:
         return None
     messages = types.PublishRequest.FromString(body.content).messages

@@ -19,8 +19,8 @@ def table_export(subscription: types.Subscription) -> TableExport | None:
     """Read the BigQueryConfig of a Subscription; None for none, or an empty one.
 
     Raises:
-        InvalidArgument: It names no table and says other things.
-        Unimplemented: It asks for what only Google's cloud can do.
+        InvalidArgument: It names no table and has other fields set.
+        Unimplemented: It asks for a feature that only Google's cloud has.
     """
     config = subscription.bigquery_config
     if not _says_something(config):
@@ -124,7 +124,7 @@ def batch_pb(progress: ExportProgress, topics: Mapping[PartitionId, str]) -> exp
 
 
 def export_of(batch: export_pb2.ExportBatch) -> TableExport | FileExport:
-    """What a batch is for, as it was when it was made."""
+    """The export of a batch, as it was when the batch was made."""
     if batch.WhichOneof("target") == "table":
         table = batch.table
         return TableExport(
@@ -149,7 +149,7 @@ def export_of(batch: export_pb2.ExportBatch) -> TableExport | FileExport:
 
 
 def _says_something(config: types.BigQueryConfig | types.CloudStorageConfig) -> bool:
-    """Whether there is more in a config than what answers add to it."""
+    """Whether a config has more than the state, which answers add to it."""
     return any(field.name != "state" for field, _ in config.ListFields())
 
 

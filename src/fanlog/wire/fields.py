@@ -1,8 +1,8 @@
 """Fields of requests: nothing unknown passes, durations and times, update masks.
 
 **Never accept and ignore.** A field that this version does not honour is refused by name, and a
-field it has never heard of by number. The tables of what is honoured live with each resource; what
-is not in them is refused, so that a field a later API adds cannot slip through.
+field it does not know by number. The tables of honoured fields live with each resource; any other
+field is refused, so that a field a later API adds cannot slip through.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _MEANINGLESS = frozenset(
 
 
 def parse(message_class: type[Request], raw: bytes) -> Request:
-    """Parse a request and refuse what it says beyond the fields we know.
+    """Parse a request and refuse unknown fields in it.
 
     Raises:
         InvalidArgument: Malformed, or text that is not UTF-8.
@@ -196,7 +196,7 @@ def seconds_of(duration: Duration, field: str) -> float:
     """Read a Duration.
 
     Raises:
-        InvalidArgument: Outside of what a Duration may hold.
+        InvalidArgument: Outside of the range of a Duration.
     """
     seconds, nanos = duration.seconds, duration.nanos
     has_one_sign = not (seconds < 0 < nanos or nanos < 0 < seconds)
@@ -212,7 +212,7 @@ def time_ns_of(timestamp: Timestamp, field: str) -> int:
     """Read a Timestamp, as nanoseconds since the epoch.
 
     Raises:
-        InvalidArgument: Outside of what a Timestamp may hold.
+        InvalidArgument: Outside of the range of a Timestamp.
     """
     seconds, nanos = timestamp.seconds, timestamp.nanos
     if not (_TIMESTAMP_S_MIN <= seconds <= _TIMESTAMP_S_MAX and 0 <= nanos < _NANOS):

@@ -1,4 +1,4 @@
-"""Copies of stored messages with attributes added: what a dead letter topic receives."""
+"""Copies of stored messages with attributes added, for dead letter topics and forwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def compose(
 ) -> Body:
     """A body of copies; each message is given by its batch and index, with attributes to add.
 
-    Attributes that `without` names are left out of what the messages have.
+    Of the attributes that a message has, those that `without` names are left out.
     """
     return build_body(_copied(batch, index, added, without) for batch, index, added in messages)
 
@@ -23,7 +23,7 @@ def _copied(
     batch: Batch, index: int, added: Mapping[str, str], without: Collection[str]
 ) -> tuple[bytes, Mapping[str, str], str]:
     field = batch.content[batch.starts[index] : batch.starts[index + 1]]
-    # What is stored is one `messages` field of a PublishRequest, tag and length included.
+    # A stored message is one `messages` field of a PublishRequest, tag and length included.
     message = types.PublishRequest.FromString(field).messages[0]
     attributes = {**message.attributes, **batch.attributes}
     kept = {name: value for name, value in attributes.items() if name not in without}

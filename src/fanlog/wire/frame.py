@@ -1,8 +1,8 @@
 """Delivery without re-encoding: stored messages framed as `received_messages`.
 
-A stored message goes out as it came in. Around it stand the ack id and the length; behind it, what
-the header of its batch says: attributes added to all, the message id, the publish time. Coming last
-they win by protobuf's merge rules over anything the sender might have put there, which is why the
+A stored message goes out as it came in. Before it stand the ack id and the length; behind it,
+fields from the header of its batch: attributes added to all, the message id, the publish time.
+Coming last they win by protobuf's merge rules over the same fields of the sender, which is why the
 publish time always writes both of its fields, zeros included.
 
 A frame is field 1 of PullResponse and of StreamingPullResponse alike, so frames that are joined are
@@ -74,8 +74,8 @@ def frame_overhead(batch: Batch, ack_id_prefix: bytes) -> int:
     For deciding how many messages an answer can hold before framing them.
     """
     frames = _Frames(batch, ack_id_prefix, 0x7FFF_FFFF)
-    # And the frame's own tag and the two lengths that depend on the message, less what the stored
-    # size already counts.
+    # And the frame's own tag and the two lengths that depend on the message, less the tag and
+    # length that the stored size already counts.
     return frames.fixed_size + frames.tail_size + 1 + 2 * 5
 
 
@@ -146,7 +146,7 @@ def _add_each(
 
 
 class _Frames:
-    """What all frames of a batch with one delivery attempt share; lengths kept per message size."""
+    """The bytes that frames of a batch with one delivery attempt share, by message size."""
 
     __slots__ = (
         "ack_id_head",

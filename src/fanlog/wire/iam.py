@@ -45,7 +45,7 @@ def bindings_of(request: SetIamPolicyRequest) -> list[Binding] | None:
 
 
 def check_version(version: int, field: str) -> None:
-    """Accept what Google accepts; 2 was never given to anything.
+    """Accept the versions that Google accepts; no policy ever had version 2.
 
     Raises:
         InvalidArgument: Names the field and the versions.

@@ -20,7 +20,7 @@ def values_of(struct: Struct, field: str) -> dict[str, object]:
 
     Raises:
         TooLarge: More than a job may have.
-        InvalidArgument: It has what JSON has no number for, or is nested too deeply.
+        InvalidArgument: It has a number that JSON does not have, or is nested too deeply.
     """
     # The bytes of the Struct first: to make values of it costs far more than to refuse it.
     size = struct.ByteSize()

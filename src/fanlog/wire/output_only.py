@@ -1,8 +1,8 @@
-"""Fields of Google's messages that are the service's to say, and what a caller's come to.
+"""Fields of Google's messages that the service sets, and how a request that sets them is treated.
 
 Clients read a resource, change it and send it back whole, and some publish a message as they got
-it: such fields are *ignored* in a request, because official clients send them. One that nobody
-sends without meaning it is *refused*. None of them can be named in an update mask. The page
+it: such fields are *ignored* in a request, because official clients send them. A field that no
+client sends by accident is *refused*. None of them can be named in an update mask. The page
 `docs/reference/output_only.md` is made of this table.
 """
 
@@ -97,7 +97,7 @@ FIELDS: Final = (
 )
 
 
-def ignored(message: str) -> frozenset[str]:
+def ignored_fields(message: str) -> frozenset[str]:
     """The fields of a message that a caller may set and that change nothing."""
     return frozenset(
         one.field for one in FIELDS if one.message == message and one.set_by_caller == "ignored"

@@ -38,9 +38,9 @@ _DIGITS_MAX = 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """Which part of a list is wanted."""
+    """The part of a list that a request asks for."""
 
-    #: What is listed of what, such as `topics of projects/p`.
+    #: The list, such as `topics of projects/p`.
     scope: str
     size: int
     #: Names up to and including this one were given already.

@@ -1,9 +1,9 @@
-"""The fields of a serialised message, counted before anything is made of them.
+"""The fields of a serialised message, counted before the message is parsed.
 
 Two bytes of a request may be a whole message, which costs a hundred when it is parsed: ten
 megabytes of them are half a gigabyte. The walk over a request's bytes makes nothing, and ends at
-the first field that is too many. Requests below `limits.PARTS_UNCOUNTED_BYTES` are small whatever
-is in them, and are not walked.
+the first field that is too many. Requests below `limits.PARTS_UNCOUNTED_BYTES` are small with any
+content, and are not walked.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def is_counted(raw: bytes) -> bool:
 
 
 def check_fields(raw: bytes, most: int, what: str) -> None:
-    """Refuse a large request with more than `most` fields of its own; `what` says of what.
+    """Refuse a large request with more than `most` fields of its own; `what` names them.
 
     Raises:
         InvalidArgument: There are more, or it is malformed.

@@ -1,18 +1,18 @@
 """Publish: the request's bytes checked and made a `Body`; the ids of the answer.
 
 **The body is the publisher's own bytes.** A request is validated where it lies; only one that is
-not *canonical* is written again. Canonical means that the topic comes first and that nothing is in
-the bytes besides what the fields we keep (`data`, `attributes`, `ordering_key`) need: no unknown
-field, nothing singular twice, no number longer than it must be, no explicit default, and no
-`message_id` or `publish_time`, which are not the sender's to say (`fanlog.wire.output_only`). All
-of those make a request longer, never shorter, than the one the same values encode to; so a request
-is canonical exactly when its length is that of the encoding, which the validation adds up on its
-way. (The one thing a sender may lawfully leave out is an attribute's empty value; a request that
-has one is written again, so that nothing hides in the two bytes saved.)
+not *canonical* is written again. Canonical means that the topic comes first and that the bytes are
+those of the fields we keep (`data`, `attributes`, `ordering_key`) and no others: no unknown field,
+nothing singular twice, no number longer than it must be, no explicit default, and no `message_id`
+or `publish_time`, which are not the sender's to say (`fanlog.wire.output_only`). All of those make a
+request longer, never shorter, than the one the same values encode to; so a request is canonical
+exactly when its length is that of the encoding, which the validation adds up on its way. (The
+one thing a sender may lawfully leave out is an attribute's empty value; a request that has one is
+written again, so that nothing hides in the two bytes saved.)
 
 Two roads lead to a body. Most requests carry nothing but data; these are recognised by their
 headers alone, without a protobuf object, all messages at once when they are of one size. Everything
-else goes through protobuf, which also refuses what is malformed or not UTF-8.
+else goes through protobuf, which also refuses malformed bytes and texts that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _check_sizes(starts: Sequence[int], message_bytes_max: int) -> None:
 def build_body(messages: Iterable[tuple[bytes, Mapping[str, str], str]]) -> Body:
     """Build a body from (data, attributes, ordering key) each; for forwards and jobs.
 
-    No limit is applied: what is forwarded was accepted once, and has grown by our own attributes.
+    No limit is applied: a forwarded message was accepted once, and has grown by our own attributes.
     """
     fields: list[bytes] = []
     keys: list[str] = []
@@ -194,7 +194,8 @@ def _data_header(raw: bytes, position: int) -> tuple[bytes, int] | None:
 def _same_size(content: bytes, header: tuple[bytes, int]) -> Sequence[int] | None:
     """Recognise messages that are all of the first one's size.
 
-    Every header byte is compared over the whole request at once, by a slice whose step is the size.
+    Every header byte is compared over the whole request at once, by a slice with the size as its
+    step.
     """
     head, stride = header
     count, rest = divmod(len(content), stride)
@@ -301,7 +302,7 @@ def _parse_any(raw: bytes) -> Publish:
 
 
 def _dedup_ids(raw: bytes, messages: Iterable[types.PubsubMessage]) -> list[str] | None:
-    # Looked for in the bytes first: nearly nobody has one.
+    # Looked for in the bytes first: hardly a message has one.
     if DEDUP_ID.encode() not in raw:
         return None
     dedup_ids = [message.attributes.get(DEDUP_ID, "") for message in messages]
@@ -375,7 +376,7 @@ def _check_messages(messages: Iterable[types.PubsubMessage]) -> tuple[list[int],
 
 
 def _check_attribute(index: int, key: str, key_size: int, value_size: int) -> None:
-    """Say what is wrong with an attribute, if anything is."""
+    """Raises InvalidArgument: Names the mistake in an attribute, if there is one."""
     where = f"messages[{index}].attributes"
     if not key_size:
         raise InvalidArgument(f"{where}: an attribute key is empty; 1 byte is the least")

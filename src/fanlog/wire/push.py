@@ -1,4 +1,4 @@
-"""Push configs: protobuf to model and back; what is secret only comes in."""
+"""Push configs: protobuf to model and back; secrets only come in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fanlog.model.resources import PushConfig
 from fanlog.wire import types
 
 _VERSION_ATTRIBUTE = "x-goog-version"
-#: Versions of Google's API whose bodies are those of today.
+#: Versions of Google's API that have the body of today.
 _VERSIONS = ("v1", "v1beta2")
 
 
@@ -20,7 +20,7 @@ def push_config(message: types.PushConfig) -> PushConfig | None:
     """Read a PushConfig; None for the empty one, which means pull.
 
     Raises:
-        InvalidArgument: It has no endpoint and says other things, or an attribute is not known.
+        InvalidArgument: It has other fields and no endpoint, or an attribute is not known.
         Unimplemented: A version of the body that is not written here.
     """
     if not message.ListFields():
@@ -59,7 +59,7 @@ def push_config(message: types.PushConfig) -> PushConfig | None:
 def push_changes(message: types.PushConfig) -> dict[str, object]:
     """Read the PushConfig of an update, as changes to a subscription; raises as `push_config`.
 
-    Secrets that it does not speak of stay; an empty text removes them.
+    Secrets stay unless its attributes name them; an empty text removes them.
     """
     push = push_config(message)
     if push is None or WEBHOOK_SECRET not in message.attributes:

@@ -1,4 +1,4 @@
-"""`fanlog.v1.Receiver` as the one who calls it sees it: a request's bytes, an answer's meaning."""
+"""`fanlog.v1.Receiver` from the caller's side: requests made, answers read."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def receive_request(frames: Iterable[bytes], subscription: str) -> bytes:
 
 
 def refusals(answer: bytes, sent: Collection[str]) -> dict[str, Refusal]:
-    """Read a ReceiveResponse: what it refuses of what was sent, by ack id.
+    """Read a ReceiveResponse: its refusals, by ack id.
 
     Raises:
-        InvalidArgument: It is none, or speaks of something else: nobody knows what it means.
+        InvalidArgument: It is no ReceiveResponse, or refuses an ack id that was not sent.
     """
     try:
         response = receiver_pb2.ReceiveResponse.FromString(answer)

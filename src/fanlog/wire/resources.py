@@ -1,7 +1,7 @@
 """Topics, subscriptions and snapshots: protobuf to specs and updates, model to protobuf.
 
-Fields that are the service's to say are filled in answers; what becomes of them in requests is in
-`fanlog.wire.output_only`. In an update only the fields that the mask names are looked at. Every
+Fields that the service sets are filled in answers; `fanlog.wire.output_only` has how they are
+treated in requests. In an update only the fields that the mask names are looked at. Every
 other field is honoured or refused.
 """
 
@@ -42,9 +42,9 @@ _OUTPUT_ONLY = "is set by the service and cannot be changed"
 _TOPIC_HONOURED = frozenset(
     {"name", "labels", "message_retention_duration", "schema_settings", "message_storage_policy"}
 )
-_TOPIC_OUTPUT_ONLY = output_only.ignored("Topic")
+_TOPIC_OUTPUT_ONLY = output_only.ignored_fields("Topic")
 _SCHEMA_PARTS = ("schema", "encoding", "first_revision_id", "last_revision_id")
-#: Parts of a storage policy, and what they are called here.
+#: Parts of a storage policy, and their names here.
 _STORAGE_PARTS = {
     "allowed_persistence_regions": "allowed_regions",
     "enforce_in_transit": "enforce_in_transit",
@@ -82,7 +82,7 @@ _SUBSCRIPTION_HONOURED = frozenset(
     {"name", "topic", "enable_message_ordering"}
     | {path for path in _SUBSCRIPTION_UPDATABLE if "." not in path}
 )
-_SUBSCRIPTION_OUTPUT_ONLY = output_only.ignored("Subscription")
+_SUBSCRIPTION_OUTPUT_ONLY = output_only.ignored_fields("Subscription")
 _SUBSCRIPTION_IMMUTABLE = {
     "name": _FIXED,
     "topic": _FIXED,
@@ -96,7 +96,7 @@ _SNAPSHOT_HONOURED = frozenset({"name", "subscription", "labels"})
 _SNAPSHOT_UPDATABLE = frozenset({"labels", "expire_time"})
 _SNAPSHOT_IMMUTABLE = {"name": _FIXED, "topic": _FIXED}
 
-#: What a whole new set of settings for a subscription consists of.
+#: Fields that a whole new set of settings for a subscription has.
 SUBSCRIPTION_SETTINGS = frozenset(path for path in _SUBSCRIPTION_UPDATABLE if "." not in path)
 #: Fields of each message that mean something here; others are refused when they are set.
 HONOURED = {
@@ -197,7 +197,7 @@ def subscription_spec(subscription: types.Subscription) -> SubscriptionSpec:
 def subscription_update(request: types.UpdateSubscriptionRequest) -> SubscriptionUpdate:
     """Read an UpdateSubscriptionRequest; raises as `subscription_spec` does, and for a wrong mask.
 
-    What depends on the present value is checked by `SubscriptionUpdate.applied_to`.
+    `SubscriptionUpdate.applied_to` makes the checks that depend on the present value.
     """
     subscription = request.subscription
     names.parse_subscription(subscription.name, field="subscription.name")
@@ -219,8 +219,8 @@ def subscription_pb(
 ) -> types.Subscription:
     """Make the Subscription that answers show; `topic` is None once it was deleted.
 
-    `is_failing` says that its endpoint does not take messages just now; `export_state` what the
-    pipeline says of its table or files.
+    `is_failing` says that its endpoint does not take messages just now; `export_state` is the
+    state of its table or files, as the pipeline reports it.
     """
     is_failing = is_failing or bool(subscription.push_off) or export_state != "ACTIVE"
     states = types.Subscription.State

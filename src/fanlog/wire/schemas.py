@@ -27,7 +27,7 @@ _ENCODINGS: dict[int, Encoding] = {1: "JSON", 2: "BINARY"}
 _ENCODING_NUMBERS = {encoding: number for number, encoding in _ENCODINGS.items()}
 _LEVELS: dict[str, Compatibility] = {level: level for level in get_args(Compatibility)}
 #: Fields of a Schema that mean something here, and those that are ours to say.
-HONOURED = frozenset({"name", "type_", "definition"}) | output_only.ignored("Schema")
+HONOURED = frozenset({"name", "type_", "definition"}) | output_only.ignored_fields("Schema")
 #: SchemaView.BASIC and FULL.
 BASIC, FULL = 1, 2
 

@@ -48,7 +48,7 @@ def split_request(raw: bytes) -> tuple[pb.StageKey | None, list[bytes]]:
                 "the request is not a valid StageRequest: malformed, or with a field that is not "
                 "known"
             ) from None
-        # Protobuf is to judge.
+        # Left to protobuf to judge.
         request = fields.parse(pb.StageRequest, raw)
         key = request.key if request.HasField("key") else None
         return key, [rows.SerializeToString() for rows in request.rows]
@@ -110,7 +110,7 @@ def _one_by_one(
 
 
 def _runs(rows: list[tuple[int, bytes]], max_bytes: int) -> Iterator[list[tuple[int, bytes]]]:
-    """Cut rows into what one publish may hold."""
+    """Cut rows into runs, each within the limits of one publish."""
     run: list[tuple[int, bytes]] = []
     size_bytes = 0
     for row in rows:
@@ -124,7 +124,7 @@ def _runs(rows: list[tuple[int, bytes]], max_bytes: int) -> Iterator[list[tuple[
 
 
 def _split(raw: bytes) -> tuple[pb.StageKey | None, list[bytes]]:
-    """Walk the fields of a request; IndexError for whatever is not plain."""
+    """Walk the fields of a request; IndexError for one that is not plain."""
     key: pb.StageKey | None = None
     rows: list[bytes] = []
     position, end = 0, len(raw)

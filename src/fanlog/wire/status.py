@@ -11,7 +11,7 @@ from google.rpc.status_pb2 import Status
 
 from fanlog.errors import AckIdsRefused, FanlogError
 
-#: Who speaks, in every ErrorInfo.
+#: The domain of every ErrorInfo.
 DOMAIN = "fanlog"
 
 # A status travels in HTTP/2 trailers, of which gRPC clients accept 8 KiB unless told otherwise. The
@@ -21,16 +21,16 @@ _TRAILERS_BYTES_MAX = 7_800
 _DETAILS_BYTES_MAX = 5_000
 _MESSAGE_LENGTH_MAX = 1_000
 _MESSAGE_QUOTED_BYTES_MAX = 2_000
-#: Of the details, what is neither the sentence nor ack ids.
+#: Bytes of the details besides the sentence and the ack ids.
 _DETAILS_FRAME_BYTES = 120
 
 
 def rich_status(error: FanlogError) -> Status:
     """Make the status of an error: code, sentence, and one ErrorInfo.
 
-    The first detail is always an ErrorInfo whose reason is the error's stable code; official
+    The first detail is always an ErrorInfo with the error's stable code as its reason; official
     clients read no other. For refused ack ids its metadata says of each id why. Of ids that it has
-    no room for, most clients think what the code says: FAILED_PRECONDITION, that they failed for
+    no room for, most clients believe the code: FAILED_PRECONDITION, that they failed for
     good; RESOURCE_EXHAUSTED, that they are to be sent again. Java's takes them for done, and must
     not be given more than `all_fit`.
 
@@ -73,7 +73,7 @@ def all_fit(error: AckIdsRefused) -> bool:
 
 
 def _split(error: AckIdsRefused, message: str) -> tuple[dict[str, str], dict[str, str]]:
-    """What the details have room for, permanent failures first, and the rest.
+    """The ids that the details have room for, permanent failures first, and the rest.
 
     A stale id that is not named would be sent again with all the others, and refused with them.
     """

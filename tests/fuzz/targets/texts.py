@@ -15,7 +15,7 @@ from fanlog.cli import options, subscriptions
 from fanlog.client import CallFailed
 from fanlog.errors import ConfigError, InvalidArgument
 from fanlog.model import names
-from fanlog.server import resources
+from fanlog.server import resource_file
 from fanlog.wire import types
 from fuzz.bounds import Target, refusal
 from fuzz.draw import Draw
@@ -37,8 +37,8 @@ def resources_file(data: bytes) -> None:
     with _file(suffix, data[1:]) as path:
         try:
             # Fewer than in earnest, or most of the time would go into counting them.
-            with patch.object(resources, "_VALUES_MAX", 2_000):
-                wanted = resources.read_resources(path, "test")
+            with patch.object(resource_file, "_VALUES_MAX", 2_000):
+                wanted = resource_file.read_resources(path, "test")
         except ConfigError as error:
             refusal(error)
             return
@@ -47,7 +47,7 @@ def resources_file(data: bytes) -> None:
 
     async def ensured(world: World) -> None:
         with suppress(ConfigError):
-            await world.finish(resources.ensure_resources(world.broker, wanted))
+            await world.finish(resource_file.ensure_resources(world.broker, wanted))
 
     World.run(ensured)
 

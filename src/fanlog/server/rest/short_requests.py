@@ -41,7 +41,7 @@ _SHORT_ONLY = frozenset(
 Body = dict[str, Any]
 
 
-_NOT_A_PUBLISHERS = output_only.ignored("PubsubMessage")
+_NOT_A_PUBLISHERS = output_only.ignored_fields("PubsubMessage")
 
 
 def fields(asked: Asked, known: Mapping[str, Any], *required: str) -> Body:

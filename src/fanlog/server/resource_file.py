@@ -20,19 +20,20 @@
 
 The fields are those of Google's JSON form of Topic and Subscription, snake_case or camelCase; YAML
 says the same in its own way. Those of a schema are in `schema_resources`. Short names belong to the
-default project. What is missing is made; what is there and differs is left as it is, and said.
+default project. A resource that is missing is made; one that is there and differs is left as it
+is, and the difference is logged.
 """
 
 from __future__ import annotations
 
 import logging
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from datetime import date
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import yaml
 from google.protobuf import json_format
@@ -54,15 +55,14 @@ from fanlog.wire import types
 
 log = logging.getLogger("fanlog.resources")
 
-
-Spec = TypeVar("Spec")
+Resource = TypeVar("Resource", types.Topic, types.Subscription)
 
 _SECTIONS = "schemas, topics and subscriptions"
 #: More than this is a mistake; a subscription with everything set has about thirty.
 _VALUES_MAX = 500_000
 
-#: What TOML and YAML raise besides their own errors: for what is nested too deep, and, YAML, for a
-#: value that is not what its tag says.
+#: Errors that TOML and YAML raise besides their own: for values nested too deep, and, YAML, for a
+#: value that does not fit its tag.
 _MALFORMED = (
     yaml.YAMLError,
     ValueError,
@@ -87,7 +87,7 @@ def read_resources(path: Path, project: str) -> Resources:
     """Read and validate a resources file.
 
     Raises:
-        ConfigError: Names the file, the resource and what is wrong with it.
+        ConfigError: Names the file, the resource and the mistake in it.
     """
     content = _load(path)
     unknown = content.keys() - {"schemas", "topics", "subscriptions"}
@@ -96,30 +96,22 @@ def read_resources(path: Path, project: str) -> Resources:
             f"{path}: {min(map(str, unknown))!r} is not known; a resources file has {_SECTIONS}"
         )
     schemas = [
-        _schema(path, str(name), value, project)
+        _read_schema(path, str(name), value, project)
         for name, value in _section(path, content, "schemas").items()
     ]
     topics = [
-        _spec(path, f"topic {name!r}", wire.topic_spec, types.Topic, name, value, project)
+        _read_topic(path, name, value, project)
         for name, value in _section(path, content, "topics").items()
     ]
     subscriptions = [
-        _spec(
-            path,
-            f"subscription {name!r}",
-            wire.subscription_spec,
-            types.Subscription,
-            name,
-            value,
-            project,
-        )
+        _read_subscription(path, name, value, project)
         for name, value in _section(path, content, "subscriptions").items()
     ]
     return Resources(path, tuple(schemas), tuple(topics), tuple(subscriptions))
 
 
 async def ensure_resources(broker: Broker, wanted: Resources) -> None:
-    """Make what is missing, schemas first; say what differs. Safe to repeat.
+    """Make missing resources, schemas first; log differences. Safe to repeat.
 
     Raises:
         ConfigError: Something cannot be made, such as a subscription without its topic; names the
@@ -132,7 +124,7 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
                 await create_schema(broker, schema)
             log.info("action=resource_created schema=%s", schema.name)
         else:
-            _say_differences("schema", schema, present_schema)
+            _log_differences("schema", schema, present_schema)
     catalog = broker.hard.catalog
     for topic in wanted.topics:
         existing = catalog.find_topic(topic.name)
@@ -141,7 +133,7 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
                 await broker.admin.create_topic(topic)
             log.info("action=resource_created topic=%s", topic.name)
         else:
-            _say_differences("topic", _found(broker, topic), existing)
+            _log_differences("topic", _with_revision_ids(broker, topic), existing)
     for subscription in wanted.subscriptions:
         if not catalog.has_subscription(subscription.name):
             found: list[str] = []
@@ -154,11 +146,11 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
             present = catalog.subscription(subscription.name)
             if broker.admin.rules.is_default(subscription, present):
                 subscription = replace(subscription, dead_letter=present.dead_letter)
-            _say_differences("subscription", subscription, present)
+            _log_differences("subscription", subscription, present)
 
 
-def _found(broker: Broker, topic: TopicSpec) -> TopicSpec:
-    """A topic whose schema's revisions are named by their ids, as the catalog has them."""
+def _with_revision_ids(broker: Broker, topic: TopicSpec) -> TopicSpec:
+    """The topic with the revisions of its schema named by their ids, as the catalog has them."""
     settings = topic.schema_settings
     if settings is None:
         return topic
@@ -170,7 +162,7 @@ def _found(broker: Broker, topic: TopicSpec) -> TopicSpec:
     return replace(topic, schema_settings=replace(bound, schema_id=None))
 
 
-def _say_differences(
+def _log_differences(
     kind: str,
     wanted: SchemaResource | TopicSpec | SubscriptionSpec,
     present: SchemaResource | Topic | Subscription,
@@ -183,12 +175,12 @@ def _say_differences(
                 kind,
                 wanted.name,
                 part.name,
-                asked if part.name != "definition" else names.shown(asked),
-                there if part.name != "definition" else names.shown(there),
+                asked if part.name != "definition" else names.shown(str(asked)),
+                there if part.name != "definition" else names.shown(str(there)),
             )
 
 
-def _as_asked(value: Any) -> Any:
+def _as_asked(value: object) -> object:
     """A value of the catalog as a file would ask for it."""
     if isinstance(value, SchemaSettings):
         return replace(value, schema=value.schema_shown, schema_id=None)
@@ -204,10 +196,10 @@ def _naming(path: Path, what: str) -> Iterator[None]:
         raise ConfigError(f"{path}: {what}: {error}") from error
 
 
-def _load(path: Path) -> Mapping[str, Any]:
+def _load(path: Path) -> Mapping[object, object]:
     try:
         text = path.read_text(encoding="utf-8")
-        content = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+        content: object = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
     except OSError as error:
         raise ConfigError(f"resources file {path} cannot be read: {error.strerror}") from error
     except _MALFORMED as error:
@@ -232,54 +224,62 @@ def _check_extent(path: Path, content: object) -> None:
             waiting.extend(value)
 
 
-def _section(path: Path, content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _section(path: Path, content: Mapping[object, object], name: str) -> Mapping[object, object]:
     section = content.get(name) or {}
     if not isinstance(section, Mapping):
         raise ConfigError(f"{path}: {name} must be a table of names")
     return section
 
 
-def _schema(path: Path, name: str, value: object, project: str) -> SchemaResource:
+def _table(path: Path, what: str, value: object) -> Mapping[str, object]:
+    # Keys of YAML may be no text; there is no field of such a name.
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{path}: {what} must be a table of fields")
+    return value
+
+
+def _read_schema(path: Path, name: str, value: object, project: str) -> SchemaResource:
     what = f"schema {name!r}"
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{path}: {what} must be a table of fields")
+    table = _table(path, what, value)
     with _naming(path, what):
-        return read_schema(path.parent, _full(name, "schemas", project), value)
+        return read_schema(path.parent, _full(name, "schemas", project), table)
 
 
-def _spec(
-    path: Path,
-    what: str,
-    read: Callable[[Any], Spec],
-    message_class: Any,
-    name: str,
-    value: object,
-    project: str,
-) -> Spec:
-    if value is None:
-        value = {}
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{path}: {what} must be a table of fields")
+def _read_topic(path: Path, name: object, value: object, project: str) -> TopicSpec:
+    what = f"topic {name!r}"
+    table = _table(path, what, {} if value is None else value)
     with _naming(path, what):
-        message = json_format.ParseDict(_plain(value), message_class())
-        is_topic = message_class is types.Topic
-        full_name = _full(str(name), "topics" if is_topic else "subscriptions", project)
-        if message.name not in ("", full_name):
-            raise InvalidArgument(f"name: {message.name!r} is not the name it stands under")
-        message.name = full_name
-        if is_topic and message.schema_settings.schema:
-            full = _full(message.schema_settings.schema, "schemas", project)
-            message.schema_settings.schema = full
-        if not is_topic:
-            message.topic = _full(message.topic, "topics", project)
-            dead_letter = message.dead_letter_policy.dead_letter_topic
-            if dead_letter:
-                full = _full(dead_letter, "topics", project)
-                message.dead_letter_policy.dead_letter_topic = full
-        return read(message)
+        topic = _parse(types.Topic(), _full(str(name), "topics", project), table)
+        if topic.schema_settings.schema:
+            schema = _full(topic.schema_settings.schema, "schemas", project)
+            topic.schema_settings.schema = schema
+        return wire.topic_spec(topic)
 
 
-def _plain(value: Any) -> Any:
+def _read_subscription(path: Path, name: object, value: object, project: str) -> SubscriptionSpec:
+    what = f"subscription {name!r}"
+    table = _table(path, what, {} if value is None else value)
+    with _naming(path, what):
+        full_name = _full(str(name), "subscriptions", project)
+        subscription = _parse(types.Subscription(), full_name, table)
+        subscription.topic = _full(subscription.topic, "topics", project)
+        dead_letter = subscription.dead_letter_policy.dead_letter_topic
+        if dead_letter:
+            full = _full(dead_letter, "topics", project)
+            subscription.dead_letter_policy.dead_letter_topic = full
+        return wire.subscription_spec(subscription)
+
+
+def _parse(message: Resource, name: str, table: Mapping[str, object]) -> Resource:
+    """Fill a message from its table; its name is the one that the table stands under."""
+    json_format.ParseDict({key: _plain(value) for key, value in table.items()}, message)
+    if message.name not in ("", name):
+        raise InvalidArgument(f"name: {message.name!r} is not the name it stands under")
+    message.name = name
+    return message
+
+
+def _plain(value: object) -> object:
     """Times as text: TOML and YAML read those that stand without quotes for themselves."""
     if isinstance(value, Mapping):
         return {name: _plain(part) for name, part in value.items()}
