@@ -238,7 +238,7 @@ class Unavailable(FanlogError):
 class LakeUnavailable(Unavailable):
     """Archived messages are asked for and the lake cannot be read now, or is not the right one.
 
-    What is hot is served; the broker's log and `/readyz` say what is wrong with the lake.
+    Hot messages are served; the broker's log and `/readyz` say what is wrong with the lake.
     """
 
     code = "LAKE_UNAVAILABLE"

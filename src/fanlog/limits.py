@@ -32,7 +32,7 @@ ATTRIBUTE_KEY_BYTES_MAX = 256
 ATTRIBUTE_VALUE_BYTES_MAX = 1_024
 ORDERING_KEY_BYTES_MAX = 1_024
 
-# Describing what exists: names in a request.
+# Describing resources: names in a request.
 DESCRIBED_MAX = 1_000
 
 # Labels (Google): keys and values of 63 characters, 64 labels.
@@ -59,16 +59,16 @@ ACK_DEADLINE_S_DEFAULT = 10
 RETENTION_S_MIN = 10 * MINUTE_S
 RETENTION_S_MAX = 31 * DAY_S
 RETENTION_S_DEFAULT = 7 * DAY_S
-#: Of topics that do not say: what is published before anybody subscribes is there a week later.
+#: Of topics without one: a message from before the first subscription is there a week later.
 TOPIC_RETENTION_S = 7 * DAY_S
-#: What only that keeps has at most so many bytes, or so much of the disk, whichever is less; in
-#: memory much less, for a process has no use for more than it was started with.
+#: Messages that only that keeps have at most so many bytes, or so much of the disk, whichever is
+#: less; in memory much less.
 SPARE_BYTES_MAX = 10 * 1024 * 1024 * 1024
 SPARE_DISK_PART = 10
 SPARE_MEMORY_BYTES_MAX = 64 * 1024 * 1024
 #: The bound is kept to such a part of it: some go when there is so little left, and twice as much.
 SPARE_PARTS = 32
-#: Let go of at least, beyond what a publish lacks, so that not every one has to wait for that.
+#: Let go of at least, beyond the room that a publish lacks: the next ones need not wait for it.
 SPARE_AHEAD_BYTES = 16 * 1024 * 1024
 #: Sizes are remembered for stretches of about so many bytes, and less where the bound is small.
 STRETCH_BYTES = 1024 * 1024
@@ -86,7 +86,7 @@ SNAPSHOT_LIFE_S = 7 * DAY_S
 #: A snapshot that would live shorter than this is refused (Google).
 SNAPSHOT_LIFE_S_MIN = HOUR_S
 
-# Retry and dead letters. Google allows 5 to 100 attempts; fewer is what its users ask for.
+# Retry and dead letters. Google allows 5 to 100 attempts; its users ask for fewer.
 RETRY_BACKOFF_S_MAX = 600.0
 RETRY_MINIMUM_BACKOFF_S_DEFAULT = 10.0
 RETRY_MAXIMUM_BACKOFF_S_DEFAULT = 600.0
@@ -96,11 +96,11 @@ FIRST_IMMEDIATE_BACKOFF_S_MAX = 600.0
 DELIVERY_ATTEMPTS_MIN = 1
 DELIVERY_ATTEMPTS_MAX = 100
 DELIVERY_ATTEMPTS_DEFAULT = 5
-#: How long a consumer may put off a message that it nacks: twelve hours; and what it may say.
+#: How long a consumer may put off a message that it nacks: twelve hours; and the reason it gives.
 NACK_DELAY_S_MAX = 43_200
 NACK_REASON_BYTES_MAX = 512
 #: How long a message that a stream nacked is for other consumers only: a client that ends nacks
-#: what it has, and closes its streams a moment later.
+#: its messages, and closes its streams a moment later.
 AVERSION_S = 0.25
 #: How long a message whose dead letter topic is missing waits before it is tried again.
 DEAD_LETTER_RETRY_S = 10.0
@@ -135,24 +135,24 @@ ANSWER_BYTES_MAX = 3_500 * 1024
 #: One streamed answer: large enough to pay per batch, small enough to be smooth.
 STREAM_ANSWER_BYTES_MAX = 1024 * 1024
 STREAM_ANSWER_MESSAGES_MAX = 1_000
-#: The same, for a stream that has not given back a single message yet: it may never read, and what
-#: it was sent waits in memory.
+#: The same, for a stream that has not given back a single message yet: it may never read, and its
+#: answers wait in memory.
 STREAM_FIRST_ANSWER_BYTES_MAX = 64 * 1024
 #: A long poll without a caller's deadline answers empty after this.
 PULL_WAIT_S = 30.0
-#: How much before the caller's deadline an empty answer is sent; half of what is left, if less.
+#: How much before the caller's deadline an empty answer is sent; half of the time left, if less.
 PULL_MARGIN_S = 1.0
 #: Most ack ids in one request: beyond this the request is larger than any client sends.
 ACK_IDS_MAX = 100_000
 
 # Routing.
-#: What filters have judged lately is kept for those who come by: about so many answers.
+#: The latest judgements of filters are kept for other feeds: about so many answers.
 ROUTES_COST_MAX = 1_000_000
 #: Read at a time for filters to judge.
 ROUTE_READ_BYTES_MAX = 1024 * 1024
 #: Earlier filters of one subscription that unacknowledged messages may still be judged by.
 FILTER_CHANGES_MAX = 100
-#: Stretches of the log judged in one sweep, for subscriptions that nobody reads.
+#: Stretches of the log judged in one sweep, for subscriptions without a reader.
 SWEEP_ROUTED_MAX = 10_000
 
 # Dedup.
@@ -191,7 +191,7 @@ READ_BYTES_MAX = 8 * 1024 * 1024
 READ_CACHE_BYTES_MAX = 16 * 1024 * 1024
 
 # Reading the log itself.
-#: Stored bytes in one answer: what others wait for meanwhile, a fraction of a millisecond.
+#: Stored bytes in one answer: other calls wait for it, a fraction of a millisecond.
 LOG_READ_BYTES_MAX = 256 * 1024
 #: Between two answers of one read, for so long after a commit: a reader has 100 MiB a second left.
 LOG_READ_PAUSE_S = 0.002
@@ -211,7 +211,7 @@ STAGED_MEMORY_BYTES_MAX = 256 * 1024 * 1024
 #: Rows for one topic, and such runs of rows, in one request: as many are looked at in one go.
 STAGE_ROWS_MAX = 10_000
 STAGE_RUNS_MAX = 1_000
-#: Stages in one epoch, and what may name a query or an attempt.
+#: Stages in one epoch, and the length of names of queries and attempts.
 EPOCH_STAGES_MAX = 10_000
 QUERY_BYTES_MAX = 1_024
 EPOCH_MAX = 2**62
@@ -219,7 +219,7 @@ EPOCH_MAX = 2**62
 STAGE_REFUSED_MAX = 10_000
 #: Written to the spool at a time.
 STAGE_WRITE_BYTES = 1024 * 1024
-#: An epoch of more bytes is published in parts: of this size, for that is what others wait for.
+#: An epoch of more bytes is published in parts: of this size, for other commits wait for a part.
 EPOCH_WHOLE_BYTES_MAX = COMMIT_BYTES_MAX
 EPOCH_PART_BYTES = 2 * 1024 * 1024
 #: How long a query is known that commits nothing.
@@ -241,7 +241,7 @@ EXPORT_BATCH_MESSAGES_MAX = 200_000
 EXPORT_BATCH_BYTES_MAX = 256 * 1024 * 1024
 #: Topics of which one step takes messages.
 EXPORT_BATCH_PARTITIONS_MAX = 1_000
-#: Columns that a schema is written out to, nested ones too; what is beyond is text.
+#: Columns that a schema is written out to, nested ones too; the rest is text.
 EXPORT_COLUMNS_MAX = 10_000
 
 # Ordering.
@@ -250,7 +250,7 @@ KEY_WAITING_MAX = 1_024
 #: Offsets all blocked keys of a share remember together.
 WAITING_MAX = 65_536
 
-# Filters, in bytes of UTF-8. The first is Google's, for what Google's language can say.
+# Filters, in bytes of UTF-8. The first is Google's, for filters in Google's language.
 FILTER_GOOGLE_BYTES_MAX = 256
 #: Of any other filter, in UTF-8.
 FILTER_BYTES_MAX = 4 * 1024
@@ -278,13 +278,13 @@ SCHEMA_COMPARE_STEPS_MAX = 1_000_000
 #: two bytes at most; values without any bytes (Avro's null) are paid from the first number alone.
 SCHEMA_CHECK_STEPS = 10_000
 SCHEMA_CHECK_STEPS_PER_BYTE = 4
-#: Steps of a JSON Schema: 15 ns each, while the library holds the interpreter. What a message may
-#: take where everybody waits for it, and what it may take anywhere: between the two it is checked
-#: in a process of its own. And what it may take if its mistake is to be looked for: 13 us each.
+#: Steps of a JSON Schema: 15 ns each, while the library holds the interpreter. The most that a
+#: message takes inside the server, and the most it takes at all: between the two it is checked in
+#: a process of its own. And the most for which its mistake is looked for: 13 us each.
 SCHEMA_INLINE_STEPS_MAX = 1_000_000
 SCHEMA_MESSAGE_STEPS_MAX = 50_000_000
 SCHEMA_EXPLAIN_STEPS_MAX = 5_000
-#: Longer messages are checked in a thread, whatever their type: 64 KiB take 40 ms at worst.
+#: Longer messages are checked in a thread, with schemas of any type: 64 KiB take 40 ms at worst.
 SCHEMA_SHORT_BYTES = 64 * 1024
 #: For each question to that process: processor time, memory, and how long it is waited for. Beyond
 #: so much memory it is replaced once it has answered, and it ends when nothing is asked.
@@ -310,7 +310,7 @@ SCHEMA_DEFAULT_BYTES_MAX = 1024 * 1024
 # Forwarding from topic to topic, and dead letters.
 #: Forwards that a message and its copies may come through.
 FORWARD_HOPS_MAX = 16
-#: And dead letters: more, so that what no forward takes any more still becomes a dead letter.
+#: And dead letters: more, so that a message that no forward takes any more still becomes one.
 LETTER_HOPS_MAX = 32
 #: Copies that forwards may make of one message where they branch; the first branch is free, and so
 #: are ways that do not branch.
@@ -324,9 +324,9 @@ PUSH_WINDOW_FIRST = 4
 PUSH_WINDOW_MAX = 256
 #: Message bytes of one subscription under way; a larger message goes alone.
 PUSH_BYTES_MAX = 16 * 1024 * 1024
-#: Message bytes of all subscriptions under way: what slow endpoints together may hold in memory.
+#: Message bytes of all subscriptions under way: slow endpoints together hold no more in memory.
 PUSH_BYTES_TOTAL_MAX = 256 * 1024 * 1024
-#: Messages and their bytes in one gRPC call: what comes with them keeps the call below 4 MiB, which
+#: Messages and their bytes in one gRPC call: with ack ids and framing it stays below 4 MiB, which
 #: gRPC servers take unless told otherwise. A larger message goes alone.
 PUSH_CALL_MESSAGES_MAX = 500
 PUSH_CALL_BYTES_MAX = 3 * 1024 * 1024
@@ -343,13 +343,13 @@ PUSH_BREAKER_OPEN_S_MIN = 1.0
 PUSH_BREAKER_OPEN_S_MAX = 30.0
 #: Longest that a Retry-After may ask for: like the longest back-off of a policy.
 PUSH_RETRY_AFTER_S_MAX = 600.0
-#: How long an endpoint has to answer, whatever the ack deadline is.
+#: How long an endpoint has to answer, with any ack deadline.
 PUSH_TIMEOUT_S_DEFAULT = 10
 PUSH_TIMEOUT_S_MIN = 1
 PUSH_TIMEOUT_S_MAX = 600
 #: A message is leased for so much longer than its request may take: the answer must find it leased.
 PUSH_LEASE_MARGIN_S = 5.0
-#: How long what a name resolved to is believed.
+#: How long the addresses of a name are believed.
 PUSH_ADDRESS_AGE_S = 30.0
 #: Bytes of an answer read, so that its connection can be used again. All but the first are thrown
 #: away; of those, so many characters of text are kept for the dead letter.
@@ -380,9 +380,9 @@ UNKNOWN_PARTS_MAX = 10_000
 # The gRPC server: above PUBLISH_BYTES_MAX, so that the refusal is ours and names the limit.
 GRPC_RECEIVE_BYTES_MAX = 24 * 1024 * 1024
 
-#: The body of an HTTP request unless set: a full publish request in base64, and what is around it.
+#: The body of an HTTP request unless set: a full publish request in base64, and the JSON around it.
 HTTP_BYTES_MAX = 16 * 1024 * 1024
-#: What JSON may weigh, of a body or of data that a filter looks into: one for each comma, and more
+#: The weight of JSON, in a body or in data that a filter looks into: one for each comma, and more
 #: for each list or object, which take 60 bytes or more. So it becomes some 64 MiB at most.
 JSON_WEIGHT_MAX = 1_000_000
 JSON_CONTAINER_WEIGHT = 4
@@ -403,9 +403,9 @@ JOBS_MAX = 10_000
 #: How long a job waits for a worker, and how long one may be silent.
 JOB_RETENTION_S = 31 * DAY_S
 JOB_SILENCE_S = 60
-#: How long outcomes are kept for whoever reads them; in the tables they stay.
+#: How long outcomes are kept for their readers; in the tables they stay.
 OUTCOME_RETENTION_S = 7 * DAY_S
-#: Size of one message of outcomes, roughly: easy to read, and far below what a publish may have.
+#: Size of one message of outcomes, roughly: easy to read, and far below the limit of a publish.
 OUTCOME_BYTES = 256 * 1024
 
 #: How long SIGTERM waits for open work.

@@ -4,10 +4,10 @@
 not *canonical* is written again. Canonical means that the topic comes first and that the bytes are
 those of the fields we keep (`data`, `attributes`, `ordering_key`) and no others: no unknown field,
 nothing singular twice, no number longer than it must be, no explicit default, and no `message_id`
-or `publish_time`, which are not the sender's to say (`fanlog.wire.output_only`). All of those make a
-request longer, never shorter, than the one the same values encode to; so a request is canonical
-exactly when its length is that of the encoding, which the validation adds up on its way. (The
-one thing a sender may lawfully leave out is an attribute's empty value; a request that has one is
+or `publish_time`, which are not the sender's to say (`fanlog.wire.output_only`). All of those make
+a request longer, never shorter, than the one the same values encode to; so a request is canonical
+exactly when its length is that of the encoding, which the validation adds up on its way. (The one
+thing a sender may lawfully leave out is an attribute's empty value; a request that has one is
 written again, so that nothing hides in the two bytes saved.)
 
 Two roads lead to a body. Most requests carry nothing but data; these are recognised by their
