@@ -10,13 +10,14 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Callable
-from typing import Any
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 from fanlog.model.names import shown
 from fanlog.schema.compiled import Mismatch, found
 from fanlog.schema.proto_parse import SCALARS
 
-Check = Callable[[Any], None]
+Check = Callable[[object], None]
 
 _INTEGERS = {
     "int32": (-(2**31), 2**31), "sint32": (-(2**31), 2**31), "sfixed32": (-(2**31), 2**31),
@@ -24,15 +25,14 @@ _INTEGERS = {
     "int64": (-(2**63), 2**63), "sint64": (-(2**63), 2**63), "sfixed64": (-(2**63), 2**63),
     "uint64": (0, 2**64), "fixed64": (0, 2**64),
 }  # fmt: skip
-_NAMES = {number: name for name, number in SCALARS.items()}
-_ENUM, _MESSAGE = 14, 11
+_NAMES: dict[int, str] = {number: name for name, number in SCALARS.items()}
 _FLOAT_MAX = 3.4028234663852886e38
 _WORDS = frozenset({"NaN", "Infinity", "-Infinity"})
 _DECIMAL = re.compile(r"-?\d+", re.ASCII)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
-def compile_check(descriptor: Any) -> Check:
+def compile_check(descriptor: Descriptor) -> Check:
     """Give what raises Mismatch for a parsed JSON value that the message type does not allow."""
     compiler = _Compiler()
     check = compiler.message(descriptor)
@@ -50,7 +50,7 @@ class _Compiler:
         while self._left:
             self._left.pop()()
 
-    def message(self, descriptor: Any) -> Check:
+    def message(self, descriptor: Descriptor) -> Check:
         known = self._made.get(descriptor.full_name)
         if known is not None:
             return known
@@ -59,7 +59,7 @@ class _Compiler:
         required: list[tuple[int, str]] = []
         name = descriptor.name
 
-        def message(value: Any) -> None:
+        def message(value: object) -> None:
             if type(value) is not dict:
                 raise Mismatch(f"expected an object (message {name}), found {found(value)}")
             present: set[int | str] = set()
@@ -88,8 +88,8 @@ class _Compiler:
         def complete() -> None:
             for field in descriptor.fields:
                 oneof = field.containing_oneof
-                is_real = oneof is not None and len(oneof.fields) > 1
-                entry = field.number, self._field(field), oneof.name if is_real else None
+                home = oneof.name if oneof is not None and len(oneof.fields) > 1 else None
+                entry = field.number, self._field(field), home
                 fields[field.name] = fields[field.json_name] = entry
                 if field.is_required:
                     required.append((field.number, field.name))
@@ -99,14 +99,15 @@ class _Compiler:
         self._left.append(complete)
         return message
 
-    def _field(self, field: Any) -> Check:
+    def _field(self, field: FieldDescriptor) -> Check:
         if not field.is_repeated:
             return self._single(field)
-        if field.type == _MESSAGE and field.message_type.GetOptions().map_entry:
-            return self._map(field.message_type)
+        kind = field.message_type
+        if kind is not None and kind.GetOptions().map_entry:
+            return self._map(kind)
         check = self._single(field)
 
-        def repeated(value: Any) -> None:
+        def repeated(value: object) -> None:
             if type(value) is not list:
                 raise Mismatch(f"expected an array, found {found(value)}")
             at = 0
@@ -118,12 +119,12 @@ class _Compiler:
 
         return repeated
 
-    def _map(self, entry: Any) -> Check:
+    def _map(self, entry: Descriptor) -> Check:
         key_kind = _NAMES[entry.fields_by_name["key"].type]
         check = self._single(entry.fields_by_name["value"])
         check_key = _KEYS.get(key_kind) or _integer_key(key_kind)
 
-        def mapping(value: Any) -> None:
+        def mapping(value: object) -> None:
             if type(value) is not dict:
                 raise Mismatch(f"expected an object (map), found {found(value)}")
             key = ""
@@ -136,10 +137,10 @@ class _Compiler:
 
         return mapping
 
-    def _single(self, field: Any) -> Check:
-        if field.type == _MESSAGE:
+    def _single(self, field: FieldDescriptor) -> Check:
+        if field.message_type is not None:
             return self.message(field.message_type)
-        if field.type == _ENUM:
+        if field.enum_type is not None:
             return _enum(field.enum_type)
         kind = _NAMES[field.type]
         return _SIMPLE.get(kind) or _integer(kind)
@@ -148,23 +149,23 @@ class _Compiler:
 def _integer(kind: str) -> Check:
     low, high = _INTEGERS[kind]
 
-    def integer(value: Any) -> None:
+    def integer(value: object) -> None:
         if type(value) is int and low <= value < high:
             return
         if type(value) is float and value.is_integer() and low <= value < high:
             return
-        is_text = type(value) is str and len(value) <= 20 and _DECIMAL.fullmatch(value)
-        if is_text and low <= int(value) < high:
+        is_decimal = type(value) is str and len(value) <= 20 and _DECIMAL.fullmatch(value)
+        if type(value) is str and is_decimal and low <= int(value) < high:
             return
         raise Mismatch(f"expected {kind}, {low} to {high - 1}, found {found(value)}")
 
     return integer
 
 
-def _integer_key(kind: str) -> Check:
+def _integer_key(kind: str) -> Callable[[str], None]:
     check = _integer(kind)
 
-    def key(value: Any) -> None:
+    def key(value: str) -> None:
         if not _DECIMAL.fullmatch(value):
             raise Mismatch(f"expected {kind} as the key, found {found(value)}")
         check(value)
@@ -172,22 +173,22 @@ def _integer_key(kind: str) -> Check:
     return key
 
 
-def _string(value: Any) -> None:
+def _string(value: object) -> None:
     if type(value) is not str:
         raise Mismatch(f"expected a string, found {found(value)}")
 
 
-def _bool(value: Any) -> None:
+def _bool(value: object) -> None:
     if type(value) is not bool:
         raise Mismatch(f"expected true or false, found {found(value)}")
 
 
-def _bool_key(value: Any) -> None:
+def _bool_key(value: object) -> None:
     if value not in ("true", "false"):
         raise Mismatch(f"expected 'true' or 'false' as the key, found {found(value)}")
 
 
-def _bytes(value: Any) -> None:
+def _bytes(value: object) -> None:
     if type(value) is not str:
         raise Mismatch(f"expected bytes in base64, found {found(value)}")
     padded = value.replace("-", "+").replace("_", "/")
@@ -198,25 +199,29 @@ def _bytes(value: Any) -> None:
         raise Mismatch(f"expected bytes in base64, found {found(value)}") from None
 
 
-def _double(value: Any) -> None:
+def _double(value: object) -> None:
     if type(value) is float or type(value) is int:
         return
     if type(value) is not str or not (value in _WORDS or _NUMBER.fullmatch(value)):
         raise Mismatch(f"expected a number, found {found(value)}")
 
 
-def _float(value: Any) -> None:
+def _float(value: object) -> None:
     _double(value)
-    if value not in _WORDS and abs(float(value)) > _FLOAT_MAX:
+    if (
+        isinstance(value, str | float | int)
+        and value not in _WORDS
+        and abs(float(value)) > _FLOAT_MAX
+    ):
         raise Mismatch(f"expected a 32-bit float, found {found(value)}")
 
 
-def _enum(enum: Any) -> Check:
+def _enum(enum: EnumDescriptor) -> Check:
     names = frozenset(enum.values_by_name)
     numbers = frozenset(enum.values_by_number)
     is_closed = enum.is_closed
 
-    def check(value: Any) -> None:
+    def check(value: object) -> None:
         if type(value) is str and value in names:
             return
         if type(value) is int and (

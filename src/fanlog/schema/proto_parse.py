@@ -7,25 +7,32 @@ that speak to code generators are accepted, since they are not about messages ei
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+)
 
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
 from fanlog.schema.budget import Budget
 from fanlog.schema.proto_scan import Word, refused, scan, text_of, wrong
 
-_Field: Any = descriptor_pb2.FieldDescriptorProto
-SCALARS: dict[str, int] = {
-    name: getattr(_Field, f"TYPE_{name.upper()}")
+SCALARS = {
+    name: FieldDescriptorProto.Type.Value(f"TYPE_{name.upper()}")
     for name in (
         "double", "float", "int32", "int64", "uint32", "uint64", "sint32", "sint64",
         "fixed32", "fixed64", "sfixed32", "sfixed64", "bool", "string", "bytes",
     )
 }  # fmt: skip
 _KEY_TYPES = SCALARS.keys() - {"double", "float", "bytes"}
-_LABELS = {"optional": 1, "required": 2, "repeated": 3}
+_LABELS = {
+    name: FieldDescriptorProto.Label.Value(f"LABEL_{name.upper()}")
+    for name in ("optional", "required", "repeated")
+}
 #: Past the largest number of a field.
 _NUMBER_END = 2**29
 _NESTING_MAX = 32
@@ -38,7 +45,7 @@ _NAME_BYTES_PER_STEP = 64
 class Reference(NamedTuple):
     """A field whose type has a name: to be looked up from `scope` on, outwards."""
 
-    field: Any
+    field: FieldDescriptorProto
     scope: str
     word: Word
     #: Whether a default may be set, which is of an enum only.
@@ -46,7 +53,7 @@ class Reference(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    file: Any
+    file: FileDescriptorProto
     references: list[Reference]
     #: Where each message, enum, field and value was named.
     places: dict[str, Word]
@@ -69,7 +76,7 @@ class _Parser:
         # Looking ahead never passes the end.
         self._words = [*words, words[-1], words[-1]]
         self._at = 0
-        self._file: Any = descriptor_pb2.FileDescriptorProto(name="schema.proto")
+        self._file = FileDescriptorProto(name="schema.proto")
         self._references: list[Reference] = []
         self._places: dict[str, Word] = {}
         self._is_proto3 = False
@@ -179,7 +186,7 @@ class _Parser:
             case _:
                 raise wrong(word, "'message'")
 
-    def _message(self, message: Any, scope: str, depth: int) -> None:
+    def _message(self, message: DescriptorProto, scope: str, depth: int) -> None:
         name = self._name("the name of a message")
         if depth > _NESTING_MAX:
             raise refused(name, f"messages are nested more than {_NESTING_MAX} deep")
@@ -195,7 +202,7 @@ class _Parser:
                 field.oneof_index = len(message.oneof_decl)
                 message.oneof_decl.add(name=f"_{field.name}")
 
-    def _member(self, message: Any, scope: str, depth: int) -> None:
+    def _member(self, message: DescriptorProto, scope: str, depth: int) -> None:
         word = self._next
         after = self._words[self._at + 1]
         # A field may be of a type that is called as one of the words below.
@@ -230,7 +237,7 @@ class _Parser:
             case _:
                 self._field(message, scope, oneof=None)
 
-    def _oneof(self, message: Any, scope: str) -> None:
+    def _oneof(self, message: DescriptorProto, scope: str) -> None:
         name = self._name("the name of a oneof")
         index = len(message.oneof_decl)
         message.oneof_decl.add(name=name.text)
@@ -247,7 +254,7 @@ class _Parser:
 
     # Fields.
 
-    def _field(self, message: Any, scope: str, *, oneof: int | None) -> None:
+    def _field(self, message: DescriptorProto, scope: str, *, oneof: int | None) -> None:
         label_word = self._next
         label = self._label(oneof)
         kind_word, kind = self._dotted("the type of a field")
@@ -288,7 +295,7 @@ class _Parser:
         self._take()
         return word.text
 
-    def _map(self, message: Any, scope: str) -> None:
+    def _map(self, message: DescriptorProto, scope: str) -> None:
         self._expect("<")
         key = self._name("the type of the map's keys")
         if key.text not in _KEY_TYPES:
@@ -296,7 +303,7 @@ class _Parser:
         self._expect(",")
         kind_word, kind = self._dotted("the type of the map's values")
         self._expect(">")
-        field = message.field.add(label=_LABELS["repeated"], type=_Field.TYPE_MESSAGE)
+        field = message.field.add(label=_LABELS["repeated"], type=FieldDescriptorProto.TYPE_MESSAGE)
         self._named_and_numbered(field, scope)
         if self._next.text == "[":
             self._options(field)
@@ -305,8 +312,8 @@ class _Parser:
             name="".join(part[:1].upper() + part[1:] for part in field.name.split("_")) + "Entry"
         )
         entry.options.map_entry = True
-        entry.field.add(name="key", number=1, label=1, type=SCALARS[key.text])
-        value = entry.field.add(name="value", number=2, label=1)
+        entry.field.add(name="key", number=1, label=_LABELS["optional"], type=SCALARS[key.text])
+        value = entry.field.add(name="value", number=2, label=_LABELS["optional"])
         field.type_name = f".{_joined(scope, entry.name)}"
         if kind in SCALARS:
             value.type = SCALARS[kind]
@@ -314,7 +321,7 @@ class _Parser:
             value.type_name = kind
             self._references.append(Reference(value, scope, kind_word, False))
 
-    def _named_and_numbered(self, field: Any, scope: str) -> None:
+    def _named_and_numbered(self, field: FieldDescriptorProto, scope: str) -> None:
         name = self._name("the name of a field")
         field.name = name.text
         self._place(_joined(scope, name.text), name)
@@ -330,7 +337,7 @@ class _Parser:
 
     # Enums.
 
-    def _enum(self, enum: Any, scope: str) -> None:
+    def _enum(self, enum: EnumDescriptorProto, scope: str) -> None:
         name = self._name("the name of an enum")
         enum.name = name.text
         self._place(_joined(scope, name.text), name)
@@ -350,7 +357,7 @@ class _Parser:
         if not enum.value:
             raise refused(name, f"the enum {shown(name.text)} has no values")
 
-    def _value(self, enum: Any, scope: str) -> None:
+    def _value(self, enum: EnumDescriptorProto, scope: str) -> None:
         name = self._name("the name of a value")
         # The values of an enum are names beside the enum, not in it.
         self._place(_joined(scope, name.text), name)
@@ -365,7 +372,7 @@ class _Parser:
             self._options(None)
         self._expect(";")
 
-    def _reserved(self, owner: Any, end: int) -> None:
+    def _reserved(self, owner: DescriptorProto | EnumDescriptorProto, end: int) -> None:
         if self._next.kind == "string":
             owner.reserved_name.append(self._string("a name")[1])
             while self._has(","):
@@ -392,7 +399,7 @@ class _Parser:
 
     # Options.
 
-    def _option_line(self, enum: Any) -> None:
+    def _option_line(self, enum: EnumDescriptorProto | None) -> None:
         name_word, name = self._option_name()
         self._expect("=")
         value = self._constant()
@@ -402,7 +409,7 @@ class _Parser:
         elif name == "message_set_wire_format":
             raise refused(name_word, "message_set_wire_format is not supported in a schema")
 
-    def _options(self, field: Any) -> bool:
+    def _options(self, field: FieldDescriptorProto | None) -> bool:
         """Read [name = value, …]; give whether a default is among them."""
         self._expect("[")
         has_default = False
@@ -443,7 +450,9 @@ class _Parser:
             parts.append(self._take().text[1:-1])
         return word._replace(text=f'"{"".join(parts)}"')
 
-    def _default(self, field: Any, name: Word, value: Word, *, is_negative: bool) -> None:
+    def _default(
+        self, field: FieldDescriptorProto, name: Word, value: Word, *, is_negative: bool
+    ) -> None:
         if self._is_proto3:
             raise refused(name, "proto3 has no defaults")
         if field.label == _LABELS["repeated"]:
