@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -51,10 +51,10 @@ class Candidate:
         #: The topic's id, without `projects/…/topics/`.
         self.topic = topic
         self.message_id = message_id
-        self._payload: Any = _UNREAD
+        self._payload: object = _UNREAD
 
     @property
-    def payload(self) -> Any:
+    def payload(self) -> object:
         """The data as JSON."""
         if self._payload is _UNREAD:
             self._payload = NOT_JSON

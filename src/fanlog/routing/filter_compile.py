@@ -232,7 +232,9 @@ def _in_order(field: Field, op: Op, value: Value) -> Test:
     return test
 
 
-def _payload_number_in_order(read: Reader, holds: Callable[[Any, Any], bool], bound: float) -> Test:
+def _payload_number_in_order(
+    read: Reader, holds: Callable[[float, float], bool], bound: float
+) -> Test:
     def test(candidate: Candidate) -> bool:
         found = read(candidate)
         kind = type(found)
@@ -274,7 +276,7 @@ def _glob(parts: tuple[str, ...]) -> Callable[[str], bool]:
 
 
 def _member(name: str) -> Reader:
-    def read(candidate: Candidate) -> Any:
+    def read(candidate: Candidate) -> object:
         payload = candidate.payload
         return payload.get(name) if type(payload) is dict else None
 
@@ -282,11 +284,11 @@ def _member(name: str) -> Reader:
 
 
 def _path(path: tuple[str | int, ...]) -> Reader:
-    steps: list[tuple[Any, object]] = [
+    steps: list[tuple[object, object]] = [
         (step, dict if isinstance(step, str) else list) for step in path
     ]
 
-    def read(candidate: Candidate) -> Any:
+    def read(candidate: Candidate) -> object:
         found: Any = candidate.payload
         for step, kind in steps:
             if type(found) is not kind:

@@ -37,7 +37,7 @@ class Group:
         #: One list for good, because the tables hold it too.
         self.ids: list[Any] = []
         #: Where each id is in `ids`, once there are many and one was removed.
-        self.places: dict[Any, int] | None = None
+        self.places: dict[object, int] | None = None
         self.postings: tuple[Posting, ...] = ()
 
 
@@ -72,7 +72,7 @@ class FieldTables:
     __slots__ = ("equal", "numbers", "prefixes", "present", "strings")
 
     def __init__(self) -> None:
-        self.equal: dict[Any, Slot] | None = None
+        self.equal: dict[object, Slot] | None = None
         self.prefixes: PrefixTable[Slot] | None = None
         self.numbers: RangeTable[Slot] | None = None
         self.strings: RangeTable[Slot] | None = None
@@ -134,7 +134,7 @@ class PathTables:
         self.tables: FieldTables | None = None
         self.below: dict[str | int, PathTables] = {}
 
-    def find(self, value: Any, found: list[Slot]) -> None:
+    def find(self, value: object, found: list[Slot]) -> None:
         """Walk the value and the paths together: what only one of them has costs nothing."""
         if value is None:
             return
@@ -182,7 +182,7 @@ class Node:
         self.again: dict[Group, None] | None = None
         self.tests: dict[Posting, Test] | None = None
         #: Equality of attributes, by key and value: the commonest test has one table for all.
-        self.equal: dict[tuple[str, Any], Slot] | None = None
+        self.equal: dict[tuple[str, object], Slot] | None = None
         self.attributes: dict[str, FieldTables] | None = None
         self.envelope: dict[Envelope, FieldTables] | None = None
         self.payload: PathTables | None = None
@@ -357,7 +357,7 @@ class Node:
 _ENVELOPE = {field: reader(field) for field in Envelope}
 
 
-def _keys(step: Step) -> tuple[Any, ...]:
+def _keys(step: Step) -> tuple[object, ...]:
     match step:
         case Equal(Attribute(name), keys):
             return tuple((name, key) for key in keys)

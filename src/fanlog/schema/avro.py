@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 
 from fanlog import limits
@@ -85,7 +83,7 @@ class AvroSchema:
 
         def transform(data: bytes) -> bytes:
             try:
-                value: Any
+                value: object
                 if encoding == "BINARY":
                     value, _ = avro_codec.decode(writer_root, data)
                     made = resolver.resolve(value, transforming())

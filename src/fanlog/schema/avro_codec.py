@@ -16,7 +16,7 @@ _FLOAT = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")
 
 
-def decode(node: Node, data: bytes, position: int = 0) -> tuple[Any, int]:
+def decode(node: Node, data: bytes, position: int = 0) -> tuple[object, int]:
     """Read one value; the bytes have been checked."""
     match node.kind:
         case "null":
@@ -47,23 +47,23 @@ def decode(node: Node, data: bytes, position: int = 0) -> tuple[Any, int]:
             value, position = decode(part, data, position)
             return (None if part.kind == "null" else {part.tag: value}), position
         case "record":
-            record: dict[str, Any] = {}
+            record: dict[str, object] = {}
             for one in node.fields:
                 record[one.name], position = decode(one.node, data, position)
             return record, position
     return _decode_blocks(node, data, position)
 
 
-def encode(node: Node, value: Any) -> bytes:
+def encode(node: Node, value: object) -> bytes:
     """Write one value that the type allows."""
     out = bytearray()
     _encode(node, value, out)
     return bytes(out)
 
 
-def _decode_blocks(node: Node, data: bytes, position: int) -> tuple[Any, int]:
-    items: list[Any] = []
-    entries: dict[str, Any] = {}
+def _decode_blocks(node: Node, data: bytes, position: int) -> tuple[object, int]:
+    items: list[object] = []
+    entries: dict[str, object] = {}
     part, is_map = node.parts[0], node.kind == "map"
     while True:
         count, position = read_long(data, position)

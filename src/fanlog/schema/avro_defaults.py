@@ -33,7 +33,7 @@ class Defaults:
 
     def __init__(self, root: Node, budget: Budget) -> None:
         self._extents: dict[int, Extent | None] = {}
-        self._written: dict[int, Any] = {}
+        self._written: dict[int, object] = {}
         self._budget = budget
         fields = [one for one in _fields(root, budget) if one.default is not MISSING]
         for one in fields:
@@ -62,7 +62,7 @@ class Defaults:
         self._extents[id(field)] = made
         return made
 
-    def written(self, field: Field) -> Any:
+    def written(self, field: Field) -> object:
         """The default of a field as a value of the JSON encoding.
 
         The same object each time, also where it stands in another default: not to be changed.

@@ -69,7 +69,7 @@ class Resolver:
         #: By a pair of records: the reader's fields, and the writer's field that each is read from.
         self._sources: dict[tuple[int, int], list[tuple[Field, Field | None]]] = {}
 
-    def resolve(self, value: Any, budget: Budget) -> Any:
+    def resolve(self, value: object, budget: Budget) -> object:
         """Give a valid value of the writer's type as one of the reader's.
 
         Raises:
@@ -77,7 +77,9 @@ class Resolver:
         """
         return self._resolve(self._reader, self._writer, value, (), budget)
 
-    def _resolve(self, reader: Node, writer: Node, value: Any, path: Path, budget: Budget) -> Any:
+    def _resolve(
+        self, reader: Node, writer: Node, value: Any, path: Path, budget: Budget
+    ) -> object:
         budget.spend()
         if writer.kind == "union":
             tag, content = ("null", None) if value is None else next(iter(value.items()))
@@ -108,8 +110,8 @@ class Resolver:
 
     def _record(
         self, reader: Node, writer: Node, value: dict[str, Any], path: Path, budget: Budget
-    ) -> Any:
-        made: dict[str, Any] = {}
+    ) -> object:
+        made: dict[str, object] = {}
         for one, source in self._sources_of(reader, writer, budget):
             if source is not None:
                 made[one.name] = self._resolve(
@@ -139,7 +141,7 @@ class Resolver:
         return known
 
 
-def _plain(reader: Node, writer: Node, value: Any, path: Path) -> Any:
+def _plain(reader: Node, writer: Node, value: Any, path: Path) -> object:
     """Give a value that contains no others."""
     match reader.kind:
         case "enum" if value not in reader.places:

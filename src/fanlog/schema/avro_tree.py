@@ -20,7 +20,7 @@ from fanlog.schema.compiled import Mismatch, check_nesting, found
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 #: A field without a default.
-MISSING: Any = object()
+MISSING: object = object()
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NAME_RULE = "a name has letters, digits and '_', and does not begin with a digit"
@@ -37,7 +37,7 @@ Path = tuple[str | int, ...]
 class Field:
     name: str
     node: Node
-    default: Any = MISSING
+    default: object = MISSING
     aliases: tuple[str, ...] = ()
 
 
@@ -116,7 +116,7 @@ class _Reader:
         #: Defaults are checked when all types are complete.
         self.deferred: deque[Callable[[], None]] = deque()
 
-    def type_of(self, source: Any, path: Path, namespace: str) -> Node:
+    def type_of(self, source: object, path: Path, namespace: str) -> Node:
         self._budget.spend()
         if isinstance(source, str):
             return self._reference(source, path, namespace)
@@ -157,7 +157,7 @@ class _Reader:
             )
         return known
 
-    def _union(self, source: list[Any], path: Path, namespace: str) -> Node:
+    def _union(self, source: list[object], path: Path, namespace: str) -> Node:
         if not source:
             raise Mismatch("expected at least one type in the union, found none", path)
         parts = [self.type_of(one, (*path, at), namespace) for at, one in enumerate(source)]
@@ -170,7 +170,7 @@ class _Reader:
             places[part.tag] = at
         return Node(kind="union", parts=parts, places=places)
 
-    def _record(self, source: dict[str, Any], path: Path, namespace: str) -> Node:
+    def _record(self, source: dict[str, object], path: Path, namespace: str) -> Node:
         node, inner = self._name(source, "record", path, namespace)
         members = source.get("fields")
         if not isinstance(members, list):
@@ -186,7 +186,7 @@ class _Reader:
             node.fields.append(made)
         return node
 
-    def _field(self, source: Any, path: Path, namespace: str) -> Field:
+    def _field(self, source: object, path: Path, namespace: str) -> Field:
         if not isinstance(source, dict):
             raise Mismatch(f"expected a field as an object, found {found(source)}", path)
         name = _simple_name(source.get("name"), (*path, "name"))
@@ -220,7 +220,7 @@ class _Reader:
             )
         return node
 
-    def _fixed(self, source: dict[str, Any], path: Path, namespace: str) -> Node:
+    def _fixed(self, source: dict[str, object], path: Path, namespace: str) -> Node:
         node, _ = self._name(source, "fixed", path, namespace)
         size = source.get("size")
         if type(size) is not int or size < 0:
@@ -228,13 +228,13 @@ class _Reader:
         node.size = size
         return node
 
-    def _part(self, source: dict[str, Any], key: str, path: Path, namespace: str) -> Node:
+    def _part(self, source: dict[str, object], key: str, path: Path, namespace: str) -> Node:
         if key not in source:
             raise Mismatch(f"expected '{key}', which says what it contains", path)
         return self.type_of(source[key], (*path, key), namespace)
 
     def _name(
-        self, source: dict[str, Any], kind: str, path: Path, namespace: str
+        self, source: dict[str, object], kind: str, path: Path, namespace: str
     ) -> tuple[Node, str]:
         """Begin a named type; it may refer to itself from here on."""
         name = source.get("name")
@@ -263,20 +263,20 @@ class _Reader:
         return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
-def _simple_name(name: Any, path: Path) -> str:
+def _simple_name(name: object, path: Path) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise Mismatch(f"expected a name, found {found(name)}; {_NAME_RULE}", path)
     return name
 
 
-def _aliases(source: dict[str, Any], path: Path) -> tuple[str, ...]:
+def _aliases(source: dict[str, object], path: Path) -> tuple[str, ...]:
     aliases = source.get("aliases", [])
     if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
         raise Mismatch(f"expected a list of names, found {found(aliases)}", (*path, "aliases"))
     return tuple(aliases)
 
 
-def check_default(node: Node, value: Any, path: Path, budget: Budget) -> None:
+def check_default(node: Node, value: object, path: Path, budget: Budget) -> None:
     """Check a default, which is written as JSON without the tags of unions; raises Mismatch."""
     budget.spend()
     match node.kind:
@@ -306,7 +306,7 @@ def check_default(node: Node, value: Any, path: Path, budget: Budget) -> None:
                 raise Mismatch(f"expected {node.kind} as default, found {found(value)}", path)
 
 
-def takes_default(node: Node, value: Any, budget: Budget) -> bool:
+def takes_default(node: Node, value: object, budget: Budget) -> bool:
     """Whether a value, written as defaults are, is one of the type."""
     try:
         check_default(node, value, (), budget)
@@ -315,7 +315,7 @@ def takes_default(node: Node, value: Any, budget: Budget) -> bool:
     return True
 
 
-def _is_symbol(node: Node, value: Any) -> bool:
+def _is_symbol(node: Node, value: object) -> bool:
     return isinstance(value, str) and value in node.places
 
 

@@ -94,7 +94,7 @@ class Compiled(Protocol):
         """
 
 
-def check_nesting(source: Any, what: str) -> None:
+def check_nesting(source: object, what: str) -> None:
     """Raises InvalidArgument if JSON is nested deeper than a definition may be."""
     level = [[source]]
     for _ in range(limits.SCHEMA_NESTING_MAX + 1):
@@ -109,7 +109,7 @@ def check_nesting(source: Any, what: str) -> None:
     raise InvalidArgument(f"{what} is nested more than {limits.SCHEMA_NESTING_MAX} levels deep")
 
 
-def json_text(value: Any) -> bytes:
+def json_text(value: object) -> bytes:
     """Write a value as JSON; raises Impossible."""
     try:
         return orjson.dumps(value)
@@ -130,7 +130,7 @@ def path_of(path: tuple[str | int, ...]) -> str:
     return "".join(parts)
 
 
-def found(value: Any) -> str:
+def found(value: object) -> str:
     """Describe a JSON value for an error sentence."""
     if value is None:
         return "null"

@@ -40,7 +40,7 @@ _LISTED_MAX = 2_000
 _TYPES = ("null", "boolean", "number", "string", "array", "object")
 
 
-def breaks(reader: Any, writer: Any, budget: Budget) -> list[str]:
+def breaks(reader: object, writer: object, budget: Budget) -> list[str]:
     """List what the reader's schema refuses of what the writer's allows.
 
     The library's part of it is not counted: whoever compares what strangers wrote has it done in a
@@ -58,7 +58,7 @@ def breaks(reader: Any, writer: Any, budget: Budget) -> list[str]:
     return found
 
 
-def _covers(reader: Any, writer: Any) -> str:
+def _covers(reader: object, writer: object) -> str:
     if _lists_much(reader) or _lists_much(writer):
         return "unknown"
     try:
@@ -67,7 +67,7 @@ def _covers(reader: Any, writer: Any) -> str:
         return "unknown"
 
 
-def _lists_much(schema: Any) -> bool:
+def _lists_much(schema: object) -> bool:
     """Whether values are listed that the library would compare each with each."""
     left = [schema]
     while left:
@@ -85,7 +85,7 @@ def _canonical(schema: Any) -> Any:
     return jsonschema_rs.canonicalize(schema, validate_formats=True, offline=True)
 
 
-def _closed(schema: Any) -> Any:
+def _closed(schema: object) -> object:
     """Give a writer's schema without the properties that it does not name."""
     if not isinstance(schema, dict):
         return schema
@@ -104,14 +104,14 @@ def _closed(schema: Any) -> Any:
 
 
 class _Comparison:
-    def __init__(self, reader_root: Any, writer_root: Any, budget: Budget) -> None:
+    def __init__(self, reader_root: object, writer_root: object, budget: Budget) -> None:
         self._reader_root = reader_root
         self._writer_root = writer_root
         self._budget = budget
         #: By `id`: subschemas stay where they are as long as their roots do.
         self._seen: set[tuple[int, int]] = set()
 
-    def breaks(self, reader: Any, writer: Any, path: Path) -> list[str]:
+    def breaks(self, reader: object, writer: object, path: Path) -> list[str]:
         if reader is True or reader == {}:
             return []
         if reader is False:
@@ -182,7 +182,7 @@ class _Comparison:
             return []
         return self.breaks(read["items"], written.get("items", True), (*path, "*"))
 
-    def _values(self, read: Any, written: Any, path: Path) -> list[str]:
+    def _values(self, read: object, written: Any, path: Path) -> list[str]:
         """Compare what `enum` and `const` list."""
         allowed = _listed(read)
         if allowed is None:
@@ -214,7 +214,7 @@ def _is_in(kind: str, allowed: set[str]) -> bool:
     return kind in allowed or (kind == "integer" and "number" in allowed)
 
 
-def _listed(schema: Any) -> list[Any] | None:
+def _listed(schema: Any) -> list[object] | None:
     if "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")

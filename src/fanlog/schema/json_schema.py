@@ -130,7 +130,7 @@ class JsonSchema:
 
         return transform
 
-    def _validate(self, value: Any, size: int) -> int:
+    def _validate(self, value: object, size: int) -> int:
         """Check a value that has so many bytes; raises Mismatch."""
         steps = size * self._steps_per_byte
         if size > self._sure_bytes:
@@ -149,7 +149,7 @@ class JsonSchema:
             self._explain(value)
         return steps // _PER_STEP
 
-    def _explain(self, value: Any) -> NoReturn:
+    def _explain(self, value: object) -> NoReturn:
         """Raise Mismatch with the first mistake.
 
         Of a choice, the library lists whatever is wrong with every branch: too much of a large
@@ -169,7 +169,7 @@ class JsonSchema:
         raise Mismatch("the message does not conform to the JSON Schema")
 
 
-def _patterns(schema: Mapping[str, Any]) -> list[str]:
+def _patterns(schema: Mapping[str, object]) -> list[str]:
     """The patterns of one subschema."""
     by_name = schema.get("patternProperties")
     found = [schema.get("pattern"), *(by_name if isinstance(by_name, dict) else ())]

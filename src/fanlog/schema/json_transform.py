@@ -7,7 +7,7 @@ each object costs the properties that the reader's schema has for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -23,27 +23,27 @@ _DEFAULT_BYTES_PER_STEP = 16
 
 class _Property(NamedTuple):
     name: str
-    schema: Any
+    schema: object
     aliases: list[str]
     has_default: bool
-    default: Any
+    default: object
     default_steps: int
 
 
 class JsonTransform:
     """Turns values of a writer's schema into values of a reader's."""
 
-    def __init__(self, reader: Any, writer: Any) -> None:
+    def __init__(self, reader: object, writer: object) -> None:
         self._reader = reader
         self._writer = writer
-        self._resolved: dict[tuple[bool, int], Mapping[str, Any]] = {}
+        self._resolved: dict[tuple[bool, int], Mapping[str, object]] = {}
         self._known: dict[int, list[_Property]] = {}
 
-    def of(self, value: Any, budget: Budget) -> Any:
+    def of(self, value: object, budget: Budget) -> object:
         """Give a value of the writer's schema as one of the reader's; it is not checked yet."""
         return self._made(self._reader, self._writer, value, budget)
 
-    def _made(self, reader: Any, writer: Any, value: Any, budget: Budget) -> Any:
+    def _made(self, reader: object, writer: object, value: object, budget: Budget) -> object:
         budget.spend()
         if not isinstance(value, dict | list):
             return value
@@ -56,15 +56,15 @@ class JsonTransform:
 
     def _object(
         self,
-        read: Mapping[str, Any],
-        written: Mapping[str, Any],
-        value: dict[str, Any],
+        read: Mapping[str, object],
+        written: Mapping[str, object],
+        value: dict[str, object],
         budget: Budget,
-    ) -> Any:
+    ) -> object:
         properties = self._properties(read, budget)
         known = _mapping(written, "properties")
         budget.spend(len(properties) + len(value))
-        made: dict[str, Any] = {}
+        made: dict[str, object] = {}
         moved: set[str] = set()
         for one in properties:
             source = one.name
@@ -85,7 +85,7 @@ class JsonTransform:
         }
         return made | kept
 
-    def _properties(self, read: Mapping[str, Any], budget: Budget) -> list[_Property]:
+    def _properties(self, read: Mapping[str, object], budget: Budget) -> list[_Property]:
         """The properties of an object that the reader's schema names."""
         found = self._known.get(id(read))
         if found is None:
@@ -96,7 +96,7 @@ class JsonTransform:
             self._known[id(read)] = found
         return found
 
-    def _meant(self, schema: Any, budget: Budget, *, is_reader: bool) -> Mapping[str, Any]:
+    def _meant(self, schema: object, budget: Budget, *, is_reader: bool) -> Mapping[str, object]:
         """The subschema that references lead to in the end."""
         # Neither of them goes away before this does: an `id` means the same all the time.
         key = is_reader, id(schema)
@@ -107,7 +107,7 @@ class JsonTransform:
         return known
 
 
-def _property(name: str, schema: Any, meant: Mapping[str, Any]) -> _Property:
+def _property(name: str, schema: object, meant: Mapping[str, object]) -> _Property:
     if "default" not in meant:
         return _Property(name, schema, _aliases(schema), False, None, 0)
     default = meant["default"]
@@ -115,11 +115,11 @@ def _property(name: str, schema: Any, meant: Mapping[str, Any]) -> _Property:
     return _Property(name, schema, _aliases(schema), True, default, steps)
 
 
-def _mapping(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _mapping(schema: Mapping[str, object], key: str) -> Mapping[str, object]:
     found = schema.get(key)
     return found if isinstance(found, dict) else {}
 
 
-def _aliases(schema: Any) -> list[str]:
+def _aliases(schema: object) -> list[str]:
     aliases = schema.get(ALIASES, []) if isinstance(schema, dict) else []
     return [alias for alias in aliases if isinstance(alias, str)] * isinstance(aliases, list)

@@ -27,9 +27,9 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 #: Stand for schemas that are not in the definition and look at everything below: those of the
 #: drafts, and what a reference means that only the library can follow, if it can.
-DRAFT: dict[str, Any] = {}
+DRAFT: dict[str, object] = {}
 DRAFT |= {"additionalProperties": DRAFT, "items": DRAFT}
-UNKNOWN: dict[str, Any] = {}
+UNKNOWN: dict[str, object] = {}
 UNKNOWN |= {"additionalProperties": UNKNOWN, "items": UNKNOWN}
 DRAFTS = ("http://json-schema.org/", "https://json-schema.org/")
 
@@ -37,10 +37,10 @@ DRAFTS = ("http://json-schema.org/", "https://json-schema.org/")
 class Edges(NamedTuple):
     """The subschemas of one schema, by the part of the message that they look at."""
 
-    same: list[Any]
-    named: list[tuple[str | int, Any]]
-    rest: list[Any]
-    items: list[Any]
+    same: list[object]
+    named: list[tuple[str | int, object]]
+    rest: list[object]
+    items: list[object]
     keys: list[Any]
     references: list[tuple[str, str]]
 
@@ -71,22 +71,22 @@ def edges(schema: dict[str, Any]) -> Edges:
 class Tree:
     """All subschemas of a definition that can be reached; each is known by its `id`."""
 
-    def __init__(self, root: dict[str, Any], budget: Budget) -> None:
+    def __init__(self, root: dict[str, object], budget: Budget) -> None:
         self.root = root
         self._budget = budget
         self._bases: dict[int, str] = {}
-        self._resources: dict[str, list[Any]] = {}
-        self._anchors: dict[str, list[Any]] = {}
-        self._dynamic: dict[str, list[Any]] = {}
+        self._resources: dict[str, list[object]] = {}
+        self._anchors: dict[str, list[object]] = {}
+        self._dynamic: dict[str, list[object]] = {}
         self.schemas: dict[int, dict[str, Any]] = {}
         self.edges: dict[int, Edges] = {}
         #: What the references of a schema mean.
-        self.targets: dict[int, list[dict[str, Any]]] = {}
+        self.targets: dict[int, list[dict[str, object]]] = {}
         self._resources.setdefault(_BASE, []).append(root)
         self._add(root, _BASE)
         self._follow()
 
-    def _add(self, schema: dict[str, Any], base: str) -> None:
+    def _add(self, schema: dict[str, object], base: str) -> None:
         """Take in a schema and all that stand in it."""
         left = [(schema, base)]
         while left:
@@ -107,7 +107,7 @@ class Tree:
             ]
             left += [(part, base) for part in below]
 
-    def _named(self, schema: dict[str, Any], base: str) -> str:
+    def _named(self, schema: dict[str, object], base: str) -> str:
         for key in ("$id", "id"):
             name = schema.get(key)
             if isinstance(name, str):
@@ -131,13 +131,13 @@ class Tree:
         while left := [key for key in self.schemas if key not in done]:
             for key in left:
                 done.add(key)
-                found: list[dict[str, Any]] = []
+                found: list[dict[str, object]] = []
                 for keyword, reference in self.edges[key].references:
                     self._budget.spend(1 + len(reference) // 16)
                     found += self._targets(keyword, reference, self._bases[key])
                 self.targets[key] = found
 
-    def _targets(self, keyword: str, reference: str, base: str) -> Iterator[dict[str, Any]]:
+    def _targets(self, keyword: str, reference: str, base: str) -> Iterator[dict[str, object]]:
         url, fragment = urldefrag(_joined(base, reference))
         name = unquote(fragment)
         found: list[Any] = []
@@ -165,7 +165,7 @@ def _joined(base: str, reference: str) -> str:
         return reference
 
 
-def _pointed(root: Any, pointer: str) -> Any:
+def _pointed(root: object, pointer: str) -> Any:
     for step in pointer.split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(root, dict) and key in root:
@@ -177,19 +177,19 @@ def _pointed(root: Any, pointer: str) -> Any:
     return root
 
 
-def _is(schema: Any) -> bool:
+def _is(schema: object) -> bool:
     return isinstance(schema, dict)
 
 
-def _objects(found: Any) -> Iterator[dict[str, Any]]:
+def _objects(found: Any) -> Iterator[dict[str, object]]:
     return (one for one in found if isinstance(one, dict))
 
 
-def _list(schema: dict[str, Any], key: str) -> list[Any]:
+def _list(schema: dict[str, object], key: str) -> list[object]:
     found = schema.get(key)
     return found if isinstance(found, list) else []
 
 
-def _map(schema: dict[str, Any], key: str) -> dict[str, Any]:
+def _map(schema: dict[str, object], key: str) -> dict[str, object]:
     found = schema.get(key)
     return found if isinstance(found, dict) else {}

@@ -69,7 +69,9 @@ class Place:
 class JsonWork:
     """The steps of messages of one schema."""
 
-    def __init__(self, tree: Tree, root: Any, patterns: Mapping[str, int], budget: Budget) -> None:
+    def __init__(
+        self, tree: Tree, root: object, patterns: Mapping[str, int], budget: Budget
+    ) -> None:
         self._tree = tree
         self._patterns = patterns
         self._budget: Budget | None = budget
@@ -102,7 +104,7 @@ class JsonWork:
         """No message of so many bytes takes more steps, whatever is in it."""
         return max(0, (steps - self._once) // self.per_byte) if self.per_byte else 0
 
-    def of(self, value: Any, most: int) -> tuple[int, int]:
+    def of(self, value: object, most: int) -> tuple[int, int]:
         """Steps of a message, and those of them that are for patterns.
 
         Counting ends where the first are more than `most`.
@@ -118,7 +120,7 @@ class JsonWork:
             if not isinstance(one, dict | list):
                 continue
             total += place.child_steps * len(one)
-            children: Iterable[tuple[str | int, Any]]
+            children: Iterable[tuple[str | int, object]]
             if isinstance(one, dict):
                 total += place.object_steps
                 patterns += place.key_steps * sum(map(len, one))
@@ -244,7 +246,7 @@ class JsonWork:
                 yield self._place(looks)
 
 
-def _listed(schema: Mapping[str, Any]) -> int:
+def _listed(schema: Mapping[str, object]) -> int:
     """Steps to compare a value with those that are listed."""
     listed = [schema[key] for key in ("enum", "const") if key in schema]
     return sum(len(orjson.dumps(one)) // _LISTED_BYTES_PER_STEP for one in listed)
