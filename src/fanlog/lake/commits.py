@@ -49,7 +49,7 @@ def add_files(
     app_id: str,
     app_version: int,
     after: int | None = None,
-    note: Mapping[str, Any] | None = None,
+    note: Mapping[str, object] | None = None,
 ) -> Committed:
     """Add files to a table in one commit; a table that is not there is made.
 
@@ -81,7 +81,7 @@ def _commit(
     actions: Sequence[object],
     app_id: str,
     app_version: int,
-    note: Mapping[str, Any] | None,
+    note: Mapping[str, object] | None,
 ) -> None:
     properties = CommitProperties(
         app_transactions=[Transaction(app_id, app_version)],

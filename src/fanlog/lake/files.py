@@ -259,8 +259,8 @@ def runs_of(partitions: pa.ChunkedArray, offsets: pa.ChunkedArray) -> list[Run]:
 
 def footer_stats(metadata: pq.FileMetaData) -> dict[str, Any]:
     """Delta's statistics of a file, from what its footer says of each row group."""
-    low: dict[str, Any] = {}
-    high: dict[str, Any] = {}
+    low: dict[str, object] = {}
+    high: dict[str, object] = {}
     nulls: dict[str, int] = {}
     without: set[str] = set()
     for number in range(metadata.num_row_groups):
@@ -322,7 +322,7 @@ def _small(rows: pa.Table) -> Iterator[pa.Table]:
     yield from _small(rows.slice(half))
 
 
-def _encodings(schema: pa.Schema) -> dict[str, Any]:
+def _encodings(schema: pa.Schema) -> dict[str, object]:
     """How to write: small, quick to skip through, and with checksums."""
     leaves = [
         leaf

@@ -146,7 +146,7 @@ class Report:
     total: int = 0
     phase: str = ""
     error: str = ""
-    result: Mapping[str, Any] = field(default_factory=dict)
+    result: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.worker:
@@ -161,10 +161,12 @@ class Report:
 
 # Arguments.
 
-_Check = Callable[[str, str, Any], Any]
+_Check = Callable[[str, str, object], object]
 
 
-def checked_arguments(project: str, kind: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def checked_arguments(
+    project: str, kind: str, arguments: Mapping[str, object]
+) -> dict[str, object]:
     """Check what a job is to do; give it with full names and plain values.
 
     Raises:
@@ -189,14 +191,14 @@ def checked_arguments(project: str, kind: str, arguments: Mapping[str, Any]) -> 
     return found
 
 
-def _text(field: str, _: str, value: Any) -> str:
+def _text(field: str, _: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidArgument(f"{field}: must be a text")
     return value
 
 
 def _name(parse: Callable[..., object], full: Callable[[str, str], str]) -> _Check:
-    def check(field: str, project: str, value: Any) -> str:
+    def check(field: str, project: str, value: object) -> str:
         text = _text(field, project, value)
         name = text if text.startswith("projects/") else full(project, text)
         parse(name, field=field)
@@ -212,7 +214,7 @@ _schema = _name(names.parse_schema, names.schema_name)
 
 
 def _list_of(check: _Check) -> _Check:
-    def checked(field: str, project: str, value: Any) -> list[Any]:
+    def checked(field: str, project: str, value: object) -> list[object]:
         values = [value] if isinstance(value, str) else value
         if not isinstance(values, list | tuple) or not values:
             raise InvalidArgument(f"{field}: must be a list, and not an empty one")
@@ -221,7 +223,7 @@ def _list_of(check: _Check) -> _Check:
     return checked
 
 
-def _time(field: str, project: str, value: Any) -> str:
+def _time(field: str, project: str, value: object) -> str:
     text = _text(field, project, value)
     try:
         return times.of_datetime(times.parse(text), timespec="auto")
@@ -233,7 +235,7 @@ def _time(field: str, project: str, value: Any) -> str:
         ) from error
 
 
-def _filter(field: str, project: str, value: Any) -> str:
+def _filter(field: str, project: str, value: object) -> str:
     text = _text(field, project, value)
     try:
         filter_parse.parse(text)
@@ -242,7 +244,7 @@ def _filter(field: str, project: str, value: Any) -> str:
     return text
 
 
-def _count(field: str, _: str, value: Any) -> int:
+def _count(field: str, _: str, value: object) -> int:
     # JSON of protobuf has only floats.
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         raise InvalidArgument(f"{field}: must be a whole number")
@@ -251,14 +253,14 @@ def _count(field: str, _: str, value: Any) -> int:
     return int(value)
 
 
-def _flag(field: str, _: str, value: Any) -> bool:
+def _flag(field: str, _: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidArgument(f"{field}: must be true or false")
     return value
 
 
 def _one_of(*words: str) -> _Check:
-    def check(field: str, project: str, value: Any) -> str:
+    def check(field: str, project: str, value: object) -> str:
         text = _text(field, project, value)
         if text not in words:
             raise InvalidArgument(f"{field}: {shown(text)}; there are {', '.join(words)}")
@@ -343,7 +345,7 @@ def _check_window(found: Mapping[str, Any]) -> None:
         raise InvalidArgument(f"arguments.end_time: {end} is not after start_time, {start}")
 
 
-def _check_together(kind: str, found: Mapping[str, Any]) -> None:
+def _check_together(kind: str, found: Mapping[str, object]) -> None:
     if "topics" in found and "pattern" in found:
         raise InvalidArgument("arguments.pattern: give topics, or a pattern")
     if kind == "backtest":

@@ -22,7 +22,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any
 
 import orjson
 
@@ -114,7 +113,7 @@ class SubscriptionOutcome:
         self.backlog = later.backlog
         self.latencies.add(later.latencies)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "subscription": self.subscription,
             **{name: getattr(self, name) for name in COUNTS},
@@ -151,7 +150,7 @@ class Outcomes:
         rows = [("topics", row) for row in topics]
         rows += [("subscriptions", one.to_json()) for one in self.subscriptions]
         parts: list[bytes] = []
-        waiting: dict[str, list[Mapping[str, Any]]] = {"topics": [], "subscriptions": []}
+        waiting: dict[str, list[Mapping[str, object]]] = {"topics": [], "subscriptions": []}
         waiting_bytes = 0
         for kind, row in rows:
             row_bytes = len(orjson.dumps(row))
@@ -162,7 +161,7 @@ class Outcomes:
             waiting_bytes += row_bytes + 1
         return [*parts, self._part(waiting)] if waiting_bytes else []
 
-    def _part(self, rows: Mapping[str, Any]) -> bytes:
+    def _part(self, rows: Mapping[str, object]) -> bytes:
         minute = times.of_datetime(self.minute, timespec="seconds")
         return orjson.dumps({"version": VERSION, "minute": minute, **rows})
 

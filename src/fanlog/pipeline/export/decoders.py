@@ -15,6 +15,8 @@ from typing import Any, Protocol, cast
 import fastavro
 import orjson
 import pyarrow as pa
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
 
 from fanlog import limits, times
 from fanlog.model.resources import Encoding, SchemaType
@@ -33,6 +35,7 @@ from fanlog.schema.compiled import Impossible, Mismatch
 from fanlog.schema.json_refs import resolved
 from fanlog.schema.protobuf import ProtobufSchema
 from fanlog.schema.registry import compile_schema
+from fanlog.wire.fields import descriptor_of
 
 #: What a schema that is no record, at its top, has for its one column.
 VALUE = "value"
@@ -47,7 +50,7 @@ class Decoder(Protocol):
     #: Of the whole message: always a struct.
     shape: Shape
 
-    def value(self, data: bytes, encoding: Encoding) -> dict[str, Any]:
+    def value(self, data: bytes, encoding: Encoding) -> dict[str, object]:
         """The message's fields, as the columns take them.
 
         Raises:
@@ -74,7 +77,7 @@ class AvroDecoder:
         self._is_record = pa.types.is_struct(top.type)
         self.shape = top if self._is_record else struct({VALUE: top})
 
-    def record(self, data: bytes, encoding: Encoding, reader: Any = None) -> Any:
+    def record(self, data: bytes, encoding: Encoding, reader: Any = None) -> object:
         """The message as fastavro reads it, with another revision for a reader or without.
 
         Raises:
@@ -92,9 +95,11 @@ class AvroDecoder:
             # A time before the first or after the last there is.
             raise Misfit(f"the value cannot be read: {error}") from None
 
-    def value(self, data: bytes, encoding: Encoding) -> dict[str, Any]:
+    def value(self, data: bytes, encoding: Encoding) -> dict[str, object]:
         found = self.record(data, encoding)
-        return cast(dict[str, Any], self.shape.plain(found if self._is_record else {VALUE: found}))
+        return cast(
+            dict[str, object], self.shape.plain(found if self._is_record else {VALUE: found})
+        )
 
 
 class ProtobufDecoder:
@@ -102,12 +107,12 @@ class ProtobufDecoder:
         self._schema = cast(ProtobufSchema, compile_schema("PROTOCOL_BUFFER", definition))
         self.shape = _proto_struct(self._schema.descriptor, (), _Room())
 
-    def value(self, data: bytes, encoding: Encoding) -> dict[str, Any]:
+    def value(self, data: bytes, encoding: Encoding) -> dict[str, object]:
         try:
             message = self._schema.message(data, encoding)
         except (Mismatch, Impossible) as error:
             raise Misfit(str(error).removeprefix("$: ")) from None
-        return cast(dict[str, Any], self.shape.plain(_proto_fields(message)))
+        return cast(dict[str, object], self.shape.plain(_proto_fields(message)))
 
 
 class JsonDecoder:
@@ -118,14 +123,16 @@ class JsonDecoder:
         self._is_object = pa.types.is_struct(top.type)
         self.shape = top if self._is_object else struct({VALUE: top})
 
-    def value(self, data: bytes, encoding: Encoding) -> dict[str, Any]:
+    def value(self, data: bytes, encoding: Encoding) -> dict[str, object]:
         try:
             self._schema.validate(data, "JSON")
             # Not by orjson, which makes a float of an integer of more than 64 bits.
             found = json.loads(data)
         except Mismatch as error:
             raise Misfit(error.problem, error.path) from None
-        return cast(dict[str, Any], self.shape.plain(found if self._is_object else {VALUE: found}))
+        return cast(
+            dict[str, object], self.shape.plain(found if self._is_object else {VALUE: found})
+        )
 
 
 class _Room:
@@ -230,11 +237,11 @@ def _logical(schema: Mapping[str, Any]) -> Shape | None:
     return None
 
 
-def _text(value: Any) -> Any:
+def _text(value: object) -> object:
     return None if value is None else str(value)
 
 
-def _iso(value: Any) -> Any:
+def _iso(value: Any) -> object:
     return None if value is None else value.isoformat()
 
 
@@ -251,15 +258,15 @@ _CPP = {
     8: pa.string(),
     9: pa.string(),
 }
-_MESSAGE, _ENUM, _BYTES = 10, 8, 12
+_BYTES = 12
 
 
-def _proto_struct(descriptor: Any, inside: tuple[str, ...], room: _Room) -> Shape:
+def _proto_struct(descriptor: Descriptor, inside: tuple[str, ...], room: _Room) -> Shape:
     inside = (*inside, descriptor.full_name)
     return struct({field.name: _proto_shape(field, inside, room) for field in descriptor.fields})
 
 
-def _proto_shape(field: Any, inside: tuple[str, ...], room: _Room) -> Shape:
+def _proto_shape(field: FieldDescriptor, inside: tuple[str, ...], room: _Room) -> Shape:
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
         return mapped(_proto_item(message.fields_by_name["value"], inside, room))
@@ -267,9 +274,9 @@ def _proto_shape(field: Any, inside: tuple[str, ...], room: _Room) -> Shape:
     return listed(item) if field.is_repeated else item
 
 
-def _proto_item(field: Any, inside: tuple[str, ...], room: _Room) -> Shape:
-    if field.cpp_type == _MESSAGE:
-        message = field.message_type
+def _proto_item(field: FieldDescriptor, inside: tuple[str, ...], room: _Room) -> Shape:
+    message = field.message_type
+    if message is not None:
         is_too_much = message.full_name in inside or len(inside) > _DEPTH_MAX
         if is_too_much or not message.fields or not room.has(1 + len(message.fields)):
             return JSON
@@ -277,16 +284,16 @@ def _proto_item(field: Any, inside: tuple[str, ...], room: _Room) -> Shape:
     return scalar(pa.binary() if field.type == _BYTES else _CPP[field.cpp_type])
 
 
-def _proto_fields(message: Any) -> dict[str, Any]:
+def _proto_fields(message: Message) -> dict[str, object]:
     """The fields of a message; those without presence have their defaults, as protobuf says."""
     return {
         field.name: _proto_value(field, getattr(message, field.name))
-        for field in message.DESCRIPTOR.fields
+        for field in descriptor_of(message).fields
         if not field.has_presence or message.HasField(field.name)
     }
 
 
-def _proto_value(field: Any, value: Any) -> Any:
+def _proto_value(field: FieldDescriptor, value: Any) -> object:
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
         part = message.fields_by_name["value"]
@@ -296,14 +303,14 @@ def _proto_value(field: Any, value: Any) -> Any:
     return _proto_one(field, value)
 
 
-def _proto_key(key: Any) -> str:
+def _proto_key(key: object) -> str:
     return ("true" if key else "false") if isinstance(key, bool) else str(key)
 
 
-def _proto_one(field: Any, value: Any) -> Any:
-    if field.cpp_type == _MESSAGE:
+def _proto_one(field: FieldDescriptor, value: object) -> object:
+    if isinstance(value, Message):
         return _proto_fields(value)
-    if field.cpp_type == _ENUM:
+    if field.enum_type is not None and isinstance(value, int):
         named = field.enum_type.values_by_number.get(value)
         return named.name if named is not None else str(value)
     return value
@@ -314,7 +321,7 @@ def _proto_one(field: Any, value: Any) -> Any:
 _JSON = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
 
 
-def _json_shape(root: Any, schema: Any, depth: int, room: _Room) -> Shape:
+def _json_shape(root: object, schema: object, depth: int, room: _Room) -> Shape:
     if depth > _DEPTH_MAX or not room.has(1):
         return JSON
     found = resolved(root, schema)
@@ -339,7 +346,7 @@ def _json_shape(root: Any, schema: Any, depth: int, room: _Room) -> Shape:
     return JSON
 
 
-def _json_time(value: Any) -> Any:
+def _json_time(value: Any) -> object:
     if value is None:
         return None
     try:
@@ -350,7 +357,7 @@ def _json_time(value: Any) -> Any:
         raise Misfit("the column takes a time as RFC 3339 writes it") from None
 
 
-def _json_date(value: Any) -> Any:
+def _json_date(value: Any) -> object:
     try:
         return None if value is None else date.fromisoformat(value)
     except (TypeError, ValueError):

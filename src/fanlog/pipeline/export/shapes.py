@@ -40,7 +40,7 @@ class Shape:
     """A column's type, and what makes its values of decoded ones."""
 
     type: pa.DataType
-    plain: Callable[[Any], Any]
+    plain: Callable[[object], object]
 
 
 def scalar(kind: pa.DataType) -> Shape:
@@ -53,14 +53,14 @@ JSON = Shape(pa.string(), lambda value: None if value is None else json_text(val
 
 
 def listed(item: Shape) -> Shape:
-    def plain(value: Any) -> Any:
+    def plain(value: Any) -> object:
         return None if value is None else [item.plain(one) for one in value]
 
     return Shape(pa.list_(pa.field("element", item.type)), plain)
 
 
 def mapped(item: Shape) -> Shape:
-    def plain(value: Any) -> Any:
+    def plain(value: Any) -> object:
         return None if value is None else {key: item.plain(one) for key, one in value.items()}
 
     return Shape(pa.map_(pa.string(), pa.field("value", item.type)), plain)
@@ -69,7 +69,7 @@ def mapped(item: Shape) -> Shape:
 def struct(fields: Mapping[str, Shape]) -> Shape:
     """What a value has beyond the fields is kept: whether it may be left out is seen later."""
 
-    def plain(value: Any) -> Any:
+    def plain(value: object) -> object:
         if not isinstance(value, dict):
             return value
         return {
@@ -80,12 +80,12 @@ def struct(fields: Mapping[str, Shape]) -> Shape:
     return Shape(kind, plain)
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """A value as JSON: times as text, bytes as characters 0 to 255, as Avro writes them."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_json_value)
 
 
-def fit(value: Any, kind: pa.DataType, *, drop_unknown: bool) -> Any:
+def fit(value: object, kind: pa.DataType, *, drop_unknown: bool) -> Any:
     """The value as a column of a type takes it.
 
     Raises:
@@ -107,7 +107,7 @@ def fit(value: Any, kind: pa.DataType, *, drop_unknown: bool) -> Any:
     return _fit_scalar(value, kind)
 
 
-def _fit_struct(value: Any, kind: pa.DataType, drop_unknown: bool) -> Any:
+def _fit_struct(value: object, kind: pa.DataType, drop_unknown: bool) -> object:
     if not isinstance(value, dict):
         raise _wrong(value, "an object")
     known = {field.name: field for field in kind}
@@ -121,14 +121,14 @@ def _fit_struct(value: Any, kind: pa.DataType, drop_unknown: bool) -> Any:
     }
 
 
-def _below(step: str | int, value: Any, kind: pa.DataType, drop_unknown: bool) -> Any:
+def _below(step: str | int, value: object, kind: pa.DataType, drop_unknown: bool) -> object:
     try:
         return fit(value, kind, drop_unknown=drop_unknown)
     except Misfit as error:
         raise error.below(step) from None
 
 
-def _fit_scalar(value: Any, kind: pa.DataType) -> Any:
+def _fit_scalar(value: Any, kind: pa.DataType) -> object:
     types = pa.types
     if types.is_boolean(kind):
         return _checked(value, "a boolean", is_fine=type(value) is bool)
@@ -168,13 +168,13 @@ def _fit_decimal(value: Any, kind: pa.DataType) -> Decimal:
     return found
 
 
-def _checked(value: Any, wanted: str, *, is_fine: bool) -> Any:
+def _checked(value: object, wanted: str, *, is_fine: bool) -> object:
     if not is_fine:
         raise _wrong(value, wanted)
     return value
 
 
-def _wrong(value: Any, wanted: str) -> Misfit:
+def _wrong(value: object, wanted: str) -> Misfit:
     return Misfit(f"the column takes {wanted}, not {_KINDS.get(type(value), 'something else')}")
 
 
@@ -194,7 +194,7 @@ _KINDS = {
 TIMESTAMP = scalar(TIME)
 
 
-def _json_value(value: Any) -> Any:
+def _json_value(value: object) -> object:
     if isinstance(value, bytes):
         return value.decode("latin-1")
     if isinstance(value, date):
