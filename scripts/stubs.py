@@ -14,6 +14,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.message import Message
 
 from fanlog.wire import types
+from fanlog.wire.fields import descriptor_of
 
 PATH = Path(types.__file__).with_suffix(".pyi")
 WIDTH = 100
@@ -57,7 +58,7 @@ _SCALARS = {
 def stubs() -> str:
     """The text of the stub file."""
     named = [
-        value.DESCRIPTOR
+        descriptor_of(value)
         for value in vars(types).values()
         if isinstance(value, type) and issubclass(value, Message)
     ]
