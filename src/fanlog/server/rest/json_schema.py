@@ -6,14 +6,13 @@ uses. In snake_case it is another component, with `Short` before its name.
 
 from __future__ import annotations
 
-from typing import Any
-
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from fanlog.model.json_value import Json, JsonObject
 from fanlog.server.rest.json_in import INTEGERS, OWN_VALUES
 from fanlog.wire import iam, resources
 
-Schema = dict[str, Any]
+Schema = JsonObject
 
 STRING: Schema = {"type": "string"}
 BOOLEAN: Schema = {"type": "boolean"}
@@ -24,7 +23,7 @@ LABELS: Schema = {"type": "object", "additionalProperties": STRING}
 
 _HONOURED = resources.HONOURED | iam.HONOURED
 _PREFIX = "#/components/schemas/"
-_TEXTS = {
+_TEXTS: dict[str, Schema] = {
     "google.protobuf.Duration": DURATION,
     "google.protobuf.Timestamp": TIMESTAMP,
     "google.protobuf.FieldMask": STRING,
@@ -38,7 +37,7 @@ def array(items: Schema, **bounds: int) -> Schema:
     return {"type": "array", "items": items, **bounds}
 
 
-def integer(minimum: int, maximum: int, **more: Any) -> Schema:
+def integer(minimum: int, maximum: int, **more: Json) -> Schema:
     return {"type": "integer", "minimum": minimum, "maximum": maximum, **more}
 
 
@@ -83,7 +82,7 @@ def parameters(descriptor: Descriptor, leave_out: frozenset[str]) -> dict[str, S
     return found
 
 
-def components(document: Any) -> dict[str, Schema]:
+def components(document: Json) -> dict[str, Schema]:
     """Every component that a document refers to, and those that they refer to in turn."""
     found: dict[str, Schema] = {}
     wanted = _references(document)
@@ -97,7 +96,7 @@ def components(document: Any) -> dict[str, Schema]:
     return dict(sorted(found.items()))
 
 
-def _references(value: Any) -> set[str]:
+def _references(value: Json) -> set[str]:
     if isinstance(value, dict):
         if "$ref" in value:
             return {value["$ref"].removeprefix(_PREFIX)}

@@ -1,10 +1,12 @@
-"""What the JSON of the short form looks like: which fields it has, for readers and for OpenAPI."""
+"""The fields of the short form's JSON: its reader takes no others, and OpenAPI shows them."""
 
 from __future__ import annotations
 
+from typing import get_args
+
 from fanlog import limits
 from fanlog.model.attributes import LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_RETRY
-from fanlog.model.resources import FIRST_IMMEDIATE, PUSH_BODIES
+from fanlog.model.resources import FIRST_IMMEDIATE, PUSH_BODIES, Compatibility
 from fanlog.server.rest.json_schema import (
     BASE64,
     BOOLEAN,
@@ -24,7 +26,7 @@ from fanlog.wire import types
 ACK_DEADLINE_S_DEFAULT = 30
 PULL_MESSAGES_DEFAULT = 10
 
-#: What is told of resources besides their fields.
+#: Facts about a resource beyond its own fields.
 _TOLD: dict[str, Schema] = {"created_at": TIMESTAMP}
 _RETENTION: dict[str, Schema] = {"retention_seconds": {"type": "number", "minimum": 0}}
 TOPIC = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
@@ -40,7 +42,7 @@ _KEPT: Schema = record(
 )
 TOPIC_SHOWN = NEW_TOPIC | _TOLD | {"effective_retention": _KEPT}
 _REPLACED = frozenset({"push_config", "dead_letter_policy"})
-#: Fields that are labels everywhere else, and what their values are in JSON.
+#: Fields that are labels in the other forms: the label, and the type of the value in JSON.
 SETTINGS: dict[str, tuple[str, type]] = {
     "retry": (LABEL_RETRY, str),
     "push_body": (LABEL_PUSH_BODY, str),
@@ -68,7 +70,7 @@ SUBSCRIPTION: dict[str, Schema] = {
     ),
 }
 SUBSCRIPTION |= _RETENTION
-#: With what the caller should know about a request that was done.
+#: `hints` are sentences for the caller about a request that was done.
 SUBSCRIPTION_SHOWN: dict[str, Schema] = SUBSCRIPTION | _TOLD | {"hints": array(STRING)}
 SNAPSHOT = properties(types.Snapshot.DESCRIPTOR, snake_case=True)
 NEW_SNAPSHOT = {"name": STRING, "subscription": STRING, "labels": LABELS}
@@ -111,16 +113,6 @@ SEEK: dict[str, Schema] = {
     "position": STRING,
     "message_id": STRING,
 }
-MOVED = record(
-    {
-        "reopened": integer(0, 2**53),
-        "acknowledged": integer(0, 2**53),
-        "reopened_from": TIMESTAMP,
-        "hint": STRING,
-    },
-    "reopened",
-    "acknowledged",
-)
 POSITION = record(
     {
         "subscription": STRING,
@@ -135,6 +127,70 @@ POSITION = record(
     "position",
 )
 PAGE = {"page_size": integer(0, 2**31 - 1), "page_token": STRING}
+
+
+_COUNT = integer(0, 2**53)
+_OFFSET = integer(0, limits.OFFSET_MAX)
+_WINDOW: dict[str, Schema] = {"start_time": TIMESTAMP, "end_time": TIMESTAMP}
+#: Which dead letters are meant.
+CRITERIA: dict[str, Schema] = {"source_subscription": STRING, "reason": STRING, **_WINDOW}
+_OFFSETS = {"partition": integer(1, 2**32 - 1), "start": _OFFSET, "end": _OFFSET, "bitmap": BASE64}
+REOPEN: dict[str, Schema] = {
+    **_WINDOW,
+    "offsets": array(record(_OFFSETS, "partition")),
+    "message_ids": array(STRING),
+    "request_id": STRING,
+}
+DISCARD: dict[str, Schema] = {
+    **CRITERIA,
+    "message_ids": array(STRING),
+    "all": BOOLEAN,
+    "max_messages": integer(0, limits.LETTERS_MAX),
+    "page_token": STRING,
+}
+REDRIVE = DISCARD | {"request_id": STRING, "copies": BOOLEAN}
+REOPENED: dict[str, Schema] = {
+    "reopened": _COUNT,
+    "skipped": _COUNT,
+    "skipped_messages": array(record({"reason": STRING, "count": _COUNT})),
+}
+_SKIPPED: dict[str, Schema] = {
+    "skipped": _COUNT,
+    "skipped_letters": array(record({"message_id": STRING, "reason": STRING})),
+    "next_page_token": STRING,
+}
+REDRIVEN = {"reopened": _COUNT, "copied": _COUNT, **_SKIPPED}
+DISCARDED = {"discarded": _COUNT, **_SKIPPED}
+LETTER: dict[str, Schema] = {
+    "message": record({"id": STRING, **MESSAGE, "publish_time": STRING}),
+    "source_subscription": STRING,
+    "source_topic": STRING,
+    "source_message_id": STRING,
+    "delivery_attempts": _COUNT,
+    "reason": STRING,
+    "leased": BOOLEAN,
+}
+
+_LEVEL: Schema = {"type": "string", "enum": list(get_args(Compatibility))}
+_NUMBER = integer(1, limits.SCHEMA_REVISION_NUMBER_MAX)
+DEFINITION: dict[str, Schema] = {
+    "type": {"type": "string", "enum": ["AVRO", "PROTOCOL_BUFFER", "JSON"]},
+    "definition": STRING,
+}
+REVISION = DEFINITION | {"compatibility": _LEVEL}
+SCHEMA = {"name": STRING, **REVISION}
+SCHEMA_SHOWN = SCHEMA | {
+    "revision": _NUMBER,
+    "revision_id": STRING,
+    "revision_create_time": TIMESTAMP,
+}
+ROLLBACK: dict[str, Schema] = {"revision": {"anyOf": [_NUMBER, STRING]}, "compatibility": _LEVEL}
+VALIDATION: dict[str, Schema] = {
+    "name": STRING,
+    **DEFINITION,
+    "encoding": {"type": "string", "enum": ["JSON", "BINARY"]},
+    "message": BASE64,
+}
 
 
 def page_of(key: str, entry: Schema) -> Schema:
