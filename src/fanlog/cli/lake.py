@@ -1,4 +1,4 @@
-"""`fanlog lake`: how the broker's lake stands, and what is given up when it does not come back."""
+"""`fanlog lake`: show the state of the broker's lake, and give up a part that is lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ app = typer.Typer(
 
 
 @app.command()
-def describe(endpoint: options.Endpoint = None, json: options.Json = False) -> None:
+def describe(endpoint: options.Endpoint = None, json: options.AsJson = False) -> None:
     """Show where the lake is, how far the archive is, and what is wrong with it."""
     from fanlog.v1 import lake_pb2
 
@@ -35,7 +35,7 @@ def accept(
         bool, typer.Option("--yes", help="Give it up. Without this, only say what would be lost.")
     ] = False,
     endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    json: options.AsJson = False,
 ) -> None:
     """Accept that what the lake does not have any more is lost, and go on with what there is.
 

@@ -127,7 +127,7 @@ def shown(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape what would move the cursor or change colours: messages are strangers' words."""
+    """Escape characters that would move the cursor or change colours: messages are not ours."""
     return "".join(
         char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode()
         for char in text
@@ -135,7 +135,7 @@ def printable(text: str) -> str:
 
 
 def escaped(line: str) -> str:
-    """Escape in a line of JSON what a terminal would act upon; it is the same JSON afterwards."""
+    """Escape the characters of a JSON line that a terminal acts upon; it stays the same JSON."""
     if line.isprintable():
         return line
     # Outside its strings JSON is ASCII, and inside them any character may be written as an escape.

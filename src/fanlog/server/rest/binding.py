@@ -2,8 +2,8 @@
 
 Every form of REST is a table of these rows. A row alone decides the route, how the request is read,
 how the answer is written, and its entry in the OpenAPI document; `google_json.route` and
-`short_form.route` make a `Route` of a row, each by the rules of its form. A row has a function only
-where its verb differs from what the rules of the form do.
+`short_form.route` make a `Route` of a row, each by the rules of its form. A row has its own
+functions only where its verb is an exception to these rules.
 """
 
 from __future__ import annotations

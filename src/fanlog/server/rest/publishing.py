@@ -1,6 +1,6 @@
 """Messages of a publish in JSON, straight to the bytes of a PublishRequest.
 
-Only bodies whose every field has the plain form go this way. For any other (another field, another
+Only bodies with all fields in their plain form go this way. For any other (another field, another
 type) the answer is None, and `json_in` reads the body by all the rules, with their refusals.
 """
 

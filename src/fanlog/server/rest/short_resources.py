@@ -1,7 +1,7 @@
 """Resources of the short form, as Google's API has them.
 
-Each translation takes the body of a request, whose fields are known, and returns the JSON of
-Google's resource. The name is left out: it comes from the path, or from the reader.
+Each translation takes the body of a request, after the check that it has no unknown fields, and
+returns the JSON of Google's resource. The name is left out: the reader sets it.
 """
 
 from __future__ import annotations
