@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from fanlog.cli.groups import add_command
 from fanlog.cli.options import Remote
 from fanlog.cli.output import note, printable
 from fanlog.errors import InvalidArgument
+from fanlog.v1 import replay_pb2
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -175,7 +176,10 @@ def _step(most: int) -> int:
     return most
 
 
-def _sum_up(counts: dict[str, int], answers: Iterable[Any]) -> None:
+def _sum_up(
+    counts: dict[str, int],
+    answers: Iterable[replay_pb2.RedriveResponse | replay_pb2.DiscardResponse],
+) -> None:
     for answer in answers:
         for name in counts:
             counts[name] += getattr(answer, name)
@@ -183,7 +187,7 @@ def _sum_up(counts: dict[str, int], answers: Iterable[Any]) -> None:
             note(f"skipped {letter.message_id}: {printable(letter.reason)}")
 
 
-def _row(letter: Any) -> dict[str, object]:
+def _row(letter: replay_pb2.DeadLetter) -> dict[str, object]:
     return {
         "message_id": letter.message.message_id,
         "source_subscription": letter.source_subscription,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -102,7 +102,7 @@ def _inspect_state(state: list[tuple[bytes, bytes]]) -> list[Finding]:
     return audit(state)
 
 
-def _plain(report: Report) -> dict[str, Any]:
+def _plain(report: Report) -> dict[str, object]:
     return asdict(report) | {"data_dir": str(report.data_dir), "is_healthy": report.is_healthy}
 
 

@@ -6,15 +6,16 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fanlog import times
 from fanlog.cli import options
 from fanlog.cli.groups import add_command
+from fanlog.cli.job_results import fields_of, show_progress, show_result
 from fanlog.cli.options import Remote
-from fanlog.cli.output import Output, note, resource
+from fanlog.cli.output import note, resource
 from fanlog.errors import JobFailed
 from fanlog.model import names
 from fanlog.model.json_value import Json
@@ -68,13 +69,6 @@ class JobOptions:
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait for its end, showing how far it is.")
     ] = True
-
-
-#: The order of a result's parts when it is shown, its subject first; the others follow by name.
-_ORDER = (
-    *("is_fine", "topic", "subscription", "partition", "day", "message_id", "publish_time"),
-    *("messages", "matched", "rejected", "hits", "share", "reopened", "published", "attributes"),
-)
 
 
 @add_command(app)
@@ -280,7 +274,7 @@ def describe(job: JobName, remote: Remote) -> None:
     from fanlog.client.jobs import Jobs
 
     with remote.connect() as client:
-        found = _fields(Jobs(client).get(_full(job, remote)))
+        found = fields_of(Jobs(client).get(_full(job, remote)))
     output = remote.output
     if remote.json:
         output.line(found)
@@ -289,7 +283,7 @@ def describe(job: JobName, remote: Remote) -> None:
     output.fields(found)
     if result:
         output.text("")
-        _show(output, result)
+        show_result(output, result)
 
 
 @add_command(app)
@@ -342,7 +336,7 @@ def _wait(client: Client, name: str, remote: Remote) -> None:
 
     is_shown = not remote.json and sys.stderr.isatty()
     try:
-        job = Jobs(client).wait(name, on_progress=_progress if is_shown else lambda _: None)
+        job = Jobs(client).wait(name, on_progress=show_progress if is_shown else lambda _: None)
     except KeyboardInterrupt:
         note(f"\njob {name} goes on; `fanlog job wait {name}` waits for it again")
         raise typer.Exit(130) from None
@@ -350,64 +344,13 @@ def _wait(client: Client, name: str, remote: Remote) -> None:
         if is_shown:
             sys.stderr.write("\n")
     output = remote.output
-    fields = _fields(job)
+    fields = fields_of(job)
     result = fields.get("result") or {}
     if remote.json:
         output.line(fields)
     else:
         output.text(f"{job.kind} {state_of(job).lower()}: {job.name}")
-        _show(output, result)
+        show_result(output, result)
     if result.get("is_fine") is False:
         # It has done its work; and yet all is not well.
         raise JobFailed(f"{job.kind} found problems: {job.name}")
-
-
-def _show(output: Output, result: Any) -> None:
-    output.fields({name: value for name, value in result.items() if not isinstance(value, list)})
-    for name, rows in result.items():
-        if not isinstance(rows, list) or not rows:
-            continue
-        output.text("")
-        output.text(name.replace("_", " "))
-        if isinstance(rows[0], dict):
-            output.rows(list(rows[0]), rows)
-        else:
-            for row in rows:
-                output.text(f"  {row}")
-
-
-def _fields(job: Any) -> dict[str, Any]:
-    """A job's fields, its arguments and its result as they were."""
-    fields = resource(job)
-    of_ours = {name: _plain(fields[name]) for name in ("arguments", "result") if name in fields}
-    return fields | of_ours
-
-
-def _plain(value: Any) -> Any:
-    """As it was: it travels as protobuf's JSON, which has floats only, and no order."""
-    match value:
-        case dict():
-            return {name: _plain(value[name]) for name in sorted(value, key=_place)}
-        case list():
-            return [_plain(one) for one in value]
-        case float() if value.is_integer():
-            return int(value)
-    return value
-
-
-def _place(name: str) -> tuple[int, str]:
-    return (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)
-
-
-def _progress(job: Any) -> None:
-    from fanlog.client.jobs import state_of
-
-    parts = [state_of(job).lower(), job.phase]
-    if job.total:
-        parts.append(f"{job.done:,} of {job.total:,}")
-    if job.rate:
-        parts.append(f"{job.rate:,.0f}/s")
-    if job.remaining_seconds:
-        parts.append(f"about {job.remaining_seconds:,.0f} s to go")
-    sys.stderr.write("\r\x1b[K" + "  ".join(part for part in parts if part))
-    sys.stderr.flush()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fanlog.cli import options
 from fanlog.cli.output import Output, resource
+from fanlog.v1 import lake_pb2
 
 #: All footers of the lake may have to be read.
 TIMEOUT_S = 600.0
@@ -20,8 +21,6 @@ app = typer.Typer(
 @app.command()
 def describe(endpoint: options.Endpoint = None, json: options.AsJson = False) -> None:
     """Show where the lake is, how far the archive is, and what is wrong with it."""
-    from fanlog.v1 import lake_pb2
-
     with options.connect(endpoint) as client:
         found = client.call(
             "fanlog.v1.Lake/GetLake", lake_pb2.GetLakeRequest(), lake_pb2.LakeStatus
@@ -42,8 +41,6 @@ def accept(
     For a lake that was lost, or replaced by an older copy or an empty one, and for files of it that
     are damaged, when they cannot be brought back.
     """
-    from fanlog.v1 import lake_pb2
-
     request = lake_pb2.AcceptLossRequest(confirm=yes)
     with options.connect(endpoint) as client:
         answer = client.call(
@@ -71,7 +68,7 @@ def accept(
     output.text(_sentence(answer))
 
 
-def _sentence(answer: Any) -> str:
+def _sentence(answer: lake_pb2.AcceptLossResponse) -> str:
     topics = len(answer.losses)
     if answer.accepted:
         return (

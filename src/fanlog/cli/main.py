@@ -35,7 +35,7 @@ from fanlog.errors import FanlogError
 class _Commands(TyperGroup):
     """Reports an error of the world in one sentence, and exits with 1."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> object:
         try:
             return super().invoke(ctx)
         except FanlogError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+from google.protobuf.message import Message
 from rich.text import Text
 
 from fanlog import limits
@@ -137,9 +138,9 @@ def _lines() -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _requests(messages: list[Any]) -> Iterator[list[Any]]:
+def _requests(messages: Iterable[Message]) -> Iterator[list[Message]]:
     """Cut messages into requests that the API's limits allow."""
-    request: list[Any] = []
+    request: list[Message] = []
     size_bytes = 0
     for message in messages:
         message_bytes = message.ByteSize()

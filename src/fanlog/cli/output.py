@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -82,7 +83,7 @@ def note(sentence: str) -> None:
     sys.stderr.flush()
 
 
-def resource(message: Any) -> dict[str, Any]:
+def resource(message: Message) -> dict[str, Any]:
     """Give a resource as plain values, with the names the API uses in snake_case."""
     fields: dict[str, Any] = MessageToDict(message, preserving_proto_field_name=True)
     return fields

@@ -13,6 +13,7 @@ from fanlog.cli.options import Remote
 from fanlog.cli.output import printable
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
+from fanlog.v1 import replay_pb2
 
 _RANGE = re.compile(r"(\d{1,10}):(\d{1,12})(?:-(\d{1,13}))?", re.ASCII)
 
@@ -72,9 +73,7 @@ def reopen(
     )
 
 
-def _range(text: str) -> Any:
-    from fanlog.v1 import replay_pb2
-
+def _range(text: str) -> replay_pb2.OffsetSet:
     found = _RANGE.fullmatch(text)
     if found is None:
         raise InvalidArgument(

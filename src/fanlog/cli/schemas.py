@@ -27,7 +27,7 @@ SchemaName = Annotated[str, typer.Argument(metavar="SCHEMA", help="A schema: sho
 DefinitionFile = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The definition.")
 ]
-SchemaType = Annotated[
+TypeWord = Annotated[
     str | None,
     typer.Option(
         "--type", help="avro, protobuf or json; by the file's ending (.avsc, .proto, .json) if not."
@@ -47,7 +47,7 @@ def create(
     *,
     schema: SchemaName,
     file: DefinitionFile,
-    kind: SchemaType = None,
+    kind: TypeWord = None,
     compatibility: CompatibilityLevel = None,
     remote: Remote,
 ) -> None:
@@ -66,7 +66,7 @@ def commit(
     *,
     schema: SchemaName,
     file: DefinitionFile,
-    kind: SchemaType = None,
+    kind: TypeWord = None,
     compatibility: CompatibilityLevel = None,
     remote: Remote,
 ) -> None:

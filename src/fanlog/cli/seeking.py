@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from fanlog.cli import options
 from fanlog.cli.options import Remote
@@ -68,10 +69,8 @@ def _target(
     message_id: str | None,
     begin: bool,
     remote: Remote,
-) -> tuple[str, dict[str, Any]]:
+) -> tuple[str, dict[str, str | Timestamp]]:
     """The place as it is shown, and as it is asked for."""
-    from google.protobuf.timestamp_pb2 import Timestamp
-
     if time is not None:
         stamp = Timestamp()
         stamp.FromDatetime(options.moment(time, "--time"))

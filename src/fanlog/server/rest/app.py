@@ -61,8 +61,11 @@ class RestCall:
     def invocation_metadata(self) -> list[tuple[str, str]]:
         return self._asked.metadata
 
-    def set_trailing_metadata(self, trailing_metadata: Iterable[tuple[str, str]], /) -> None:
-        self.metadata = tuple(trailing_metadata)
+    def set_trailing_metadata(
+        self, trailing_metadata: Iterable[tuple[str, str | bytes]], /
+    ) -> None:
+        # Only text can be a header; verbs have no other metadata.
+        self.metadata = tuple((k, v) for k, v in trailing_metadata if isinstance(v, str))
 
 
 class RestApp:

@@ -15,9 +15,9 @@ from typing import Any
 from fanlog.model.json_value import Json
 from fanlog.server.descriptors import METHODS
 from fanlog.server.rest import positions
-from fanlog.server.rest.json_schema import Schema
+from fanlog.server.rest.json_schema import JsonSchema
 from fanlog.server.rest.publishing import publish_request
-from fanlog.server.rest.route import Asked, Read, Write
+from fanlog.server.rest.route import Asked, ReadRequest, WriteAnswer
 
 #: A class of protobuf messages.
 MessageType = Any
@@ -45,14 +45,14 @@ class HttpBinding:
     body: str = ""
     #: Query parameters with their JSON Schema. In Google's form these are only the parameters that
     #: are allowed beside a body which is the whole request.
-    query: Mapping[str, Schema] = field(default_factory=dict)
+    query: Mapping[str, JsonSchema] = field(default_factory=dict)
     #: JSON Schema of the body, where it is not that of the message.
-    takes: Schema | None = None
+    takes: JsonSchema | None = None
     translate: Translate | None = None
     finish: Finish | None = None
     #: JSON Schema of the answer and its writer, where they are not those of the message.
-    gives: Schema | None = None
-    write: Write | None = None
+    gives: JsonSchema | None = None
+    write: WriteAnswer | None = None
 
     @property
     def messages(self) -> tuple[MessageType, MessageType]:
@@ -64,7 +64,7 @@ class HttpBinding:
         return self.method == "Subscriber.Pull"
 
 
-def read_publish(name_topic: Callable[[Asked], str], otherwise: Read, asked: Asked) -> bytes:
+def read_publish(name_topic: Callable[[Asked], str], otherwise: ReadRequest, asked: Asked) -> bytes:
     """Read a publish request: most of them straight to bytes, the rest as other requests."""
     if not asked.query:
         raw = publish_request(name_topic(asked), asked.body)

@@ -26,12 +26,12 @@ from fanlog.model import names
 from fanlog.model.json_value import Json, JsonObject
 from fanlog.server.calls import Call, Unary
 from fanlog.server.rest import errors, json_weight
-from fanlog.server.rest.json_schema import STRING, Schema, array, record
+from fanlog.server.rest.json_schema import STRING, JsonSchema, array, record
 from fanlog.server.rest.route import Asked, Route
 from fanlog.wire import cloud_events, types
 from fanlog.wire.cloud_events import CloudEvent
 
-_EVENT: Schema = {
+_EVENT: JsonSchema = {
     "type": "object",
     "description": "A CloudEvent 1.0; extensions are members like any other.",
     "properties": {

@@ -17,8 +17,8 @@ from fanlog.model import names
 from fanlog.model.json_value import Json
 from fanlog.server.rest import json_in, json_out, json_schema
 from fanlog.server.rest.binding import HttpBinding, MessageType, read_publish
-from fanlog.server.rest.json_schema import STRING, Schema
-from fanlog.server.rest.route import Asked, Read, Route, Write, parse_template
+from fanlog.server.rest.json_schema import STRING, JsonSchema
+from fanlog.server.rest.route import Asked, ReadRequest, Route, WriteAnswer, parse_template
 
 _TOPIC = "projects/*/topics/*"
 _SUBSCRIPTION = "projects/*/subscriptions/*"
@@ -26,7 +26,7 @@ _SNAPSHOT = "projects/*/snapshots/*"
 _SCHEMA = "projects/*/schemas/*"
 
 
-_MASK: dict[str, Schema] = {"update_mask": STRING}
+_MASK: dict[str, JsonSchema] = {"update_mask": STRING}
 
 BINDINGS = (
     HttpBinding("PUT", f"/v1/{{name={_TOPIC}}}", "Publisher.CreateTopic", "*"),
@@ -125,8 +125,8 @@ def routes() -> list[Route]:
 def route(binding: HttpBinding) -> Route:
     """The route of a row, by the rules of Google's form."""
     request, answer = binding.messages
-    read: Read = partial(_read, binding, request)
-    write: Write = partial(_write, answer)
+    read: ReadRequest = partial(_read, binding, request)
+    write: WriteAnswer = partial(_write, answer)
     if binding.method == "Publisher.Publish":
         read, write = partial(read_publish, _topic, read), json_out.write_published
     elif binding.method == "Subscriber.Pull":
@@ -144,7 +144,7 @@ def route(binding: HttpBinding) -> Route:
     )
 
 
-def _takes(binding: HttpBinding, request: MessageType) -> Schema | None:
+def _takes(binding: HttpBinding, request: MessageType) -> JsonSchema | None:
     if not binding.body:
         return None
     whole = json_schema.reference(request.DESCRIPTOR)
@@ -154,7 +154,7 @@ def _takes(binding: HttpBinding, request: MessageType) -> Schema | None:
     return json_schema.reference(part)
 
 
-def _parameters(binding: HttpBinding, request: MessageType) -> dict[str, Schema]:
+def _parameters(binding: HttpBinding, request: MessageType) -> dict[str, JsonSchema]:
     if binding.body == "*":
         return {camel_case(name): schema for name, schema in binding.query.items()}
     in_path = {name.partition(".")[0] for name in parse_template(binding.path)[2]}

@@ -14,7 +14,11 @@ from functools import cache
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
@@ -240,18 +244,18 @@ def _check_count(field: FieldDescriptor, count: int, path: str) -> None:
 
 
 def _set_message(message: Message, value: object, path: str) -> None:
-    match message.DESCRIPTOR.full_name:
-        case "google.protobuf.Duration":
+    match message:
+        case Duration():
             if not (isinstance(value, str) and _DURATION.fullmatch(value)):
                 raise InvalidArgument(f"{path}: must be seconds such as '600s', not {kind(value)}")
             _from_text(message, value, path)
-        case "google.protobuf.Timestamp":
+        case Timestamp():
             if not (isinstance(value, str) and _TIMESTAMP.fullmatch(value)):
                 raise InvalidArgument(
                     f"{path}: must be a time such as '2026-01-31T12:00:00Z', not {kind(value)}"
                 )
             _from_text(message, value, path)
-        case "google.protobuf.FieldMask":
+        case FieldMask():
             if not isinstance(value, str):
                 raise InvalidArgument(
                     f"{path}: must be names with commas between them, not {kind(value)}"
@@ -261,7 +265,7 @@ def _set_message(message: Message, value: object, path: str) -> None:
                     f"{path}: {len(value)} characters; at most {_MASK_LENGTH_MAX} are allowed"
                 )
             message.paths.extend(_snake_case(path) for path in value.split(",") if value)
-        case "google.protobuf.Struct":
+        case Struct():
             if not isinstance(value, dict):
                 raise InvalidArgument(f"{path}: must be a JSON object, not {kind(value)}")
             _from_object(message, value, path)
@@ -269,14 +273,14 @@ def _set_message(message: Message, value: object, path: str) -> None:
             fill(message, value, path)
 
 
-def _from_text(message: Message, text: str, path: str) -> None:
+def _from_text(message: Duration | Timestamp, text: str, path: str) -> None:
     try:
         message.FromJsonString(text)
     except ValueError as error:
         raise InvalidArgument(f"{path}: {names.shown(text)} is out of range") from error
 
 
-def _from_object(message: Message, value: JsonObject, path: str) -> None:
+def _from_object(message: Struct, value: JsonObject, path: str) -> None:
     check_nesting(value, path)
     try:
         message.update(value)

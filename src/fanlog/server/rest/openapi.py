@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from fanlog.model.json_value import Json, JsonObject
-from fanlog.server.rest.json_schema import STRING, Schema, array, components, record
+from fanlog.server.rest.json_schema import STRING, JsonSchema, array, components, record
 from fanlog.server.rest.route import Route, parse_template
 
 #: Names of the variables that follow a collection in a path.
@@ -21,7 +21,7 @@ _SINGULARS = {
 }
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
-ERROR: Schema = record(
+ERROR: JsonSchema = record(
     {
         "error": record(
             {

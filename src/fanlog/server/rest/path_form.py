@@ -19,7 +19,7 @@ from fanlog.server.rest.json_schema import (
     BOOLEAN,
     STRING,
     TIMESTAMP,
-    Schema,
+    JsonSchema,
     integer,
     properties,
     record,
@@ -31,7 +31,7 @@ from fanlog.wire import types
 
 _TOPIC = "/v1/{topic=projects/*/topics/*}"
 _SUBSCRIPTION = "/v1/{subscription=projects/*/subscriptions/*}"
-_PULL_QUERY: dict[str, Schema] = {
+_PULL_QUERY: dict[str, JsonSchema] = {
     "max_messages": integer(1, 2**31 - 1, default=PULL_MESSAGES_DEFAULT),
     "return_immediately": BOOLEAN,
 }

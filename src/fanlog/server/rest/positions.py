@@ -19,7 +19,7 @@ from fanlog.model.attributes import LABEL_DEAD_LETTER
 from fanlog.model.ids import message_id
 from fanlog.model.json_value import Json, JsonObject
 from fanlog.server.calls import Call, Unary
-from fanlog.server.rest.json_schema import DURATION, STRING, TIMESTAMP, Schema, integer, record
+from fanlog.server.rest.json_schema import DURATION, STRING, TIMESTAMP, JsonSchema, integer, record
 from fanlog.server.rest.route import Asked
 from fanlog.v1 import replay_pb2
 from fanlog.wire import types
@@ -38,7 +38,7 @@ _COUNT = integer(0, 2**53)
 #: The fields that every answer to a seek has.
 _MOVED = ("reopened", "acknowledged")
 
-POSITION: Schema = record(
+POSITION: JsonSchema = record(
     {
         "subscription": STRING,
         "topic": STRING,
@@ -109,7 +109,7 @@ def seek_target(body: Mapping[str, Json], spelled: str) -> Mapping[str, Json]:
     return targets
 
 
-def moved_schema(spell: Callable[[str], str] = str) -> Schema:
+def moved_schema(spell: Callable[[str], str] = str) -> JsonSchema:
     """JSON Schema of a seek's answer, with names of fields as `spell` gives them."""
     fields = {"reopened": _COUNT, "acknowledged": _COUNT, "reopened_from": TIMESTAMP}
     fields["hint"] = STRING

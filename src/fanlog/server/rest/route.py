@@ -17,7 +17,7 @@ from fanlog.model import names
 from fanlog.model.json_value import Json
 from fanlog.server.calls import Call, Unary
 from fanlog.server.rest.facts import Facts
-from fanlog.server.rest.json_schema import Schema
+from fanlog.server.rest.json_schema import JsonSchema
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,9 +50,9 @@ class Asked:
 
 
 #: Makes the verb's request, serialised. Raises InvalidArgument.
-Read = Callable[[Asked], bytes]
+ReadRequest = Callable[[Asked], bytes]
 #: Makes JSON values of the verb's serialised answer; None for an empty body.
-Write = Callable[[bytes, Asked], Json]
+WriteAnswer = Callable[[bytes, Asked], Json]
 #: Answers by itself, instead of a verb, with an HTTP code and JSON values.
 Handle = Callable[[Asked, Mapping[str, Unary], Call], Awaitable[tuple[int, Json]]]
 
@@ -74,20 +74,20 @@ class Route:
     path: str
     #: Such as `Publisher.Publish`.
     method: str
-    read: Read = _read_nothing
-    write: Write = _write_nothing
+    read: ReadRequest = _read_nothing
+    write: WriteAnswer = _write_nothing
     #: HTTP code when all is well.
     status: int = 200
     #: JSON Schema of the body; None for none.
-    takes: Schema | None = None
+    takes: JsonSchema | None = None
     #: JSON Schema of the answer; None for none.
-    gives: Schema | None = None
+    gives: JsonSchema | None = None
     #: JSON Schema of the query parameters.
-    parameters: Mapping[str, Schema] = field(default_factory=dict)
+    parameters: Mapping[str, JsonSchema] = field(default_factory=dict)
     #: Answers instead of `read`, the verb and `write`.
     handle: Handle | None = None
     #: JSON Schema of the body by media type, where it is another than `application/json`.
-    bodies: Mapping[str, Schema] = field(default_factory=dict)
+    bodies: Mapping[str, JsonSchema] = field(default_factory=dict)
     #: HTTP codes of the answer besides `status`, with their meaning.
     also: Mapping[int, str] = field(default_factory=dict)
     #: Whether the verb may wait long: then it ends when its caller goes away.
@@ -97,9 +97,9 @@ class Route:
 
 
 @dataclass(slots=True)
-class _Node:
-    words: dict[str, _Node] = field(default_factory=dict)
-    variable: _Node | None = None
+class _PathNode:
+    words: dict[str, _PathNode] = field(default_factory=dict)
+    variable: _PathNode | None = None
     #: By custom verb, then HTTP method: the route, and which segments make which variable.
     ends: dict[str, dict[str, Route]] = field(default_factory=dict)
 
@@ -111,7 +111,7 @@ class Router:
     """The routes as a tree."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        self._root = _Node()
+        self._root = _PathNode()
         self._spans: dict[str, dict[str, tuple[int, int]]] = {}
         for route in routes:
             self._add(route)
@@ -122,10 +122,10 @@ class Router:
         for segment in segments:
             if segment == "*":
                 assert not node.words, route.path
-                node.variable = node = node.variable or _Node()
+                node.variable = node = node.variable or _PathNode()
             else:
                 assert node.variable is None, route.path
-                node = node.words.setdefault(segment, _Node())
+                node = node.words.setdefault(segment, _PathNode())
         methods = node.ends.setdefault(verb, {})
         assert route.http not in methods, route
         methods[route.http] = route

@@ -18,7 +18,7 @@ from fanlog.server import remarks
 from fanlog.server.rest import json_out, positions
 from fanlog.server.rest import short_shapes as shapes
 from fanlog.server.rest.binding import MessageType
-from fanlog.server.rest.json_schema import STRING, Schema, record
+from fanlog.server.rest.json_schema import STRING, JsonSchema, record
 from fanlog.server.rest.route import Asked
 from fanlog.v1 import replay_pb2
 from fanlog.wire import types
@@ -31,7 +31,7 @@ Show = Callable[[Any, Asked], Json]
 class Shown:
     """How messages of one class are shown: their JSON Schema, and the function that makes JSON."""
 
-    schema: Schema
+    schema: JsonSchema
     show: Show
     #: HTTP code of the answer to a POST: 201 where the answer is a resource.
     posted: int = 200
@@ -93,7 +93,7 @@ def _schema(message: Any, asked: Asked) -> JsonObject:
 
 
 #: Resources: JSON Schema, and the function that shows their fields.
-_RESOURCES: dict[MessageType, tuple[Schema, Callable[[Any, Asked], JsonObject]]] = {
+_RESOURCES: dict[MessageType, tuple[JsonSchema, Callable[[Any, Asked], JsonObject]]] = {
     types.Topic: (record(shapes.TOPIC_SHOWN), _resource),
     types.Subscription: (record(shapes.SUBSCRIPTION_SHOWN), _subscription),
     types.Snapshot: (record(shapes.SNAPSHOT), _resource),
@@ -113,7 +113,7 @@ def _answer(message: Message, asked: Asked) -> JsonObject:
     return _entry(message, asked) | ({"hints": hints} if hints else {})
 
 
-def _page(entry: Schema, show: Show, field: str, key: str = "") -> Shown:
+def _page(entry: JsonSchema, show: Show, field: str, key: str = "") -> Shown:
     """A page of a list, with entries in `field` of the message and under `key` in JSON."""
 
     def show_page(message: Any, asked: Asked) -> Json:
@@ -163,7 +163,7 @@ def _letter(letter: replay_pb2.DeadLetter, asked: Asked) -> JsonObject:
     }
 
 
-def _counts(fields: Mapping[str, Schema]) -> Shown:
+def _counts(fields: Mapping[str, JsonSchema]) -> Shown:
     """An answer of counts: all of `fields` under their own names, but for an empty page token."""
 
     def show(message: Any, _: Asked) -> Json:

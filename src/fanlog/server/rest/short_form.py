@@ -18,7 +18,7 @@ from fanlog.server.rest import short_resources as resources
 from fanlog.server.rest import short_shapes as shapes
 from fanlog.server.rest.binding import HttpBinding, read_publish
 from fanlog.server.rest.json_schema import record
-from fanlog.server.rest.route import Read, Route
+from fanlog.server.rest.route import ReadRequest, Route
 
 #: Names of fields in the verbs' refusals, and their names here; longer names first.
 RENAMES = (
@@ -202,9 +202,9 @@ def route(binding: HttpBinding) -> Route:
     """The route of a row, by the rules of the short form."""
     answer = binding.messages[1]
     shown = None if binding.http == "DELETE" else answers.ANSWERS.get(answer)
-    reader = requests.Reader(binding)
+    reader = requests.ShortReader(binding)
     is_publish = binding.method == "Publisher.Publish"
-    read: Read = partial(read_publish, reader.name, reader) if is_publish else reader
+    read: ReadRequest = partial(read_publish, reader.name, reader) if is_publish else reader
     gives = binding.gives or (shown.schema if shown else None)
     status = 204 if gives is None else shown.posted if shown and binding.http == "POST" else 200
     return Route(

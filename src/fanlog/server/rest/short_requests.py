@@ -20,7 +20,7 @@ from fanlog.wire import output_only, types
 _NOT_A_PUBLISHERS = output_only.ignored("PubsubMessage")
 
 
-class Reader:
+class ShortReader:
     """Makes the verb's request of a binding: from the body, then the query, then the path.
 
     A variable of the path is an id, and goes as a full name into the field that it is called by. A

@@ -14,7 +14,7 @@ from fanlog.server.rest.json_schema import (
     LABELS,
     STRING,
     TIMESTAMP,
-    Schema,
+    JsonSchema,
     array,
     integer,
     properties,
@@ -27,13 +27,13 @@ ACK_DEADLINE_S_DEFAULT = 30
 PULL_MESSAGES_DEFAULT = 10
 
 #: Facts about a resource beyond its own fields.
-_TOLD: dict[str, Schema] = {"created_at": TIMESTAMP}
-_RETENTION: dict[str, Schema] = {"retention_seconds": {"type": "number", "minimum": 0}}
+_TOLD: dict[str, JsonSchema] = {"created_at": TIMESTAMP}
+_RETENTION: dict[str, JsonSchema] = {"retention_seconds": {"type": "number", "minimum": 0}}
 TOPIC = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
 NEW_TOPIC = TOPIC | {"partition_count": integer(1, 1, default=1)}
 #: How long a topic keeps messages that no subscription needs; without a duration for good, in the
 #: lake.
-_KEPT: Schema = record(
+_KEPT: JsonSchema = record(
     {
         "duration": DURATION,
         "by": {"type": "string", "enum": ["topic", "server", "lake", "nobody"]},
@@ -48,7 +48,7 @@ SETTINGS: dict[str, tuple[str, type]] = {
     "push_body": (LABEL_PUSH_BODY, str),
     "push_timeout_seconds": (LABEL_PUSH_TIMEOUT, int),
 }
-SUBSCRIPTION: dict[str, Schema] = {
+SUBSCRIPTION: dict[str, JsonSchema] = {
     name: schema
     for name, schema in properties(types.Subscription.DESCRIPTOR, snake_case=True).items()
     if name not in _REPLACED
@@ -71,18 +71,18 @@ SUBSCRIPTION: dict[str, Schema] = {
 }
 SUBSCRIPTION |= _RETENTION
 #: `hints` are sentences for the caller about a request that was done.
-SUBSCRIPTION_SHOWN: dict[str, Schema] = SUBSCRIPTION | _TOLD | {"hints": array(STRING)}
+SUBSCRIPTION_SHOWN: dict[str, JsonSchema] = SUBSCRIPTION | _TOLD | {"hints": array(STRING)}
 SNAPSHOT = properties(types.Snapshot.DESCRIPTOR, snake_case=True)
 NEW_SNAPSHOT = {"name": STRING, "subscription": STRING, "labels": LABELS}
 MESSAGE = {"data": BASE64, "attributes": LABELS, "ordering_key": STRING}
 MESSAGES = {"messages": array(record(MESSAGE), minItems=1, maxItems=limits.PUBLISH_MESSAGES_MAX)}
 PUBLISHED = record({"message_ids": array(STRING)}, "message_ids")
-PULL: dict[str, Schema] = {
+PULL: dict[str, JsonSchema] = {
     "max_messages": integer(1, limits.PULL_MESSAGES_MAX, default=PULL_MESSAGES_DEFAULT),
     "return_immediately": BOOLEAN,
 }
 #: The same in a query; `max` is short for `max_messages`.
-PULL_QUERY: dict[str, Schema] = {"max": PULL["max_messages"], **PULL}
+PULL_QUERY: dict[str, JsonSchema] = {"max": PULL["max_messages"], **PULL}
 _RECEIVED = record(
     {
         "ack_id": STRING,
@@ -107,7 +107,7 @@ NACK = ACK_IDS | {
     "reason": STRING,
 }
 MODIFY = ACK_IDS | {"ack_deadline_seconds": integer(0, limits.ACK_DEADLINE_S_MAX)}
-SEEK: dict[str, Schema] = {
+SEEK: dict[str, JsonSchema] = {
     "time": TIMESTAMP,
     "snapshot": STRING,
     "position": STRING,
@@ -131,17 +131,17 @@ PAGE = {"page_size": integer(0, 2**31 - 1), "page_token": STRING}
 
 _COUNT = integer(0, 2**53)
 _OFFSET = integer(0, limits.OFFSET_MAX)
-_WINDOW: dict[str, Schema] = {"start_time": TIMESTAMP, "end_time": TIMESTAMP}
+_WINDOW: dict[str, JsonSchema] = {"start_time": TIMESTAMP, "end_time": TIMESTAMP}
 #: Which dead letters are meant.
-CRITERIA: dict[str, Schema] = {"source_subscription": STRING, "reason": STRING, **_WINDOW}
+CRITERIA: dict[str, JsonSchema] = {"source_subscription": STRING, "reason": STRING, **_WINDOW}
 _OFFSETS = {"partition": integer(1, 2**32 - 1), "start": _OFFSET, "end": _OFFSET, "bitmap": BASE64}
-REOPEN: dict[str, Schema] = {
+REOPEN: dict[str, JsonSchema] = {
     **_WINDOW,
     "offsets": array(record(_OFFSETS, "partition")),
     "message_ids": array(STRING),
     "request_id": STRING,
 }
-DISCARD: dict[str, Schema] = {
+DISCARD: dict[str, JsonSchema] = {
     **CRITERIA,
     "message_ids": array(STRING),
     "all": BOOLEAN,
@@ -149,19 +149,19 @@ DISCARD: dict[str, Schema] = {
     "page_token": STRING,
 }
 REDRIVE = DISCARD | {"request_id": STRING, "copies": BOOLEAN}
-REOPENED: dict[str, Schema] = {
+REOPENED: dict[str, JsonSchema] = {
     "reopened": _COUNT,
     "skipped": _COUNT,
     "skipped_messages": array(record({"reason": STRING, "count": _COUNT})),
 }
-_SKIPPED: dict[str, Schema] = {
+_SKIPPED: dict[str, JsonSchema] = {
     "skipped": _COUNT,
     "skipped_letters": array(record({"message_id": STRING, "reason": STRING})),
     "next_page_token": STRING,
 }
 REDRIVEN = {"reopened": _COUNT, "copied": _COUNT, **_SKIPPED}
 DISCARDED = {"discarded": _COUNT, **_SKIPPED}
-LETTER: dict[str, Schema] = {
+LETTER: dict[str, JsonSchema] = {
     "message": record({"id": STRING, **MESSAGE, "publish_time": STRING}),
     "source_subscription": STRING,
     "source_topic": STRING,
@@ -171,9 +171,9 @@ LETTER: dict[str, Schema] = {
     "leased": BOOLEAN,
 }
 
-_LEVEL: Schema = {"type": "string", "enum": list(get_args(Compatibility))}
+_LEVEL: JsonSchema = {"type": "string", "enum": list(get_args(Compatibility))}
 _NUMBER = integer(1, limits.SCHEMA_REVISION_NUMBER_MAX)
-DEFINITION: dict[str, Schema] = {
+DEFINITION: dict[str, JsonSchema] = {
     "type": {"type": "string", "enum": ["AVRO", "PROTOCOL_BUFFER", "JSON"]},
     "definition": STRING,
 }
@@ -184,8 +184,11 @@ SCHEMA_SHOWN = SCHEMA | {
     "revision_id": STRING,
     "revision_create_time": TIMESTAMP,
 }
-ROLLBACK: dict[str, Schema] = {"revision": {"anyOf": [_NUMBER, STRING]}, "compatibility": _LEVEL}
-VALIDATION: dict[str, Schema] = {
+ROLLBACK: dict[str, JsonSchema] = {
+    "revision": {"anyOf": [_NUMBER, STRING]},
+    "compatibility": _LEVEL,
+}
+VALIDATION: dict[str, JsonSchema] = {
     "name": STRING,
     **DEFINITION,
     "encoding": {"type": "string", "enum": ["JSON", "BINARY"]},
@@ -193,5 +196,5 @@ VALIDATION: dict[str, Schema] = {
 }
 
 
-def page_of(key: str, entry: Schema) -> Schema:
+def page_of(key: str, entry: JsonSchema) -> JsonSchema:
     return record({key: array(entry), "next_page_token": STRING}, key)
