@@ -51,7 +51,7 @@ class Setting:
 
     def parameter(self, command: str) -> Parameter:
         option = flag(self.name)
-        if self.kind == FLAG and command == "update" and not self.excludes:
+        if self.kind == FLAG and command == "update" and not self.name.startswith("no_"):
             option += f"/--no-{option[2:]}"
         info = typer.Option(option, metavar=self.metavar, help=self.help(command))
         return _parameter(self.name, Annotated[self.kind, info], self.default)
@@ -71,9 +71,7 @@ Row = Setting | type
 
 def clearing(name: str, path: str, help_: str, *excludes: str) -> Setting:
     """A flag of `update` that takes a field back to its default."""
-    return Setting(
-        name, path, update=help_, kind=FLAG, read=lambda *_: None, excludes=excludes or ("",)
-    )
+    return Setting(name, path, update=help_, kind=FLAG, read=lambda *_: None, excludes=excludes)
 
 
 def flag(name: str) -> str:
