@@ -2,82 +2,105 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
 
 import typer
 
 from fanlog import limits
 from fanlog.cli import options
-from fanlog.cli.output import Output, note, printable
+from fanlog.cli.groups import add_command
+from fanlog.cli.options import Remote
+from fanlog.cli.output import note, printable
 from fanlog.errors import InvalidArgument
+from fanlog.v1 import replay_pb2
 
 app = typer.Typer(
     no_args_is_help=True,
     help="List dead letters, bring them back to where they failed, or discard them.",
 )
 
-Subscription = Annotated[
+LetterSubscription = Annotated[
     str,
     typer.Argument(
         metavar="SUB", help="The subscription on the dead letter topic: short or full name."
     ),
 ]
-Source = Annotated[
-    str | None, typer.Option(metavar="SUB", help="Only what failed on this subscription.")
-]
-Reason = Annotated[
-    str | None, typer.Option(help="Only letters whose reason has this in it, in any case.")
-]
-From = Annotated[
-    str | None,
-    typer.Option("--from", metavar="TIME", help="Dead-lettered from then on; 2h: two hours ago."),
-]
-To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Dead-lettered before then.")]
 MessageIds = Annotated[
     list[str] | None,
     typer.Option("--message-id", metavar="ID", help="This letter; may be given many times."),
 ]
-All = Annotated[bool, typer.Option("--all", help="All that nobody has leased.")]
-Most = Annotated[int, typer.Option("--max", min=0, help="At most so many; 0 for no bound.")]
+AllLetters = Annotated[bool, typer.Option("--all", help="All that nobody has leased.")]
 
 
-@app.command("list")
+@dataclass(frozen=True, slots=True)
+class LetterOptions:
+    """The options that say which letters are meant."""
+
+    source: Annotated[
+        str | None, typer.Option(metavar="SUB", help="Only what failed on this subscription.")
+    ] = None
+    reason: Annotated[
+        str | None, typer.Option(help="Only letters whose reason has this in it, in any case.")
+    ] = None
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="TIME", help="Dead-lettered from then on; 2h: two hours ago."
+        ),
+    ] = None
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Dead-lettered before then.")
+    ] = None
+
+    def criteria(self, remote: Remote) -> dict[str, str | datetime]:
+        """The fields of a request that select these letters."""
+        found: dict[str, str | datetime] = {}
+        if self.source is not None:
+            found["source_subscription"] = remote.subscription(self.source)
+        if self.reason is not None:
+            if not self.reason:
+                raise InvalidArgument("--reason: is empty; leave it out for any")
+            found["reason"] = self.reason
+        return found | options.window(self.start, self.end)
+
+
+LetterCount = Annotated[int, typer.Option("--max", min=0, help="At most so many; 0 for no bound.")]
+
+
+@add_command(app, "list")
 def list_(
-    subscription: Subscription,
-    source: Source = None,
-    reason: Reason = None,
-    start: From = None,
-    end: To = None,
-    most: Most = 100,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    *,
+    subscription: LetterSubscription,
+    which: LetterOptions,
+    most: LetterCount = 100,
+    remote: Remote,
 ) -> None:
     """List dead letters that are not acknowledged; nothing is leased by looking."""
     from itertools import islice
 
     from fanlog.client.reopening import Replays
 
-    name = options.subscription(subscription, project)
-    selection = _selection(source, reason, start, end, project)
-    with options.connect(endpoint) as client:
+    name = remote.subscription(subscription)
+    criteria = which.criteria(remote)
+    with remote.connect() as client:
         page_size = min(most, limits.PAGE_SIZE_MAX)
-        letters = Replays(client).letters(name, page_size=page_size, **selection)
+        letters = Replays(client).letters(name, page_size=page_size, **criteria)
         rows = [_row(letter) for letter in islice(letters, most or None)]
     head = ("message_id", "source_subscription", "attempts", "leased", "reason")
-    Output(is_json=json).rows(head, rows)
+    remote.output.rows(head, rows)
 
 
-@app.command()
+@add_command(app)
 def redrive(
-    subscription: Subscription,
+    *,
+    subscription: LetterSubscription,
     message_id: MessageIds = None,
-    all_: All = False,
-    source: Source = None,
-    reason: Reason = None,
-    start: From = None,
-    end: To = None,
-    most: Most = 0,
+    all_: AllLetters = False,
+    which: LetterOptions,
+    most: LetterCount = 0,
     copies: Annotated[
         bool,
         typer.Option(
@@ -85,81 +108,57 @@ def redrive(
             help="Where the original is gone, publish a copy for the subscription that failed.",
         ),
     ] = False,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    remote: Remote,
 ) -> None:
     """Reopen the originals of dead letters where they failed, and acknowledge the letters."""
     from fanlog.client.reopening import Replays
 
-    name = options.subscription(subscription, project)
-    selection = _selection(source, reason, start, end, project)
-    _check(message_id, all_ or bool(selection), most)
+    name = remote.subscription(subscription)
+    criteria = which.criteria(remote)
+    _check(message_id, all_ or bool(criteria), most)
     counts = {"reopened": 0, "copied": 0, "skipped": 0}
-    with options.connect(endpoint) as client:
+    with remote.connect() as client:
         replays = Replays(client)
         if message_id:
             answers = iter([replays.redrive(name, message_id, copies=copies)])
         else:
-            answers = replays.redrive_all(
-                name, max_messages=_step(most), copies=copies, **selection
-            )
+            answers = replays.redrive_all(name, max_messages=_step(most), copies=copies, **criteria)
         _sum_up(counts, answers)
-    Output(is_json=json).done(
+    remote.output.done(
         f"redrove {counts['reopened'] + counts['copied']} dead letters of {name}: "
         f"{counts['reopened']} reopened, {counts['copied']} as copies; {counts['skipped']} skipped",
         {"name": name, **counts},
     )
 
 
-@app.command()
+@add_command(app)
 def discard(
-    subscription: Subscription,
+    *,
+    subscription: LetterSubscription,
     message_id: MessageIds = None,
-    all_: All = False,
-    source: Source = None,
-    reason: Reason = None,
-    start: From = None,
-    end: To = None,
-    most: Most = 0,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    all_: AllLetters = False,
+    which: LetterOptions,
+    most: LetterCount = 0,
+    remote: Remote,
 ) -> None:
     """Acknowledge dead letters: nobody will get them any more."""
     from fanlog.client.reopening import Replays
 
-    name = options.subscription(subscription, project)
-    selection = _selection(source, reason, start, end, project)
-    _check(message_id, all_ or bool(selection), most)
+    name = remote.subscription(subscription)
+    criteria = which.criteria(remote)
+    _check(message_id, all_ or bool(criteria), most)
     counts = {"discarded": 0, "skipped": 0}
-    with options.connect(endpoint) as client:
+    with remote.connect() as client:
         replays = Replays(client)
         if message_id:
             answers = iter([replays.discard(name, message_id)])
         else:
-            answers = replays.discard_all(name, max_messages=_step(most), **selection)
+            answers = replays.discard_all(name, max_messages=_step(most), **criteria)
         _sum_up(counts, answers)
-    Output(is_json=json).done(
+    remote.output.done(
         f"discarded {counts['discarded']} dead letters of {name}; {counts['skipped']} skipped",
         {"name": name, **counts},
     )
-
-
-def _selection(
-    source: str | None, reason: str | None, start: str | None, end: str | None, project: str
-) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if source is not None:
-        found["source_subscription"] = options.subscription(source, project)
-    if reason is not None:
-        if not reason:
-            raise InvalidArgument("--reason: is empty; leave it out for any")
-        found["reason"] = reason
-    for field, text, option in (("start_time", start, "--from"), ("end_time", end, "--to")):
-        if text is not None:
-            found[field] = options.moment(text, option)
-    return found
 
 
 def _check(message_ids: list[str] | None, is_selected: bool, most: int) -> None:
@@ -177,7 +176,10 @@ def _step(most: int) -> int:
     return most
 
 
-def _sum_up(counts: dict[str, int], answers: Any) -> None:
+def _sum_up(
+    counts: dict[str, int],
+    answers: Iterable[replay_pb2.RedriveResponse | replay_pb2.DiscardResponse],
+) -> None:
     for answer in answers:
         for name in counts:
             counts[name] += getattr(answer, name)
@@ -185,7 +187,7 @@ def _sum_up(counts: dict[str, int], answers: Any) -> None:
             note(f"skipped {letter.message_id}: {printable(letter.reason)}")
 
 
-def _row(letter: Any) -> dict[str, object]:
+def _row(letter: replay_pb2.DeadLetter) -> dict[str, object]:
     return {
         "message_id": letter.message.message_id,
         "source_subscription": letter.source_subscription,

@@ -8,59 +8,59 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fanlog.cli import options
+from fanlog.cli.groups import flag
 from fanlog.errors import InvalidArgument
 
-Table = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Export to a table of the lake: exports/NAME.")
-]
-Bucket = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME|URL", help="Export to files: files/NAME of the lake, or s3://bucket/prefix."
-    ),
-]
-TopicSchema = Annotated[
-    bool, typer.Option("--topic-schema", help="Columns, or Avro records, by the topic's schema.")
-]
-Metadata = Annotated[
-    bool, typer.Option("--metadata", help="Export message id, publish time, attributes and so on.")
-]
-DropUnknown = Annotated[
-    bool, typer.Option("--drop-unknown", help="Leave out fields that the table has no column for.")
-]
-Format = Annotated[
-    Literal["text", "avro"] | None, typer.Option("--format", help="Of files: text by default.")
-]
-Prefix = Annotated[str | None, typer.Option(help="What the names of files begin with.")]
-Suffix = Annotated[str | None, typer.Option(help="What the names of files end with.")]
-DatetimeFormat = Annotated[
-    str | None, typer.Option(help="Of the time in the names of files: YYYY-MM-DD/hh_mm_ssZ.")
-]
-MaxDuration = Annotated[
-    str | None, typer.Option(help="Write a file at the latest after: 1m to 10m, 5m by default.")
-]
-MaxBytes = Annotated[int | None, typer.Option(help="Begin a new file after so many bytes.")]
-MaxMessages = Annotated[
-    int | None, typer.Option(help="Begin a new file after so many messages: 1000 or more.")
-]
+_OF_FILES = (
+    *("format", "prefix", "suffix", "datetime_format"),
+    *("max_duration", "max_bytes", "max_messages"),
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Export:
-    """What was given of these options."""
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """The options about exports, as they were given."""
 
-    table: str | None
-    bucket: str | None
-    topic_schema: bool
-    metadata: bool
-    drop_unknown: bool
-    format: str | None
-    prefix: str | None
-    suffix: str | None
-    datetime_format: str | None
-    max_duration: str | None
-    max_bytes: int | None
-    max_messages: int | None
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Export to a table of the lake: exports/NAME."),
+    ] = None
+    bucket: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|URL",
+            help="Export to files: files/NAME of the lake, or s3://bucket/prefix.",
+        ),
+    ] = None
+    topic_schema: Annotated[
+        bool,
+        typer.Option("--topic-schema", help="Columns, or Avro records, by the topic's schema."),
+    ] = False
+    metadata: Annotated[
+        bool,
+        typer.Option("--metadata", help="Export message id, publish time, attributes and so on."),
+    ] = False
+    drop_unknown: Annotated[
+        bool,
+        typer.Option("--drop-unknown", help="Leave out fields that the table has no column for."),
+    ] = False
+    format: Annotated[
+        Literal["text", "avro"] | None, typer.Option(help="Of files: text by default.")
+    ] = None
+    prefix: Annotated[str | None, typer.Option(help="What the names of files begin with.")] = None
+    suffix: Annotated[str | None, typer.Option(help="What the names of files end with.")] = None
+    datetime_format: Annotated[
+        str | None, typer.Option(help="Of the time in the names of files: YYYY-MM-DD/hh_mm_ssZ.")
+    ] = None
+    max_duration: Annotated[
+        str | None, typer.Option(help="Write a file at the latest after: 1m to 10m, 5m by default.")
+    ] = None
+    max_bytes: Annotated[int | None, typer.Option(help="Begin a new file after so many bytes.")] = (
+        None
+    )
+    max_messages: Annotated[
+        int | None, typer.Option(help="Begin a new file after so many messages: 1000 or more.")
+    ] = None
 
     @property
     def is_given(self) -> bool:
@@ -85,18 +85,9 @@ class Export:
     def _check(self) -> None:
         if self.table is not None and self.bucket is not None:
             raise InvalidArgument("give --table or --bucket, not both")
-        of_files = {
-            "--format": self.format,
-            "--prefix": self.prefix,
-            "--suffix": self.suffix,
-            "--datetime-format": self.datetime_format,
-            "--max-duration": self.max_duration,
-            "--max-bytes": self.max_bytes,
-            "--max-messages": self.max_messages,
-        }
-        for name, value in of_files.items():
-            if value is not None and self.bucket is None:
-                raise InvalidArgument(f"{name} is for files; it needs --bucket")
+        for name in _OF_FILES:
+            if getattr(self, name) is not None and self.bucket is None:
+                raise InvalidArgument(f"{flag(name)} is for files; it needs --bucket")
         if self.drop_unknown and self.table is None:
             raise InvalidArgument("--drop-unknown is for tables; it needs --table")
         if (self.topic_schema or self.metadata) and not self.is_given:

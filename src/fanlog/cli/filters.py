@@ -41,7 +41,7 @@ def check(
         typer.Option(help="2025-01-31T12:00:00Z, or 10m for ten minutes ago; now if not given."),
     ] = None,
     message_id: Annotated[str | None, typer.Option(help="The message id.")] = None,
-    json: options.Json = False,
+    json: options.AsJson = False,
 ) -> None:
     """Check a filter, and whether a message matches it. Needs no server."""
     is_message = any(

@@ -1,10 +1,10 @@
-"""`fanlog doctor`, `backup`, `restore` and `compact`: what is done to a data folder itself."""
+"""`fanlog doctor`, `backup`, `restore` and `compact`: commands on a data folder itself."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,7 +25,7 @@ def doctor(
             help="Rebuild what can be read into this new folder; the old one stays as it is.",
         ),
     ] = None,
-    json: options.Json = False,
+    json: options.AsJson = False,
 ) -> None:
     """Verify every checksum and invariant of a data folder; the broker may be running.
 
@@ -52,7 +52,7 @@ def backup(
         Path, typer.Argument(metavar="DIR", help="A folder that does not exist yet, or is empty.")
     ],
     data_dir: options.DataDir = options.DATA_DIR,
-    json: options.Json = False,
+    json: options.AsJson = False,
 ) -> None:
     """Copy a data folder at one moment and read the copy back; the broker may be running."""
     from fanlog.broker.spool import BESIDE
@@ -72,7 +72,7 @@ def backup(
 def restore(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a backup.")],
     data_dir: options.DataDir = options.DATA_DIR,
-    json: options.Json = False,
+    json: options.AsJson = False,
 ) -> None:
     """Make a data folder from a backup; one that has messages already is refused."""
     from fanlog.broker.spool import BESIDE
@@ -85,10 +85,7 @@ def restore(
     )
 
 
-def compact(
-    data_dir: options.DataDir = options.DATA_DIR,
-    json: options.Json = False,
-) -> None:
+def compact(data_dir: options.DataDir = options.DATA_DIR, json: options.AsJson = False) -> None:
     """Give free pages of a data folder back to the disk; the broker must not be running."""
     from fanlog.log import backup
 
@@ -105,7 +102,7 @@ def _inspect_state(state: list[tuple[bytes, bytes]]) -> list[Finding]:
     return audit(state)
 
 
-def _plain(report: Report) -> dict[str, Any]:
+def _plain(report: Report) -> dict[str, object]:
     return asdict(report) | {"data_dir": str(report.data_dir), "is_healthy": report.is_healthy}
 
 

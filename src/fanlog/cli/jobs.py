@@ -4,72 +4,96 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fanlog import times
 from fanlog.cli import options
-from fanlog.cli.output import Output, note, resource
+from fanlog.cli.groups import add_command
+from fanlog.cli.job_results import fields_of, show_progress, show_result
+from fanlog.cli.options import Remote
+from fanlog.cli.output import note, resource
 from fanlog.errors import JobFailed
 from fanlog.model import names
+from fanlog.model.json_value import Json
+
+if TYPE_CHECKING:
+    from fanlog.client import Client
 
 app = typer.Typer(no_args_is_help=True, help="Ask the pipeline for work, and see how far it is.")
 
-Name = Annotated[str, typer.Argument(metavar="JOB", help="A job: short or full name.")]
-From = Annotated[
-    str | None,
-    typer.Option("--from", metavar="TIME", help="Published from then on; 2h is two hours ago."),
-]
-To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Published before then.")]
-Filter = Annotated[
+JobName = Annotated[str, typer.Argument(metavar="JOB", help="A job: short or full name.")]
+FilterText = Annotated[
     str | None, typer.Option("--filter", help="Only what this filter matches; see the guide.")
-]
-Wait = Annotated[
-    bool, typer.Option("--wait/--no-wait", help="Wait for its end, showing how far it is.")
-]
-Id = Annotated[
-    str, typer.Option("--id", metavar="ID", help="Its name; asking twice is then asking once.")
 ]
 TopicNames = Annotated[
     list[str] | None,
     typer.Option("--topic", metavar="TOPIC", help="A topic; may be given many times."),
 ]
-Pattern = Annotated[str | None, typer.Option(help="Topics by a pattern, such as orders.#")]
+TopicPattern = Annotated[str | None, typer.Option(help="Topics by a pattern, such as orders.#")]
 
-#: How parts of a result are shown, what it is about first; the others follow by name.
-_ORDER = (
-    *("is_fine", "topic", "subscription", "partition", "day", "message_id", "publish_time"),
-    *("messages", "matched", "rejected", "hits", "share", "reopened", "published", "attributes"),
-)
+#: Arguments of a job, as the pipeline takes them.
+Arguments = dict[str, Json]
 
 
-@app.command()
+@dataclass(frozen=True, slots=True)
+class WindowOptions:
+    """The options of jobs that read a window of history."""
+
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Published from then on; 2h is two hours ago."),
+    ] = None
+    end: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Published before then.")
+    ] = None
+
+    def arguments(self) -> Arguments:
+        return {
+            "start_time": self.start and times.of_datetime(options.moment(self.start, "--from")),
+            "end_time": self.end and times.of_datetime(options.moment(self.end, "--to")),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """The options of every command that asks for a job."""
+
+    job_id: Annotated[
+        str,
+        typer.Option("--id", metavar="ID", help="Its name; asking twice is then asking once."),
+    ] = ""
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait for its end, showing how far it is.")
+    ] = True
+
+
+@add_command(app)
 def replay(
+    *,
     subscription: Annotated[str, typer.Argument(metavar="SUBSCRIPTION")],
-    start: From = None,
-    end: To = None,
-    filter_: Filter = None,
+    window: WindowOptions,
+    filter_: FilterText = None,
     to_topic: Annotated[
         str | None,
         typer.Option(metavar="TOPIC", help="Publish copies there instead of delivering again."),
     ] = None,
-    job_id: Id = "",
-    wait: Wait = True,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    how: JobOptions,
+    remote: Remote,
 ) -> None:
     """Deliver a window of history again to a subscription."""
     arguments = {"subscription": subscription, "filter": filter_, "to_topic": to_topic}
-    _ask("replay", arguments | _window(start, end), job_id, wait, project, endpoint, json)
+    _ask("replay", arguments | window.arguments(), how, remote)
 
 
-@app.command()
+@add_command(app)
 def redrive(
+    *,
     subscription: Annotated[str, typer.Argument(metavar="DEAD_LETTER_SUBSCRIPTION")],
-    start: From = None,
-    end: To = None,
+    window: WindowOptions,
     reason: Annotated[
         str | None, typer.Option(help="Only letters whose reason has this in it.")
     ] = None,
@@ -86,11 +110,8 @@ def redrive(
             help="Where the original is gone, publish a copy for the subscription that failed.",
         ),
     ] = False,
-    job_id: Id = "",
-    wait: Wait = True,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    how: JobOptions,
+    remote: Remote,
 ) -> None:
     """Bring dead letters back to the subscription they failed on."""
     arguments = {
@@ -100,12 +121,13 @@ def redrive(
         "message_ids": message_id,
         "copies": copies or None,
     }
-    _ask("redrive", arguments | _window(start, end), job_id, wait, project, endpoint, json)
+    _ask("redrive", arguments | window.arguments(), how, remote)
 
 
-@app.command()
+@add_command(app)
 def backtest(
-    filter_: Filter = None,
+    *,
+    filter_: FilterText = None,
     schema: Annotated[
         str | None, typer.Option(metavar="SCHEMA", help="A schema instead of a filter.")
     ] = None,
@@ -114,15 +136,11 @@ def backtest(
         str | None, typer.Option(help="JSON or BINARY; the topic's if not given.")
     ] = None,
     topic: TopicNames = None,
-    pattern: Pattern = None,
-    start: From = None,
-    end: To = None,
+    pattern: TopicPattern = None,
+    window: WindowOptions,
     samples: Annotated[int, typer.Option(help="How many messages to show.")] = 10,
-    job_id: Id = "",
-    wait: Wait = True,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    how: JobOptions,
+    remote: Remote,
 ) -> None:
     """Say what a filter would have matched, or a schema refused, in history."""
     arguments = {
@@ -134,31 +152,29 @@ def backtest(
         "pattern": pattern,
         "samples": samples,
     }
-    _ask("backtest", arguments | _window(start, end), job_id, wait, project, endpoint, json)
+    _ask("backtest", arguments | window.arguments(), how, remote)
 
 
-@app.command("fan-out")
+@add_command(app, "fan-out")
 def fan_out(
+    *,
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
-    start: From = None,
-    end: To = None,
+    window: WindowOptions,
     message_id: Annotated[str | None, typer.Option(help="Who would have got this one.")] = None,
     reopen: Annotated[
         bool, typer.Option("--reopen", help="Deliver it again, to every one that it matches.")
     ] = False,
-    job_id: Id = "",
-    wait: Wait = True,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    how: JobOptions,
+    remote: Remote,
 ) -> None:
     """Match every subscription of a topic against a window of its history."""
     arguments = {"topic": topic, "message_id": message_id, "reopen": reopen or None}
-    _ask("fan-out", arguments | _window(start, end), job_id, wait, project, endpoint, json)
+    _ask("fan-out", arguments | window.arguments(), how, remote)
 
 
-@app.command()
+@add_command(app)
 def compact(
+    *,
     table: Annotated[
         str | None,
         typer.Option(help="Only this table of the lake: `messages`, one of an export, ..."),
@@ -170,19 +186,17 @@ def compact(
             help="Of damaged files of `messages`, keep what can be read and give up the rest.",
         ),
     ] = False,
-    job_id: Id = "",
-    wait: Wait = True,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    how: JobOptions,
+    remote: Remote,
 ) -> None:
     """Merge the small files of the lake's tables, and delete those nobody has needed for a day."""
     arguments = {"table": table, "drop_damaged": drop_damaged or None}
-    _ask("compact", arguments, job_id, wait, project, endpoint, json)
+    _ask("compact", arguments, how, remote)
 
 
-@app.command()
+@add_command(app)
 def expire(
+    *,
     table: Annotated[
         str | None,
         typer.Option(help="Rows of this table instead, such as that of an export; with --before."),
@@ -191,19 +205,17 @@ def expire(
         str | None,
         typer.Option(metavar="TIME", help="Older than this: RFC 3339, or 90d for 90 days ago."),
     ] = None,
-    job_id: Id = "",
-    wait: Wait = True,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    how: JobOptions,
+    remote: Remote,
 ) -> None:
     """Let go of messages older than their topic's retention; or of old rows of another table."""
     time = before and times.of_datetime(options.moment(before, "--before"))
-    _ask("expire", {"table": table, "before": time}, job_id, wait, project, endpoint, json)
+    _ask("expire", {"table": table, "before": time}, how, remote)
 
 
-@app.command("import")
+@add_command(app, "import")
 def import_(
+    *,
     topic: Annotated[str, typer.Argument(metavar="TOPIC")],
     path: Annotated[
         str,
@@ -213,11 +225,8 @@ def import_(
     data: Annotated[str | None, typer.Option(metavar="COLUMN")] = None,
     attributes: Annotated[str | None, typer.Option(metavar="COLUMN")] = None,
     ordering_key: Annotated[str | None, typer.Option(metavar="COLUMN")] = None,
-    job_id: Id = "",
-    wait: Wait = True,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    how: JobOptions,
+    remote: Remote,
 ) -> None:
     """Publish the rows of files; without --data, a row is published as a JSON object."""
     arguments = {
@@ -229,212 +238,119 @@ def import_(
         "attributes": attributes,
         "ordering_key": ordering_key,
     }
-    _ask("import", arguments, job_id, wait, project, endpoint, json)
+    _ask("import", arguments, how, remote)
 
 
-@app.command()
+@add_command(app)
 def verify(
+    *,
     topic: TopicNames = None,
-    pattern: Pattern = None,
-    start: From = None,
-    end: To = None,
-    job_id: Id = "",
-    wait: Wait = True,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    pattern: TopicPattern = None,
+    window: WindowOptions,
+    how: JobOptions,
+    remote: Remote,
 ) -> None:
     """Compare lake and log: counts, gaps, duplicates, checksums.
 
     Exits with 1 when something is wrong; every damaged file is named.
     """
-    arguments = {"topics": topic, "pattern": pattern} | _window(start, end)
-    _ask("verify", arguments, job_id, wait, project, endpoint, json)
+    arguments = {"topics": topic, "pattern": pattern} | window.arguments()
+    _ask("verify", arguments, how, remote)
 
 
-@app.command("list")
-def list_(
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
-) -> None:
+@add_command(app, "list")
+def list_(remote: Remote) -> None:
     """List the jobs of a project."""
     from fanlog.client.jobs import Jobs
 
-    with options.connect(endpoint) as client:
-        found = (resource(one) for one in Jobs(client).listed(names.project_name(project)))
-        Output(is_json=json).rows(["name", "kind", "state", "done", "total", "error"], found)
+    with remote.connect() as client:
+        found = (resource(one) for one in Jobs(client).listed(remote.parent))
+        remote.output.rows(["name", "kind", "state", "done", "total", "error"], found)
 
 
-@app.command()
-def describe(
-    job: Name,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
-) -> None:
+@add_command(app)
+def describe(job: JobName, remote: Remote) -> None:
     """Show a job: what it is to do, how far it is, what came of it."""
     from fanlog.client.jobs import Jobs
 
-    with options.connect(endpoint) as client:
-        found = _fields(Jobs(client).get(_full(job, project)))
-    output = Output(is_json=json)
-    if json:
+    with remote.connect() as client:
+        found = fields_of(Jobs(client).get(_full(job, remote)))
+    output = remote.output
+    if remote.json:
         output.line(found)
         return
     result = found.pop("result", {})
     output.fields(found)
     if result:
         output.text("")
-        _show(output, result)
+        show_result(output, result)
 
 
-@app.command()
-def wait(
-    job: Name,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
-) -> None:
+@add_command(app)
+def wait(job: JobName, remote: Remote) -> None:
     """Wait for a job's end, and show what came of it."""
-    with options.connect(endpoint) as client:
-        _wait(client, _full(job, project), json)
+    with remote.connect() as client:
+        _wait(client, _full(job, remote), remote)
 
 
-@app.command()
-def cancel(
-    job: Name,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
-) -> None:
+@add_command(app)
+def cancel(job: JobName, remote: Remote) -> None:
     """Ask a job to stop."""
     from fanlog.client.jobs import Jobs, state_of
 
-    with options.connect(endpoint) as client:
-        found = Jobs(client).cancel(_full(job, project))
-    Output(is_json=json).done(f"job {found.name} is {state_of(found)}", resource(found))
+    with remote.connect() as client:
+        found = Jobs(client).cancel(_full(job, remote))
+    remote.output.done(f"job {found.name} is {state_of(found)}", resource(found))
 
 
-@app.command()
-def delete(
-    job: Name,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
-) -> None:
+@add_command(app)
+def delete(job: JobName, remote: Remote) -> None:
     """Forget a job that has ended."""
     from fanlog.client.jobs import Jobs
 
-    name = _full(job, project)
-    with options.connect(endpoint) as client:
+    name = _full(job, remote)
+    with remote.connect() as client:
         Jobs(client).delete(name)
-    Output(is_json=json).done(f"deleted job {name}", {"name": name, "deleted": True})
+    remote.report_deleted("job", name)
 
 
-def _window(start: str | None, end: str | None) -> dict[str, Any]:
-    return {
-        "start_time": start and times.of_datetime(options.moment(start, "--from")),
-        "end_time": end and times.of_datetime(options.moment(end, "--to")),
-    }
+def _full(job: str, remote: Remote) -> str:
+    full = job if "/" in job else names.job_name(remote.project, job)
+    return names.parse_job(full, field="JOB")
 
 
-def _full(job: str, project: str) -> str:
-    return names.parse_job(job if "/" in job else names.job_name(project, job), field="JOB")
-
-
-def _ask(
-    kind: str,
-    arguments: dict[str, Any],
-    job_id: str,
-    wait: bool,
-    project: str,
-    endpoint: str | None,
-    json: bool,
-) -> None:
+def _ask(kind: str, arguments: Mapping[str, Json], how: JobOptions, remote: Remote) -> None:
     from fanlog.client.jobs import Jobs
 
     given = {name: value for name, value in arguments.items() if value is not None}
-    parent = names.project_name(project)
-    with options.connect(endpoint) as client:
-        job = Jobs(client).create(parent, kind, given, job_id=job_id)
-        if wait:
-            _wait(client, job.name, json)
+    with remote.connect() as client:
+        job = Jobs(client).create(remote.parent, kind, given, job_id=how.job_id)
+        if how.wait:
+            _wait(client, job.name, remote)
         else:
-            Output(is_json=json).done(f"asked for job {job.name}", resource(job))
+            remote.output.done(f"asked for job {job.name}", resource(job))
 
 
-def _wait(client: Any, name: str, json: bool) -> None:
+def _wait(client: Client, name: str, remote: Remote) -> None:
     from fanlog.client.jobs import Jobs, state_of
 
-    is_shown = not json and sys.stderr.isatty()
+    is_shown = not remote.json and sys.stderr.isatty()
     try:
-        job = Jobs(client).wait(name, on_progress=_progress if is_shown else lambda _: None)
+        job = Jobs(client).wait(name, on_progress=show_progress if is_shown else lambda _: None)
     except KeyboardInterrupt:
         note(f"\njob {name} goes on; `fanlog job wait {name}` waits for it again")
         raise typer.Exit(130) from None
     finally:
         if is_shown:
             sys.stderr.write("\n")
-    output = Output(is_json=json)
-    fields = _fields(job)
+    output = remote.output
+    fields = fields_of(job)
     result = fields.get("result") or {}
-    if json:
+    if remote.json:
         output.line(fields)
     else:
         output.text(f"{job.kind} {state_of(job).lower()}: {job.name}")
-        _show(output, result)
+        show_result(output, result)
     if result.get("is_fine") is False:
         # It has done its work; and yet all is not well.
         raise JobFailed(f"{job.kind} found problems: {job.name}")
-
-
-def _show(output: Output, result: Any) -> None:
-    output.fields({name: value for name, value in result.items() if not isinstance(value, list)})
-    for name, rows in result.items():
-        if not isinstance(rows, list) or not rows:
-            continue
-        output.text("")
-        output.text(name.replace("_", " "))
-        if isinstance(rows[0], dict):
-            output.rows(list(rows[0]), rows)
-        else:
-            for row in rows:
-                output.text(f"  {row}")
-
-
-def _fields(job: Any) -> dict[str, Any]:
-    """A job's fields, its arguments and its result as they were."""
-    fields = resource(job)
-    of_ours = {name: _plain(fields[name]) for name in ("arguments", "result") if name in fields}
-    return fields | of_ours
-
-
-def _plain(value: Any) -> Any:
-    """As it was: it travels as protobuf's JSON, which has floats only, and no order."""
-    match value:
-        case dict():
-            return {name: _plain(value[name]) for name in sorted(value, key=_place)}
-        case list():
-            return [_plain(one) for one in value]
-        case float() if value.is_integer():
-            return int(value)
-    return value
-
-
-def _place(name: str) -> tuple[int, str]:
-    return (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)
-
-
-def _progress(job: Any) -> None:
-    from fanlog.client.jobs import state_of
-
-    parts = [state_of(job).lower(), job.phase]
-    if job.total:
-        parts.append(f"{job.done:,} of {job.total:,}")
-    if job.rate:
-        parts.append(f"{job.rate:,.0f}/s")
-    if job.remaining_seconds:
-        parts.append(f"about {job.remaining_seconds:,.0f} s to go")
-    sys.stderr.write("\r\x1b[K" + "  ".join(part for part in parts if part))
-    sys.stderr.flush()

@@ -1,13 +1,14 @@
-"""`fanlog lake`: how the broker's lake stands, and what is given up when it does not come back."""
+"""`fanlog lake`: show the state of the broker's lake, and give up a part that is lost."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from fanlog.cli import options
 from fanlog.cli.output import Output, resource
+from fanlog.v1 import lake_pb2
 
 #: All footers of the lake may have to be read.
 TIMEOUT_S = 600.0
@@ -18,10 +19,8 @@ app = typer.Typer(
 
 
 @app.command()
-def describe(endpoint: options.Endpoint = None, json: options.Json = False) -> None:
+def describe(endpoint: options.Endpoint = None, json: options.AsJson = False) -> None:
     """Show where the lake is, how far the archive is, and what is wrong with it."""
-    from fanlog.v1 import lake_pb2
-
     with options.connect(endpoint) as client:
         found = client.call(
             "fanlog.v1.Lake/GetLake", lake_pb2.GetLakeRequest(), lake_pb2.LakeStatus
@@ -35,15 +34,13 @@ def accept(
         bool, typer.Option("--yes", help="Give it up. Without this, only say what would be lost.")
     ] = False,
     endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    json: options.AsJson = False,
 ) -> None:
     """Accept that what the lake does not have any more is lost, and go on with what there is.
 
     For a lake that was lost, or replaced by an older copy or an empty one, and for files of it that
     are damaged, when they cannot be brought back.
     """
-    from fanlog.v1 import lake_pb2
-
     request = lake_pb2.AcceptLossRequest(confirm=yes)
     with options.connect(endpoint) as client:
         answer = client.call(
@@ -71,7 +68,7 @@ def accept(
     output.text(_sentence(answer))
 
 
-def _sentence(answer: Any) -> str:
+def _sentence(answer: lake_pb2.AcceptLossResponse) -> str:
     topics = len(answer.losses)
     if answer.accepted:
         return (

@@ -1,4 +1,4 @@
-"""The `fanlog` command: its parts put together, and what happens when one of them fails."""
+"""The `fanlog` command: its parts put together, and how it reports that one of them failed."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from fanlog.cli import (
     topics,
     up,
 )
+from fanlog.cli.groups import add_command
 from fanlog.cli.output import note
 from fanlog.errors import FanlogError
 
 
 class _Commands(TyperGroup):
-    """Says what the world did wrong in one sentence, and exits with 1."""
+    """Reports an error of the world in one sentence, and exits with 1."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> object:
         try:
             return super().invoke(ctx)
         except FanlogError as error:
@@ -53,20 +54,20 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="A durable publish/subscribe service that speaks the Google Cloud Pub/Sub API.",
 )
-app.command()(serve.serve)
+add_command(app)(serve.serve)
 app.command()(pipeline.pipeline)
 app.command()(up.up)
 app.add_typer(topics.app, name="topic")
-subscriptions.app.command()(seeking.seek)
-subscriptions.app.command()(reopening.reopen)
+add_command(subscriptions.app)(seeking.seek)
+add_command(subscriptions.app)(reopening.reopen)
 app.add_typer(subscriptions.app, name="sub")
 app.add_typer(dead_letters.app, name="dead-letter")
 app.add_typer(schemas.app, name="schema")
 app.add_typer(jobs.app, name="job")
 app.add_typer(rejected.app, name="export")
 app.add_typer(lake.app, name="lake")
-app.command()(messages.publish)
-app.command()(messages.pull)
+add_command(app)(messages.publish)
+add_command(app)(messages.pull)
 app.command("filter")(filters.check)
 app.command()(folder.doctor)
 app.command()(folder.backup)

@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+from google.protobuf.message import Message
 from rich.text import Text
 
 from fanlog import limits
 from fanlog.cli import options
+from fanlog.cli.options import Remote
 from fanlog.cli.output import Output, note, printable, received, shown
 from fanlog.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from fanlog.client import Client
 
-#: A tenth of the request is left for what is not messages: the topic's name, tags and lengths.
+#: A tenth of the request is left for the topic's name, tags and lengths.
 _REQUEST_BYTES_MAX = limits.PUBLISH_BYTES_MAX * 9 // 10
 _READ_BYTES = 1024 * 1024
 #: How long one poll of `--follow` waits.
@@ -30,7 +32,8 @@ _RECONNECT_S = 1.0
 
 
 def publish(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic: short or full name.")],
+    *,
+    topic: options.TopicName,
     data: Annotated[
         str | None,
         typer.Argument(
@@ -43,19 +46,17 @@ def publish(
     file: Annotated[
         Path | None, typer.Option(help="Publish the content of a file as one message.")
     ] = None,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    remote: Remote,
 ) -> None:
     """Publish messages. When the command returns they are durable."""
     from fanlog.client import types
 
-    name = options.topic(topic, project)
+    name = remote.topic(topic)
     attributes = options.pairs(attr, "--attr")
     chunks = _chunks(data, file, is_empty_allowed=bool(attributes))
-    output = Output(is_json=json)
+    output = remote.output
     count = 0
-    with options.connect(endpoint) as client:
+    with remote.connect() as client:
         for chunk in chunks:
             messages = [
                 types.PubsubMessage(data=item, attributes=attributes, ordering_key=key)
@@ -65,14 +66,13 @@ def publish(
                 message_ids = client.publish(name, request)
                 count += len(message_ids)
                 _report(output, message_ids, is_streamed=data == "-")
-    if data == "-" and not json:
+    if data == "-" and not remote.json:
         output.text(f"published {count} messages")
 
 
 def pull(
-    subscription: Annotated[
-        str, typer.Argument(metavar="SUB", help="A subscription: short or full name.")
-    ],
+    *,
+    subscription: options.SubscriptionName,
     max_messages: Annotated[
         int | None,
         typer.Option("--max", min=1, help="Stop after this many; 10 when not following."),
@@ -84,16 +84,14 @@ def pull(
     wait: Annotated[
         str | None, typer.Option(help="Wait this long for the first message, such as 10s.")
     ] = None,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    remote: Remote,
 ) -> None:
     """Pull messages and show them."""
-    name = options.subscription(subscription, project)
+    name = remote.subscription(subscription)
     wait_s = options.duration_s(wait, "--wait") if wait is not None else 0.0
-    output = Output(is_json=json)
+    output = remote.output
     count = 0
-    with options.connect(endpoint) as client:
+    with remote.connect() as client:
         if follow:
             answers = _followed(client, name, max_messages)
         else:
@@ -102,12 +100,12 @@ def pull(
             for message in messages:
                 _show(output, message)
             if ack:
-                # Only now: what was not shown is not acknowledged.
+                # Only now: a message that was not shown must not be acknowledged.
                 client.acknowledge(name, [message.ack_id for message in messages])
             count += len(messages)
     if count == 0:
         note("no messages")
-    elif not ack and not json:
+    elif not ack and not remote.json:
         note("not acknowledged: they come again after the ack deadline; --ack acknowledges them")
 
 
@@ -140,9 +138,9 @@ def _lines() -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _requests(messages: list[Any]) -> Iterator[list[Any]]:
+def _requests(messages: Iterable[Message]) -> Iterator[list[Message]]:
     """Cut messages into requests that the API's limits allow."""
-    request: list[Any] = []
+    request: list[Message] = []
     size_bytes = 0
     for message in messages:
         message_bytes = message.ByteSize()

@@ -1,16 +1,18 @@
-"""What commands share: options, and the readers of names, durations, times and pairs."""
+"""Options that commands share, and the readers of names, durations, times and pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from google.protobuf.duration_pb2 import Duration
 
-from fanlog import times
-from fanlog.cli.output import note, printable
+from fanlog import limits, times
+from fanlog.cli.output import Output, note, printable
 from fanlog.config import PROJECT_DEFAULT
 from fanlog.errors import InvalidArgument
 from fanlog.model import durations, names
@@ -31,17 +33,18 @@ Project = Annotated[
     str,
     typer.Option("--project", envvar="FANLOG_PROJECT", help="The project of short names."),
 ]
-Json = Annotated[
+AsJson = Annotated[
     bool, typer.Option("--json", help="One JSON object per line, for machines to read.")
 ]
 Attributes = Annotated[
     list[str] | None,
     typer.Option("--attr", metavar="KEY=VALUE", help="An attribute; may be given many times."),
 ]
-Labels = Annotated[
-    list[str] | None,
-    typer.Option("--label", metavar="KEY=VALUE", help="A label; may be given many times."),
+SubscriptionName = Annotated[
+    str, typer.Argument(metavar="SUB", help="A subscription: short or full name.")
 ]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="A topic: short or full name.")]
+LABEL_HELP = "A label; may be given many times."
 DataDir = Annotated[
     Path,
     typer.Option("--data-dir", envvar="FANLOG_DATA_DIR", help="The data folder of the broker."),
@@ -72,6 +75,39 @@ DATA_DIR = Path("data")
 _DURATION_S_MAX = 315_576_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """The options of every command that calls a server: where it calls, and how it answers."""
+
+    project: Project = PROJECT
+    endpoint: Endpoint = None
+    json: AsJson = False
+
+    def connect(self) -> Client:
+        return connect(self.endpoint)
+
+    @property
+    def parent(self) -> str:
+        """The full name of the project."""
+        return names.project_name(self.project)
+
+    @property
+    def output(self) -> Output:
+        return Output(is_json=self.json)
+
+    def topic(self, name: str) -> str:
+        return topic(name, self.project)
+
+    def subscription(self, name: str) -> str:
+        return subscription(name, self.project)
+
+    def schema(self, name: str) -> str:
+        return schema(name, self.project)
+
+    def report_deleted(self, noun: str, name: str) -> None:
+        self.output.done(f"deleted {noun} {name}", {"name": name, "deleted": True})
+
+
 def connect(endpoint: str | None) -> Client:
     """Make a client. Imported here and not above: `fanlog --help` need not wait for gRPC."""
     from fanlog.client import Client
@@ -79,38 +115,26 @@ def connect(endpoint: str | None) -> Client:
     return Client(endpoint, on_hint=lambda hint: note(f"hint: {printable(hint)}"))
 
 
-def topic(name: str, project: str) -> str:
-    """Give the full name of a topic that may be given short."""
-    full = name if "/" in name else names.topic_name(project, name)
-    return str(names.parse_topic(full))
+def _full_name(
+    make: Callable[[str, str], str], parse: Callable[[str], object]
+) -> Callable[[str, str], str]:
+    """A reader of names that may be given short: it takes the name and the project."""
+
+    def read(name: str, project: str) -> str:
+        return str(parse(name if "/" in name else make(project, name)))
+
+    return read
 
 
-def topic_or_pattern(name: str, project: str) -> str:
-    """Give the full name of a topic, or of a pattern of topics, that may be given short."""
-    full = name if "/" in name else names.topic_name(project, name)
-    return str(names.parse_topic_or_pattern(full))
-
-
-def subscription(name: str, project: str) -> str:
-    """Give the full name of a subscription that may be given short."""
-    full = name if "/" in name else names.subscription_name(project, name)
-    return str(names.parse_subscription(full))
-
-
-def snapshot(name: str, project: str) -> str:
-    """Give the full name of a snapshot that may be given short."""
-    full = name if "/" in name else names.snapshot_name(project, name)
-    return str(names.parse_snapshot(full))
-
-
-def schema(name: str, project: str) -> str:
-    """Give the full name of a schema that may be given short."""
-    full = name if "/" in name else names.schema_name(project, name)
-    return str(names.parse_schema(full))
+topic = _full_name(names.topic_name, names.parse_topic)
+topic_or_pattern = _full_name(names.topic_name, names.parse_topic_or_pattern)
+subscription = _full_name(names.subscription_name, names.parse_subscription)
+snapshot = _full_name(names.snapshot_name, names.parse_snapshot)
+schema = _full_name(names.schema_name, names.parse_schema)
 
 
 def one_of(word: str, known: Mapping[str, int], option: str) -> int:
-    """Give what a word stands for, in either case.
+    """Give the number that a word stands for, in either case.
 
     Raises:
         InvalidArgument: Not one of those known.
@@ -132,6 +156,25 @@ def pairs(texts: Iterable[str] | None, option: str) -> dict[str, str]:
             raise InvalidArgument(f"{option} names {key!r} twice")
         read[key] = value
     return read
+
+
+def duration(text: str, option: str) -> Duration:
+    """Read a duration as protobuf has it."""
+    found = Duration()
+    found.FromMicroseconds(round(duration_s(text, option) * 1e6))
+    return found
+
+
+def whole_s(text: str, option: str) -> int:
+    """Read a duration of whole seconds, no longer than an ack deadline may be."""
+    seconds = duration_s(text, option)
+    if not seconds.is_integer():
+        raise InvalidArgument(f"{option} {text!r} must be whole seconds")
+    if seconds > limits.ACK_DEADLINE_S_MAX:
+        raise InvalidArgument(
+            f"{option} {text!r} is longer than the {limits.ACK_DEADLINE_S_MAX} seconds allowed"
+        )
+    return int(seconds)
 
 
 def duration_s(text: str, option: str) -> float:
@@ -169,6 +212,12 @@ def moment(text: str, option: str) -> datetime:
         ) from error
     except OverflowError as error:
         raise _out_of_calendar(text, option) from error
+
+
+def window(start: str | None, end: str | None) -> dict[str, datetime]:
+    """Read `--from` and `--to`, as fields of a request; only those that were given."""
+    given = (("start_time", start, "--from"), ("end_time", end, "--to"))
+    return {field: moment(text, option) for field, text, option in given if text is not None}
 
 
 def _out_of_calendar(text: str, option: str) -> InvalidArgument:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import Message
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -82,7 +83,7 @@ def note(sentence: str) -> None:
     sys.stderr.flush()
 
 
-def resource(message: Any) -> dict[str, Any]:
+def resource(message: Message) -> dict[str, Any]:
     """Give a resource as plain values, with the names the API uses in snake_case."""
     fields: dict[str, Any] = MessageToDict(message, preserving_proto_field_name=True)
     return fields
@@ -127,7 +128,7 @@ def shown(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape what would move the cursor or change colours: messages are strangers' words."""
+    """Escape characters that would move the cursor or change colours: messages are not ours."""
     return "".join(
         char if char.isprintable() or char == "\t" else char.encode("unicode_escape").decode()
         for char in text
@@ -135,7 +136,7 @@ def printable(text: str) -> str:
 
 
 def escaped(line: str) -> str:
-    """Escape in a line of JSON what a terminal would act upon; it is the same JSON afterwards."""
+    """Escape the characters of a JSON line that a terminal acts upon; it stays the same JSON."""
     if line.isprintable():
         return line
     # Outside its strings JSON is ASCII, and inside them any character may be written as an escape.

@@ -75,7 +75,7 @@ def pipeline(
         ),
         spark=options.pairs(spark_conf, "--spark-conf"),
     )
-    # Tasks need what we need.
+    # Tasks need the packages of this interpreter.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         code = run(settings, say=note)

@@ -1,4 +1,4 @@
-"""`fanlog export`: what exports rejected, and having it exported again."""
+"""`fanlog export`: list the messages that exports rejected, and have them exported again."""
 
 from __future__ import annotations
 
@@ -6,54 +6,54 @@ from typing import Annotated
 
 import typer
 
-from fanlog.cli import options
-from fanlog.cli.output import Output
+from fanlog.cli.groups import add_command
+from fanlog.cli.options import Remote
 from fanlog.errors import FailedPrecondition
 
 app = typer.Typer(no_args_is_help=True, help="Look at what exports rejected, and redrive it.")
 
-Subscription = Annotated[
+ExportSubscription = Annotated[
     str, typer.Argument(metavar="SUB", help="An export subscription: short or full name.")
 ]
-Reason = Annotated[str, typer.Option(metavar="WORD", help="Only where the reason has this in it.")]
+ReasonWord = Annotated[
+    str, typer.Option(metavar="WORD", help="Only where the reason has this in it.")
+]
 
 
-@app.command()
+@add_command(app)
 def rejected(
-    subscription: Subscription,
-    reason: Reason = "",
+    *,
+    subscription: ExportSubscription,
+    reason: ReasonWord = "",
     limit: Annotated[int, typer.Option(min=1, help="Show at most so many.")] = 100,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    remote: Remote,
 ) -> None:
     """List the messages that did not fit, and why."""
     _check_lake()
     from fanlog.pipeline.export.rejected import Rejected
 
-    with options.connect(endpoint) as client:
-        found = Rejected(client, options.subscription(subscription, project)).rows(reason)
+    with remote.connect() as client:
+        found = Rejected(client, remote.subscription(subscription)).rows(reason)
     columns = ["message_id", "topic", "partition", "offset", "batch", "reason"]
     rows = found.select(columns).slice(0, limit).to_pylist()
-    Output(is_json=json).rows(columns, iter(rows))
+    remote.output.rows(columns, iter(rows))
 
 
-@app.command()
+@add_command(app)
 def redrive(
-    subscription: Subscription,
-    reason: Reason = "",
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    *,
+    subscription: ExportSubscription,
+    reason: ReasonWord = "",
+    remote: Remote,
 ) -> None:
     """Have rejected messages exported again, once the cause is gone."""
     _check_lake()
     from fanlog.pipeline.export.rejected import Rejected
 
-    name = options.subscription(subscription, project)
-    with options.connect(endpoint) as client:
+    name = remote.subscription(subscription)
+    with remote.connect() as client:
         done = Rejected(client, name).redrive(reason)
-    Output(is_json=json).done(
+    remote.output.done(
         f"{done.reopened} of {done.rows} rejected messages of {name} will be exported again",
         {"subscription": name, "rows": done.rows, "reopened": done.reopened},
     )

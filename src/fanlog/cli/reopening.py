@@ -9,17 +9,18 @@ import typer
 
 from fanlog import limits
 from fanlog.cli import options
-from fanlog.cli.output import Output, printable
+from fanlog.cli.options import Remote
+from fanlog.cli.output import printable
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
+from fanlog.v1 import replay_pb2
 
 _RANGE = re.compile(r"(\d{1,10}):(\d{1,12})(?:-(\d{1,13}))?", re.ASCII)
 
 
 def reopen(
-    subscription: Annotated[
-        str, typer.Argument(metavar="SUB", help="A subscription: short or full name.")
-    ],
+    *,
+    subscription: options.SubscriptionName,
     start: Annotated[
         str | None,
         typer.Option("--from", metavar="TIME", help="Published from then on; 2h: two hours ago."),
@@ -41,32 +42,27 @@ def reopen(
     request_id: Annotated[
         str, typer.Option(metavar="ID", help="Asking twice with one is asking once.")
     ] = "",
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    remote: Remote,
 ) -> None:
     """Deliver messages again that were acknowledged: same messages, same ids, no copies."""
     from fanlog.client.reopening import Replays
 
-    name = options.subscription(subscription, project)
-    what: dict[str, Any] = {}
-    for field, text, option in (("start_time", start, "--from"), ("end_time", end, "--to")):
-        if text is not None:
-            what[field] = options.moment(text, option)
+    name = remote.subscription(subscription)
+    what: dict[str, Any] = {**options.window(start, end)}
     if sum([bool(what), bool(offsets), bool(message_id)]) != 1:
         raise InvalidArgument("say what: --from or --to, or --offsets, or --message-id")
     if offsets:
         what["offsets"] = [_range(text) for text in offsets]
     if message_id:
         what["message_ids"] = message_id
-    with options.connect(endpoint) as client:
+    with remote.connect() as client:
         done = Replays(client).reopen(name, request_id=request_id, **what)
     why = [{"reason": one.reason, "count": one.count} for one in done.skipped_messages]
     text = f"reopened {done.reopened} messages of {name}; {done.skipped} skipped"
     if why:
         said = "; ".join(f"{one.count} {printable(one.reason)}" for one in done.skipped_messages)
         text += f" ({said})"
-    Output(is_json=json).done(
+    remote.output.done(
         text,
         {
             "name": name,
@@ -77,9 +73,7 @@ def reopen(
     )
 
 
-def _range(text: str) -> Any:
-    from fanlog.v1 import replay_pb2
-
+def _range(text: str) -> replay_pb2.OffsetSet:
     found = _RANGE.fullmatch(text)
     if found is None:
         raise InvalidArgument(

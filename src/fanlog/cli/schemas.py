@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fanlog.cli import options
-from fanlog.cli.output import Output, resource
+from fanlog.cli.groups import add_command
+from fanlog.cli.options import Remote
+from fanlog.cli.output import resource
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
 
@@ -21,17 +23,17 @@ app = typer.Typer(no_args_is_help=True, help="Create, commit, list, describe and
 TYPES = {"protobuf": 1, "avro": 2, "json": 100}
 _SUFFIXES = {".proto": "protobuf", ".avsc": "avro", ".avro": "avro", ".json": "json"}
 
-Schema = Annotated[str, typer.Argument(metavar="SCHEMA", help="A schema: short or full name.")]
-File = Annotated[
+SchemaName = Annotated[str, typer.Argument(metavar="SCHEMA", help="A schema: short or full name.")]
+DefinitionFile = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The definition.")
 ]
-Type = Annotated[
+TypeWord = Annotated[
     str | None,
     typer.Option(
         "--type", help="avro, protobuf or json; by the file's ending (.avsc, .proto, .json) if not."
     ),
 ]
-Compatibility = Annotated[
+CompatibilityLevel = Annotated[
     str | None,
     typer.Option(
         help="What revisions promise: none, backward, forward or full; each but none also with "
@@ -40,98 +42,86 @@ Compatibility = Annotated[
 ]
 
 
-@app.command()
+@add_command(app)
 def create(
-    schema: Schema,
-    file: File,
-    kind: Type = None,
-    compatibility: Compatibility = None,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    *,
+    schema: SchemaName,
+    file: DefinitionFile,
+    kind: TypeWord = None,
+    compatibility: CompatibilityLevel = None,
+    remote: Remote,
 ) -> None:
     """Create a schema from a file."""
-    name = names.parse_schema(options.schema(schema, project))
+    name = names.parse_schema(remote.schema(schema))
     parent = names.project_name(name.project)
-    with options.connect(endpoint) as client:
+    with remote.connect() as client:
         made = client.create_schema(parent, name.id, _read(file, kind), compatibility)
         numbers = _numbers(client, made[0].name)
     sentence = f"created schema {made[0].name}, revision {_revision(made[0], numbers)}"
-    Output(is_json=json).done(sentence, _shown(*made, numbers=numbers))
+    remote.output.done(sentence, _shown(*made, numbers=numbers))
 
 
-@app.command()
+@add_command(app)
 def commit(
-    schema: Schema,
-    file: File,
-    kind: Type = None,
-    compatibility: Compatibility = None,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    *,
+    schema: SchemaName,
+    file: DefinitionFile,
+    kind: TypeWord = None,
+    compatibility: CompatibilityLevel = None,
+    remote: Remote,
 ) -> None:
     """Add a revision to a schema; one that breaks its compatibility is refused."""
-    name = options.schema(schema, project)
-    with options.connect(endpoint) as client:
+    name = remote.schema(schema)
+    with remote.connect() as client:
         made = client.commit_schema(name, _read(file, kind), compatibility)
         numbers = _numbers(client, name)
     sentence = f"committed revision {_revision(made[0], numbers)} of schema {made[0].name}"
-    Output(is_json=json).done(sentence, _shown(*made, numbers=numbers))
+    remote.output.done(sentence, _shown(*made, numbers=numbers))
 
 
-@app.command("list")
-def list_(
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
-) -> None:
+@add_command(app, "list")
+def list_(remote: Remote) -> None:
     """List the schemas of a project."""
-    with options.connect(endpoint) as client:
+    with remote.connect() as client:
         found = (
             _shown(one, numbers=_numbers(client, one.name))
-            for one in client.list_schemas(names.project_name(project))
+            for one in client.list_schemas(remote.parent)
         )
-        Output(is_json=json).rows(["name", "type", "revision", "revision_id"], found)
+        remote.output.rows(["name", "type", "revision", "revision_id"], found)
 
 
-@app.command()
+@add_command(app)
 def describe(
-    schema: Schema,
+    *,
+    schema: SchemaName,
     revision: Annotated[
         str | None,
         typer.Option(help="Of this revision, by number or id; of the latest if not given."),
     ] = None,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    remote: Remote,
 ) -> None:
     """Show a schema, its revisions and its definition."""
-    name = options.schema(schema, project)
-    with options.connect(endpoint) as client:
+    name = remote.schema(schema)
+    with remote.connect() as client:
         found = client.get_schema(name if revision is None else f"{name}@{revision}")
         ids = [one.revision_id for one in client.list_schema_revisions(name)]
         numbers = _numbers(client, name)
     fields = _shown(*found, numbers=numbers)
-    if json:
+    if remote.json:
         fields |= {"revisions": ids, "revision_numbers": [numbers.get(one) for one in ids]}
     else:
         known = (f"{numbers[one]} ({one})" if one in numbers else one for one in ids)
         fields["revisions"] = " ".join(known)
-    Output(is_json=json).fields(fields)
+    remote.output.fields(fields)
 
 
-@app.command()
-def delete(
-    schema: Schema,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
-) -> None:
+@add_command(app)
+def delete(schema: SchemaName, remote: Remote) -> None:
     """Delete a schema and its revisions. Topics that have it take no more messages."""
-    name = options.schema(schema, project)
-    with options.connect(endpoint) as client:
+    name = remote.schema(schema)
+    with remote.connect() as client:
         client.delete_schema(name)
-    Output(is_json=json).done(f"deleted schema {name}", {"name": name, "deleted": True})
+    remote.report_deleted("schema", name)
 
 
 def _read(file: Path, kind: str | None) -> Any:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from fanlog.cli import options
-from fanlog.cli.output import Output, printable
+from fanlog.cli.options import Remote
+from fanlog.cli.output import printable
 from fanlog.errors import InvalidArgument
 
 
 def seek(
-    subscription: Annotated[
-        str, typer.Argument(metavar="SUB", help="A subscription: short or full name.")
-    ],
+    *,
+    subscription: options.SubscriptionName,
     time: Annotated[
         str | None,
         typer.Option(help="To a time: 2025-01-31T12:00:00Z, or 10m for ten minutes ago."),
@@ -34,9 +35,7 @@ def seek(
     end: Annotated[
         bool, typer.Option("--end", help="Past the newest message: acknowledges the backlog.")
     ] = False,
-    project: options.Project = options.PROJECT,
-    endpoint: options.Endpoint = None,
-    json: options.Json = False,
+    remote: Remote,
 ) -> None:
     """Move a subscription: messages before the place are acknowledged, those after are not."""
     from fanlog.client.reopening import Replays
@@ -46,9 +45,9 @@ def seek(
         raise InvalidArgument(
             "say where to: one of --time, --snapshot, --position, --message-id, --begin and --end"
         )
-    name = options.subscription(subscription, project)
-    place, target = _target(time, snapshot, position, message_id, begin, project)
-    with options.connect(endpoint) as client:
+    name = remote.subscription(subscription)
+    place, target = _target(time, snapshot, position, message_id, begin, remote)
+    with remote.connect() as client:
         done = Replays(client).seek(name, **target)
     since = done.reopened_from.ToJsonString() if done.HasField("reopened_from") else ""
     fields = {"name": name, "place": place}
@@ -60,7 +59,7 @@ def seek(
     text += f" from {since} on" if since else ""
     text += f", {done.acknowledged} acknowledged"
     text += f"; {printable(done.hint)}" if done.hint else ""
-    Output(is_json=json).done(text, fields)
+    remote.output.done(text, fields)
 
 
 def _target(
@@ -69,17 +68,15 @@ def _target(
     position: str | None,
     message_id: str | None,
     begin: bool,
-    project: str,
-) -> tuple[str, dict[str, Any]]:
+    remote: Remote,
+) -> tuple[str, dict[str, str | Timestamp]]:
     """The place as it is shown, and as it is asked for."""
-    from google.protobuf.timestamp_pb2 import Timestamp
-
     if time is not None:
         stamp = Timestamp()
         stamp.FromDatetime(options.moment(time, "--time"))
         return stamp.ToJsonString(), {"time": stamp}
     if snapshot is not None:
-        full = options.snapshot(snapshot, project)
+        full = options.snapshot(snapshot, remote.project)
         return full, {"snapshot": full}
     if position is not None:
         return f"position {printable(position)}", {"position": position}

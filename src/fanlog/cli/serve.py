@@ -3,84 +3,89 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fanlog import config
+from fanlog.cli.groups import is_given
+from fanlog.config import resolve
 
 
-def serve(
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """The settings of the server as options; each is None, or an empty list, when not given."""
+
     host: Annotated[
         str | None, typer.Option(help="Address to listen on; 127.0.0.1 when not given.")
-    ] = None,
+    ] = None
     port: Annotated[
         int | None, typer.Option(help="gRPC port; 8085 when not given, 0 for a free one.")
-    ] = None,
+    ] = None
     http_port: Annotated[
         int | None,
         typer.Option(help="Port of REST and metrics; 8086 when not given, 0 for a free one."),
-    ] = None,
+    ] = None
     http_max_bytes: Annotated[
         int | None, typer.Option(help="Largest body of an HTTP request; larger ones get a 413.")
-    ] = None,
+    ] = None
     http_hosts: Annotated[
         list[str] | None,
         typer.Option(
             help="Name the HTTP port may be called by besides loopback's; may be repeated."
         ),
-    ] = None,
+    ] = None
     cors_origins: Annotated[
         list[str] | None,
         typer.Option(help="Origin whose web pages may call the HTTP port; may be repeated."),
-    ] = None,
+    ] = None
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the messages; ./data when not given.")
-    ] = None,
+    ] = None
     memory: Annotated[
         bool | None,
         typer.Option("--memory", help="Keep everything in memory; nothing survives the process."),
-    ] = None,
+    ] = None
     insecure: Annotated[
         bool | None,
         typer.Option("--insecure", help="Allow an address that others can reach."),
-    ] = None,
+    ] = None
     resources: Annotated[
         Path | None,
         typer.Option(
             help="TOML or YAML file of schemas, topics and subscriptions to make at start."
         ),
-    ] = None,
+    ] = None
     project: Annotated[
         str | None, typer.Option(help="Project of short names; fanlog when not given.")
-    ] = None,
+    ] = None
     push_allow: Annotated[
         list[str] | None,
         typer.Option(help="Network that push may reach although it is private; may be repeated."),
-    ] = None,
+    ] = None
     push_issuer: Annotated[
         str | None, typer.Option(help="Issuer of OIDC tokens; the HTTP port's own when not given.")
-    ] = None,
+    ] = None
     event_topics: Annotated[
         str | None,
         typer.Option(
             metavar="create|refuse",
             help="The first event of a type makes its topic, or is refused when not given.",
         ),
-    ] = None,
+    ] = None
     event_projects: Annotated[
         list[str] | None,
         typer.Option(
             help="Project where --event-topics create holds; all when not given; may be repeated."
         ),
-    ] = None,
+    ] = None
     lake: Annotated[
         str | None,
         typer.Option(
             help="Folder or s3://bucket/prefix of archived messages; none when not given."
         ),
-    ] = None,
+    ] = None
     hot_retention_s: Annotated[
         float | None,
         typer.Option(
@@ -88,7 +93,7 @@ def serve(
             "--hot-retention",
             help="Seconds that archived messages stay in the hot log; a day when not given.",
         ),
-    ] = None,
+    ] = None
     hot_size_bytes: Annotated[
         int | None,
         typer.Option(
@@ -96,22 +101,22 @@ def serve(
             "--hot-size",
             help="Largest size of the hot log; 0, no limit, when not given.",
         ),
-    ] = None,
+    ] = None
     outcomes: Annotated[
         str | None,
         typer.Option(help="Tell outcomes of deliveries on a topic every minute: auto, on or off."),
-    ] = None,
+    ] = None
     quotas: Annotated[
         str | None,
         typer.Option(
             metavar="NAME=NUMBER …",
             help="Most resources of a project and in all, such as 'topics=50000'.",
         ),
-    ] = None,
+    ] = None
     region: Annotated[
         str | None,
         typer.Option(help="Where this server stands, for topics whose messages have a region."),
-    ] = None,
+    ] = None
     dead_letter_default: Annotated[
         str | None,
         typer.Option(
@@ -119,16 +124,16 @@ def serve(
             help="Dead letters of subscriptions made without a policy: none when not given, or a "
             "topic of their own.",
         ),
-    ] = None,
+    ] = None
     drain_s: Annotated[
         float | None, typer.Option(help="Seconds that SIGTERM waits for open work.")
-    ] = None,
+    ] = None
     disk_reserve_bytes: Annotated[
         int | None, typer.Option(help="Publishing stops when the disk has less left.")
-    ] = None,
+    ] = None
     message_bytes_max: Annotated[
         int | None, typer.Option(help="Largest message, in bytes; 10 MB when not given.")
-    ] = None,
+    ] = None
     topic_retention: Annotated[
         str | None,
         typer.Option(
@@ -136,60 +141,30 @@ def serve(
             help="Topics without a retention of their own keep messages this long: 10m to 31d,"
             " or 0 for as long as subscriptions need them; 7d when not given.",
         ),
-    ] = None,
+    ] = None
     topic_retention_bytes: Annotated[
         int | None,
         typer.Option(
             help="Most that only --topic-retention keeps, the oldest goes first; 10 GiB or a tenth"
             " of the disk when not given, 64 MiB in memory."
         ),
-    ] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
-    config_file: Annotated[
+    ] = None
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None
+    config: Annotated[
         Path | None,
         typer.Option("--config", help="TOML file of these settings; also FANLOG_CONFIG."),
-    ] = None,
-) -> None:
+    ] = None
+
+
+def serve(settings: ServeOptions) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
     Every setting can also be given as a FANLOG_ variable (FANLOG_HTTP_PORT) or in a TOML file
     (http_port = 8086); flags come first, then variables, then the file.
     """
-    settings = config.resolve(
-        {
-            "host": host,
-            "port": port,
-            "http_port": http_port,
-            "http_max_bytes": http_max_bytes,
-            "http_hosts": http_hosts or None,
-            "cors_origins": cors_origins or None,
-            "data_dir": data_dir,
-            "memory": memory,
-            "insecure": insecure,
-            "resources": resources,
-            "project": project,
-            "push_allow": push_allow or None,
-            "push_issuer": push_issuer,
-            "event_topics": event_topics,
-            "event_projects": event_projects or None,
-            "lake": lake,
-            "hot_retention_s": hot_retention_s,
-            "hot_size_bytes": hot_size_bytes,
-            "outcomes": outcomes,
-            "quotas": quotas,
-            "region": region,
-            "dead_letter_default": dead_letter_default,
-            "drain_s": drain_s,
-            "disk_reserve_bytes": disk_reserve_bytes,
-            "message_bytes_max": message_bytes_max,
-            "topic_retention": topic_retention,
-            "topic_retention_bytes": topic_retention_bytes,
-            "log_level": log_level,
-            "config": config_file,
-        },
-        os.environ,
-    )
+    given = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    config = resolve({k: v for k, v in given.items() if is_given(v)}, os.environ)
     # Imported here: no other command needs the server, and it is slow to import.
     from fanlog.server.app import serve as serve_until_stopped
 
-    raise typer.Exit(serve_until_stopped(settings))
+    raise typer.Exit(serve_until_stopped(config))

@@ -11,12 +11,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import typer
 
 from fanlog.cli import options
+from fanlog.cli.groups import flag
 from fanlog.cli.output import note
 from fanlog.cli.pipeline import NO_SPARK
 from fanlog.errors import InvalidArgument
@@ -79,25 +80,22 @@ def up(
     address = lake or str(data_dir / "lake")
     serving = ["serve", "--data-dir", str(data_dir), "--lake", address, "--port", str(port)]
     serving += ["--http-port", str(http_port)]
-    if topic_retention is not None:
-        serving += ["--topic-retention", topic_retention]
-    for network in push_allow or ():
-        serving += ["--push-allow", network]
-    if region is not None:
-        serving += ["--region", region]
-    if dead_letter_default is not None:
-        serving += ["--dead-letter-default", dead_letter_default]
+    serving += _flags(topic_retention=topic_retention, push_allow=push_allow, region=region)
+    serving += _flags(dead_letter_default=dead_letter_default)
     host = os.environ.get("FANLOG_HOST") or "127.0.0.1"
     working = ["pipeline", "--endpoint", f"{host}:{port}", "--master"]
     working.append(options.spark_master(master, memory=memory))
     working += ["--state-dir", str(data_dir / "pipeline")]
-    if memory is not None:
-        working += ["--memory", memory]
-    for folder in import_root or ():
-        working += ["--import-root", str(folder)]
-    for bucket in s3_bucket or ():
-        working += ["--s3-bucket", bucket]
+    working += _flags(memory=memory, import_root=import_root, s3_bucket=s3_bucket)
     raise typer.Exit(_Pair(serving, working).run())
+
+
+def _flags(**given: object) -> Iterator[str]:
+    """The options that were given, as they stand on a command line."""
+    for name, value in given.items():
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None:
+                yield from (flag(name), str(one))
 
 
 class _Pair:
@@ -120,7 +118,7 @@ class _Pair:
         while not self._stopping.wait(0.2) and broker.poll() is None:
             pass
         self._stopping.set()
-        # The worker first: it finishes what it has begun, for which it needs the broker.
+        # The worker first: to finish its open work, it needs the broker.
         _end(self._worker)
         keeper.join(END_S)
         _end(broker)

@@ -54,7 +54,7 @@ def http_app(
     async def readyz(_: Request) -> Response:
         if not is_ready():
             return PlainTextResponse("not ready\n", status_code=503)
-        # It serves readers all the same; and what is not archived is kept.
+        # It serves readers all the same, and keeps messages that are not archived.
         troubles = (
             ("degraded", broker.writer.refusals.degraded()),
             ("lake alarm", broker.tiers.alarm),

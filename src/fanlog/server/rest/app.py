@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Mapping
-from typing import Any
 from urllib.parse import parse_qsl
 
 import orjson
@@ -18,13 +17,14 @@ from starlette.types import Receive, Scope, Send
 from fanlog import limits
 from fanlog.errors import FanlogError, Internal, InvalidArgument, TooLarge, UnsupportedMediaType
 from fanlog.model import attributes
+from fanlog.model.json_value import Json
 from fanlog.server.calls import Unary
 from fanlog.server.rest import errors, json_weight
 from fanlog.server.rest.facts import Facts
 from fanlog.server.rest.route import Asked, Route, Router
 from fanlog.server.services import LARGE
 
-#: Headers that begin so are what gRPC's callers say in metadata.
+#: Headers that begin so are metadata of the call, as gRPC has it.
 _OWN = attributes.PREFIX.encode()
 
 log = logging.getLogger("fanlog.rest")
@@ -50,7 +50,7 @@ class Gone(Exception):
 
 
 class RestCall:
-    """What a verb may ask of, and say to, its caller; see `calls.Call`."""
+    """The call of a verb over REST; see `calls.Call`."""
 
     __slots__ = ("_asked", "metadata", "timeout_s")
 
@@ -65,8 +65,11 @@ class RestCall:
     def invocation_metadata(self) -> list[tuple[str, str]]:
         return self._asked.metadata
 
-    def set_trailing_metadata(self, trailing_metadata: Any, /) -> None:
-        self.metadata = tuple(trailing_metadata)
+    def set_trailing_metadata(
+        self, trailing_metadata: Iterable[tuple[str, str | bytes]], /
+    ) -> None:
+        # Only text can be a header; verbs have no other metadata.
+        self.metadata = tuple((k, v) for k, v in trailing_metadata if isinstance(v, str))
 
 
 class RestApp:
@@ -114,7 +117,7 @@ class RestApp:
         )
         call = RestCall(asked, _timeout_s(headers))
         if route.handle is not None:
-            asked.body = content
+            asked.content = content
             code, found = await route.handle(asked, self._verbs, call)
             return code, [], orjson.dumps(found)
         try:
@@ -135,7 +138,7 @@ class RestApp:
         return route.status, said, orjson.dumps(route.write(raw, asked), option=options)
 
     def _bound_of(self, route: Route) -> int:
-        """The most bytes of a body: what the server takes, or less where less is needed."""
+        """The most bytes of a body: the server's bound, or a lower one for small requests."""
         return self._bytes_max if route.method in _LARGE else min(self._bytes_max, JSON_BYTES_MAX)
 
     async def _read_body(
@@ -174,7 +177,7 @@ def failed(error: Exception) -> tuple[int, errors.Headers, bytes]:
 
 
 def _metadata(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
-    """What gRPC's callers say in metadata, HTTP's say in headers of the same names."""
+    """Metadata of the call: the headers that have the names of gRPC's metadata."""
     return [
         (key.decode("latin-1"), value.decode("utf-8", "replace"))
         for key, value in headers
@@ -187,7 +190,7 @@ def _read(route: Route, asked: Asked, content: bytes) -> bytes:
     return route.read(asked)
 
 
-def _parsed(route: Route, headers: Mapping[bytes, bytes], content: bytes) -> Any:
+def _parsed(route: Route, headers: Mapping[bytes, bytes], content: bytes) -> Json:
     if not content:
         # A form that says nothing is a form all the same.
         if route.http in _WITH_BODY and b"content-type" in headers:

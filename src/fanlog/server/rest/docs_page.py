@@ -8,6 +8,8 @@ from typing import Any
 
 import orjson
 
+from fanlog.model.json_value import Json
+
 _STYLE = """
 :root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
 body { max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
@@ -68,5 +70,5 @@ def _answer(response: dict[str, Any]) -> str:
     return said + _json(response["content"]) if "content" in response else said
 
 
-def _json(value: Any) -> str:
+def _json(value: Json) -> str:
     return f"<pre>{escape(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())}</pre>"

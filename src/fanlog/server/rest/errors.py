@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
 
 from fanlog.errors import FanlogError, MethodNotAllowed
+from fanlog.model.json_value import JsonObject
 from fanlog.wire.status import code_name, rich_status
 
 #: The HTTP code that Google's APIs give for each status.
@@ -36,7 +36,7 @@ RETRY_AFTER_S = 1
 Headers = list[tuple[bytes, bytes]]
 
 
-def described(error: FanlogError) -> tuple[int, dict[str, Any]]:
+def described(error: FanlogError) -> tuple[int, JsonObject]:
     """HTTP code and body of an error's answer."""
     status = rich_status(error)
     name = code_name(status)
@@ -56,13 +56,13 @@ def answer(error: FanlogError) -> tuple[int, Headers, bytes]:
     return code, headers, orjson.dumps(body)
 
 
-def error_json(code: int, name: str, status: Any) -> dict[str, Any]:
+def error_json(code: int, name: str, status: Status) -> JsonObject:
     """The body of an error."""
     details = []
     for detail in status.details:
         info = ErrorInfo()
         detail.Unpack(info)
-        shown: dict[str, Any] = {
+        shown: JsonObject = {
             "@type": detail.type_url,
             "reason": info.reason,
             "domain": info.domain,

@@ -8,10 +8,9 @@ makes its topic.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from fanlog import limits
 from fanlog.config import Config
@@ -24,14 +23,15 @@ from fanlog.errors import (
     UnsupportedMediaType,
 )
 from fanlog.model import names
+from fanlog.model.json_value import Json, JsonObject
 from fanlog.server.calls import Call, Unary
 from fanlog.server.rest import errors, json_weight
-from fanlog.server.rest.json_schema import STRING, Schema, array, record
+from fanlog.server.rest.json_schema import STRING, JsonSchema, array, record
 from fanlog.server.rest.route import Asked, Route
 from fanlog.wire import cloud_events, types
 from fanlog.wire.cloud_events import CloudEvent
 
-_EVENT: Schema = {
+_EVENT: JsonSchema = {
     "type": "object",
     "description": "A CloudEvent 1.0; extensions are members like any other.",
     "properties": {
@@ -92,8 +92,6 @@ def _route(path: str) -> Route:
         http="POST",
         path=path,
         method="Events.Publish",
-        read=lambda asked: b"",
-        write=lambda raw, asked: None,
         handle=_publish,
         takes=_EVENT,
         gives=_ACCEPTED,
@@ -104,9 +102,7 @@ def _route(path: str) -> Route:
     )
 
 
-async def _publish(
-    asked: Asked, verbs: Mapping[str, Unary], call: Call
-) -> tuple[int, dict[str, Any]]:
+async def _publish(asked: Asked, verbs: Mapping[str, Unary], call: Call) -> tuple[int, Json]:
     project = asked.variables.get("project")
     if project is not None:
         asked.project = names.parse_project(project)
@@ -140,10 +136,9 @@ async def _one(
 
 def _read(asked: Asked) -> list[Callable[[], CloudEvent]]:
     """The events of a request, each to be read, or refused, by itself."""
-    content: bytes = asked.body
     match cloud_events.media_type_of(asked.headers):
         case cloud_events.BATCH:
-            batch = json_weight.loads(content)
+            batch = json_weight.loads(asked.content)
             if not isinstance(batch, list) or not batch:
                 raise InvalidArgument("the body: a batch is an array of at least one event")
             if len(batch) > limits.PUBLISH_MESSAGES_MAX:
@@ -154,7 +149,7 @@ def _read(asked: Asked) -> list[Callable[[], CloudEvent]]:
             asked.body = batch
             return [partial(cloud_events.read_structured, event) for event in batch]
         case cloud_events.STRUCTURED:
-            event = json_weight.loads(content)
+            event = json_weight.loads(asked.content)
             return [partial(cloud_events.read_structured, event)]
         case other:
             if b"ce-specversion" not in asked.headers:
@@ -162,15 +157,15 @@ def _read(asked: Asked) -> list[Callable[[], CloudEvent]]:
                     f"content-type: {other or 'none'} without ce- headers is no CloudEvent; send "
                     f"{cloud_events.STRUCTURED}, {cloud_events.BATCH}, or ce- headers"
                 )
-            return [partial(cloud_events.read_binary, asked.headers, content)]
+            return [partial(cloud_events.read_binary, asked.headers, asked.content)]
 
 
-def _shown(asked: Asked) -> list[Any]:
+def _shown(asked: Asked) -> Sequence[Json]:
     """The events as they came, for the answer to name them."""
     return asked.body if isinstance(asked.body, list) else [{}]
 
 
-def _rejection(index: int, event: Any, error: FanlogError) -> dict[str, Any]:
+def _rejection(index: int, event: Json, error: FanlogError) -> JsonObject:
     named = event if isinstance(event, dict) else {}
     found = {name: named[name] for name in ("id", "source") if isinstance(named.get(name), str)}
     return {"index": index, **found, **errors.described(error)[1]}

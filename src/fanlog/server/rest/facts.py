@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from google.protobuf.message import Message
 
 from fanlog.broker.broker import Broker
 from fanlog.errors import NotFound
+from fanlog.model.json_value import JsonObject
 from fanlog.wire import types
 from fanlog.wire.fields import duration, timestamp
 from fanlog.wire.schemas import type_number
@@ -17,7 +18,7 @@ class Facts:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def of(self, message: Any) -> dict[str, Any]:
+    def of(self, message: Message) -> JsonObject:
         """The facts about a resource; none for one that is gone or has nothing more to tell."""
         try:
             if isinstance(message, types.Topic):
@@ -35,9 +36,9 @@ class Facts:
         schema = self._broker.hard.catalog.schemas.find(name)
         return type_number("AVRO" if schema is None else schema.type)
 
-    def _topic(self, name: str) -> dict[str, Any]:
+    def _topic(self, name: str) -> JsonObject:
         topic = self._broker.hard.catalog.topic(name)
-        found: dict[str, Any] = {"partition_count": len(topic.partitions)}
+        found: JsonObject = {"partition_count": len(topic.partitions)}
         kept = self._broker.retention.kept(topic)
         shown = {} if kept.seconds is None else {"duration": duration(kept.seconds).ToJsonString()}
         found["effective_retention"] = shown | {"by": kept.by}
@@ -45,20 +46,20 @@ class Facts:
             found["retention_seconds"] = _number(topic.message_retention_s)
         return found | _created(topic.created_s)
 
-    def _subscription(self, name: str) -> dict[str, Any]:
+    def _subscription(self, name: str) -> JsonObject:
         subscription = self._broker.hard.catalog.subscription(name)
         return {"retention_seconds": _number(subscription.message_retention_s)} | _created(
             subscription.created_s
         )
 
-    def _schema(self, name: str, revision_id: str) -> dict[str, Any]:
+    def _schema(self, name: str, revision_id: str) -> JsonObject:
         table = self._broker.hard.catalog.schemas
         schema = table.schema(name)
         number = table.revision(schema, revision_id).number
         return {"revision": number, "compatibility": schema.compatibility}
 
 
-def _created(created_s: float | None) -> dict[str, Any]:
+def _created(created_s: float | None) -> JsonObject:
     # Topics and subscriptions of earlier builds do not say.
     return {"created_at": timestamp(created_s).ToJsonString()} if created_s else {}
 

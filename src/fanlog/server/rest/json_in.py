@@ -1,8 +1,8 @@
 """JSON values into protobuf messages, by the rules of protobuf's own JSON, strictly.
 
-Field names are taken in camelCase and in snake_case. Whatever cannot be taken whole is refused with
-the path of the value: an unknown field, one given in both spellings, base64 with anything else in
-it. `null` is a field that is not set.
+Field names are taken in camelCase and in snake_case. A value that cannot be taken whole is refused
+with its path: an unknown field, one given in both spellings, base64 with anything else in it.
+`null` is a field that is not set.
 """
 
 from __future__ import annotations
@@ -14,10 +14,16 @@ from functools import cache
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
+from fanlog.model.json_value import JsonObject
 from fanlog.wire.jobs import check_nesting
 from fanlog.wire.publish import check_count
 from fanlog.wire.schemas import JSON_TYPE
@@ -75,7 +81,7 @@ _TEXTS = frozenset(
 )
 
 
-def fill(message: Any, value: object, where: str = "") -> None:
+def fill(message: Message, value: object, where: str = "") -> None:
     """Set the fields of `message` that a JSON object names.
 
     Raises:
@@ -99,7 +105,7 @@ def fill(message: Any, value: object, where: str = "") -> None:
 
 
 def fill_query(
-    message: Any, parameters: Iterable[tuple[str, str]], allowed: frozenset[str] | None = None
+    message: Message, parameters: Iterable[tuple[str, str]], allowed: frozenset[str] | None = None
 ) -> None:
     """Set fields from query parameters; a dot leads into a message, a repeated field may repeat.
 
@@ -150,7 +156,7 @@ def decode_base64(text: object, path: str) -> bytes:
 
 
 def kind(value: object) -> str:
-    """What a JSON value is, in words."""
+    """A JSON value in words, for refusals."""
     match value:
         case None:
             return "null"
@@ -181,7 +187,7 @@ def unknown_field(path: str, of: str, known: Iterable[str]) -> InvalidArgument:
     )
 
 
-def _refuse_second_of_oneof(message: Any, field: FieldDescriptor, path: str) -> None:
+def _refuse_second_of_oneof(message: Message, field: FieldDescriptor, path: str) -> None:
     oneof = field.containing_oneof
     if oneof is None:
         return
@@ -190,7 +196,7 @@ def _refuse_second_of_oneof(message: Any, field: FieldDescriptor, path: str) -> 
         raise InvalidArgument(f"{path}: excludes {other}; give one of the two")
 
 
-def _set(message: Any, field: FieldDescriptor, value: object, path: str) -> None:
+def _set(message: Message, field: FieldDescriptor, value: object, path: str) -> None:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         _set_map(getattr(message, field.name), field, value, path)
     elif field.is_repeated:
@@ -238,19 +244,19 @@ def _check_count(field: FieldDescriptor, count: int, path: str) -> None:
     raise InvalidArgument(f"{path}: {count} {what}; at most {most} are allowed in a request")
 
 
-def _set_message(message: Any, value: object, path: str) -> None:
-    match message.DESCRIPTOR.full_name:
-        case "google.protobuf.Duration":
+def _set_message(message: Message, value: object, path: str) -> None:
+    match message:
+        case Duration():
             if not (isinstance(value, str) and _DURATION.fullmatch(value)):
                 raise InvalidArgument(f"{path}: must be seconds such as '600s', not {kind(value)}")
             _from_text(message, value, path)
-        case "google.protobuf.Timestamp":
+        case Timestamp():
             if not (isinstance(value, str) and _TIMESTAMP.fullmatch(value)):
                 raise InvalidArgument(
                     f"{path}: must be a time such as '2026-01-31T12:00:00Z', not {kind(value)}"
                 )
             _from_text(message, value, path)
-        case "google.protobuf.FieldMask":
+        case FieldMask():
             if not isinstance(value, str):
                 raise InvalidArgument(
                     f"{path}: must be names with commas between them, not {kind(value)}"
@@ -260,7 +266,7 @@ def _set_message(message: Any, value: object, path: str) -> None:
                     f"{path}: {len(value)} characters; at most {_MASK_LENGTH_MAX} are allowed"
                 )
             message.paths.extend(_snake_case(path) for path in value.split(",") if value)
-        case "google.protobuf.Struct":
+        case Struct():
             if not isinstance(value, dict):
                 raise InvalidArgument(f"{path}: must be a JSON object, not {kind(value)}")
             _from_object(message, value, path)
@@ -268,14 +274,14 @@ def _set_message(message: Any, value: object, path: str) -> None:
             fill(message, value, path)
 
 
-def _from_text(message: Any, text: str, path: str) -> None:
+def _from_text(message: Duration | Timestamp, text: str, path: str) -> None:
     try:
         message.FromJsonString(text)
     except ValueError as error:
         raise InvalidArgument(f"{path}: {names.shown(text)} is out of range") from error
 
 
-def _from_object(message: Any, value: dict[str, Any], path: str) -> None:
+def _from_object(message: Struct, value: JsonObject, path: str) -> None:
     check_nesting(value, path)
     try:
         message.update(value)
@@ -340,7 +346,9 @@ def _integer(value: object, allowed: range, path: str) -> int:
     return number
 
 
-def _query_fields(message: Any, allowed: frozenset[str] | None) -> Mapping[str, FieldDescriptor]:
+def _query_fields(
+    message: Message, allowed: frozenset[str] | None
+) -> Mapping[str, FieldDescriptor]:
     fields = fields_of(message.DESCRIPTOR)
     if allowed is None:
         return fields

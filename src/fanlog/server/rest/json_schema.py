@@ -6,25 +6,24 @@ uses. In snake_case it is another component, with `Short` before its name.
 
 from __future__ import annotations
 
-from typing import Any
-
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from fanlog.model.json_value import Json, JsonObject
 from fanlog.server.rest.json_in import INTEGERS, OWN_VALUES
 from fanlog.wire import iam, resources
 
-Schema = dict[str, Any]
+JsonSchema = JsonObject
 
-STRING: Schema = {"type": "string"}
-BOOLEAN: Schema = {"type": "boolean"}
-BASE64: Schema = {"type": "string", "contentEncoding": "base64"}
-DURATION: Schema = {"type": "string", "pattern": r"^-?[0-9]{1,12}(\.[0-9]{1,9})?s$"}
-TIMESTAMP: Schema = {"type": "string", "format": "date-time"}
-LABELS: Schema = {"type": "object", "additionalProperties": STRING}
+STRING: JsonSchema = {"type": "string"}
+BOOLEAN: JsonSchema = {"type": "boolean"}
+BASE64: JsonSchema = {"type": "string", "contentEncoding": "base64"}
+DURATION: JsonSchema = {"type": "string", "pattern": r"^-?[0-9]{1,12}(\.[0-9]{1,9})?s$"}
+TIMESTAMP: JsonSchema = {"type": "string", "format": "date-time"}
+LABELS: JsonSchema = {"type": "object", "additionalProperties": STRING}
 
 _HONOURED = resources.HONOURED | iam.HONOURED
 _PREFIX = "#/components/schemas/"
-_TEXTS = {
+_TEXTS: dict[str, JsonSchema] = {
     "google.protobuf.Duration": DURATION,
     "google.protobuf.Timestamp": TIMESTAMP,
     "google.protobuf.FieldMask": STRING,
@@ -34,17 +33,17 @@ _TEXTS = {
 _known: dict[str, tuple[Descriptor, bool]] = {}
 
 
-def array(items: Schema, **bounds: int) -> Schema:
+def array(items: JsonSchema, **bounds: int) -> JsonSchema:
     return {"type": "array", "items": items, **bounds}
 
 
-def integer(minimum: int, maximum: int, **more: Any) -> Schema:
+def integer(minimum: int, maximum: int, **more: Json) -> JsonSchema:
     return {"type": "integer", "minimum": minimum, "maximum": maximum, **more}
 
 
-def record(properties: dict[str, Schema], *required: str) -> Schema:
+def record(properties: dict[str, JsonSchema], *required: str) -> JsonSchema:
     """An object with these fields and no others."""
-    schema: Schema = {
+    schema: JsonSchema = {
         "type": "object",
         "properties": properties,
         "additionalProperties": False,
@@ -52,14 +51,14 @@ def record(properties: dict[str, Schema], *required: str) -> Schema:
     return schema | {"required": list(required)} if required else schema
 
 
-def reference(descriptor: Descriptor, *, snake_case: bool = False) -> Schema:
+def reference(descriptor: Descriptor, *, snake_case: bool = False) -> JsonSchema:
     """The component of a message."""
     name = f"Short{descriptor.name}" if snake_case else str(descriptor.name)
     _known[name] = (descriptor, snake_case)
     return {"$ref": _PREFIX + name}
 
 
-def properties(descriptor: Descriptor, *, snake_case: bool = False) -> dict[str, Schema]:
+def properties(descriptor: Descriptor, *, snake_case: bool = False) -> dict[str, JsonSchema]:
     """The fields of a message that mean something here."""
     honoured = _HONOURED.get(descriptor.name)
     return {
@@ -69,9 +68,9 @@ def properties(descriptor: Descriptor, *, snake_case: bool = False) -> dict[str,
     }
 
 
-def parameters(descriptor: Descriptor, leave_out: frozenset[str]) -> dict[str, Schema]:
+def parameters(descriptor: Descriptor, leave_out: frozenset[str]) -> dict[str, JsonSchema]:
     """The fields of a request that may be query parameters; a dot leads into a message."""
-    found: dict[str, Schema] = {}
+    found: dict[str, JsonSchema] = {}
     for field in descriptor.fields:
         if field.name in leave_out:
             continue
@@ -83,9 +82,9 @@ def parameters(descriptor: Descriptor, leave_out: frozenset[str]) -> dict[str, S
     return found
 
 
-def components(document: Any) -> dict[str, Schema]:
+def components(document: Json) -> dict[str, JsonSchema]:
     """Every component that a document refers to, and those that they refer to in turn."""
-    found: dict[str, Schema] = {}
+    found: dict[str, JsonSchema] = {}
     wanted = _references(document)
     while wanted:
         name = wanted.pop()
@@ -97,7 +96,7 @@ def components(document: Any) -> dict[str, Schema]:
     return dict(sorted(found.items()))
 
 
-def _references(value: Any) -> set[str]:
+def _references(value: Json) -> set[str]:
     if isinstance(value, dict):
         if "$ref" in value:
             return {value["$ref"].removeprefix(_PREFIX)}
@@ -107,7 +106,7 @@ def _references(value: Any) -> set[str]:
     return set()
 
 
-def _field(field: FieldDescriptor, snake_case: bool) -> Schema:
+def _field(field: FieldDescriptor, snake_case: bool) -> JsonSchema:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         of = field.message_type.fields_by_name["value"]
         return {"type": "object", "additionalProperties": _single(of, snake_case)}
@@ -115,7 +114,7 @@ def _field(field: FieldDescriptor, snake_case: bool) -> Schema:
     return array(one) if field.is_repeated else one
 
 
-def _single(field: FieldDescriptor, snake_case: bool) -> Schema:
+def _single(field: FieldDescriptor, snake_case: bool) -> JsonSchema:
     if field.message_type is not None:
         text = _TEXTS.get(field.message_type.full_name)
         return text or reference(field.message_type, snake_case=snake_case)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument, TooLarge
+from fanlog.model.json_value import Json
 from fanlog.routing.json_weight import is_heavy, weight
 
 
-def loads(content: bytes) -> Any:
+def loads(content: bytes) -> Json:
     """The values of a body.
 
     Raises:
@@ -24,7 +23,8 @@ def loads(content: bytes) -> Any:
             f"list or object, are {weight(content)}; at most {limits.JSON_WEIGHT_MAX} are allowed"
         )
     try:
-        return orjson.loads(content)
+        found: Json = orjson.loads(content)
+        return found
     except orjson.JSONDecodeError as error:
         raise InvalidArgument(
             f"the body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from fanlog.server.rest.json_schema import STRING, Schema, array, components, record
+from fanlog.model.json_value import Json, JsonObject
+from fanlog.server.rest.json_schema import STRING, JsonSchema, array, components, record
 from fanlog.server.rest.route import Route, parse_template
 
-#: What a segment after a collection is called.
+#: Names of the variables that follow a collection in a path.
 _SINGULARS = {
     "revisions": "revision",
     "projects": "project",
@@ -21,7 +21,7 @@ _SINGULARS = {
 }
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
-ERROR: Schema = record(
+ERROR: JsonSchema = record(
     {
         "error": record(
             {
@@ -63,9 +63,9 @@ _PAGES = {
 }
 
 
-def document(forms: Mapping[str, Iterable[Route]], version: str) -> dict[str, Any]:
+def document(forms: Mapping[str, Iterable[Route]], version: str) -> JsonObject:
     """Describe every route; `forms` has them by the heading they stand under."""
-    paths: dict[str, dict[str, Any]] = {}
+    paths: dict[str, dict[str, Json]] = {}
     for form, routes in forms.items():
         for route in routes:
             path, variables = _path(route.path)
@@ -93,7 +93,7 @@ def document(forms: Mapping[str, Iterable[Route]], version: str) -> dict[str, An
 
 
 def _path(template: str) -> tuple[str, list[str]]:
-    """A path as OpenAPI writes it, and what its variables are called."""
+    """A path as OpenAPI writes it, and the names of its variables."""
     segments, verb, _ = parse_template(template)
     variables: list[str] = []
     shown: list[str] = []
@@ -105,8 +105,8 @@ def _path(template: str) -> tuple[str, list[str]]:
     return "/" + "/".join(shown) + verb, variables
 
 
-def _operation(route: Route, path: str, variables: list[str], form: str) -> dict[str, Any]:
-    parameters = [
+def _operation(route: Route, path: str, variables: list[str], form: str) -> JsonObject:
+    parameters: list[JsonObject] = [
         {"name": name, "in": "path", "required": True, "schema": STRING | {"minLength": 1}}
         for name in variables
     ]
@@ -114,7 +114,7 @@ def _operation(route: Route, path: str, variables: list[str], form: str) -> dict
         {"name": name, "in": "query", "required": False, "schema": schema}
         for name, schema in route.parameters.items()
     ]
-    found: dict[str, Any] = {
+    found: JsonObject = {
         "operationId": "-".join([route.http.lower(), *re.findall(r"\w+", path.replace("}:", "_"))]),
         "summary": _summary(route.method),
         "tags": [form],
@@ -142,11 +142,11 @@ def _summary(method: str) -> str:
     return words.capitalize()
 
 
-def _responses(route: Route) -> dict[str, Any]:
-    done: dict[str, Any] = {"description": "Done"}
+def _responses(route: Route) -> JsonObject:
+    done: JsonObject = {"description": "Done"}
     if route.gives is not None:
         done["content"] = {"application/json": {"schema": route.gives}}
-    found: dict[str, Any] = {str(route.status): done}
+    found: JsonObject = {str(route.status): done}
     for other, meaning in route.also.items():
         found[str(other)] = done | {"description": meaning}
     for code in _ERRORS:
@@ -155,9 +155,9 @@ def _responses(route: Route) -> dict[str, Any]:
     return found
 
 
-def _error(code: int) -> dict[str, Any]:
+def _error(code: int) -> JsonObject:
     schema = {"$ref": "#/components/schemas/Error"}
-    found: dict[str, Any] = {
+    found: JsonObject = {
         "description": _ERRORS[code],
         "content": {"application/json": {"schema": schema}},
     }
@@ -166,7 +166,7 @@ def _error(code: int) -> dict[str, Any]:
     return found
 
 
-def _page(path: str, summary: str, media_type: str, codes: tuple[int, ...]) -> dict[str, Any]:
+def _page(path: str, summary: str, media_type: str, codes: tuple[int, ...]) -> JsonObject:
     content = {media_type: {"schema": {} if media_type == "application/json" else STRING}}
     return {
         "operationId": f"get-{path[1:].replace('.', '-')}",

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from fanlog.server.rest import google_json
-from fanlog.server.rest.google_json import Binding
+from fanlog.server.rest.binding import HttpBinding
 from fanlog.server.rest.route import Route
 
 _JOB = "projects/*/jobs/*"
 _SUBSCRIPTION = "/v1/{subscription=projects/*/subscriptions/*}"
 
 BINDINGS = (
-    Binding("POST", "/v1/{parent=projects/*}/jobs", "Jobs.CreateJob", "*"),
-    Binding("GET", "/v1/{parent=projects/*}/jobs", "Jobs.ListJobs"),
-    Binding("GET", f"/v1/{{name={_JOB}}}", "Jobs.GetJob"),
-    Binding("POST", f"/v1/{{name={_JOB}}}:cancel", "Jobs.CancelJob"),
-    Binding("POST", f"/v1/{{name={_JOB}}}:report", "Jobs.ReportJob", "*"),
-    Binding("DELETE", f"/v1/{{name={_JOB}}}", "Jobs.DeleteJob"),
-    Binding("POST", "/v1/catalog:describeTopics", "Catalog.DescribeTopics", "*"),
-    Binding("POST", "/v1/catalog:describeSubscriptions", "Catalog.DescribeSubscriptions", "*"),
-    Binding("POST", "/v1/catalog:describeSchema", "Catalog.DescribeSchema", "*"),
-    Binding("GET", "/v1/lake", "Lake.GetLake"),
-    Binding("POST", "/v1/lake:acceptLoss", "Lake.AcceptLoss", "*"),
-    Binding("POST", f"{_SUBSCRIPTION}:reopen", "Replay.Reopen", "*"),
-    Binding("POST", f"{_SUBSCRIPTION}:redrive", "Replay.Redrive", "*"),
-    Binding("POST", f"{_SUBSCRIPTION}:discard", "Replay.Discard", "*"),
-    Binding("GET", f"{_SUBSCRIPTION}/deadLetters", "Replay.ListDeadLetters"),
+    HttpBinding("POST", "/v1/{parent=projects/*}/jobs", "Jobs.CreateJob", "*"),
+    HttpBinding("GET", "/v1/{parent=projects/*}/jobs", "Jobs.ListJobs"),
+    HttpBinding("GET", f"/v1/{{name={_JOB}}}", "Jobs.GetJob"),
+    HttpBinding("POST", f"/v1/{{name={_JOB}}}:cancel", "Jobs.CancelJob"),
+    HttpBinding("POST", f"/v1/{{name={_JOB}}}:report", "Jobs.ReportJob", "*"),
+    HttpBinding("DELETE", f"/v1/{{name={_JOB}}}", "Jobs.DeleteJob"),
+    HttpBinding("POST", "/v1/catalog:describeTopics", "Catalog.DescribeTopics", "*"),
+    HttpBinding("POST", "/v1/catalog:describeSubscriptions", "Catalog.DescribeSubscriptions", "*"),
+    HttpBinding("POST", "/v1/catalog:describeSchema", "Catalog.DescribeSchema", "*"),
+    HttpBinding("GET", "/v1/lake", "Lake.GetLake"),
+    HttpBinding("POST", "/v1/lake:acceptLoss", "Lake.AcceptLoss", "*"),
+    HttpBinding("POST", f"{_SUBSCRIPTION}:reopen", "Replay.Reopen", "*"),
+    HttpBinding("POST", f"{_SUBSCRIPTION}:redrive", "Replay.Redrive", "*"),
+    HttpBinding("POST", f"{_SUBSCRIPTION}:discard", "Replay.Discard", "*"),
+    HttpBinding("GET", f"{_SUBSCRIPTION}/deadLetters", "Replay.ListDeadLetters"),
     # The path form.
-    Binding("POST", f"{_SUBSCRIPTION}/reopen", "Replay.Reopen", "*"),
-    Binding("POST", f"{_SUBSCRIPTION}/redrive", "Replay.Redrive", "*"),
-    Binding("POST", f"{_SUBSCRIPTION}/discard", "Replay.Discard", "*"),
+    HttpBinding("POST", f"{_SUBSCRIPTION}/reopen", "Replay.Reopen", "*"),
+    HttpBinding("POST", f"{_SUBSCRIPTION}/redrive", "Replay.Redrive", "*"),
+    HttpBinding("POST", f"{_SUBSCRIPTION}/discard", "Replay.Discard", "*"),
 )
 
 

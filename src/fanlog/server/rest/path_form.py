@@ -1,138 +1,71 @@
 """The path form: Google's resources and JSON, with verbs as the last part of the path.
 
 `PUT` of a subscription is in Google's API too, where it only creates. Here it creates or replaces
-all settings; but one who calls as Google's clients do gets what they expect.
+all settings; a request that looks like one of Google's clients only creates, as they expect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
-from typing import Any
+from collections.abc import Mapping
 
 import orjson
 
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
-from fanlog.server.rest import google_json, json_in, positions
-from fanlog.server.rest.google_json import Binding
+from fanlog.model.json_value import Json, JsonObject
+from fanlog.server.rest import google_json, json_in, json_out, positions
+from fanlog.server.rest.binding import HttpBinding
 from fanlog.server.rest.json_schema import (
     BOOLEAN,
     STRING,
     TIMESTAMP,
+    JsonSchema,
     integer,
     properties,
     record,
 )
 from fanlog.server.rest.route import Asked, Route
 from fanlog.server.rest.short_shapes import PULL_MESSAGES_DEFAULT
+from fanlog.v1 import replay_pb2
 from fanlog.wire import types
 
 _TOPIC = "/v1/{topic=projects/*/topics/*}"
 _SUBSCRIPTION = "/v1/{subscription=projects/*/subscriptions/*}"
-_PULL_QUERY = frozenset({"max_messages", "return_immediately"})
-_PUT = Binding("PUT", "/v1/{name=projects/*/subscriptions/*}", "Subscriber.CreateSubscription", "*")
+_PULL_QUERY: dict[str, JsonSchema] = {
+    "max_messages": integer(1, 2**31 - 1, default=PULL_MESSAGES_DEFAULT),
+    "return_immediately": BOOLEAN,
+}
 _SEEK = {"time": TIMESTAMP, "snapshot": STRING, "position": STRING, "messageId": STRING}
-_MOVED = record(
-    {
-        "reopened": integer(0, 2**53),
-        "acknowledged": integer(0, 2**53),
-        "reopenedFrom": TIMESTAMP,
-        "hint": STRING,
-    },
-    "reopened",
-    "acknowledged",
-)
-_SPELLINGS = {"message_id": "messageId"}
 
 
-def routes() -> list[Route]:
-    """All routes of the path form, the PUT of a subscription among them."""
-    pull = Binding("POST", f"{_SUBSCRIPTION}/pull", "Subscriber.Pull", "*", _PULL_QUERY)
-    return [
-        google_json.route(Binding("POST", f"{_TOPIC}/publish", "Publisher.Publish", "*")),
-        replace(
-            google_json.route(pull),
-            read=partial(_read_pull, pull),
-            parameters={
-                "maxMessages": integer(1, 2**31 - 1, default=PULL_MESSAGES_DEFAULT),
-                "returnImmediately": BOOLEAN,
-            },
-        ),
-        google_json.route(
-            Binding("POST", f"{_SUBSCRIPTION}/acknowledge", "Subscriber.Acknowledge", "*")
-        ),
-        google_json.route(
-            Binding(
-                "POST", f"{_SUBSCRIPTION}/modifyAckDeadline", "Subscriber.ModifyAckDeadline", "*"
-            )
-        ),
-        _put(),
-        Route(
-            http="GET",
-            path=f"{_SUBSCRIPTION}/snapshot",
-            method=positions.GET_POSITION,
-            read=_read_get_position,
-            write=_write_position,
-            gives=positions.POSITION,
-        ),
-        Route(
-            http="POST",
-            path=f"{_SUBSCRIPTION}/seek",
-            method=positions.SEEK,
-            read=_read_seek,
-            write=partial(positions.moved, {"reopened_from": "reopenedFrom"}),
-            takes=record(_SEEK),
-            gives=_MOVED,
-        ),
-    ]
-
-
-def _read_pull(binding: Binding, asked: Asked) -> bytes:
-    """As Google's, with the number of messages in the query, or not at all."""
+def _default_count(body: Json, asked: Asked) -> Json:
+    """Give a pull its number of messages where neither the body nor the query has one."""
     given = {key for key, _ in asked.query}
-    if isinstance(asked.body, dict):
-        given |= asked.body.keys()
+    if isinstance(body, dict):
+        given |= body.keys()
     if given.isdisjoint(("maxMessages", "max_messages")):
         asked.query.append(("maxMessages", str(PULL_MESSAGES_DEFAULT)))
-    return google_json.read_request(binding, types.PullRequest, asked)
+    return body
 
 
-def _read_put(asked: Asked) -> bytes:
-    body = asked.body
-    if isinstance(body, dict) and isinstance(body.get("topic"), str):
-        asked.body = body | {"topic": _in_project("topics", body["topic"], asked)}
-    if _only_creates(asked):
+def _translate_put(body: Json, asked: Asked) -> Json:
+    if _is_google_client(asked) or asked.headers.get(b"if-none-match") == b"*":
+        # Both expect 409 when the subscription exists.
         asked.verb = "Subscriber.CreateSubscription"
-    return google_json.read_request(_PUT, types.Subscription, asked)
+    if isinstance(body, dict) and isinstance(body.get("topic"), str):
+        return body | {"topic": _in_project("topics", body["topic"], asked)}
+    return body
 
 
-def _put() -> Route:
-    route = google_json.route(_PUT)
-    shown = record(properties(types.Subscription.DESCRIPTOR) | {"createdAt": TIMESTAMP})
-    return replace(
-        route,
-        method=positions.PUT_SUBSCRIPTION,
-        read=_read_put,
-        write=partial(_write_put, route.write),
-        gives=shown,
-    )
-
-
-def _write_put(write: Callable[[bytes, Asked], Any], raw: bytes, asked: Asked) -> Any:
-    """Google's answer, and when it was made; Google's clients get no field they do not know."""
-    found = write(raw, asked)
+def _write_put(raw: bytes, asked: Asked) -> JsonObject:
+    """Google's answer with the time of creation, a field that Google's clients do not know."""
+    made = types.Subscription.FromString(raw)
+    found = json_out.resource(made, has_integer_enums=asked.has_integer_enums)
     if asked.facts is not None and not _is_google_client(asked):
-        told = asked.facts.of(types.Subscription.FromString(raw))
-        if "created_at" in told:
-            found["createdAt"] = told["created_at"]
+        facts = asked.facts.of(made)
+        if "created_at" in facts:
+            found["createdAt"] = facts["created_at"]
     return found
-
-
-def _only_creates(asked: Asked) -> bool:
-    """Whether somebody asks who wants 409 when it exists: Google's clients, or `If-None-Match`."""
-    return _is_google_client(asked) or asked.headers.get(b"if-none-match") == b"*"
 
 
 def _is_google_client(asked: Asked) -> bool:
@@ -142,28 +75,32 @@ def _is_google_client(asked: Asked) -> bool:
 
 
 def _in_project(collection: str, name: str, asked: Asked) -> str:
-    """The full name of something that is given by its id: it is of the project in the path."""
+    """The full name of a resource that is given by its id: it is of the project in the path."""
     if "/" in name:
         return name
     [own] = asked.variables.values()
     return f"projects/{names.project_of(own)}/{collection}/{name}"
 
 
-def _read_get_position(asked: Asked) -> bytes:
+def _without_query(body: Json, asked: Asked) -> Json:
     if asked.query:
         raise json_in.unknown_parameter(asked.query[0][0], ())
-    return orjson.dumps({"subscription": asked.variables["subscription"]})
+    return body
 
 
-def _write_position(raw: bytes, _: Asked) -> Any:
-    return orjson.loads(raw)
+def _write_position(raw: bytes, _: Asked) -> Json:
+    found: Json = orjson.loads(raw)
+    return found
 
 
-def _read_seek(asked: Asked) -> bytes:
-    body = asked.body
-    if not isinstance(body, dict):
-        raise InvalidArgument(f"the body: must be a JSON object, not {json_in.kind(body)}")
-    body = {_SPELLINGS.get(key, key): value for key, value in body.items() if value is not None}
+def _translate_seek(given: Json, asked: Asked) -> Mapping[str, Json]:
+    if not isinstance(given, dict):
+        raise InvalidArgument(f"the body: must be a JSON object, not {json_in.kind(given)}")
+    body: JsonObject = {
+        "messageId" if key == "message_id" else key: value
+        for key, value in given.items()
+        if value is not None
+    }
     for key in body:
         if key not in _SEEK and key != "subscription":
             raise json_in.unknown_field(key, "seek", _SEEK)
@@ -173,8 +110,49 @@ def _read_seek(asked: Asked) -> bytes:
             f"subscription: the body says {names.shown(str(body['subscription']))}, the path "
             f"{names.shown(own)}"
         )
-    if asked.query:
-        raise json_in.unknown_parameter(asked.query[0][0], ())
-    if isinstance(body.get("snapshot"), str):
-        body["snapshot"] = _in_project("snapshots", body["snapshot"], asked)
-    return positions.read_seek(body, "messageId", own)
+    _without_query(body, asked)
+    snapshot = body.get("snapshot")
+    if isinstance(snapshot, str):
+        body["snapshot"] = _in_project("snapshots", snapshot, asked)
+    return positions.seek_target(body, "messageId")
+
+
+def _write_moved(raw: bytes, asked: Asked) -> JsonObject:
+    answer = replay_pb2.SeekSubscriptionResponse.FromString(raw)
+    return positions.show_moved(answer, asked, google_json.camel_case)
+
+
+BINDINGS = (
+    HttpBinding("POST", f"{_TOPIC}/publish", "Publisher.Publish", "*"),
+    HttpBinding(
+        *("POST", f"{_SUBSCRIPTION}/pull", "Subscriber.Pull", "*"),
+        query=_PULL_QUERY,
+        translate=_default_count,
+    ),
+    HttpBinding("POST", f"{_SUBSCRIPTION}/acknowledge", "Subscriber.Acknowledge", "*"),
+    HttpBinding("POST", f"{_SUBSCRIPTION}/modifyAckDeadline", "Subscriber.ModifyAckDeadline", "*"),
+    HttpBinding(
+        *("PUT", "/v1/{name=projects/*/subscriptions/*}", positions.PUT_SUBSCRIPTION, "*"),
+        translate=_translate_put,
+        gives=record(properties(types.Subscription.DESCRIPTOR) | {"createdAt": TIMESTAMP}),
+        write=_write_put,
+    ),
+    HttpBinding(
+        *("GET", f"{_SUBSCRIPTION}/snapshot", positions.GET_POSITION),
+        translate=_without_query,
+        gives=positions.POSITION,
+        write=_write_position,
+    ),
+    HttpBinding(
+        *("POST", f"{_SUBSCRIPTION}/seek", positions.SEEK, "*"),
+        takes=record(_SEEK),
+        translate=_translate_seek,
+        gives=positions.moved_schema(google_json.camel_case),
+        write=_write_moved,
+    ),
+)
+
+
+def routes() -> list[Route]:
+    """All routes of the path form, the PUT of a subscription among them."""
+    return [google_json.route(binding) for binding in BINDINGS]

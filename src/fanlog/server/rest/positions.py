@@ -1,13 +1,13 @@
-"""Verbs that Google's API has no words for: where a subscription stands, and settings as a whole.
+"""Verbs that Google's API does not have: get the position of a subscription, and put its settings.
 
 A position is the id of the first message that is not acknowledged, or of the next one to come; for
 a subscription on a pattern, one id for each topic, with commas between them. It says less than a
-snapshot, which also knows what is acknowledged beyond.
+snapshot, which also has the acknowledged messages beyond the position.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -17,9 +17,9 @@ from fanlog.errors import AlreadyExists, InvalidArgument
 from fanlog.model import names
 from fanlog.model.attributes import LABEL_DEAD_LETTER
 from fanlog.model.ids import message_id
+from fanlog.model.json_value import Json, JsonObject
 from fanlog.server.calls import Call, Unary
-from fanlog.server.rest import json_in
-from fanlog.server.rest.json_schema import DURATION, STRING, Schema, record
+from fanlog.server.rest.json_schema import DURATION, STRING, TIMESTAMP, JsonSchema, integer, record
 from fanlog.server.rest.route import Asked
 from fanlog.v1 import replay_pb2
 from fanlog.wire import types
@@ -28,8 +28,17 @@ from fanlog.wire.resources import SUBSCRIPTION_SETTINGS, subscription_spec
 GET_POSITION = "Position.Get"
 SEEK = "Replay.Seek"
 PUT_SUBSCRIPTION = "Subscriber.PutSubscription"
+#: Classes of the verbs' requests and answers; a position is answered as JSON, not as a message.
+MESSAGES = {
+    GET_POSITION: (types.GetSubscriptionRequest, None),
+    PUT_SUBSCRIPTION: (types.Subscription, types.Subscription),
+}
 
-POSITION: Schema = record(
+_COUNT = integer(0, 2**53)
+#: The fields that every answer to a seek has.
+_MOVED = ("reopened", "acknowledged")
+
+POSITION: JsonSchema = record(
     {
         "subscription": STRING,
         "topic": STRING,
@@ -45,10 +54,11 @@ POSITION: Schema = record(
 
 
 def position_verbs(broker: Broker, verbs: Mapping[str, Unary]) -> dict[str, Unary]:
-    """The verbs; requests and answers are JSON but for `PUT_SUBSCRIPTION`'s."""
+    """The verbs by name."""
 
     async def get(raw: bytes, _: Call) -> bytes:
-        name = str(names.parse_subscription(orjson.loads(raw)["subscription"]))
+        asked = types.GetSubscriptionRequest.FromString(raw)
+        name = str(names.parse_subscription(asked.subscription))
         subscription, _topic = await broker.admin.get_subscription(name)
         backlog = await broker.admin.backlog(subscription)
         position = {} if subscription.detached else broker.admin.seeks.position(subscription)
@@ -64,7 +74,7 @@ def position_verbs(broker: Broker, verbs: Mapping[str, Unary]) -> dict[str, Unar
         )
 
     async def put_subscription(raw: bytes, call: Call) -> bytes:
-        """Create, or give an existing one all these settings; Subscription in and out."""
+        """Create a subscription, or give an existing one all these settings."""
         try:
             return await verbs["Subscriber.CreateSubscription"](raw, call)
         except AlreadyExists as exists:
@@ -76,7 +86,7 @@ def position_verbs(broker: Broker, verbs: Mapping[str, Unary]) -> dict[str, Unar
         return await verbs["Subscriber.UpdateSubscription"](serialised, call)
 
     async def _check_same(wanted: Any, exists: AlreadyExists) -> None:
-        """Refuse what an update cannot change as what it is: another subscription of that name."""
+        """Refuse settings that no update can change: the subscription there is another one."""
         subscription, _ = await broker.admin.get_subscription(wanted.name)
         if wanted.topic != subscription.topic_shown:
             raise AlreadyExists(f"{exists.message}, on topic {subscription.topic_shown!r}")
@@ -86,34 +96,34 @@ def position_verbs(broker: Broker, verbs: Mapping[str, Unary]) -> dict[str, Unar
     return {GET_POSITION: get, PUT_SUBSCRIPTION: put_subscription}
 
 
-def read_seek(body: Mapping[str, Any], spelled: str, subscription: str) -> bytes:
-    """The request of a seek: to a time, a snapshot in full, a position or, `spelled`, a message.
+def seek_target(body: Mapping[str, Json], spelled: str) -> Mapping[str, Json]:
+    """The one target of a seek: a time, a snapshot, a position or, as `spelled`, a message id.
 
     Raises:
-        InvalidArgument: Not exactly one target, or one that is no string.
+        InvalidArgument: Not exactly one target.
     """
     known = ("time", "snapshot", "position", spelled)
-    targets = [key for key in known if body.get(key) is not None]
+    targets = {key: body[key] for key in known if body.get(key) is not None}
     if len(targets) != 1:
         raise InvalidArgument(f"seek needs one of {', '.join(known)}; it has {len(targets)}")
-    [target] = targets
-    message = replay_pb2.SeekSubscriptionRequest()
-    json_in.fill(message, {target: body[target]})
-    message.subscription = subscription
-    return bytes(message.SerializeToString())
+    return targets
 
 
-def moved(spelled: Mapping[str, str], raw: bytes, _: Asked) -> Any:
-    """The result of a seek, with field names as `spelled`."""
-    answer = replay_pb2.SeekSubscriptionResponse.FromString(raw)
-    since = answer.reopened_from.ToJsonString() if answer.HasField("reopened_from") else None
-    found = {
-        "reopened": answer.reopened,
-        "acknowledged": answer.acknowledged,
-        "reopened_from": since,
-        "hint": answer.hint or None,
-    }
-    return {spelled.get(key, key): value for key, value in found.items() if value is not None}
+def moved_schema(spell: Callable[[str], str] = str) -> JsonSchema:
+    """JSON Schema of a seek's answer, with names of fields as `spell` gives them."""
+    fields = {"reopened": _COUNT, "acknowledged": _COUNT, "reopened_from": TIMESTAMP}
+    fields["hint"] = STRING
+    return record({spell(name): schema for name, schema in fields.items()}, *_MOVED)
+
+
+def show_moved(
+    answer: replay_pb2.SeekSubscriptionResponse, _: Asked, spell: Callable[[str], str] = str
+) -> JsonObject:
+    """The answer of a seek as JSON, with names of fields as `spell` gives them."""
+    found: JsonObject = {name: getattr(answer, name) for name in _MOVED}
+    if answer.HasField("reopened_from"):
+        found[spell("reopened_from")] = answer.reopened_from.ToJsonString()
+    return found | {"hint": answer.hint} if answer.hint else found
 
 
 def _settings(broker: Broker, wanted: Any) -> frozenset[str]:

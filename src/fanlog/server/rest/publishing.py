@@ -1,7 +1,7 @@
 """Messages of a publish in JSON, straight to the bytes of a PublishRequest.
 
-Only what is exactly as it should be goes this way. Anything else (another field, another type)
-returns None and is judged by `json_in`, which knows all the rules and what to say.
+Only bodies with all fields in their plain form go this way. For any other (another field, another
+type) the answer is None, and `json_in` reads the body by all the rules, with their refusals.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One HTTP request and what becomes of it; which route a path leads to.
+"""Routes: an HTTP request as it was read, and the tree that leads from a path to its route.
 
 A path is followed segment by segment, as it came, and decoded only then: a slash in a name is a
 character of the name, and refused as such. No place in the tree has both a word and a variable
@@ -10,46 +10,59 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from fanlog.errors import InvalidArgument, MethodNotAllowed, RouteNotFound
 from fanlog.model import names
+from fanlog.model.json_value import Json
 from fanlog.server.calls import Call, Unary
-from fanlog.server.rest.json_schema import Schema
-
-if TYPE_CHECKING:
-    from fanlog.server.rest.facts import Facts
+from fanlog.server.rest.facts import Facts
+from fanlog.server.rest.json_schema import JsonSchema
 
 
 @dataclass(slots=True, kw_only=True)
 class Asked:
     """One HTTP request, read."""
 
-    #: What the path has in place of `{field=pattern}`, by field.
+    #: The part of the path that stands for each `{field=pattern}`, by field.
     variables: dict[str, str]
     query: list[tuple[str, str]]
-    #: JSON values; an empty object when there is no body.
-    body: Any
+    #: JSON values; an empty object when there is no body, and for routes that have a handler.
+    body: Json
     #: The project of names that are given without one.
     project: str
-    #: What answers of our own forms tell besides.
+    #: The body as it came; only for routes that have a handler.
+    content: bytes = b""
+    #: Looks up the facts that answers of our own forms have beyond the verb's answer.
     facts: Facts | None = None
     headers: Mapping[bytes, bytes] = field(default_factory=dict)
     #: The verb, if it is another than the route's; for `Route.read` to say.
     verb: str | None = None
-    #: What gRPC's callers say in metadata; of these, `Route.read` may say some more.
+    #: Metadata of the call, from headers of the same names; `Route.read` may add to it.
     metadata: list[tuple[str, str]] = field(default_factory=list)
-    #: Fields that the request called otherwise; as `Route.renames`, and before those.
+    #: Fields that the request gave under other names; used as `Route.renames`, and before those.
     renames: list[tuple[str, str]] = field(default_factory=list)
-    #: What the verb said beside its answer; for `Route.write` to show.
+    #: Trailing metadata of the verb, for `Route.write` to show.
     said: tuple[tuple[str, str], ...] = ()
     #: About the answer: enums as numbers, and with line breaks.
     has_integer_enums: bool = False
     is_pretty: bool = False
 
 
-Handle = Callable[[Asked, Mapping[str, Unary], Call], Awaitable[tuple[int, Any]]]
+#: Makes the verb's request, serialised. Raises InvalidArgument.
+ReadRequest = Callable[[Asked], bytes]
+#: Makes JSON values of the verb's serialised answer; None for an empty body.
+WriteAnswer = Callable[[bytes, Asked], Json]
+#: Answers by itself, instead of a verb, with an HTTP code and JSON values.
+Handle = Callable[[Asked, Mapping[str, Unary], Call], Awaitable[tuple[int, Json]]]
+
+
+def _read_nothing(_: Asked) -> bytes:
+    return b""
+
+
+def _write_nothing(_: bytes, __: Asked) -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,34 +74,32 @@ class Route:
     path: str
     #: Such as `Publisher.Publish`.
     method: str
-    #: Makes the verb's request, serialised. Raises InvalidArgument.
-    read: Callable[[Asked], bytes]
-    #: Makes JSON values of the verb's serialised answer; None for an empty body.
-    write: Callable[[bytes, Asked], Any]
+    read: ReadRequest = _read_nothing
+    write: WriteAnswer = _write_nothing
     #: HTTP code when all is well.
     status: int = 200
     #: JSON Schema of the body; None for none.
-    takes: Schema | None = None
+    takes: JsonSchema | None = None
     #: JSON Schema of the answer; None for none.
-    gives: Schema | None = None
+    gives: JsonSchema | None = None
     #: JSON Schema of the query parameters.
-    parameters: Mapping[str, Schema] = field(default_factory=dict)
-    #: Answers by itself, instead of a verb, with an HTTP code and JSON values; the body is bytes.
+    parameters: Mapping[str, JsonSchema] = field(default_factory=dict)
+    #: Answers instead of `read`, the verb and `write`.
     handle: Handle | None = None
     #: JSON Schema of the body by media type, where it is another than `application/json`.
-    bodies: Mapping[str, Schema] = field(default_factory=dict)
-    #: HTTP codes of the answer besides `status`, with what they mean.
+    bodies: Mapping[str, JsonSchema] = field(default_factory=dict)
+    #: HTTP codes of the answer besides `status`, with their meaning.
     also: Mapping[int, str] = field(default_factory=dict)
-    #: Whether the verb may wait long, so that somebody has to watch whether the caller is there.
+    #: Whether the verb may wait long: then it ends when its caller goes away.
     waits: bool = False
-    #: Fields that the verb calls otherwise when it complains of them, and what they are here.
+    #: Names of fields in the verb's refusals, each with the field's name in this form.
     renames: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)
-class _Node:
-    words: dict[str, _Node] = field(default_factory=dict)
-    variable: _Node | None = None
+class _PathNode:
+    words: dict[str, _PathNode] = field(default_factory=dict)
+    variable: _PathNode | None = None
     #: By custom verb, then HTTP method: the route, and which segments make which variable.
     ends: dict[str, dict[str, Route]] = field(default_factory=dict)
 
@@ -100,7 +111,7 @@ class Router:
     """The routes as a tree."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        self._root = _Node()
+        self._root = _PathNode()
         self._spans: dict[str, dict[str, tuple[int, int]]] = {}
         for route in routes:
             self._add(route)
@@ -111,10 +122,10 @@ class Router:
         for segment in segments:
             if segment == "*":
                 assert not node.words, route.path
-                node.variable = node = node.variable or _Node()
+                node.variable = node = node.variable or _PathNode()
             else:
                 assert node.variable is None, route.path
-                node = node.words.setdefault(segment, _Node())
+                node = node.words.setdefault(segment, _PathNode())
         methods = node.ends.setdefault(verb, {})
         assert route.http not in methods, route
         methods[route.http] = route

@@ -1,131 +1,221 @@
-"""Answers of the short form, from those of gRPC."""
+"""Answers of the short form, from those of gRPC: one way to show each class of messages."""
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from google.protobuf.message import Message
 
 from fanlog import limits
 from fanlog.model import endpoints
+from fanlog.model.json_value import Json, JsonObject
 from fanlog.model.resources import PUSH_BODIES
 from fanlog.server import remarks
-from fanlog.server.rest import json_out
+from fanlog.server.rest import json_out, positions
 from fanlog.server.rest import short_shapes as shapes
+from fanlog.server.rest.binding import MessageType
+from fanlog.server.rest.json_schema import STRING, JsonSchema, record
 from fanlog.server.rest.route import Asked
+from fanlog.v1 import replay_pb2
 from fanlog.wire import types
 
-Body = dict[str, Any]
+#: Makes JSON of a message, or of an entry of a page.
+Show = Callable[[Any, Asked], Json]
 
 
-def short_name(name: str, project: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How messages of one class are shown: their JSON Schema, and the function that makes JSON."""
+
+    schema: JsonSchema
+    show: Show
+    #: HTTP code of the answer to a POST: 201 where the answer is a resource.
+    posted: int = 200
+
+
+def _short_name(name: str, asked: Asked) -> str:
     """The id of a resource of the own project; others, and deleted topics, as they are."""
     parts = name.split("/")
-    return parts[3] if len(parts) == 4 and parts[1] == project else name
+    return parts[3] if len(parts) == 4 and parts[1] == asked.project else name
 
 
-def short_resource(message: Any, project: str) -> Body:
-    found: Body = json_out.resource(message, snake_case=True)
+def _resource(message: Message, asked: Asked) -> JsonObject:
+    found = json_out.resource(message, snake_case=True)
     for field in ("name", "topic"):
         if field in found:
-            found[field] = short_name(found[field], project)
-    if "schema_settings" in found:
-        settings = found["schema_settings"]
-        settings["schema"] = short_name(settings["schema"], project)
+            found[field] = _short_name(str(found[field]), asked)
+    settings = found.get("schema_settings")
+    if isinstance(settings, dict):
+        schema = _short_name(settings["schema"], asked)
+        found["schema_settings"] = settings | {"schema": schema}
     return found
 
 
-def short_subscription(message: Any, project: str) -> Body:
-    found = short_resource(message, project)
-    push = found.pop("push_config", {})
+def _subscription(message: Any, asked: Asked) -> JsonObject:
+    found = _resource(message, asked)
+    found.pop("push_config", None)
+    url = message.push_config.push_endpoint
     is_export = "bigquery_config" in found or "cloud_storage_config" in found
-    found["mode"] = "push" if push.get("push_endpoint") else "export" if is_export else "pull"
-    if found["mode"] == "push":
-        found["delivery_url"] = push["push_endpoint"]
-    _show_settings(found, push)
-    policy = found.pop("dead_letter_policy", None)
-    if policy is not None:
-        found["dead_letter"] = {
-            "topic": short_name(policy["dead_letter_topic"], project),
-            "max_delivery_attempts": policy["max_delivery_attempts"],
-        }
-    return found
-
-
-def _show_settings(found: Body, push: Body) -> None:
-    """Show the labels that are fields here; of those that push has, also what is so by default."""
-    labels = found.get("labels", {})
-    url = push.get("push_endpoint", "")
-    if endpoints.is_web(url) and "no_wrapper" not in push:
+    found["mode"] = "push" if url else "export" if is_export else "pull"
+    if url:
+        found["delivery_url"] = url
+    # Settings of push that have their defaults, then those that labels give.
+    if endpoints.is_web(url) and not message.push_config.HasField("no_wrapper"):
         found["push_body"] = PUSH_BODIES[0]
     if endpoints.is_web(url) or endpoints.is_grpc(url):
         found["push_timeout_seconds"] = limits.PUSH_TIMEOUT_S_DEFAULT
     for name, (label, kind) in shapes.SETTINGS.items():
-        if label in labels:
-            found[name] = kind(labels[label])
-
-
-def resource(of: Any, short: Callable[[Any, str], Body], raw: bytes, asked: Asked) -> Body:
-    found: Body = _told(short, of.FromString(raw), asked)
-    hints = [text for key, text in asked.said if key == remarks.HINT]
-    return found | {"hints": hints} if hints else found
-
-
-def page(of: Any, key: str, short: Callable[[Any, str], Any], raw: bytes, asked: Asked) -> Body:
-    message = of.FromString(raw)
-    found: Body = {key: [_told(short, one, asked) for one in getattr(message, key)]}
-    if message.next_page_token:
-        found["next_page_token"] = message.next_page_token
+        if label in message.labels:
+            found[name] = kind(message.labels[label])
+    if found.pop("dead_letter_policy", None) is not None:
+        policy = message.dead_letter_policy
+        found["dead_letter"] = {
+            "topic": _short_name(policy.dead_letter_topic, asked),
+            "max_delivery_attempts": policy.max_delivery_attempts,
+        }
     return found
 
 
-def _told(short: Callable[[Any, str], Any], one: Any, asked: Asked) -> Any:
-    """An entry of an answer, with what else is known of it."""
-    found = short(one, asked.project)
-    return found | asked.facts.of(one) if asked.facts and isinstance(found, dict) else found
-
-
-def published(raw: bytes, _: Asked) -> Body:
-    return json_out.published(raw, "message_ids")
-
-
-def pulled(raw: bytes, _: Asked) -> Body:
-    times = json_out.PublishTimes()
-    received = types.PullResponse.FromString(raw).received_messages
-    return {"received_messages": [_short_received(one, times) for one in received]}
-
-
-def _short_received(one: Any, times: json_out.PublishTimes) -> Body:
-    message = one.message
-    found: Body = {
-        "ack_id": one.ack_id,
-        "message": {
-            "id": message.message_id,
-            "data": b64encode(message.data).decode("ascii"),
-            "attributes": dict(message.attributes),
-            "ordering_key": message.ordering_key,
-            "publish_time": times.text(message.publish_time),
-        },
+def _schema(message: Any, asked: Asked) -> JsonObject:
+    found = json_out.resource(message)
+    shown = {
+        "name": _short_name(message.name, asked),
+        "type": found.get("type"),
+        "definition": found.get("definition"),
+        "revision_id": found.get("revisionId"),
+        "revision_create_time": found.get("revisionCreateTime"),
     }
+    return {name: value for name, value in shown.items() if value is not None}
+
+
+#: Resources: JSON Schema, and the function that shows their fields.
+_RESOURCES: dict[MessageType, tuple[JsonSchema, Callable[[Any, Asked], JsonObject]]] = {
+    types.Topic: (record(shapes.TOPIC_SHOWN), _resource),
+    types.Subscription: (record(shapes.SUBSCRIPTION_SHOWN), _subscription),
+    types.Snapshot: (record(shapes.SNAPSHOT), _resource),
+    types.Schema: (record(shapes.SCHEMA_SHOWN, "name"), _schema),
+}
+
+
+def _entry(message: Message, asked: Asked) -> JsonObject:
+    """A resource with the facts about it beyond its own fields."""
+    found = _RESOURCES[type(message)][1](message, asked)
+    return found | asked.facts.of(message) if asked.facts else found
+
+
+def _answer(message: Message, asked: Asked) -> JsonObject:
+    """A resource with the hints about the request that it answers."""
+    hints = [text for key, text in asked.said if key == remarks.HINT]
+    return _entry(message, asked) | ({"hints": hints} if hints else {})
+
+
+def _page(entry: JsonSchema, show: Show, field: str, key: str = "") -> Shown:
+    """A page of a list, with entries in `field` of the message and under `key` in JSON."""
+
+    def show_page(message: Any, asked: Asked) -> Json:
+        found: JsonObject = {key or field: [show(one, asked) for one in getattr(message, field)]}
+        if message.next_page_token:
+            found["next_page_token"] = message.next_page_token
+        return found
+
+    return Shown(shapes.page_of(key or field, entry), show_page)
+
+
+def _page_of(of: MessageType, field: str, key: str = "") -> Shown:
+    return _page(_RESOURCES[of][0], _entry, field, key)
+
+
+def _published(message: Any, _: Asked) -> Json:
+    return {"message_ids": list(message.message_ids)}
+
+
+def _pulled(message: Any, _: Asked) -> Json:
+    times = json_out.PublishTimes()
+    return {"received_messages": [_received(one, times) for one in message.received_messages]}
+
+
+def _received(one: Any, times: json_out.PublishTimes) -> JsonObject:
+    found: JsonObject = {"ack_id": one.ack_id, "message": _message(one.message, times)}
     if one.delivery_attempt:
         found["delivery_attempt"] = one.delivery_attempt
     return found
 
 
-def position(raw: bytes, asked: Asked) -> Body:
-    """Where a subscription stands."""
+def _message(message: Any, times: json_out.PublishTimes) -> JsonObject:
+    return {
+        "id": message.message_id,
+        "data": b64encode(message.data).decode("ascii"),
+        "attributes": dict(message.attributes),
+        "ordering_key": message.ordering_key,
+        "publish_time": times.text(message.publish_time),
+    }
+
+
+def _letter(letter: replay_pb2.DeadLetter, asked: Asked) -> JsonObject:
+    return {name: getattr(letter, name) for name in shapes.LETTER} | {
+        "message": _message(letter.message, json_out.PublishTimes()),
+        "source_subscription": _short_name(letter.source_subscription, asked),
+        "source_topic": _short_name(letter.source_topic, asked),
+    }
+
+
+def _counts(fields: Mapping[str, JsonSchema]) -> Shown:
+    """An answer of counts: all of `fields` under their own names, but for an empty page token."""
+
+    def show(message: Any, _: Asked) -> Json:
+        return {
+            name: _plain(getattr(message, name))
+            for name in fields
+            if name != "next_page_token" or message.next_page_token
+        }
+
+    return Shown(record(dict(fields)), show)
+
+
+def _plain(value: Any) -> Json:
+    if isinstance(value, int | str):
+        return value
+    return [
+        {field.name: getattr(one, field.name) for field in one.DESCRIPTOR.fields} for one in value
+    ]
+
+
+ANSWERS: dict[MessageType, Shown] = {
+    **{of: Shown(schema, _answer, posted=201) for of, (schema, _) in _RESOURCES.items()},
+    types.ListTopicsResponse: _page_of(types.Topic, "topics"),
+    types.ListTopicSubscriptionsResponse: _page(STRING, _short_name, "subscriptions"),
+    types.ListTopicSnapshotsResponse: _page(STRING, _short_name, "snapshots"),
+    types.ListSubscriptionsResponse: _page_of(types.Subscription, "subscriptions"),
+    types.ListSnapshotsResponse: _page_of(types.Snapshot, "snapshots"),
+    types.ListSchemasResponse: _page_of(types.Schema, "schemas"),
+    types.ListSchemaRevisionsResponse: _page_of(types.Schema, "schemas", "revisions"),
+    types.PublishResponse: Shown(shapes.PUBLISHED, _published),
+    types.PullResponse: Shown(shapes.PULLED, _pulled),
+    replay_pb2.SeekSubscriptionResponse: Shown(positions.moved_schema(), positions.show_moved),
+    replay_pb2.ReopenResponse: _counts(shapes.REOPENED),
+    replay_pb2.RedriveResponse: _counts(shapes.REDRIVEN),
+    replay_pb2.DiscardResponse: _counts(shapes.DISCARDED),
+    replay_pb2.ListDeadLettersResponse: _page(record(shapes.LETTER), _letter, "letters"),
+}
+
+
+def write(answer: MessageType, raw: bytes, asked: Asked) -> Json:
+    """Write a verb's serialised answer."""
+    return ANSWERS[answer].show(answer.FromString(raw), asked)
+
+
+def write_position(raw: bytes, asked: Asked) -> Json:
+    """Write the position of a subscription."""
     found = orjson.loads(raw)
     return {
-        "subscription": short_name(found["subscription"], asked.project),
-        "topic": short_name(found["topic"], asked.project),
+        "subscription": _short_name(found["subscription"], asked),
+        "topic": _short_name(found["topic"], asked),
         "position": found["position"],
         "unacked_messages": found["unackedMessages"],
         "outstanding_messages": found["outstandingMessages"],
         "oldest_unacked_age": found["oldestUnackedAge"],
     }
-
-
-def nothing(_: bytes, __: Asked) -> None:
-    return None

@@ -1,28 +1,26 @@
 """The short form: resources by id in the server's own project, snake_case, plain names.
 
-A resource is what Google's API has, with its fields in snake_case, but for `name` and `topic`,
-which are ids (a topic of another project is given in full); `mode` and `delivery_url` stand for
-`push_config`, `dead_letter` for `dead_letter_policy`, and `retry`, `push_body` and
-`push_timeout_seconds` for labels. PATCH changes the fields that it names, and
-`null` takes one back to its default. The verbs behind it are those of gRPC.
+A resource has the fields of Google's API in snake_case, but for `name` and `topic`, which are ids
+(a topic of another project is given in full); `mode` and `delivery_url` stand for `push_config`,
+`dead_letter` for `dead_letter_policy`, and `retry`, `push_body` and `push_timeout_seconds` for
+labels. PATCH changes the fields that it names, and `null` takes one back to its default. `order@2`
+names a revision wherever a schema is named. The verbs behind it are those of gRPC.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from fanlog.server.rest import positions, short_replay, short_schemas
+from fanlog.server.rest import positions
 from fanlog.server.rest import short_answers as answers
 from fanlog.server.rest import short_requests as requests
+from fanlog.server.rest import short_resources as resources
 from fanlog.server.rest import short_shapes as shapes
-from fanlog.server.rest.json_schema import STRING, Schema, record
-from fanlog.server.rest.route import Asked, Route
-from fanlog.wire import types
+from fanlog.server.rest.binding import HttpBinding, read_publish
+from fanlog.server.rest.json_schema import record
+from fanlog.server.rest.route import ReadRequest, Route
 
-#: What the fields are called here that verbs complain of; longer names first.
+#: Names of fields in the verbs' refusals, and their names here; longer names first.
 RENAMES = (
     ("dead_letter_policy.dead_letter_topic", "dead_letter.topic"),
     ("dead_letter_policy.max_delivery_attempts", "dead_letter.max_delivery_attempts"),
@@ -32,311 +30,193 @@ RENAMES = (
     *((f"label {label}", field) for field, (label, _) in shapes.SETTINGS.items()),
 )
 
-Read = Callable[[Asked], bytes]
-Write = Callable[[bytes, Asked], Any]
+_TOPICS = "/v1/topics"
+_TOPIC = f"{_TOPICS}/{{topic=*}}"
+_SUBSCRIPTIONS = "/v1/subscriptions"
+_SUBSCRIPTION = f"{_SUBSCRIPTIONS}/{{subscription=*}}"
+_SNAPSHOTS = "/v1/snapshots"
+_SNAPSHOT = f"{_SNAPSHOTS}/{{snapshot=*}}"
+_SCHEMAS = "/v1/schemas"
+_SCHEMA = f"{_SCHEMAS}/{{name=*}}"
+_REVISION = f"{_SCHEMA}/revisions/{{revision=*}}"
 
-_SHOWN: dict[str, tuple[Write, Schema]] = {
-    "topics": (
-        partial(answers.resource, types.Topic, answers.short_resource),
-        record(shapes.TOPIC_SHOWN),
+
+def _commit(path: str) -> HttpBinding:
+    return HttpBinding(
+        *("POST", path, "SchemaService.CommitSchema", "schema"),
+        takes=record(shapes.REVISION, "definition"),
+        translate=requests.translate_revision,
+        finish=requests.set_type,
+    )
+
+
+BINDINGS = (
+    HttpBinding(
+        *("POST", _TOPICS, "Publisher.CreateTopic", "*"),
+        takes=record(shapes.NEW_TOPIC, "name"),
+        translate=resources.translate_new_topic,
     ),
-    "subscriptions": (
-        partial(answers.resource, types.Subscription, answers.short_subscription),
-        record(shapes.SUBSCRIPTION_SHOWN),
+    HttpBinding("GET", _TOPICS, "Publisher.ListTopics", query=shapes.PAGE),
+    HttpBinding("GET", _TOPIC, "Publisher.GetTopic"),
+    HttpBinding(
+        *("PATCH", f"{_TOPICS}/{{topic.name=*}}", "Publisher.UpdateTopic", "topic"),
+        takes=record(shapes.TOPIC),
+        translate=resources.translate_topic,
     ),
-    "snapshots": (
-        partial(answers.resource, types.Snapshot, answers.short_resource),
-        record(shapes.SNAPSHOT),
+    HttpBinding("DELETE", _TOPIC, "Publisher.DeleteTopic"),
+    HttpBinding(
+        "GET", f"{_TOPIC}/subscriptions", "Publisher.ListTopicSubscriptions", query=shapes.PAGE
     ),
-}
+    HttpBinding("GET", f"{_TOPIC}/snapshots", "Publisher.ListTopicSnapshots", query=shapes.PAGE),
+    HttpBinding(
+        *("POST", _SUBSCRIPTIONS, "Subscriber.CreateSubscription", "*"),
+        takes=record(shapes.SUBSCRIPTION, "name", "topic"),
+        translate=resources.translate_new_subscription,
+    ),
+    HttpBinding("GET", _SUBSCRIPTIONS, "Subscriber.ListSubscriptions", query=shapes.PAGE),
+    HttpBinding("GET", _SUBSCRIPTION, "Subscriber.GetSubscription"),
+    HttpBinding(
+        *("PATCH", f"{_SUBSCRIPTIONS}/{{subscription.name=*}}", "Subscriber.UpdateSubscription"),
+        "subscription",
+        takes=record(shapes.SUBSCRIPTION),
+        translate=resources.translate_subscription_change,
+    ),
+    HttpBinding("DELETE", _SUBSCRIPTION, "Subscriber.DeleteSubscription"),
+    *(
+        HttpBinding(
+            *("POST", f"{_TOPIC}{verb}", "Publisher.Publish", "*"),
+            takes=record(shapes.MESSAGES, "messages"),
+            finish=requests.refuse_output_only,
+        )
+        for verb in (":publish", "/publish")
+    ),
+    *(
+        HttpBinding(
+            *(http, f"{_SUBSCRIPTION}{verb}", "Subscriber.Pull", "*"),
+            query=query,
+            takes=record(shapes.PULL) if http == "POST" else None,
+            translate=requests.translate_pull,
+            finish=requests.check_count,
+        )
+        for http, verb, query in (
+            ("POST", ":pull", {}),
+            ("POST", "/pull", shapes.PULL_QUERY),
+            ("GET", "/pull", shapes.PULL_QUERY),
+        )
+    ),
+    HttpBinding(
+        *("GET", f"{_SUBSCRIPTION}/snapshot", positions.GET_POSITION),
+        gives=shapes.POSITION,
+        write=answers.write_position,
+    ),
+    HttpBinding(
+        *("POST", f"{_SUBSCRIPTION}:ack", "Subscriber.Acknowledge", "*"),
+        takes=record(shapes.ACK_IDS, "ack_ids"),
+    ),
+    HttpBinding(
+        *("POST", f"{_SUBSCRIPTION}:nack", "Subscriber.ModifyAckDeadline", "*"),
+        takes=record(shapes.NACK, "ack_ids"),
+        translate=requests.translate_nack,
+    ),
+    HttpBinding(
+        *("POST", f"{_SUBSCRIPTION}:modify_ack_deadline", "Subscriber.ModifyAckDeadline", "*"),
+        takes=record(shapes.MODIFY, "ack_ids", "ack_deadline_seconds"),
+    ),
+    HttpBinding(
+        *("POST", f"{_SUBSCRIPTION}:seek", positions.SEEK, "*"),
+        takes=record(shapes.SEEK),
+        translate=requests.translate_seek,
+    ),
+    HttpBinding("POST", f"{_SUBSCRIPTION}:detach", "Publisher.DetachSubscription"),
+    HttpBinding(
+        *("POST", _SNAPSHOTS, "Subscriber.CreateSnapshot", "*"),
+        takes=record(shapes.NEW_SNAPSHOT, "name", "subscription"),
+        translate=resources.translate_snapshot,
+    ),
+    HttpBinding("GET", _SNAPSHOTS, "Subscriber.ListSnapshots", query=shapes.PAGE),
+    HttpBinding("GET", _SNAPSHOT, "Subscriber.GetSnapshot"),
+    HttpBinding(
+        *("PATCH", f"{_SNAPSHOTS}/{{snapshot.name=*}}", "Subscriber.UpdateSnapshot", "snapshot"),
+        takes=record(shapes.SNAPSHOT),
+        translate=resources.translate_snapshot,
+    ),
+    HttpBinding("DELETE", _SNAPSHOT, "Subscriber.DeleteSnapshot"),
+    *(
+        HttpBinding(
+            *("POST", f"{_SUBSCRIPTION}:{verb}", f"Replay.{verb.capitalize()}", "*"),
+            takes=record(fields),
+            translate=requests.translate_letters,
+        )
+        for verb, fields in (
+            ("reopen", shapes.REOPEN),
+            ("redrive", shapes.REDRIVE),
+            ("discard", shapes.DISCARD),
+        )
+    ),
+    HttpBinding(
+        *("GET", f"{_SUBSCRIPTION}/dead_letters", "Replay.ListDeadLetters"),
+        query=shapes.CRITERIA | shapes.PAGE,
+        finish=requests.name_source,
+    ),
+    HttpBinding(
+        *("POST", _SCHEMAS, "SchemaService.CreateSchema", "schema"),
+        takes=record(shapes.SCHEMA, "name", "type", "definition"),
+        translate=requests.translate_new_schema,
+        finish=requests.name_new_schema,
+    ),
+    HttpBinding("GET", _SCHEMAS, "SchemaService.ListSchemas", query=shapes.PAGE),
+    HttpBinding("GET", _SCHEMA, "SchemaService.GetSchema"),
+    HttpBinding("DELETE", _SCHEMA, "SchemaService.DeleteSchema", finish=requests.choose_deletion),
+    _commit(f"{_SCHEMA}:commit"),
+    HttpBinding(
+        *("POST", f"{_SCHEMA}:rollback", "SchemaService.RollbackSchema", "*"),
+        takes=record(shapes.ROLLBACK, "revision"),
+        translate=requests.translate_rollback,
+    ),
+    _commit(f"{_SCHEMA}/revisions"),
+    HttpBinding(
+        "GET", f"{_SCHEMA}/revisions", "SchemaService.ListSchemaRevisions", query=shapes.PAGE
+    ),
+    HttpBinding("GET", _REVISION, "SchemaService.GetSchema", finish=requests.name_revision),
+    HttpBinding(
+        "DELETE", _REVISION, "SchemaService.DeleteSchemaRevision", finish=requests.name_revision
+    ),
+    HttpBinding(
+        *("POST", f"{_SCHEMAS}:validate", "SchemaService.ValidateSchema", "schema"),
+        takes=record(shapes.DEFINITION, "type", "definition"),
+    ),
+    HttpBinding(
+        *("POST", f"{_SCHEMAS}:validate_message", "SchemaService.ValidateMessage", "*"),
+        takes=record(shapes.VALIDATION, "encoding", "message"),
+        translate=requests.translate_validation,
+    ),
+)
 
 
 def routes() -> list[Route]:
-    """All routes of the short form."""
-    found = [*_topics(), *_subscriptions(), *_messages(), *_snapshots()]
-    found += [*short_replay.routes(), *short_schemas.routes()]
-    return [replace(route, renames=RENAMES) for route in found]
+    """The routes of the table."""
+    return [route(binding) for binding in BINDINGS]
 
 
-def _topics() -> list[Route]:
-    new = partial(requests.create, "topics", types.Topic, shapes.NEW_TOPIC, requests.new_topic, ())
-    change = partial(
-        requests.update,
-        "topics",
-        types.UpdateTopicRequest,
-        "topic",
-        shapes.TOPIC,
-        requests.google_topic,
-    )
-    show_page = partial(answers.page, types.ListTopicsResponse, "topics", answers.short_resource)
-    return [
-        _making("topics", "Publisher.CreateTopic", new, shapes.NEW_TOPIC, "name"),
-        _listing(
-            "/v1/topics", "Publisher.ListTopics", types.ListTopicsRequest, show_page, "topics"
-        ),
-        *_existing("topics", "topic", "Publisher", "Topic", change, shapes.TOPIC),
-        _listing_of("subscriptions", types.ListTopicSubscriptionsRequest),
-        _listing_of("snapshots", types.ListTopicSnapshotsRequest),
-    ]
-
-
-def _subscriptions() -> list[Route]:
-    new = partial(
-        requests.create,
-        "subscriptions",
-        types.Subscription,
-        shapes.SUBSCRIPTION,
-        requests.new_subscription,
-        ("topic",),
-    )
-    change = partial(
-        requests.update,
-        "subscriptions",
-        types.UpdateSubscriptionRequest,
-        "subscription",
-        shapes.SUBSCRIPTION,
-        requests.google_subscription,
-    )
-    show_page = partial(
-        answers.page,
-        types.ListSubscriptionsResponse,
-        "subscriptions",
-        answers.short_subscription,
-    )
-    return [
-        _making(
-            "subscriptions",
-            "Subscriber.CreateSubscription",
-            new,
-            shapes.SUBSCRIPTION,
-            "name",
-            "topic",
-        ),
-        _listing(
-            "/v1/subscriptions",
-            "Subscriber.ListSubscriptions",
-            types.ListSubscriptionsRequest,
-            show_page,
-            "subscriptions",
-        ),
-        *_existing(
-            "subscriptions",
-            "subscription",
-            "Subscriber",
-            "Subscription",
-            change,
-            shapes.SUBSCRIPTION,
-        ),
-    ]
-
-
-def _messages() -> list[Route]:
-    detach = partial(
-        requests.named, "subscriptions", types.DetachSubscriptionRequest, "subscription"
-    )
-    ack = partial(requests.settle, types.AcknowledgeRequest, shapes.ACK_IDS, ("ack_ids",))
-    modify = partial(
-        requests.settle,
-        types.ModifyAckDeadlineRequest,
-        shapes.MODIFY,
-        ("ack_ids", "ack_deadline_seconds"),
-    )
-    publish = Route(
-        http="POST",
-        path="/v1/topics/{topic=*}:publish",
-        method="Publisher.Publish",
-        read=requests.publish,
-        write=answers.published,
-        takes=record(shapes.MESSAGES, "messages"),
-        gives=shapes.PUBLISHED,
-    )
-    pull = Route(
-        http="POST",
-        path="/v1/subscriptions/{subscription=*}:pull",
-        method="Subscriber.Pull",
-        read=requests.pull,
-        write=answers.pulled,
-        waits=True,
-        takes=record(shapes.PULL),
-        gives=shapes.PULLED,
-    )
-    pull_at_path = replace(
-        pull,
-        path="/v1/subscriptions/{subscription=*}/pull",
-        read=requests.pull_at_path,
-        parameters=shapes.PULL_QUERY,
-    )
-    return [
-        publish,
-        replace(publish, path="/v1/topics/{topic=*}/publish"),
-        pull,
-        pull_at_path,
-        replace(pull_at_path, http="GET", takes=None),
-        Route(
-            http="GET",
-            path="/v1/subscriptions/{subscription=*}/snapshot",
-            method=positions.GET_POSITION,
-            read=requests.get_position,
-            write=answers.position,
-            gives=shapes.POSITION,
-        ),
-        _settling("ack", "Subscriber.Acknowledge", ack, record(shapes.ACK_IDS, "ack_ids")),
-        _settling(
-            "nack",
-            "Subscriber.ModifyAckDeadline",
-            requests.nack,
-            record(shapes.NACK, "ack_ids"),
-        ),
-        _settling(
-            "modify_ack_deadline",
-            "Subscriber.ModifyAckDeadline",
-            modify,
-            record(shapes.MODIFY, "ack_ids", "ack_deadline_seconds"),
-        ),
-        Route(
-            http="POST",
-            path="/v1/subscriptions/{subscription=*}:seek",
-            method=positions.SEEK,
-            read=requests.seek,
-            write=partial(positions.moved, {}),
-            takes=record(shapes.SEEK),
-            gives=shapes.MOVED,
-        ),
-        _settling("detach", "Publisher.DetachSubscription", detach, None),
-    ]
-
-
-def _snapshots() -> list[Route]:
-    new = partial(
-        requests.create,
-        "snapshots",
-        types.CreateSnapshotRequest,
-        shapes.NEW_SNAPSHOT,
-        requests.google_snapshot,
-        ("subscription",),
-    )
-    change = partial(
-        requests.update,
-        "snapshots",
-        types.UpdateSnapshotRequest,
-        "snapshot",
-        shapes.SNAPSHOT,
-        requests.same,
-    )
-    show_page = partial(
-        answers.page, types.ListSnapshotsResponse, "snapshots", answers.short_resource
-    )
-    return [
-        _making(
-            "snapshots",
-            "Subscriber.CreateSnapshot",
-            new,
-            shapes.NEW_SNAPSHOT,
-            "name",
-            "subscription",
-        ),
-        _listing(
-            "/v1/snapshots",
-            "Subscriber.ListSnapshots",
-            types.ListSnapshotsRequest,
-            show_page,
-            "snapshots",
-        ),
-        *_existing("snapshots", "snapshot", "Subscriber", "Snapshot", change, shapes.SNAPSHOT),
-    ]
-
-
-def _making(
-    collection: str, method: str, read: Read, fields: dict[str, Schema], *required: str
-) -> Route:
-    write, shown = _SHOWN[collection]
+def route(binding: HttpBinding) -> Route:
+    """The route of a row, by the rules of the short form."""
+    answer = binding.messages[1]
+    shown = None if binding.http == "DELETE" else answers.ANSWERS.get(answer)
+    reader = requests.ShortReader(binding)
+    is_publish = binding.method == "Publisher.Publish"
+    read: ReadRequest = partial(read_publish, reader.name, reader) if is_publish else reader
+    gives = binding.gives or (shown.schema if shown else None)
+    status = 204 if gives is None else shown.posted if shown and binding.http == "POST" else 200
     return Route(
-        http="POST",
-        path=f"/v1/{collection}",
-        method=method,
+        http=binding.http,
+        path=binding.path,
+        method=binding.method,
         read=read,
-        write=write,
-        status=201,
-        takes=record(fields, *required),
-        gives=shown,
-    )
-
-
-def _existing(
-    collection: str,
-    field: str,
-    service: str,
-    noun: str,
-    change: Read,
-    fields: dict[str, Schema],
-) -> list[Route]:
-    """GET, PATCH and DELETE of one resource."""
-    path = f"/v1/{collection}/{{{field}=*}}"
-    write, shown = _SHOWN[collection]
-    get, delete = getattr(types, f"Get{noun}Request"), getattr(types, f"Delete{noun}Request")
-    return [
-        Route(
-            http="GET",
-            path=path,
-            method=f"{service}.Get{noun}",
-            read=partial(requests.named, collection, get, field),
-            write=write,
-            gives=shown,
-        ),
-        Route(
-            http="PATCH",
-            path=path,
-            method=f"{service}.Update{noun}",
-            read=change,
-            write=write,
-            takes=record(fields),
-            gives=shown,
-        ),
-        Route(
-            http="DELETE",
-            path=path,
-            method=f"{service}.Delete{noun}",
-            read=partial(requests.named, collection, delete, field),
-            write=answers.nothing,
-            status=204,
-        ),
-    ]
-
-
-def _listing(path: str, method: str, request: Any, write: Write, collection: str) -> Route:
-    return Route(
-        http="GET",
-        path=path,
-        method=method,
-        read=partial(requests.listing, request),
-        write=write,
-        parameters=shapes.PAGE,
-        gives=shapes.page_of(collection, _SHOWN[collection][1]),
-    )
-
-
-def _listing_of(collection: str, request: Any) -> Route:
-    """Names of what belongs to a topic."""
-    noun = collection.capitalize()
-    answer = getattr(types, f"ListTopic{noun}Response")
-    return Route(
-        http="GET",
-        path=f"/v1/topics/{{topic=*}}/{collection}",
-        method=f"Publisher.ListTopic{noun}",
-        read=partial(requests.list_of, request),
-        write=partial(answers.page, answer, collection, answers.short_name),
-        parameters=shapes.PAGE,
-        gives=shapes.page_of(collection, STRING),
-    )
-
-
-def _settling(verb: str, method: str, read: Read, takes: Schema | None) -> Route:
-    return Route(
-        http="POST",
-        path=f"/v1/subscriptions/{{subscription=*}}:{verb}",
-        method=method,
-        read=read,
-        write=answers.nothing,
-        status=204,
-        takes=takes,
+        write=binding.write or partial(answers.write, answer),
+        status=status,
+        takes=binding.takes,
+        gives=gives,
+        parameters=binding.query,
+        waits=binding.may_wait,
+        renames=RENAMES,
     )

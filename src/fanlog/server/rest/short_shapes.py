@@ -1,10 +1,12 @@
-"""What the JSON of the short form looks like: which fields it has, for readers and for OpenAPI."""
+"""The fields of the short form's JSON: its reader takes no others, and OpenAPI shows them."""
 
 from __future__ import annotations
 
+from typing import get_args
+
 from fanlog import limits
 from fanlog.model.attributes import LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_RETRY
-from fanlog.model.resources import FIRST_IMMEDIATE, PUSH_BODIES
+from fanlog.model.resources import FIRST_IMMEDIATE, PUSH_BODIES, Compatibility
 from fanlog.server.rest.json_schema import (
     BASE64,
     BOOLEAN,
@@ -12,7 +14,7 @@ from fanlog.server.rest.json_schema import (
     LABELS,
     STRING,
     TIMESTAMP,
-    Schema,
+    JsonSchema,
     array,
     integer,
     properties,
@@ -24,14 +26,14 @@ from fanlog.wire import types
 ACK_DEADLINE_S_DEFAULT = 30
 PULL_MESSAGES_DEFAULT = 10
 
-#: What is told of resources besides their fields.
-_TOLD: dict[str, Schema] = {"created_at": TIMESTAMP}
-_RETENTION: dict[str, Schema] = {"retention_seconds": {"type": "number", "minimum": 0}}
+#: Facts about a resource beyond its own fields.
+_TOLD: dict[str, JsonSchema] = {"created_at": TIMESTAMP}
+_RETENTION: dict[str, JsonSchema] = {"retention_seconds": {"type": "number", "minimum": 0}}
 TOPIC = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
 NEW_TOPIC = TOPIC | {"partition_count": integer(1, 1, default=1)}
 #: How long a topic keeps messages that no subscription needs; without a duration for good, in the
 #: lake.
-_KEPT: Schema = record(
+_KEPT: JsonSchema = record(
     {
         "duration": DURATION,
         "by": {"type": "string", "enum": ["topic", "server", "lake", "nobody"]},
@@ -40,13 +42,13 @@ _KEPT: Schema = record(
 )
 TOPIC_SHOWN = NEW_TOPIC | _TOLD | {"effective_retention": _KEPT}
 _REPLACED = frozenset({"push_config", "dead_letter_policy"})
-#: Fields that are labels everywhere else, and what their values are in JSON.
+#: Fields that are labels in the other forms: the label, and the type of the value in JSON.
 SETTINGS: dict[str, tuple[str, type]] = {
     "retry": (LABEL_RETRY, str),
     "push_body": (LABEL_PUSH_BODY, str),
     "push_timeout_seconds": (LABEL_PUSH_TIMEOUT, int),
 }
-SUBSCRIPTION: dict[str, Schema] = {
+SUBSCRIPTION: dict[str, JsonSchema] = {
     name: schema
     for name, schema in properties(types.Subscription.DESCRIPTOR, snake_case=True).items()
     if name not in _REPLACED
@@ -68,19 +70,19 @@ SUBSCRIPTION: dict[str, Schema] = {
     ),
 }
 SUBSCRIPTION |= _RETENTION
-#: With what the caller should know about a request that was done.
-SUBSCRIPTION_SHOWN: dict[str, Schema] = SUBSCRIPTION | _TOLD | {"hints": array(STRING)}
+#: `hints` are sentences for the caller about a request that was done.
+SUBSCRIPTION_SHOWN: dict[str, JsonSchema] = SUBSCRIPTION | _TOLD | {"hints": array(STRING)}
 SNAPSHOT = properties(types.Snapshot.DESCRIPTOR, snake_case=True)
 NEW_SNAPSHOT = {"name": STRING, "subscription": STRING, "labels": LABELS}
 MESSAGE = {"data": BASE64, "attributes": LABELS, "ordering_key": STRING}
 MESSAGES = {"messages": array(record(MESSAGE), minItems=1, maxItems=limits.PUBLISH_MESSAGES_MAX)}
 PUBLISHED = record({"message_ids": array(STRING)}, "message_ids")
-PULL: dict[str, Schema] = {
+PULL: dict[str, JsonSchema] = {
     "max_messages": integer(1, limits.PULL_MESSAGES_MAX, default=PULL_MESSAGES_DEFAULT),
     "return_immediately": BOOLEAN,
 }
 #: The same in a query; `max` is short for `max_messages`.
-PULL_QUERY: dict[str, Schema] = {"max": PULL["max_messages"], **PULL}
+PULL_QUERY: dict[str, JsonSchema] = {"max": PULL["max_messages"], **PULL}
 _RECEIVED = record(
     {
         "ack_id": STRING,
@@ -105,22 +107,12 @@ NACK = ACK_IDS | {
     "reason": STRING,
 }
 MODIFY = ACK_IDS | {"ack_deadline_seconds": integer(0, limits.ACK_DEADLINE_S_MAX)}
-SEEK: dict[str, Schema] = {
+SEEK: dict[str, JsonSchema] = {
     "time": TIMESTAMP,
     "snapshot": STRING,
     "position": STRING,
     "message_id": STRING,
 }
-MOVED = record(
-    {
-        "reopened": integer(0, 2**53),
-        "acknowledged": integer(0, 2**53),
-        "reopened_from": TIMESTAMP,
-        "hint": STRING,
-    },
-    "reopened",
-    "acknowledged",
-)
 POSITION = record(
     {
         "subscription": STRING,
@@ -137,5 +129,72 @@ POSITION = record(
 PAGE = {"page_size": integer(0, 2**31 - 1), "page_token": STRING}
 
 
-def page_of(key: str, entry: Schema) -> Schema:
+_COUNT = integer(0, 2**53)
+_OFFSET = integer(0, limits.OFFSET_MAX)
+_WINDOW: dict[str, JsonSchema] = {"start_time": TIMESTAMP, "end_time": TIMESTAMP}
+#: Which dead letters are meant.
+CRITERIA: dict[str, JsonSchema] = {"source_subscription": STRING, "reason": STRING, **_WINDOW}
+_OFFSETS = {"partition": integer(1, 2**32 - 1), "start": _OFFSET, "end": _OFFSET, "bitmap": BASE64}
+REOPEN: dict[str, JsonSchema] = {
+    **_WINDOW,
+    "offsets": array(record(_OFFSETS, "partition")),
+    "message_ids": array(STRING),
+    "request_id": STRING,
+}
+DISCARD: dict[str, JsonSchema] = {
+    **CRITERIA,
+    "message_ids": array(STRING),
+    "all": BOOLEAN,
+    "max_messages": integer(0, limits.LETTERS_MAX),
+    "page_token": STRING,
+}
+REDRIVE = DISCARD | {"request_id": STRING, "copies": BOOLEAN}
+REOPENED: dict[str, JsonSchema] = {
+    "reopened": _COUNT,
+    "skipped": _COUNT,
+    "skipped_messages": array(record({"reason": STRING, "count": _COUNT})),
+}
+_SKIPPED: dict[str, JsonSchema] = {
+    "skipped": _COUNT,
+    "skipped_letters": array(record({"message_id": STRING, "reason": STRING})),
+    "next_page_token": STRING,
+}
+REDRIVEN = {"reopened": _COUNT, "copied": _COUNT, **_SKIPPED}
+DISCARDED = {"discarded": _COUNT, **_SKIPPED}
+LETTER: dict[str, JsonSchema] = {
+    "message": record({"id": STRING, **MESSAGE, "publish_time": STRING}),
+    "source_subscription": STRING,
+    "source_topic": STRING,
+    "source_message_id": STRING,
+    "delivery_attempts": _COUNT,
+    "reason": STRING,
+    "leased": BOOLEAN,
+}
+
+_LEVEL: JsonSchema = {"type": "string", "enum": list(get_args(Compatibility))}
+_NUMBER = integer(1, limits.SCHEMA_REVISION_NUMBER_MAX)
+DEFINITION: dict[str, JsonSchema] = {
+    "type": {"type": "string", "enum": ["AVRO", "PROTOCOL_BUFFER", "JSON"]},
+    "definition": STRING,
+}
+REVISION = DEFINITION | {"compatibility": _LEVEL}
+SCHEMA = {"name": STRING, **REVISION}
+SCHEMA_SHOWN = SCHEMA | {
+    "revision": _NUMBER,
+    "revision_id": STRING,
+    "revision_create_time": TIMESTAMP,
+}
+ROLLBACK: dict[str, JsonSchema] = {
+    "revision": {"anyOf": [_NUMBER, STRING]},
+    "compatibility": _LEVEL,
+}
+VALIDATION: dict[str, JsonSchema] = {
+    "name": STRING,
+    **DEFINITION,
+    "encoding": {"type": "string", "enum": ["JSON", "BINARY"]},
+    "message": BASE64,
+}
+
+
+def page_of(key: str, entry: JsonSchema) -> JsonSchema:
     return record({key: array(entry), "next_page_token": STRING}, key)
