@@ -22,7 +22,7 @@ from typing import BinaryIO, Protocol
 from crc32c import crc32c
 
 from fanlog.core import records
-from fanlog.core.bulk_records import CommittingRecord
+from fanlog.core.records import CommittingRecord
 from fanlog.core.shape import check_shape
 from fanlog.core.sinks import StageKey
 from fanlog.errors import DataLoss, ResourceExhausted

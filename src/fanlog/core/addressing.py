@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
 
-from fanlog.core.address_records import AddressRecord
+from fanlog.core.records import AddressRecord
 from fanlog.model.resources import Offset, PartitionId
 
 

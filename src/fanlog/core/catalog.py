@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from fanlog.core.catalog_records import (
+from fanlog.core.iam import Policy
+from fanlog.core.names_table import NamesTable
+from fanlog.core.records import (
     CatalogRecord,
     Counters,
     FormerTopicRecord,
@@ -22,8 +24,6 @@ from fanlog.core.catalog_records import (
     SubscriptionRecord,
     TopicRecord,
 )
-from fanlog.core.iam import Policy
-from fanlog.core.names_table import NamesTable
 from fanlog.core.schemas import SchemaTable
 from fanlog.errors import AlreadyExists, SnapshotNotFound, SubscriptionNotFound, TopicNotFound
 from fanlog.model.names import project_of

@@ -9,17 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import islice
 
-from fanlog.core.records import DedupEntry
+from fanlog.core.records import DedupEntry, digest_of
 from fanlog.model.resources import Offset, PartitionId
-
-DIGEST_BYTES = 16
-
-
-def digest_of(dedup_id: str) -> bytes:
-    return blake2b(dedup_id.encode(), digest_size=DIGEST_BYTES).digest()
 
 
 @dataclass(frozen=True, slots=True)

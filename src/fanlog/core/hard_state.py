@@ -12,37 +12,42 @@ from collections.abc import Iterable, Iterator
 from pyroaring import BitMap64
 
 from fanlog.core import records as codec
-from fanlog.core.address_records import AddressRecord
 from fanlog.core.addressing import Addresses
-from fanlog.core.bulk_records import CommittingRecord, ProgressRecord, QueryRecord, Trimmed
 from fanlog.core.catalog import Catalog
-from fanlog.core.catalog_records import (
-    Counters,
-    FormerTopicRecord,
-    PolicyRecord,
-    SchemaRecord,
-    SchemaRevisionRecord,
-    SnapshotRecord,
-    SubscriptionRecord,
-    TopicRecord,
-)
 from fanlog.core.cursor import Cursor
 from fanlog.core.dedup import DedupWindow
-from fanlog.core.export_records import ExportProgress, ExportRecord
-from fanlog.core.lake_records import ArchivedRecord, LakeRecord, LostRecord
 from fanlog.core.patterns import Patterns
 from fanlog.core.records import (
     Activity,
+    AddressRecord,
+    ArchivedRecord,
     AttemptsChunk,
+    CommittingRecord,
+    Counters,
     CursorChunk,
     CursorHead,
     DedupEntry,
+    ExportProgress,
+    ExportRecord,
+    FormerTopicRecord,
     JobRecord,
+    LakeRecord,
     LeaseHeld,
+    LostRecord,
+    PolicyRecord,
+    ProgressRecord,
+    QueryRecord,
     Record,
+    ReopenedChunk,
+    RequestRecord,
+    SchemaRecord,
+    SchemaRevisionRecord,
     ShareRecord,
+    SnapshotRecord,
+    SubscriptionRecord,
+    TopicRecord,
+    Trimmed,
 )
-from fanlog.core.replay_records import ReopenedChunk, RequestRecord
 from fanlog.core.requests import Requests
 from fanlog.core.share import Share
 from fanlog.core.sinks import SinkTable

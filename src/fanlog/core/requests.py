@@ -9,10 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from fanlog.core.dedup import digest_of
-from fanlog.core.replay_records import Answer, RequestRecord
-
-__all__ = ["Answer", "Requests"]
+from fanlog.core.records import RememberedAnswer, RequestRecord, digest_of
 
 
 class Requests:
@@ -21,13 +18,13 @@ class Requests:
     __slots__ = ("_done",)
 
     def __init__(self) -> None:
-        #: Answer and end, by digest; those that end first come first.
-        self._done: dict[int, dict[bytes, tuple[Answer, float]]] = {}
+        #: RememberedAnswer and end, by digest; those that end first come first.
+        self._done: dict[int, dict[bytes, tuple[RememberedAnswer, float]]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._done.values()))
 
-    def find(self, owner: int, request_id: str, now: float) -> Answer | None:
+    def find(self, owner: int, request_id: str, now: float) -> RememberedAnswer | None:
         """What was answered; None if it was not done yet, or too long ago."""
         if not request_id:
             return None
@@ -35,7 +32,7 @@ class Requests:
         return found[0] if found is not None and found[1] > now else None
 
     def done(
-        self, owner: int, request_id: str, answer: Answer, *, expires_s: float, most: int
+        self, owner: int, request_id: str, answer: RememberedAnswer, *, expires_s: float, most: int
     ) -> list[RequestRecord]:
         """The records that remember a request; none when it has no id."""
         if not request_id:

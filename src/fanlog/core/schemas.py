@@ -11,8 +11,8 @@ from dataclasses import replace
 from hashlib import blake2b
 
 from fanlog import limits
-from fanlog.core.catalog_records import SchemaRecord, SchemaRevisionRecord
 from fanlog.core.names_table import NamesTable
+from fanlog.core.records import SchemaRecord, SchemaRevisionRecord
 from fanlog.errors import (
     AlreadyExists,
     FailedPrecondition,

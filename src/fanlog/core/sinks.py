@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fanlog.core.bulk_records import (
+from fanlog.core.records import (
     Committing,
     CommittingRecord,
-    Progress,
+    EpochProgress,
     ProgressRecord,
     Query,
     QueryRecord,
     SinkRecord,
-    query_digest,
+    digest_of,
 )
 from fanlog.errors import FailedPrecondition
 
@@ -46,22 +46,22 @@ class SinkTable:
     def __init__(self) -> None:
         self._queries: dict[bytes, Query] = {}
         self._committing: dict[bytes, Committing] = {}
-        self._progress: dict[bytes, Progress] = {}
+        self._progress: dict[bytes, EpochProgress] = {}
 
     def __len__(self) -> int:
         return len(self._queries)
 
     def query(self, name: str) -> Query | None:
-        return self._queries.get(query_digest(name))
+        return self._queries.get(digest_of(name))
 
     def committing(self, name: str) -> Committing | None:
-        return self._committing.get(query_digest(name))
+        return self._committing.get(digest_of(name))
 
     def all_committing(self) -> Iterator[Committing]:
         yield from self._committing.values()
 
-    def progress(self, name: str) -> Progress:
-        return self._progress.get(query_digest(name)) or Progress(0, 0, 0)
+    def progress(self, name: str) -> EpochProgress:
+        return self._progress.get(digest_of(name)) or EpochProgress(0, 0, 0)
 
     def check_epoch(self, name: str, epoch: int) -> None:
         """Refuse an epoch before the last one: it was committed, or never will be.
@@ -84,17 +84,17 @@ class SinkTable:
     # Decisions: records to be applied and committed.
 
     def begun(self, committing: Committing) -> list[SinkRecord]:
-        digest = query_digest(committing.query)
+        digest = digest_of(committing.query)
         return [
             CommittingRecord(digest, committing),
-            ProgressRecord(digest, Progress(0, 0, 0)),
+            ProgressRecord(digest, EpochProgress(0, 0, 0)),
         ]
 
-    def advanced(self, name: str, progress: Progress) -> list[SinkRecord]:
-        return [ProgressRecord(query_digest(name), progress)]
+    def advanced(self, name: str, progress: EpochProgress) -> list[SinkRecord]:
+        return [ProgressRecord(digest_of(name), progress)]
 
     def committed(self, name: str, epoch: int, messages: int, now: float) -> list[SinkRecord]:
-        digest = query_digest(name)
+        digest = digest_of(name)
         return [
             QueryRecord(digest, Query(name, epoch, messages, now)),
             *self.given_up(name),
@@ -102,7 +102,7 @@ class SinkTable:
 
     def given_up(self, name: str) -> list[SinkRecord]:
         """Forget an epoch that is being published."""
-        digest = query_digest(name)
+        digest = digest_of(name)
         if digest not in self._committing:
             return []
         return [CommittingRecord(digest, None), ProgressRecord(digest, None)]

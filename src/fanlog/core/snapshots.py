@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from fanlog.core.hard_state import HardState
-from fanlog.core.records import CursorChunk, CursorHead, Record
-from fanlog.core.replay_records import ReopenedChunk
+from fanlog.core.records import CursorChunk, CursorHead, Record, ReopenedChunk
 from fanlog.core.share import Share
 from fanlog.model import specs
 from fanlog.model.resources import Snapshot, Subscription, Topic

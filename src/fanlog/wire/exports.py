@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from fanlog import limits
-from fanlog.core.export_records import ExportProgress
+from fanlog.core.records import ExportProgress
 from fanlog.errors import InvalidArgument, Unimplemented
 from fanlog.model import exports
 from fanlog.model.resources import ExportState, FileExport, PartitionId, Subscription, TableExport

@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 
 from fanlog.core import records
 from fanlog.core.cursor import Cursor, runs
-from fanlog.core.replay_records import ReopenedChunk, RequestRecord
+from fanlog.core.records import ReopenedChunk, RequestRecord
 from fanlog.core.requests import Requests
 from fanlog.limits import CURSOR_CHUNK_OFFSETS, OFFSET_MAX
 from fuzz.bounds import Target

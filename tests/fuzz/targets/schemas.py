@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fanlog.core import records
-from fanlog.core.catalog_records import PolicyRecord
 from fanlog.core.iam import Binding, Policy
+from fanlog.core.records import PolicyRecord
 from fanlog.errors import FanlogError
 from fanlog.model.resources import Encoding, SchemaType
 from fanlog.schema import Compiled, Impossible, Mismatch, breaking_changes, compile_schema

@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 from pyroaring import BitMap64
 
-from fanlog.core.address_records import AddressRecord
 from fanlog.core.addressing import NOTHING_ADDRESSED, Addressed, Addresses
 from fanlog.core.cursor import Cursor
 from fanlog.core.passing import Passing
-from fanlog.core.records import DamagedRecord, decode
+from fanlog.core.records import AddressRecord, DamagedRecord, decode
 from fanlog.limits import CURSOR_CHUNK_OFFSETS, OFFSET_MAX
 from fanlog.model.resources import PartitionId
 from unit.core.world import World, subscription

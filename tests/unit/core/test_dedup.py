@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fanlog.core.dedup import DedupWindow, digest_of
-from fanlog.core.records import DedupEntry, decode
+from fanlog.core.dedup import DedupWindow
+from fanlog.core.records import DedupEntry, decode, digest_of
 from fanlog.model.resources import PartitionId
 
 PARTITION = PartitionId(7)

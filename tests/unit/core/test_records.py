@@ -8,27 +8,28 @@ from dataclasses import replace
 import pytest
 from pyroaring import BitMap64
 
-from fanlog.core.catalog_records import (
+from fanlog.core.iam import Binding, Policy
+from fanlog.core.records import (
+    Activity,
+    ArchivedRecord,
+    AttemptsChunk,
     Counters,
+    CursorChunk,
+    CursorHead,
+    DamagedRecord,
+    ExportProgress,
+    ExportRecord,
     FormerTopicRecord,
+    LakeRecord,
+    LeaseHeld,
+    LostRecord,
     PolicyRecord,
+    Record,
     SchemaRecord,
     SchemaRevisionRecord,
     SnapshotRecord,
     SubscriptionRecord,
     TopicRecord,
-)
-from fanlog.core.export_records import ExportProgress, ExportRecord
-from fanlog.core.iam import Binding, Policy
-from fanlog.core.lake_records import ArchivedRecord, LakeRecord, LostRecord
-from fanlog.core.records import (
-    Activity,
-    AttemptsChunk,
-    CursorChunk,
-    CursorHead,
-    DamagedRecord,
-    LeaseHeld,
-    Record,
     UnknownRecord,
     decode,
 )

@@ -7,9 +7,8 @@ from pyroaring import BitMap64
 
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
-from fanlog.core.records import DamagedRecord, decode
+from fanlog.core.records import DamagedRecord, ReopenedChunk, decode
 from fanlog.core.reopening import OpenChunk, by_chunk
-from fanlog.core.replay_records import ReopenedChunk
 from fanlog.core.share import Decision
 from fanlog.limits import CURSOR_CHUNK_OFFSETS as CHUNK
 from fanlog.model.resources import PartitionId, RetryPolicy

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from fanlog.core.requests import Answer, Requests
+from fanlog.core.records import RememberedAnswer
+from fanlog.core.requests import Requests
 
-ANSWER = Answer(reopened=1, copied=2, skipped=3)
+ANSWER = RememberedAnswer(reopened=1, copied=2, skipped=3)
 
 
 def remember(requests: Requests, owner: int, request_id: str, expires_s: float, most: int = 3):

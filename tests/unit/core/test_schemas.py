@@ -10,7 +10,7 @@ import pytest
 from fanlog import limits
 from fanlog.core import records as codec
 from fanlog.core.catalog import Catalog
-from fanlog.core.catalog_records import TopicRecord
+from fanlog.core.records import TopicRecord
 from fanlog.errors import (
     AlreadyExists,
     FailedPrecondition,

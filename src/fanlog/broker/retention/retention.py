@@ -26,10 +26,8 @@ from fanlog.broker.retention.spare import NO_CUTS, Cuts, Spare
 from fanlog.broker.tiering.tiers import Tiers
 from fanlog.broker.writer import Writer
 from fanlog.core import snapshots
-from fanlog.core.bulk_records import Trimmed
 from fanlog.core.hard_state import HardState
-from fanlog.core.lake_records import ArchivedRecord, LostRecord
-from fanlog.core.records import Activity, Record
+from fanlog.core.records import Activity, ArchivedRecord, LostRecord, Record, Trimmed
 from fanlog.core.share import Decision, Share
 from fanlog.errors import LakeUnavailable
 from fanlog.limits import HOUR_S

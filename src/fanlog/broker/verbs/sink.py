@@ -21,8 +21,7 @@ from fanlog.broker.spool import MemorySpool, Spool, Stage
 from fanlog.broker.verbs.schemas import Contents
 from fanlog.broker.verbs.staging import Staging
 from fanlog.broker.writer import Publication
-from fanlog.core.bulk_records import Committing, Progress
-from fanlog.core.records import Record
+from fanlog.core.records import Committing, EpochProgress, Record
 from fanlog.core.sinks import StageKey
 from fanlog.errors import (
     DataLoss,
@@ -326,9 +325,9 @@ class Sink:
         messages = before.messages + count
         done: Sequence[Record]
         if end < stage.size_bytes:
-            done = hard.sinks.advanced(query, Progress(before.stage, end, messages))
+            done = hard.sinks.advanced(query, EpochProgress(before.stage, end, messages))
         elif before.stage + 1 < len(stages):
-            done = hard.sinks.advanced(query, Progress(before.stage + 1, 0, messages))
+            done = hard.sinks.advanced(query, EpochProgress(before.stage + 1, 0, messages))
         else:
             done = hard.sinks.committed(query, committing.epoch, messages, self._clock.now())
         hard.apply_all(done)
