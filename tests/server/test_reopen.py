@@ -311,7 +311,9 @@ class TestReasons:
         owner = server.broker.hard.catalog.subscription(name).id
         old = RememberedAnswer(reopened=1, skipped=3)
         until_s = server.clock.now() + 60
-        [record] = server.broker.hard.requests.done(owner, "old", old, expires_s=until_s, most=9)
+        [record] = server.broker.hard.requests.remember(
+            owner, "old", old, expires_s=until_s, most=9
+        )
         server.broker.hard.requests.apply(record)
         answer = grpc_face.reopen(name, message_ids=ids, request_id="old")
         assert (answer["reopened"], answer["skipped"]) == (1, 3)

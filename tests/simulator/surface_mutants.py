@@ -238,7 +238,7 @@ def _(accepted: Any) -> Any:
 @mutant(
     "the oldest revision that takes a message counts",
     20,
-    (SchemaTable, "accepted"),
+    (SchemaTable, "accepted_revisions"),
     needs="schemas",
 )
 def _(accepted: Any) -> Any:
@@ -287,7 +287,7 @@ def _(replaced: Any) -> Any:
 def _(_: Any) -> Any:
     async def hasty(self: Iam, resource: Any, bindings: Any, etag: bytes) -> Policy:
         catalog = self._broker.hard.catalog
-        policy = catalog.policy(self._id_of(resource)).replaced(bindings, etag)
+        policy = catalog.policy(self._id_of(resource)).replace(bindings, etag)
         self._broker.begin_commit(catalog.put_policy(policy))
         return policy
 

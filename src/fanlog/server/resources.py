@@ -163,7 +163,7 @@ def _found(broker: Broker, topic: TopicSpec) -> TopicSpec:
     if settings is None:
         return topic
     try:
-        bound = broker.hard.catalog.schemas.bound(settings)
+        bound = broker.hard.catalog.schemas.bind(settings)
     except FanlogError:
         # Then it differs anyway.
         return topic

@@ -42,7 +42,7 @@ def replay_record(data: bytes) -> None:
         done = Requests()
         done.apply(found)
         assert len(done) == 1
-        for record in done.removed(found.owner):
+        for record in done.forget(found.owner):
             done.apply(record)
         assert not len(done)
 

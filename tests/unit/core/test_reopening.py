@@ -280,7 +280,7 @@ class TestSets:
     def test_ten_million_are_a_few_chunks(self):
         cursor = Cursor(10_000_000)
         window = BitMap64(range(10_000_000))
-        changes = cursor.reopened.added(
+        changes = cursor.reopened.add(
             cursor.acknowledged(window), fence=1, since_s=0.0, is_wanted=False
         )
         assert len(changes) == -(-10_000_000 // CHUNK)

@@ -96,7 +96,7 @@ def test_queries_that_are_none(changes):
 def test_an_epoch_in_one_commit():
     table = SinkTable()
     assert table.query("q") is None
-    for record in table.committed("q", 3, 10, 5.0):
+    for record in table.commit("q", 3, 10, 5.0):
         table.apply(record)
     assert table.query("q") == Query("q", 3, 10, 5.0)
     assert len(table) == 1
@@ -111,16 +111,16 @@ def test_an_epoch_in_one_commit():
 
 def test_an_epoch_in_parts():
     table = SinkTable()
-    for record in table.begun(COMMITTING):
+    for record in table.begin(COMMITTING):
         table.apply(record)
     assert table.committing("q") == COMMITTING
     assert table.progress("q") == EpochProgress(0, 0, 0)
-    for record in table.advanced("q", EpochProgress(1, 5, 9)):
+    for record in table.advance("q", EpochProgress(1, 5, 9)):
         table.apply(record)
     assert table.progress("q") == EpochProgress(1, 5, 9)
     assert list(table.all_committing()) == [COMMITTING]
-    assert table.forgotten(1e12, limit=10) == []
-    for record in table.committed("q", 8, 12, 5.0):
+    assert table.forget_idle(1e12, limit=10) == []
+    for record in table.commit("q", 8, 12, 5.0):
         table.apply(record)
     assert table.committing("q") is None
     assert table.progress("q") == EpochProgress(0, 0, 0)
@@ -130,9 +130,9 @@ def test_an_epoch_in_parts():
 def test_queries_are_forgotten():
     table = SinkTable()
     for number in range(4):
-        for record in table.committed(f"q{number}", 0, 0, float(number)):
+        for record in table.commit(f"q{number}", 0, 0, float(number)):
             table.apply(record)
-    forgotten = table.forgotten(3.0, limit=2)
+    forgotten = table.forget_idle(3.0, limit=2)
     assert len(forgotten) == 2
     for record in forgotten:
         table.apply(record)

@@ -117,7 +117,7 @@ class Letters:
         answer = RememberedAnswer(
             reopened=outcome.reopened, copied=outcome.copied, skipped=len(outcome.skipped)
         )
-        remembered = self._broker.hard.requests.done(
+        remembered = self._broker.hard.requests.remember(
             subscription.id,
             request_id,
             answer,
@@ -384,7 +384,7 @@ class Letters:
         body = replace(body, seal=Seal(is_copy=True, addressee=share.settings.id))
         broker.writer.check_room(len(body.content))
         first = broker.writer.assigned_end(partition)
-        addressed = broker.hard.addresses.added(
+        addressed = broker.hard.addresses.add(
             partition, share.settings.id, first, first + body.count
         )
         broker.hard.apply(addressed)

@@ -171,7 +171,7 @@ class Replays:
             unacked=sum(map(len, there.values())) - reopened,
             ahead=sum(self._ahead(p, wanted) for p in shares),
         )
-        remembered = broker.hard.requests.done(
+        remembered = broker.hard.requests.remember(
             subscription.id,
             request_id,
             answer,
