@@ -278,9 +278,9 @@ def _(add: Any) -> Any:
 # Policies.
 
 
-@mutant("an etag is not looked at", 20, (Policy, "replaced"), needs="policies")
-def _(replaced: Any) -> Any:
-    return lambda self, bindings, etag: replaced(self, bindings, b"")
+@mutant("an etag is not looked at", 20, (Policy, "replace"), needs="policies")
+def _(replace_bindings: Any) -> Any:
+    return lambda self, bindings, etag: replace_bindings(self, bindings, b"")
 
 
 @mutant("a policy is answered before its commit", 20, (Iam, "set_policy"), needs="policies")

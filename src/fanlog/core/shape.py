@@ -1,7 +1,7 @@
-"""Values of dataclasses that come out of JSON: made by the declared types, and checked by them.
+"""Dataclasses from JSON: made by the types that they declare, and refused where these do not fit.
 
-Python does not check annotations. A record whose bytes are sound and whose content is not would
-become a topic with a number for a name, and fail far from here.
+Python does not check annotations. A record of sound bytes and unsound content would become a topic
+with a number for a name, and fail far from here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ T = TypeVar("T")
 #: Fields that must be there although they have a default, by the dataclass that has them.
 Always = Mapping[type[object], Collection[str]]
 
-_Check = Callable[[object], bool]
 _Read = Callable[[object], object]
 
 #: A whole number is good enough where JSON is to have a float.
@@ -26,127 +25,105 @@ _PLAIN: dict[object, set[type[object]]] = {
     NoneType: {NoneType},
     float: {int, float},
 }
-_CHECKS: dict[type[object], list[tuple[str, _Check]]] = {}
 
 
-def reader(kind: type[T], always: Always) -> Callable[[object], T]:
-    """A function that makes a dataclass of the fields of a JSON object, and checks their types.
+def reader(kind: type[T], always: Always | None = None) -> Callable[[object], T]:
+    """A function that makes a dataclass of a JSON object with its fields, at any depth.
 
-    It raises TypeError or ValueError for fields that do not fit.
+    It raises TypeError for an object that does not fit, which names the first such field. A field
+    may be missing if it has a default, and is not one of `always`.
     """
-    build = _builder(kind, always)
+    assert is_dataclass(kind)
+    hints = get_type_hints(kind)
+    parts = {field.name: _part_reader(hints[field.name], always) for field in fields(kind)}
+    required = (always or {}).get(kind, ())
+    make: Callable[..., T] = kind
 
     def read(stored: object) -> T:
-        value = build(stored)
-        check_shape(value)
+        if not isinstance(stored, dict):
+            raise _misfit(stored)
+        for name in required:
+            if name not in stored:
+                raise TypeError(f"{name} is missing")
+        values = {}
+        for name, value in stored.items():
+            part = parts.get(name)
+            if part is None:
+                raise TypeError(f"{name} is not known")
+            try:
+                values[name] = part(value)
+            except TypeError as error:
+                raise TypeError(f"{name}: {error}") from None
+        return make(**values)
+
+    return read
+
+
+def _part_reader(hint: object, always: Always | None) -> _Read:
+    hint = _bare(hint)
+    if hint is Any:
+        return lambda value: value
+    origin, args = get_origin(hint), [_bare(one) for one in get_args(hint)]
+    if origin is Literal:
+        return _literal_reader(args)
+    if origin is tuple:
+        return _tuple_reader(_part_reader(args[0], always))
+    if origin is Mapping:
+        return _mapping_reader(*(_part_reader(one, always) for one in args))
+    choices = args if origin in (Union, UnionType) else [hint]
+    kinds = {kind for one in choices if one in _PLAIN for kind in _PLAIN[one]}
+    others = [one for one in choices if one not in _PLAIN]
+    if not others:
+        return _plain_reader(kinds)
+    # JSON does not tell two dataclasses apart.
+    (other,) = others
+    assert isinstance(other, type)
+    part: _Read = reader(other, always)
+    return lambda value: value if type(value) in kinds else part(value)
+
+
+def _plain_reader(kinds: Collection[type[object]]) -> _Read:
+    def read(value: object) -> object:
+        if type(value) not in kinds:
+            raise _misfit(value)
         return value
 
     return read
 
 
-def check_shape(value: object) -> None:
-    """Check every field of a dataclass, at any depth.
-
-    Raises:
-        TypeError: Names the first field that does not fit.
-    """
-    for name, fits in _checks_of(type(value)):
-        if not fits(getattr(value, name)):
-            raise TypeError(f"{name} cannot be {getattr(value, name)!r}")
-
-
-def _builder(kind: type[T], always: Always) -> Callable[[object], T]:
-    assert is_dataclass(kind)
-    hints = get_type_hints(kind)
-    parts: dict[str, _Read] = {}
-    for field in fields(kind):
-        part = _part_reader(hints[field.name], always)
-        if part is not None:
-            parts[field.name] = part
-    required = always.get(kind, ())
-    make: Callable[..., T] = kind
-
-    def build(stored: object) -> T:
-        # Errors name no values: a push config has secrets.
-        if not isinstance(stored, dict):
-            raise TypeError(f"{kind.__name__} cannot be a {type(stored).__name__}")
-        for name in required:
-            if name not in stored:
-                raise ValueError(f"{kind.__name__} is without {name}")
-        read = {name: part(stored[name]) for name, part in parts.items() if name in stored}
-        return make(**stored | read)
-
-    return build
-
-
-def _part_reader(hint: object, always: Always) -> _Read | None:
-    """Reads a field that JSON has no type for, a tuple or a dataclass; None for all others."""
-    hint = _bare(hint)
-    if get_origin(hint) is tuple:
-        return _tuple_reader(_part_reader(get_args(hint)[0], always))
-    if get_origin(hint) in (Union, UnionType):
-        choices = [_part_reader(one, always) for one in get_args(hint)]
-        reads = [one for one in choices if one is not None]
-        assert len(reads) <= 1, "JSON does not tell two dataclasses apart"
-        return _optional_reader(reads[0]) if reads else None
-    return _builder(hint, always) if isinstance(hint, type) and is_dataclass(hint) else None
-
-
-def _tuple_reader(item: _Read | None) -> _Read:
-    def read(stored: object) -> object:
-        if not isinstance(stored, list):
-            raise TypeError(f"a list cannot be a {type(stored).__name__}")
-        return tuple(stored) if item is None else tuple(map(item, stored))
+def _literal_reader(choices: Collection[object]) -> _Read:
+    def read(value: object) -> object:
+        if type(value) is not str or value not in choices:
+            raise TypeError(f"cannot be {value!r}")
+        return value
 
     return read
 
 
-def _optional_reader(part: _Read) -> _Read:
-    return lambda stored: None if stored is None else part(stored)
+def _tuple_reader(item: _Read) -> _Read:
+    def read(value: object) -> object:
+        if not isinstance(value, list):
+            raise _misfit(value)
+        return tuple(map(item, value))
+
+    return read
 
 
-def _checks_of(kind: type[object]) -> list[tuple[str, _Check]]:
-    checks = _CHECKS.get(kind)
-    if checks is None:
-        assert is_dataclass(kind)
-        hints = get_type_hints(kind)
-        checks = [(field.name, _check_of(hints[field.name])) for field in fields(kind)]
-        _CHECKS[kind] = checks
-    return checks
+def _mapping_reader(key: _Read, item: _Read) -> _Read:
+    def read(value: object) -> object:
+        if not isinstance(value, dict):
+            raise _misfit(value)
+        return {key(name): item(one) for name, one in value.items()}
+
+    return read
 
 
-def _check_of(hint: object) -> _Check:
-    hint = _bare(hint)
-    if hint is Any:
-        return lambda _: True
-    origin, args = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        if all(_bare(one) in _PLAIN for one in args):
-            kinds = {kind for one in args for kind in _PLAIN[_bare(one)]}
-            return lambda value: type(value) in kinds
-        choices = [_check_of(one) for one in args]
-        return lambda value: any(fits(value) for fits in choices)
-    if origin is Literal:
-        return lambda value: type(value) is str and value in args
-    if origin is tuple:
-        item = _check_of(args[0])
-        return lambda value: isinstance(value, tuple) and all(map(item, value))
-    if origin is Mapping:
-        key, item = map(_check_of, args)
-        return lambda value: (
-            isinstance(value, dict) and all(map(key, value)) and all(map(item, value.values()))
-        )
-    if is_dataclass(hint):
-        return lambda value: type(value) is hint and _has_shape(value)
-    plain = _PLAIN[hint]
-    return lambda value: type(value) in plain
+def _misfit(value: object) -> TypeError:
+    # Without the value: the secrets of a push config are in no text.
+    return TypeError(f"cannot be of type {type(value).__name__}")
 
 
 def _bare(hint: object) -> object:
     while isinstance(hint, NewType):
         hint = hint.__supertype__
     return hint
-
-
-def _has_shape(value: object) -> bool:
-    return all(fits(getattr(value, name)) for name, fits in _checks_of(type(value)))

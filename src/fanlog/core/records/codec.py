@@ -241,7 +241,7 @@ def json_of(
             left out while it is not needed, so that builds without it can read the record.
         always: Fields with a default that every build has written all the same, by dataclass.
     """
-    read = reader(kind, always or {})
+    read = reader(kind, always)
 
     def pack(value: object) -> bytes:
         assert is_dataclass(value)

@@ -13,8 +13,8 @@ from fanlog.core.records.codec import Form, Stored, numbers, pack_bitmap, record
 from fanlog.core.shape import reader
 from fanlog.model.resources import FileExport, PartitionId, SubscriptionId, TableExport
 
-_read_table = reader(TableExport, {})
-_read_files = reader(FileExport, {})
+_read_table = reader(TableExport)
+_read_files = reader(FileExport)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
