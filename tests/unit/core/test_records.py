@@ -302,7 +302,7 @@ class TestTheRegistry:
             owner: int
             count: int | None
 
-        with pytest.raises(AssertionError, match="Other and CursorHead have"):
+        with pytest.raises(AssertionError, match="the letter of Other"):
             Registry[Stored]([CursorHead, Other])
 
     def test_the_forms_take_all_fields(self):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fanlog.core.iam import Policy
-from fanlog.core.records.codec import Stored, json_of, nothing, numbers, record
+from fanlog.core.records.codec import NOTHING, Stored, json_of, numbers, record
 from fanlog.model.resources import (
     PushConfig,
     Schema,
@@ -36,7 +36,7 @@ def _unset(*names: str) -> Callable[[object], Iterable[str]]:
     return lambda resource: [name for name in names if getattr(resource, name) is None]
 
 
-@record("I", key=nothing, value=numbers("<QQ"))
+@record("I", key=NOTHING, value=numbers("<QQ"))
 @dataclass(frozen=True, slots=True)
 class Counters(Stored):
     """The broker's own counters: ids never used twice, and how often it was started."""

@@ -47,7 +47,7 @@ class Form(NamedTuple):
 
     pack: Callable[..., bytes]
     #: Raises struct.error, ValueError, LookupError or TypeError for bytes that it cannot read.
-    unpack: Callable[[bytes], Iterable[object]]
+    unpack: Callable[[bytes], tuple[object, ...]]
     #: How many fields of the record it takes.
     width: int = 1
 
@@ -59,9 +59,6 @@ class Stored:
 
     #: The letter that its keys begin with.
     KIND: ClassVar[bytes]
-    _KEY: ClassVar[Form]
-    _VALUE: ClassVar[Form]
-    _KEY_OF: ClassVar[Callable[..., tuple[object, ...]] | None]
 
     def key(self) -> bytes:
         """The key in the log; `record` writes this method for each class."""
@@ -80,17 +77,8 @@ class Stored:
 
     @classmethod
     def restore(cls, key: bytes, value: bytes) -> Self:
-        """The record of a key and a value of the right letter and version."""
-        make: Callable[..., Self] = cls
-        values = tuple(cls._VALUE.unpack(value[1:]))
-        if cls._KEY_OF is None:
-            restored = make(*cls._KEY.unpack(key[1:]), *values)
-        else:
-            restored = make(*cls._KEY_OF(*values), *values)
-            if restored.key() != key:
-                raise ValueError("it is of something else than its key says")
-        restored.check()
-        return restored
+        """The record of a key and a value with its letter and version; written by `record`, too."""
+        raise NotImplementedError
 
 
 R = TypeVar("R", bound=Stored)
@@ -110,8 +98,8 @@ def record(
         letter: The first byte of its keys; no other kind has it.
         key: The form of its first fields.
         value: The form of its other fields.
-        key_of: Gives the key's fields from the value's, for a value that names itself. A record
-            whose key and value then disagree is damaged.
+        key_of: Gives the key's fields from the value, for a value of one field that names itself.
+            If the key says otherwise, the record is damaged.
         removed_by: The field that is None in a record that removes its key; the first of the
             value's unless said otherwise.
     """
@@ -119,24 +107,63 @@ def record(
     def declare(cls: type[R]) -> type[R]:
         names = _field_names(cls)
         assert len(names) == key.width + value.width, f"{cls.__name__} has other fields"
-        cls.KIND = letter.encode("ascii")
-        cls._KEY, cls._VALUE, cls._KEY_OF = key, value, key_of
-        key_fields, value_fields = names[: key.width], names[key.width :]
-        gone = removed_by or value_fields[0]
-        methods = (
-            _method("key", f"prefix + pack({_of_self(key_fields)})", cls.KIND, key),
-            _method(
-                "value",
-                f"None if self.{gone} is None else prefix + pack({_of_self(value_fields)})",
-                _VERSION_BYTE,
-                value,
-            ),
+        key_names, value_names = names[: key.width], names[key.width :]
+        checks = ["check_key(record, key)"] if key_of is not None else []
+        checks += ["record.check()"] if cls.check is not Stored.check else []
+        text = _METHODS.format(
+            key_fields=", ".join(f"self.{name}" for name in key_names),
+            value_fields=", ".join(f"self.{name}" for name in value_names),
+            gone=removed_by or value_names[0],
+            names=", ".join(names),
+            key_names=", ".join(key_names),
+            value_names=", ".join(value_names),
+            key_source="unpack_key(key[1:])" if key_of is None else f"key_of({value_names[0]})",
+            check="; ".join(checks) or "pass",
         )
-        for method in methods:
-            setattr(cls, method.__name__, method)
+        methods: dict[str, Callable[..., object]] = {}
+        cls.KIND = letter.encode("ascii")
+        known = {
+            "cls": cls,
+            "letter": cls.KIND,
+            "version": _VERSION_BYTE,
+            "pack_key": key.pack,
+            "unpack_key": key.unpack,
+            "pack_value": value.pack,
+            "unpack_value": value.unpack,
+            "key_of": key_of,
+            "check_key": _check_key,
+        }
+        exec(compile(text, f"<record {letter}>", "exec"), known, methods)
+        methods["restore"] = staticmethod(methods["restore"])
+        for name, method in methods.items():
+            setattr(cls, name, method)
         return cls
 
     return declare
+
+
+#: Compiled for each kind, as `dataclass` compiles `__init__`. Every acknowledgement calls `key` and
+#: `value`, and a start restores every record there is: looking up the names of fields at run time
+#: would take up to twice as long.
+_METHODS = """
+def key(self):
+    return letter + pack_key({key_fields})
+
+def value(self):
+    return None if self.{gone} is None else version + pack_value({value_fields})
+
+def restore(key, value):
+    [{value_names}] = unpack_value(value[1:])
+    [{key_names}] = {key_source}
+    record = cls({names})
+    {check}
+    return record
+"""
+
+
+def _check_key(found: Stored, key: bytes) -> None:
+    if found.key() != key:
+        raise ValueError("it is of something else than its key says")
 
 
 def _field_names(kind: object) -> list[str]:
@@ -144,34 +171,14 @@ def _field_names(kind: object) -> list[str]:
     return [field.name for field in fields(kind)]
 
 
-def _of_self(names: Iterable[str]) -> str:
-    return ", ".join(f"self.{name}" for name in names)
-
-
-def _method(name: str, expression: str, prefix: bytes, form: Form) -> Callable[..., bytes | None]:
-    """Compile a method, as `dataclass` compiles `__init__`.
-
-    Every acknowledgement calls `key` and `value`; going through the names of fields at run time
-    takes almost twice as long.
-    """
-    namespace: dict[str, Callable[..., bytes | None]] = {}
-    text = f"def {name}(self): return {expression}"
-    exec(
-        compile(text, f"<{name} of a record>", "exec"),
-        {"prefix": prefix, "pack": form.pack},
-        namespace,
-    )
-    return namespace[name]
-
-
 class Registry(Generic[R]):
     """Kinds of records by their letter."""
 
     def __init__(self, kinds: Iterable[type[R]]) -> None:
-        self._kinds: dict[bytes, type[R]] = {}
+        self._restores: dict[bytes, Callable[[bytes, bytes], R]] = {}
         for kind in kinds:
-            other = self._kinds.setdefault(kind.KIND, kind)
-            assert other is kind, f"{kind.__name__} and {other.__name__} have the same letter"
+            assert kind.KIND not in self._restores, f"the letter of {kind.__name__} is another's"
+            self._restores[kind.KIND] = kind.restore
 
     def decode(self, key: bytes, value: bytes) -> R:
         """The record that `key` and `value` were made from.
@@ -185,11 +192,11 @@ class Registry(Generic[R]):
                 f"state record {key!r} has version {value[:1]!r}; "
                 f"this build reads version {VERSION}"
             )
-        kind = self._kinds.get(key[:1])
-        if kind is None:
+        restore = self._restores.get(key[:1])
+        if restore is None:
             raise UnknownRecord(f"state record {key!r} is of a kind this build does not know")
         try:
-            return kind.restore(key, value)
+            return restore(key, value)
         except (struct.error, ValueError, LookupError, TypeError, RecursionError) as error:
             raise DamagedRecord(f"state record {key!r} cannot be read: {error}") from error
 
@@ -204,7 +211,7 @@ def numbers(layout: str) -> Form:
 
 
 #: The key of a record that there is one of: its letter alone.
-nothing = numbers(">")
+NOTHING = numbers(">")
 
 
 def digest_of(text: str) -> bytes:
@@ -220,7 +227,7 @@ def pack_bitmap(bits: BitMap64) -> bytes:
 
 
 #: One set of offsets.
-bitmap = Form(pack_bitmap, lambda body: (BitMap64.deserialize(body),))
+BITMAP = Form(pack_bitmap, lambda body: (BitMap64.deserialize(body),))
 
 
 def to_json(fields: Mapping[str, object]) -> bytes:

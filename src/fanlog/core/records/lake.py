@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyroaring import BitMap64
 
-from fanlog.core.records.codec import Form, Stored, bitmap, nothing, numbers, record, to_json
+from fanlog.core.records.codec import BITMAP, NOTHING, Form, Stored, numbers, record, to_json
 from fanlog.model.resources import Offset, PartitionId
 
 
@@ -23,7 +23,7 @@ def _unpack_lake(body: bytes) -> tuple[str, int, int]:
     raise ValueError("it is not a lake's id, version and commit sequence")
 
 
-@record("Z", key=nothing, value=Form(_pack_lake, _unpack_lake, 3))
+@record("Z", key=NOTHING, value=Form(_pack_lake, _unpack_lake, 3))
 @dataclass(frozen=True, slots=True)
 class LakeRecord(Stored):
     """The lake that has the archived messages, and how far the broker has seen that for itself."""
@@ -49,7 +49,7 @@ class ArchivedRecord(Stored):
     is_open: bool = True
 
 
-@record("E", key=numbers(">I"), value=bitmap)
+@record("E", key=numbers(">I"), value=BITMAP)
 @dataclass(frozen=True, slots=True)
 class LostRecord(Stored):
     """Offsets of a partition that are passed over when the lake cannot give them: it was accepted

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pyroaring import BitMap64
 
-from fanlog.core.records.codec import Stored, bitmap, numbers, record
+from fanlog.core.records.codec import BITMAP, Stored, numbers, record
 from fanlog.model.resources import Offset, PartitionId
 
 
@@ -32,7 +32,7 @@ class DedupEntry(Stored):
     expires_s: float
 
 
-@record("Y", key=numbers(">IQ"), value=bitmap)
+@record("Y", key=numbers(">IQ"), value=BITMAP)
 @dataclass(frozen=True, slots=True)
 class AddressRecord(Stored):
     """Offsets of one partition that are for one subscription alone, which may be gone."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pyroaring import BitMap64
 
-from fanlog.core.records.codec import Form, Stored, bitmap, numbers, pack_bitmap, record
+from fanlog.core.records.codec import BITMAP, Form, Stored, numbers, pack_bitmap, record
 from fanlog.core.reopening import OpenChunk
 from fanlog.model.resources import Offset, PartitionId
 
@@ -35,7 +35,7 @@ class CursorHead(Stored):
     fence: int = 0
 
 
-@record("C", key=_CHUNK_KEY, value=bitmap)
+@record("C", key=_CHUNK_KEY, value=BITMAP)
 @dataclass(frozen=True, slots=True)
 class CursorChunk(Stored):
     """Acknowledged offsets above the floor within one chunk; `bits` is never changed in place."""
