@@ -310,11 +310,9 @@ class TestReasons:
         _, name, ids = read_all(server)
         owner = server.broker.hard.catalog.subscription(name).id
         old = RememberedAnswer(reopened=1, skipped=3)
-        until_s = server.clock.now() + 60
-        [record] = server.broker.hard.requests.remember(
-            owner, "old", old, expires_s=until_s, most=9
-        )
-        server.broker.hard.requests.apply(record)
+        requests, until_s = server.broker.hard.requests, server.clock.now() + 60
+        [record] = requests.remember(owner, "old", old, expires_s=until_s, most=9)
+        requests.apply(record)
         answer = grpc_face.reopen(name, message_ids=ids, request_id="old")
         assert (answer["reopened"], answer["skipped"]) == (1, 3)
         assert answer["skipped_messages"][0]["reason"] == "skipped for a reason that was not kept"
