@@ -73,7 +73,7 @@ class HardState:
         #: The lake that has the archived messages; None while none are.
         self.lake: LakeRecord | None = None
         self.archived: dict[PartitionId, ArchivedRecord] = {}
-        #: Offsets that the lake has lost, and whose loss was accepted.
+        #: Offsets that the lake has lost; the loss was accepted.
         self.lost: dict[PartitionId, BitMap64] = {}
         self.exports: dict[SubscriptionId, ExportProgress] = {}
         self.requests = Requests()
@@ -104,8 +104,8 @@ class HardState:
                 record = codec.decode(key, value)
             except (ValueError, TypeError, KeyError) as error:
                 raise DataLoss(f"state record {key.hex()} cannot be read: {error}") from error
-            # Keys come in the order of their letters. Cursors need their owners, which come later;
-            # chunks and leases of a pattern need the share, which the head of its cursor makes.
+            # Keys are in the order of their letters, and so cursors come before their owners.
+            # Chunks and leases of a pattern need the share, which the head of its cursor makes.
             match record:
                 case CursorHead():
                     heads.append(record)

@@ -39,7 +39,7 @@ class UnknownRecord(ValueError):
 
 
 class DamagedRecord(ValueError):
-    """The bytes are not what this build wrote under that key."""
+    """The bytes of a known kind and version cannot be read: no build wrote them."""
 
 
 class Form(NamedTuple):

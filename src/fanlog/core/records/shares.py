@@ -1,4 +1,4 @@
-"""Records of a subscription's shares and of a snapshot's cursors: what is acknowledged and leased.
+"""Records of shares, and of the cursors of snapshots: acknowledgements, attempts and leases.
 
 The *owner* of a record is a subscription or a snapshot; attempts and leases are of subscriptions
 only. A cursor is written in chunks, so that an acknowledgement rewrites one of them and not all.

@@ -36,7 +36,7 @@ class QueryRecord(Stored):
 
 @dataclass(frozen=True, slots=True)
 class Committing:
-    """An epoch too large for one commit, decided: its stages are published whatever happens."""
+    """An epoch too large for one commit, decided: a restart goes on with publishing its stages."""
 
     query: str
     epoch: int
