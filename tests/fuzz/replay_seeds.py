@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pyroaring import BitMap64
 
+from fanlog.core.records import RememberedAnswer, ReopenedChunk, RequestRecord
 from fanlog.core.reopening import OpenChunk
-from fanlog.core.replay_records import Answer, ReopenedChunk, RequestRecord
 from fanlog.limits import CURSOR_CHUNK_OFFSETS
 from fanlog.model.resources import PartitionId
 from fuzz.draw import chunk
@@ -29,7 +29,11 @@ def reopened() -> list[ReopenedChunk]:
 
 
 def requests() -> list[RequestRecord]:
-    return [RequestRecord(3, bytes(range(16)), Answer(reopened=2**40, copied=1), 1_700_000_000.25)]
+    return [
+        RequestRecord(
+            3, bytes(range(16)), RememberedAnswer(reopened=2**40, copied=1), 1_700_000_000.25
+        )
+    ]
 
 
 def seeds() -> dict[str, list[bytes]]:

@@ -13,14 +13,19 @@ from dataclasses import asdict, replace
 
 from pyroaring import BitMap64
 
-from fanlog.core.catalog_records import (
+from fanlog.core.records import (
+    Activity,
+    AttemptsChunk,
     Counters,
+    CursorChunk,
+    CursorHead,
     FormerTopicRecord,
+    LeaseHeld,
+    Record,
     SnapshotRecord,
     SubscriptionRecord,
     TopicRecord,
 )
-from fanlog.core.records import Activity, AttemptsChunk, CursorChunk, CursorHead, LeaseHeld, Record
 from fanlog.log import batch as codec
 from fanlog.log import envelope
 from fanlog.log.envelope import Kind

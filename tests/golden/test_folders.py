@@ -18,17 +18,18 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import InlineCommitter
 from fanlog.core import records as codec
-from fanlog.core.catalog_records import (
+from fanlog.core.records import (
+    ArchivedRecord,
+    ExportRecord,
     FormerTopicRecord,
+    LakeRecord,
+    LeaseHeld,
+    ReopenedChunk,
     SchemaRecord,
     SchemaRevisionRecord,
     SubscriptionRecord,
     TopicRecord,
 )
-from fanlog.core.export_records import ExportRecord
-from fanlog.core.lake_records import ArchivedRecord, LakeRecord
-from fanlog.core.records import LeaseHeld
-from fanlog.core.replay_records import ReopenedChunk
 from fanlog.errors import SchemaMismatch
 from fanlog.log.doctor import examine
 from fanlog.log.embedded import EmbeddedLog

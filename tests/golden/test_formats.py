@@ -13,9 +13,8 @@ import pytest
 from pyroaring import BitMap64
 
 from fanlog.core import records
-from fanlog.core.address_records import AddressRecord
+from fanlog.core.records import AddressRecord, RememberedAnswer, ReopenedChunk, RequestRecord
 from fanlog.core.reopening import OpenChunk
-from fanlog.core.replay_records import Answer, ReopenedChunk, RequestRecord
 from fanlog.log import batch as codec
 from fanlog.log import envelope
 from fanlog.log.batch import Batch, Body
@@ -91,19 +90,23 @@ RECORDS = {
     ),
     "record-v1-request.bin": (
         "51" + "0000000000000003" + "000102030405060708090a0b0c0d0e0f",
-        RequestRecord(3, bytes(range(16)), Answer(reopened=2**40, copied=17), 1_700_000_000.25),
+        RequestRecord(
+            3, bytes(range(16)), RememberedAnswer(reopened=2**40, copied=17), 1_700_000_000.25
+        ),
     ),
     # From before reasons were kept, and with them.
     "record-v1-request-skipped.bin": (
         "51" + "0000000000000003" + "000102030405060708090a0b0c0d0e0f",
-        RequestRecord(3, bytes(range(16)), Answer(reopened=5, skipped=7), 1_700_000_000.25),
+        RequestRecord(
+            3, bytes(range(16)), RememberedAnswer(reopened=5, skipped=7), 1_700_000_000.25
+        ),
     ),
     "record-v1-request-reasons.bin": (
         "51" + "0000000000000003" + "000102030405060708090a0b0c0d0e0f",
         RequestRecord(
             3,
             bytes(range(16)),
-            Answer(reopened=5, skipped=7, unacked=2, ahead=4),
+            RememberedAnswer(reopened=5, skipped=7, unacked=2, ahead=4),
             1_700_000_000.25,
         ),
     ),

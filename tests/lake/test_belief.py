@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fanlog.broker.tiering.belief import Mismatch, archived_now, closed
-from fanlog.core.lake_records import ArchivedRecord
+from fanlog.core.records import ArchivedRecord
 from fanlog.lake.api import Content, Run
 from fanlog.log.api import Bounds
 from fanlog.model.attributes import LABEL_ARCHIVE

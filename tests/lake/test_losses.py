@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from fanlog.broker.tiering.losses import count, judge
-from fanlog.core.lake_records import ArchivedRecord, LostRecord
+from fanlog.core.records import ArchivedRecord, LostRecord
 from fanlog.lake.api import Content, Run
 from fanlog.log.api import Bounds, Damaged
 from fanlog.model.resources import PartitionId

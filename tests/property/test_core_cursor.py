@@ -35,7 +35,7 @@ def apply(cursor: Cursor, change: CursorChange) -> None:
 
 def reopened(cursor: Cursor, offsets: frozenset[int]) -> CursorChange:
     opened = cursor.acknowledged(BitMap64(offsets))
-    changes = cursor.reopened.added(opened, fence=1, since_s=1.0, is_wanted=False)
+    changes = cursor.reopened.add(opened, fence=1, since_s=1.0, is_wanted=False)
     return CursorChange(cursor.mark, {}, changes)
 
 

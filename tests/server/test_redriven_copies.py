@@ -351,7 +351,7 @@ class TestAddressed:
         [partition] = server.broker.hard.catalog.topic(world.topic).partitions
 
         async def lose() -> None:
-            records = server.broker.hard.addresses.removed(partition)
+            records = server.broker.hard.addresses.remove(partition)
             server.broker.hard.apply_all(records)
             for share in server.broker.hard.shares_on(partition):
                 share.start()

@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.broker.clock import ManualClock
-from fanlog.core.requests import Answer
+from fanlog.core.records import RememberedAnswer
 from fanlog.errors import CommitFailed
 from server.replaying import (
     FACES,
@@ -309,10 +309,10 @@ class TestReasons:
     def test_a_request_from_before_reasons_were_kept(self, server, grpc_face):
         _, name, ids = read_all(server)
         owner = server.broker.hard.catalog.subscription(name).id
-        old = Answer(reopened=1, skipped=3)
-        until_s = server.clock.now() + 60
-        [record] = server.broker.hard.requests.done(owner, "old", old, expires_s=until_s, most=9)
-        server.broker.hard.requests.apply(record)
+        old = RememberedAnswer(reopened=1, skipped=3)
+        requests, until_s = server.broker.hard.requests, server.clock.now() + 60
+        [record] = requests.remember(owner, "old", old, expires_s=until_s, most=9)
+        requests.apply(record)
         answer = grpc_face.reopen(name, message_ids=ids, request_id="old")
         assert (answer["reopened"], answer["skipped"]) == (1, 3)
         assert answer["skipped_messages"][0]["reason"] == "skipped for a reason that was not kept"

@@ -18,8 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from fanlog.core.catalog_records import SnapshotRecord, SubscriptionRecord, TopicRecord
-from fanlog.core.records import CursorHead
+from fanlog.core.records import CursorHead, SnapshotRecord, SubscriptionRecord, TopicRecord
 from fanlog.model.ids import parse_message_id
 from fanlog.model.resources import Offset, PartitionId, SubscriptionId
 

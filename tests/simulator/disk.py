@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fanlog.core import records as codec
-from fanlog.core.catalog_records import (
+from fanlog.core.iam import Policy
+from fanlog.core.records import (
     PolicyRecord,
     SchemaRecord,
     SchemaRevisionRecord,
     SubscriptionRecord,
     TopicRecord,
 )
-from fanlog.core.iam import Policy
 from fanlog.model.attributes import REDRIVEN_FROM, SCHEMA_REVISION
 from fanlog.model.resources import (
     PartitionId,

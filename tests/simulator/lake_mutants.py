@@ -7,7 +7,7 @@ from typing import Any
 
 from fanlog.broker.tiering.lake_tiers import LakeTiers
 from fanlog.broker.verbs.reopening import Replays
-from fanlog.core.lake_records import ArchivedRecord, LakeRecord
+from fanlog.core.records import ArchivedRecord, LakeRecord
 from fanlog.lake import turns
 from fanlog.lake.api import Standing
 from fanlog.lake.tiered import TieredLog

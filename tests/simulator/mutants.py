@@ -296,7 +296,7 @@ def _(offset_for_time: Any) -> Any:
     return passed
 
 
-@mutant("a snapshot copies the wrong cursor", 200, (snapshots, "copied"))
+@mutant("a snapshot copies the wrong cursor", 200, (snapshots, "copy_cursors"))
 def _(copied: Any) -> Any:
     def wrong(snapshot: Any, shares: Any) -> Any:
         return [
@@ -457,7 +457,7 @@ def _(_: Any) -> Any:
 @mutant(
     "a new topic is in no snapshot of a pattern",
     400,
-    (snapshots, "joined"),
+    (snapshots, "add_topic"),
     needs="admins seeks patterns",
 )
 def _(_: Any) -> Any:

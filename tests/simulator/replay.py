@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from fanlog.core.catalog_records import SnapshotRecord, SubscriptionRecord, TopicRecord
-from fanlog.core.records import CursorHead
+from fanlog.core.records import CursorHead, SnapshotRecord, SubscriptionRecord, TopicRecord
 from fanlog.model.ids import parse_message_id
 from fanlog.model.resources import Offset, PartitionId, SnapshotId, SubscriptionId, Topic, TopicId
 from simulator import checkers

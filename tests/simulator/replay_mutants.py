@@ -9,7 +9,7 @@ from pyroaring import BitMap64
 
 from fanlog.broker.delivery import feed
 from fanlog.broker.verbs.dead_letters import Letters
-from fanlog.core.addressing import NOTHING_ADDRESSED, Addresses
+from fanlog.core.addressing import NOTHING_ADDRESSED, AddressTable
 from fanlog.core.backlog import Backlog
 from fanlog.core.ordering import OrderedBacklog
 from fanlog.core.share import Share
@@ -78,11 +78,11 @@ def _(_: Any) -> Any:
 @mutant(
     "a redriven copy is delivered to all",
     50,
-    (Addresses, "seen_by"),
+    (AddressTable, "view"),
     (feed, "_check_address"),
     needs="reopens dead_letters",
 )
 def _(known: Any) -> Any:
-    if known is Addresses.__dict__["seen_by"]:
+    if known is AddressTable.__dict__["view"]:
         return lambda self, subscription, partition: NOTHING_ADDRESSED
     return lambda share, batch: None

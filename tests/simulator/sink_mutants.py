@@ -27,7 +27,7 @@ def _(_: Any) -> Any:
         self._check_topics(stages)
         publications, records, messages = self._appended(rows)
         await writer.submit_all(records=records, publications=publications)
-        done = hard.sinks.committed(query, epoch, messages, self._clock.now())
+        done = hard.sinks.commit(query, epoch, messages, self._clock.now())
         hard.apply_all(done)
         await writer.submit_all(records=done, publications=())
         return messages

@@ -238,7 +238,7 @@ def _(accepted: Any) -> Any:
 @mutant(
     "the oldest revision that takes a message counts",
     20,
-    (SchemaTable, "accepted"),
+    (SchemaTable, "accepted_revisions"),
     needs="schemas",
 )
 def _(accepted: Any) -> Any:
@@ -278,16 +278,16 @@ def _(add: Any) -> Any:
 # Policies.
 
 
-@mutant("an etag is not looked at", 20, (Policy, "replaced"), needs="policies")
-def _(replaced: Any) -> Any:
-    return lambda self, bindings, etag: replaced(self, bindings, b"")
+@mutant("an etag is not looked at", 20, (Policy, "replace"), needs="policies")
+def _(replace_bindings: Any) -> Any:
+    return lambda self, bindings, etag: replace_bindings(self, bindings, b"")
 
 
 @mutant("a policy is answered before its commit", 20, (Iam, "set_policy"), needs="policies")
 def _(_: Any) -> Any:
     async def hasty(self: Iam, resource: Any, bindings: Any, etag: bytes) -> Policy:
         catalog = self._broker.hard.catalog
-        policy = catalog.policy(self._id_of(resource)).replaced(bindings, etag)
+        policy = catalog.policy(self._id_of(resource)).replace(bindings, etag)
         self._broker.begin_commit(catalog.put_policy(policy))
         return policy
 

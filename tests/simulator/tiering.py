@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from fanlog.broker.tiering.lake_tiers import LakeTiers
 from fanlog.core import records as codec
-from fanlog.core.lake_records import ArchivedRecord
-from fanlog.core.records import Record
+from fanlog.core.records import ArchivedRecord, Record
 from fanlog.lake.location import LakeError
 from fanlog.lake.tiered import TieredLog
 from fanlog.log.api import Commit, Log, Trim

@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
 from fanlog.core import records as codec
-from fanlog.core.catalog_records import (
+from fanlog.core.records import (
+    CursorHead,
     FormerTopicRecord,
     SnapshotRecord,
     SubscriptionRecord,
     TopicRecord,
 )
-from fanlog.core.records import CursorHead
 from fanlog.errors import FanlogError, ResourceExhausted, Unavailable
 from fanlog.log.api import Commit
 from fanlog.model.attributes import LETTER_SUBSCRIPTION, REDRIVEN_FROM, SOURCE_ID, SOURCE_TOPIC

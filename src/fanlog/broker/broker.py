@@ -168,7 +168,7 @@ class Broker:
             DataLoss: Hard state cannot be read; nothing was changed.
         """
         self._load()
-        await self.commit(self.hard.catalog.booted())
+        await self.commit(self.hard.catalog.boot())
         self._generation = self.hard.catalog.boots * GENERATIONS_PER_BOOT
         await self.sink.start()
         await self.outcomes.start()
@@ -399,7 +399,7 @@ class Broker:
         self.patterns.remove(subscription)
         records += self.hard.catalog.delete_subscription(subscription)
         records += [Activity(subscription.id, None), *self.exports.removed(subscription)]
-        records += self.hard.requests.removed(subscription.id)
+        records += self.hard.requests.forget(subscription.id)
         self.close_feed(
             subscription, SubscriptionNotFound(f"subscription {subscription.name!r} was deleted")
         )
@@ -411,7 +411,7 @@ class Broker:
     def join(self, topic: Topic) -> list[Record]:
         """Let a new topic join the patterns that match it; the records go with its own."""
         records: list[Record] = []
-        for subscription_id in self.patterns.matching(topic.name):
+        for subscription_id in self.patterns.match(topic.name):
             subscription = self.hard.catalog.subscription_by_id(subscription_id)
             assert subscription is not None
             if not subscription.detached:

@@ -22,8 +22,8 @@ from typing import BinaryIO, Protocol
 from crc32c import crc32c
 
 from fanlog.core import records
-from fanlog.core.bulk_records import CommittingRecord
-from fanlog.core.shape import check_shape
+from fanlog.core.records import CommittingRecord
+from fanlog.core.shape import reader
 from fanlog.core.sinks import StageKey
 from fanlog.errors import DataLoss, ResourceExhausted
 from fanlog.log import batch as codec
@@ -66,6 +66,9 @@ class Stage:
     #: Ids of the topics its rows are for.
     topics: tuple[int, ...]
     staged_s: float
+
+
+_make_stage = reader(Stage)
 
 
 class Draft(Protocol):
@@ -265,10 +268,7 @@ def _read_stage(path: Path) -> Stage:
         said = file.read(length)
     if crc32c(said) != checksum:
         raise ValueError("what it says of itself fails its checksum")
-    fields = json.loads(said)
-    key = StageKey(**fields["key"])
-    stage = Stage(**fields | {"key": key, "topics": tuple(fields["topics"])})
-    check_shape(stage)
+    stage = _make_stage(json.loads(said))
     if stage.id != path.stem or stage.size_bytes != size - _FOOTER.size - length:
         raise ValueError("it is another stage than its name or its size says")
     return stage

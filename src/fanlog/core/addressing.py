@@ -1,8 +1,9 @@
-"""Messages that are for one subscription alone: which of a partition's offsets. Hard state.
+"""The offsets of messages that are for one subscription alone. Hard state.
 
 A redriven copy is for the subscription that failed. All others on its topic pass it over, as if a
-filter had left it out: after a restart, after a seek, and also those that come later. That a batch
-is addressed stands in its own seal; this is the same, so that a share knows without reading.
+filter had left it out: after a restart, after a seek, and also subscriptions that come later. The
+seal of a batch says the same of its messages; the offsets are kept here as well, so that a share
+knows without reading the log.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
 
-from fanlog.core.address_records import AddressRecord
+from fanlog.core.records import AddressRecord
 from fanlog.model.resources import Offset, PartitionId
 
 
@@ -20,7 +21,7 @@ from fanlog.model.resources import Offset, PartitionId
 class Addressed:
     """Addressed offsets of a partition, as one share sees them. Never changed in place."""
 
-    #: For this share's subscription alone: its filter is not asked.
+    #: For this share's subscription alone: delivered whether or not its filter wants them.
     own: BitMap64 = field(default_factory=BitMap64)
     #: For one other subscription: passed over.
     others: BitMap64 = field(default_factory=BitMap64)
@@ -29,7 +30,7 @@ class Addressed:
 NOTHING_ADDRESSED = Addressed()
 
 
-class Addresses:
+class AddressTable:
     """The addressed offsets of all partitions. Not safe to share between threads."""
 
     def __init__(self) -> None:
@@ -49,31 +50,31 @@ class Addresses:
             del self._by_partition[record.partition]
             self._all.pop(record.partition, None)
 
-    def seen_by(self, subscription: int, partition: PartitionId) -> Addressed:
-        """The addresses as one share needs them: its own copies, and those of others."""
+    def view(self, subscription: int, partition: PartitionId) -> Addressed:
+        """The addressed offsets as one share needs them: its own, and those of others."""
         found = self._by_partition.get(partition)
         if found is None:
             return NOTHING_ADDRESSED
         own, everything = found.get(subscription), self._all[partition]
-        # Ten thousand that are not meant have one set between them.
+        # Shares without copies of their own, ten thousand of them maybe, have one set together.
         return Addressed(others=everything) if own is None else Addressed(own, everything - own)
 
-    def added(
+    def add(
         self, partition: PartitionId, addressee: int, first: Offset, end: Offset
     ) -> AddressRecord:
-        """The record by which some more offsets are addressed."""
+        """The record that addresses the offsets from `first` to before `end` as well."""
         before = self._by_partition.get(partition, {}).get(addressee, BitMap64())
         return AddressRecord(partition, addressee, before | BitMap64(range(first, end)))
 
-    def trimmed(self, partition: PartitionId, start: Offset) -> Iterator[AddressRecord]:
-        """The records by which offsets below `start`, which are gone, are forgotten."""
+    def trim(self, partition: PartitionId, start: Offset) -> Iterator[AddressRecord]:
+        """The records that forget offsets below `start`, which the log does not have any more."""
         for addressee, offsets in self._by_partition.get(partition, {}).items():
             if offsets.min() < start:
                 kept = offsets.copy()
                 kept.remove_range(0, start)
                 yield AddressRecord(partition, addressee, kept or None)
 
-    def removed(self, partition: PartitionId) -> list[AddressRecord]:
-        """The records by which everything of a partition is forgotten."""
+    def remove(self, partition: PartitionId) -> list[AddressRecord]:
+        """The records that forget all addressed offsets of a partition."""
         found = self._by_partition.get(partition, {})
         return [AddressRecord(partition, addressee, None) for addressee in found]

@@ -1,17 +1,19 @@
 """Which topics, subscriptions, snapshots and schemas exist, and their policies. All hard state.
 
 Verbs check and return the records that make the change; `apply` makes it. Names are unique per
-kind; ids come from one counter and are never used twice, so that what refers to a deleted topic by
-id can never meet its successor of the same name.
+kind; ids come from one counter and are never used twice, so that the id of a deleted topic never
+leads to its successor of the same name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeVar, assert_never
 
-from fanlog.core.catalog_records import (
+from fanlog.core.iam import Policy
+from fanlog.core.names_table import NamesTable
+from fanlog.core.records import (
     CatalogRecord,
     Counters,
     FormerTopicRecord,
@@ -22,8 +24,6 @@ from fanlog.core.catalog_records import (
     SubscriptionRecord,
     TopicRecord,
 )
-from fanlog.core.iam import Policy
-from fanlog.core.names_table import NamesTable
 from fanlog.core.schemas import SchemaTable
 from fanlog.errors import AlreadyExists, SnapshotNotFound, SubscriptionNotFound, TopicNotFound
 from fanlog.model.names import project_of
@@ -98,7 +98,7 @@ class Catalog:
         return self.topic_by_id(self._topic_ids.get(partition))
 
     def topic_name_of(self, partition: PartitionId) -> str:
-        """The full name of the topic a partition belongs or belonged to; empty if nobody knows."""
+        """The full name of the topic a partition belongs or belonged to; empty once forgotten."""
         topic_id = self._topic_ids.get(partition)
         if topic_id is None:
             return ""
@@ -151,26 +151,26 @@ class Catalog:
     # Lists: names in order, from the first one after `after`.
 
     def topic_names(self, prefix: str, after: str) -> Iterator[str]:
-        return self._topic_names.following(prefix, after)
+        return self._topic_names.names_after(prefix, after)
 
     def subscription_names(self, prefix: str, after: str) -> Iterator[str]:
-        return self._subscription_names.following(prefix, after)
+        return self._subscription_names.names_after(prefix, after)
 
     def snapshot_names(self, prefix: str, after: str) -> Iterator[str]:
-        return self._snapshot_names.following(prefix, after)
+        return self._snapshot_names.names_after(prefix, after)
 
     def subscription_names_of(self, topic_id: TopicId, after: str) -> Iterator[str]:
         names = self._subscriptions_of.get(topic_id)
-        return names.following("", after) if names is not None else iter(())
+        return names.names_after("", after) if names is not None else iter(())
 
     def snapshot_names_of(self, topic_id: TopicId, after: str) -> Iterator[str]:
-        every = self._snapshot_names.following("", after)
+        every = self._snapshot_names.names_after("", after)
         return (n for n in every if self.snapshot(n).topic_id == topic_id)
 
     # Changing.
 
-    def booted(self) -> list[CatalogRecord]:
-        """The broker starts once more: generations of this life are above all earlier ones."""
+    def boot(self) -> list[CatalogRecord]:
+        """Count a start of the broker: generations of this one are above all earlier ones."""
         return [replace(self._counters, boots=self._counters.boots + 1)]
 
     @property
@@ -187,17 +187,17 @@ class Catalog:
             partitions=(PartitionId(first + 1),),
             labels=dict(spec.labels),
             message_retention_s=spec.message_retention_s,
-            schema_settings=spec.schema_settings and self.schemas.bound(spec.schema_settings),
+            schema_settings=spec.schema_settings and self.schemas.bind(spec.schema_settings),
             created_s=now,
             storage_policy=spec.storage_policy,
         )
-        return topic, [self._used_ids(2), TopicRecord(topic.id, topic)]
+        return topic, [self._take_ids(2), TopicRecord(topic.id, topic)]
 
     def put_topic(self, topic: Topic) -> list[CatalogRecord]:
         return [TopicRecord(topic.id, topic)]
 
     def delete_topic(self, topic: Topic) -> list[CatalogRecord]:
-        """Remove a topic; what was made on it stays and remembers that it is gone.
+        """Remove a topic; its subscriptions and snapshots stay, and note that it is gone.
 
         Where a pattern still has messages of it, `keep_former` must go along.
         """
@@ -210,7 +210,7 @@ class Catalog:
         return records
 
     def keep_former(self, topic: Topic) -> list[CatalogRecord]:
-        """Remember what a deleted topic was called."""
+        """Remember the name of a deleted topic."""
         return [FormerTopicRecord(topic.id, topic)]
 
     def forget_former(self, topic: Topic) -> list[CatalogRecord]:
@@ -243,7 +243,7 @@ class Catalog:
             table=spec.table,
             files=spec.files,
         )
-        return subscription, [self._used_ids(1), *self.put_subscription(subscription)]
+        return subscription, [self._take_ids(1), *self.put_subscription(subscription)]
 
     def put_subscription(self, subscription: Subscription) -> list[CatalogRecord]:
         return [SubscriptionRecord(subscription.id, subscription)]
@@ -269,7 +269,7 @@ class Catalog:
             expire_s=expire_s,
             labels=dict(spec.labels),
         )
-        return snapshot, [self._used_ids(1), *self.put_snapshot(snapshot)]
+        return snapshot, [self._take_ids(1), *self.put_snapshot(snapshot)]
 
     def put_snapshot(self, snapshot: Snapshot) -> list[CatalogRecord]:
         return [SnapshotRecord(snapshot.id, snapshot)]
@@ -292,7 +292,7 @@ class Catalog:
         schema_id = SchemaId(self._counters.next_id)
         schema, made = self.schemas.create(schema_id, name, kind, compatibility)
         revision, added = self.schemas.add_revision(schema, definition, now)
-        return schema, revision, [self._used_ids(1), *made, *added]
+        return schema, revision, [self._take_ids(1), *made, *added]
 
     def delete_schema(self, schema: Schema) -> list[CatalogRecord]:
         """Remove a schema; topics that have it stay and remember that it is gone."""
@@ -305,7 +305,7 @@ class Catalog:
         return records
 
     def topics_with(self, schema: Schema) -> list[Topic]:
-        """Topics whose messages must conform to a schema."""
+        """The topics that have a schema."""
         return [
             topic
             for topic in self._topics.values()
@@ -343,10 +343,13 @@ class Catalog:
                 _put(self._snapshots, self._snapshot_names, snapshot_id, snapshot)
             case SchemaRecord() | SchemaRevisionRecord():
                 self.schemas.apply(record)
-            case PolicyRecord(id=resource_id, policy=None):
-                self._policies.pop(resource_id, None)
-            case PolicyRecord(id=resource_id, policy=policy) if policy is not None:
-                self._policies[resource_id] = policy
+            case PolicyRecord(id=resource_id, policy=policy):
+                if policy is None:
+                    self._policies.pop(resource_id, None)
+                else:
+                    self._policies[resource_id] = policy
+            case _:
+                assert_never(record)
 
     def stats(self) -> CatalogStats:
         return CatalogStats(
@@ -354,7 +357,7 @@ class Catalog:
         )
 
     def _count(self, record: CatalogRecord, sign: int) -> None:
-        """Count what a record is about: away before it is applied, and in again afterwards."""
+        """Count the resource of a record: out before the record is applied, in afterwards."""
         match record:
             case TopicRecord(id=topic_id):
                 _change(self.usage, self._topics.get(topic_id), sign)
@@ -367,8 +370,12 @@ class Catalog:
                 if schema is not None:
                     counts = self.schemas.counts(schema_id)
                     self.usage.change(project_of(schema.name), counts, sign)
+            case Counters() | FormerTopicRecord() | PolicyRecord():
+                pass  # No quota is about them.
+            case _:
+                assert_never(record)
 
-    def _used_ids(self, count: int) -> Counters:
+    def _take_ids(self, count: int) -> Counters:
         return replace(self._counters, next_id=self._counters.next_id + count)
 
     def _drop_policy(self, resource_id: int) -> list[CatalogRecord]:
@@ -411,6 +418,8 @@ def _change(usage: Usage, resource: Topic | Subscription | Snapshot | None, sign
                 usage.change(project_of(resource.topic), {"patterns": 1}, sign)
         case Snapshot():
             counts["snapshots"] = 1
+        case _:
+            assert_never(resource)
     usage.change(project_of(resource.name), counts, sign)
 
 

@@ -133,7 +133,7 @@ class Cursor:
             closed = self.reopened.within(0, below)
             if keeping is not None:
                 closed -= keeping
-            reopened = self.reopened.without(closed | offsets)
+            reopened = self.reopened.remove(closed | offsets)
         chunks: dict[int, BitMap64 | None] = {}
         if offsets and offsets.max() >= self.mark:
             if offsets.min() < self.mark:
@@ -153,7 +153,7 @@ class Cursor:
             return CursorChange(
                 target, dict.fromkeys(self.chunks), dict.fromkeys(self.reopened.chunks)
             )
-        reopened = self.reopened.only(target, retained_from)
+        reopened = self.reopened.restrict(target, retained_from)
         if self.mark >= retained_from:
             return CursorChange(retained_from, dict.fromkeys(self.chunks), reopened)
         kept: dict[int, BitMap64 | None] = dict.fromkeys(self.chunks)
@@ -168,7 +168,7 @@ class Cursor:
         chunks.update(other.chunks)
         copied = {
             **other.reopened.chunks,
-            **other.reopened.without(other.reopened.within(0, at_least)),
+            **other.reopened.remove(other.reopened.within(0, at_least)),
         }
         reopened: dict[int, OpenChunk | None] = dict.fromkeys(self.reopened.chunks)
         reopened |= {n: opened for n, opened in copied.items() if opened is not None}

@@ -1,4 +1,4 @@
-"""Messages that were published before: dedup ids seen lately in one partition. Hard state.
+"""The dedup ids that were published to one partition lately. Hard state.
 
 A publisher that does not know whether its publish arrived sends it again with the same
 `fanlog-dedup-id`, and gets the id of the message that is there already. Ids are kept as 128-bit
@@ -9,26 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import islice
 
-from fanlog.core.records import DedupEntry
+from fanlog.core.records import DedupEntry, digest_of
 from fanlog.model.resources import Offset, PartitionId
-
-DIGEST_BYTES = 16
-
-
-def digest_of(dedup_id: str) -> bytes:
-    return blake2b(dedup_id.encode(), digest_size=DIGEST_BYTES).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What becomes of the messages of one publish."""
+    """Which messages of one publish are new, and which repeat an earlier one."""
 
     #: Offset of each message: its own, or that of the one it repeats.
     offsets: Sequence[Offset]
-    #: Indexes of those that are new, and so are to be appended.
+    #: Indexes of the messages that are new, and so are to be appended.
     fresh: Sequence[int]
     records: Sequence[DedupEntry]
 
@@ -40,7 +33,7 @@ class DedupWindow:
 
     def __init__(self, partition: PartitionId) -> None:
         self.partition = partition
-        #: Offset and end of the window, by digest; those that end first come first.
+        #: By digest: the message's offset and when the id is forgotten, the earliest first.
         self._seen: dict[bytes, tuple[Offset, float]] = {}
 
     def __len__(self) -> int:
@@ -55,7 +48,7 @@ class DedupWindow:
         window_s: float,
         most: int,
     ) -> Admission:
-        """Tell what is new of a publish whose new messages get the offsets from a base on.
+        """Decide which messages of a publish are new; these get the offsets from a base on.
 
         An empty id is always new. Messages of one publish may repeat each other.
         """
@@ -77,20 +70,21 @@ class DedupWindow:
                 fresh.append(index)
             offsets.append(offset)
         excess = len(self._seen) + len(entries) - most
-        records = [*self._forgotten(self._oldest(excess, entries)), *entries.values()]
+        records = [*self._forget(self._oldest(excess, entries)), *entries.values()]
         return Admission(offsets, fresh, records)
 
-    def expired(self, now: float, *, limit: int) -> list[DedupEntry]:
-        """The records that forget ids whose window is over."""
+    def expire(self, now: float, *, limit: int) -> list[DedupEntry]:
+        """The records that forget ids at the end of their window."""
         over = (digest for digest, (_, expires_s) in self._seen.items() if expires_s <= now)
-        return self._forgotten(islice(over, limit))
+        return self._forget(islice(over, limit))
 
-    def removed(self, *, limit: int) -> list[DedupEntry]:
-        """The records that forget everything, a part at a time: the partition is gone."""
-        return self._forgotten(islice(self._seen, limit))
+    def forget(self, *, limit: int) -> list[DedupEntry]:
+        """The records that forget all ids, a part at a time, once the partition is deleted."""
+        return self._forget(islice(self._seen, limit))
 
     def apply(self, entry: DedupEntry) -> None:
-        # Put at the end even if it was there: its window begins anew.
+        # At the end, also if it was there before: its window begins anew, and the order is that
+        # of the ends of windows.
         self._seen.pop(entry.digest, None)
         if entry.offset is not None:
             self._seen[entry.digest] = (entry.offset, entry.expires_s)
@@ -102,5 +96,5 @@ class DedupWindow:
     def _oldest(self, count: int, but: dict[bytes, DedupEntry]) -> Iterator[bytes]:
         return islice((digest for digest in self._seen if digest not in but), max(0, count))
 
-    def _forgotten(self, digests: Iterator[bytes]) -> list[DedupEntry]:
+    def _forget(self, digests: Iterator[bytes]) -> list[DedupEntry]:
         return [DedupEntry(self.partition, digest, None, 0.0) for digest in digests]

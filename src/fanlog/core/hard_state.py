@@ -1,54 +1,63 @@
-"""All hard state of a broker in one place: what records, applied, add up to.
+"""All hard state of a broker: the sum of its records.
 
-`apply` is the only thing that changes it, with the record just decided on the live path, with the
-records of the log on recovery.
+`apply` is the only way to change it: with records just decided on the live path, with the records
+of the log on recovery. Pure: the log and the clock are the broker's.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import TypeVar, assert_never
 
 from pyroaring import BitMap64
 
 from fanlog.core import records as codec
-from fanlog.core.address_records import AddressRecord
-from fanlog.core.addressing import Addresses
-from fanlog.core.bulk_records import CommittingRecord, ProgressRecord, QueryRecord, Trimmed
+from fanlog.core.addressing import AddressTable
 from fanlog.core.catalog import Catalog
-from fanlog.core.catalog_records import (
-    Counters,
-    FormerTopicRecord,
-    PolicyRecord,
-    SchemaRecord,
-    SchemaRevisionRecord,
-    SnapshotRecord,
-    SubscriptionRecord,
-    TopicRecord,
-)
 from fanlog.core.cursor import Cursor
 from fanlog.core.dedup import DedupWindow
-from fanlog.core.export_records import ExportProgress, ExportRecord
-from fanlog.core.lake_records import ArchivedRecord, LakeRecord, LostRecord
 from fanlog.core.patterns import Patterns
 from fanlog.core.records import (
     Activity,
+    AddressRecord,
+    ArchivedRecord,
     AttemptsChunk,
+    CommittingRecord,
+    Counters,
     CursorChunk,
     CursorHead,
     DedupEntry,
+    ExportProgress,
+    ExportRecord,
+    FormerTopicRecord,
     JobRecord,
+    LakeRecord,
     LeaseHeld,
+    LostRecord,
+    PolicyRecord,
+    ProgressRecord,
+    QueryRecord,
     Record,
+    ReopenedChunk,
+    RequestRecord,
+    SchemaRecord,
+    SchemaRevisionRecord,
     ShareRecord,
+    SnapshotRecord,
+    SubscriptionRecord,
+    TopicRecord,
+    Trimmed,
 )
-from fanlog.core.replay_records import ReopenedChunk, RequestRecord
 from fanlog.core.requests import Requests
 from fanlog.core.share import Share
 from fanlog.core.sinks import SinkTable
 from fanlog.errors import DataLoss
 from fanlog.model.jobs import Job
 from fanlog.model.resources import PartitionId, Snapshot, Subscription, SubscriptionId, Topic
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class HardState:
@@ -61,10 +70,10 @@ class HardState:
         self._snapshot_cursors: dict[tuple[int, PartitionId], Cursor] = {}
         self._dedup: dict[PartitionId, DedupWindow] = {}
         self.jobs: dict[str, Job] = {}
-        #: The lake that has what is archived; None while nothing is.
+        #: The lake that has the archived messages; None while none are.
         self.lake: LakeRecord | None = None
         self.archived: dict[PartitionId, ArchivedRecord] = {}
-        #: Offsets that the lake does not have any more, with everybody's knowledge.
+        #: Offsets that the lake has lost; the loss was accepted.
         self.lost: dict[PartitionId, BitMap64] = {}
         self.exports: dict[SubscriptionId, ExportProgress] = {}
         self.requests = Requests()
@@ -74,35 +83,38 @@ class HardState:
         self.trimmed: dict[PartitionId, int] = {}
         self.sinks = SinkTable()
         #: Which messages are for one subscription alone.
-        self.addresses = Addresses()
+        self.addresses = AddressTable()
 
     @classmethod
     def load(
         cls, state: Iterable[tuple[bytes, bytes]], *, latest_deadline_s: float = math.inf
     ) -> HardState:
-        """Rebuild from what the log holds; no lease lasts longer than `latest_deadline_s`.
+        """Rebuild hard state from the keys and values in the log.
+
+        No lease lasts longer than `latest_deadline_s`: the clock may have been set back.
 
         Raises:
             DataLoss: A record cannot be read.
         """
         hard = cls()
+        heads: list[CursorHead] = []
         later: list[Record] = []
-        heads: list[Record] = []
         for key, value in state:
             try:
                 record = codec.decode(key, value)
             except (ValueError, TypeError, KeyError) as error:
                 raise DataLoss(f"state record {key.hex()} cannot be read: {error}") from error
-            # Cursors make sense only once their owners are there; the head of a cursor makes the
-            # share of a pattern.
-            if isinstance(record, CursorHead):
-                heads.append(record)
-            elif isinstance(record, ShareRecord | Activity):
-                later.append(record)
-            else:
-                hard.apply(record)
+            # Keys are in the order of their letters, and so cursors come before their owners.
+            # Chunks and leases of a pattern need the share, which the head of its cursor makes.
+            match record:
+                case CursorHead():
+                    heads.append(record)
+                case CursorChunk() | ReopenedChunk() | AttemptsChunk() | LeaseHeld() | Activity():
+                    later.append(record)
+                case _:
+                    hard.apply(record)
         hard.apply_all(heads)
-        hard.apply_all(hard._lost_heads())
+        hard.apply_all(hard._missing_heads())
         hard.apply_all(later)
         for share in hard.shares():
             share.start(latest_deadline_s)
@@ -151,6 +163,15 @@ class HardState:
     def apply(self, record: Record) -> None:
         """Change hard state. The only method that does."""
         match record:
+            # First, for there are most of them: every acknowledgement has some.
+            case CursorHead() | CursorChunk() | ReopenedChunk() | AttemptsChunk() | LeaseHeld():
+                self._apply_to_owner(record)
+            case DedupEntry():
+                self._apply_dedup(record)
+            case Activity(owner=owner, last_active_s=last_active_s):
+                _put(self.activity, SubscriptionId(owner), last_active_s)
+            case Trimmed(partition=partition, sequence=sequence):
+                _put(self.trimmed, partition, sequence)
             case SubscriptionRecord():
                 self._apply_subscription(record)
             case SnapshotRecord():
@@ -159,55 +180,29 @@ class HardState:
                 self.catalog.apply(record)
             case SchemaRecord() | SchemaRevisionRecord():
                 self.catalog.apply(record)
-            case DedupEntry(partition=partition):
-                window = self._dedup.setdefault(partition, DedupWindow(partition))
-                window.apply(record)
-                if not len(window):
-                    del self._dedup[partition]
             case RequestRecord():
                 self.requests.apply(record)
             case JobRecord(name=name, job=job):
-                if job is None:
-                    self.jobs.pop(name, None)
-                else:
-                    self.jobs[name] = job
+                _put(self.jobs, name, job)
             case LakeRecord():
                 self.lake = record
             case ArchivedRecord(partition=partition, start=start):
-                if start is None:
-                    self.archived.pop(partition, None)
-                else:
-                    self.archived[partition] = record
+                _put(self.archived, partition, None if start is None else record)
             case LostRecord(partition=partition, offsets=offsets):
-                self.lost.pop(partition, None)
-                if offsets is not None:
-                    self.lost[partition] = offsets
+                _put(self.lost, partition, offsets)
             case ExportRecord(owner=subscription_id, progress=progress):
-                self.exports.pop(subscription_id, None)
-                if progress is not None:
-                    self.exports[subscription_id] = progress
-            case Activity(owner=owner, last_active_s=last_active_s):
-                if last_active_s is None:
-                    self.activity.pop(SubscriptionId(owner), None)
-                else:
-                    self.activity[SubscriptionId(owner)] = last_active_s
-            case Trimmed(partition=partition, sequence=sequence):
-                self.trimmed.pop(partition, None)
-                if sequence is not None:
-                    self.trimmed[partition] = sequence
-            case AddressRecord(partition=partition):
-                self.addresses.apply(record)
-                for share in self.shares_on(partition):
-                    share.address(self.addresses.seen_by(share.settings.id, partition))
+                _put(self.exports, subscription_id, progress)
+            case AddressRecord():
+                self._apply_address(record)
             case QueryRecord() | CommittingRecord() | ProgressRecord():
                 self.sinks.apply(record)
-            case CursorHead() | CursorChunk() | ReopenedChunk() | AttemptsChunk() | LeaseHeld():
-                self._apply_to_owner(record)
+            case _:
+                assert_never(record)
 
-    def _lost_heads(self) -> list[Record]:
-        """What brings topics back to a pattern whose cursors there were lost with the disk.
+    def _missing_heads(self) -> list[CursorHead]:
+        """The heads that a pattern lacks in topics that it matches: they were lost with the disk.
 
-        They are read from their start, as by a subscription on their name.
+        Such a topic is read from its start, as by a subscription on its name.
         """
         patterns = Patterns()
         for subscription in self.catalog.subscriptions():
@@ -216,10 +211,22 @@ class HardState:
         return [
             CursorHead(owner, partition, 0)
             for topic in self.catalog.topics()
-            for owner in patterns.matching(topic.name)
+            for owner in patterns.match(topic.name)
             for partition in topic.partitions
             if partition not in self._shares[owner]
         ]
+
+    def _apply_dedup(self, entry: DedupEntry) -> None:
+        window = self._dedup.setdefault(entry.partition, DedupWindow(entry.partition))
+        window.apply(entry)
+        # Most partitions never see a dedup id: an empty window is not kept.
+        if not len(window):
+            del self._dedup[entry.partition]
+
+    def _apply_address(self, record: AddressRecord) -> None:
+        self.addresses.apply(record)
+        for share in self.shares_on(record.partition):
+            share.address(self.addresses.view(share.settings.id, record.partition))
 
     def _apply_subscription(self, record: SubscriptionRecord) -> None:
         self.catalog.apply(record)
@@ -236,7 +243,7 @@ class HardState:
 
     def _add_share(self, share: Share) -> None:
         owner, partition = share.settings.id, share.partition
-        share.address(self.addresses.seen_by(owner, partition))
+        share.address(self.addresses.view(owner, partition))
         self._shares[owner][partition] = share
         self._shares_on.setdefault(partition, {})[owner] = share
 
@@ -261,20 +268,17 @@ class HardState:
             self._apply_to_share(record, shares)
             return
         cursor = self._snapshot_cursors.get((record.owner, record.partition))
-        # An owner that was just removed takes its records with it.
-        match record:
-            case CursorHead(floor=floor) if cursor is not None and floor is not None:
-                cursor.apply_head(floor)
-            case CursorChunk(chunk=chunk, bits=bits) if cursor is not None:
-                cursor.apply_chunk(chunk, bits)
-            case ReopenedChunk(chunk=chunk, opened=opened) if cursor is not None:
-                cursor.apply_reopened(chunk, opened)
+        # The record of an owner that was removed in the same commit, before this one.
+        if cursor is not None:
+            _apply_to_cursor(record, cursor)
 
     def _apply_to_share(self, record: ShareRecord, shares: dict[PartitionId, Share]) -> None:
         owner, partition = record.owner, record.partition
         share = shares.get(partition)
         if share is not None:
             share.apply(record)
+            # A pattern leaves a topic with its cursor there; a subscription on one topic keeps its
+            # share until it is deleted itself.
             if (
                 isinstance(record, CursorHead)
                 and record.floor is None
@@ -290,6 +294,32 @@ class HardState:
                 share = Share(subscription, partition, record.floor)
                 share.apply(record)
                 self._add_share(share)
+
+
+def _apply_to_cursor(record: ShareRecord, cursor: Cursor) -> None:
+    """Apply a record of a snapshot."""
+    match record:
+        case CursorHead(floor=floor):
+            # Without a floor nothing is to be done: the snapshot's record, in the same commit,
+            # removes the cursor.
+            if floor is not None:
+                cursor.apply_head(floor)
+        case CursorChunk(chunk=chunk, bits=bits):
+            cursor.apply_chunk(chunk, bits)
+        case ReopenedChunk(chunk=chunk, opened=opened):
+            cursor.apply_reopened(chunk, opened)
+        case AttemptsChunk() | LeaseHeld():
+            pass  # A snapshot delivers nothing.
+        case _:
+            assert_never(record)
+
+
+def _put(table: dict[K, V], key: K, value: V | None) -> None:
+    """Set a value; None removes it."""
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value
 
 
 _NO_SHARES: dict[PartitionId, Share] = {}

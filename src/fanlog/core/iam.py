@@ -1,8 +1,8 @@
-"""IAM policies: who has which role on a resource. All of it hard state, none of it enforced.
+"""IAM policies: which members have which role on a resource. Hard state; nothing is enforced.
 
 A policy belongs to a resource's id, which is never used twice: a topic that is deleted and made
-again has no policy. Every change gives it the next revision, and the etag is made of both, so that
-who read a policy, changed it and sends it back learns that somebody else was faster.
+again has no policy. Every change gives it the next revision, and the etag is made of both. A client
+that read a policy, changed it and sends it back is refused if another change came between.
 
 Roles and permissions are those that Google has for Pub/Sub. Until callers are authenticated, a
 policy is kept and shown, and every permission is granted.
@@ -35,7 +35,7 @@ ROLES = frozenset(
 
 _TAGS = "createTagBinding deleteTagBinding listEffectiveTags listTagBindings"
 _EVERY = "create delete get getIamPolicy list setIamPolicy"
-#: What can be done with a resource, by the collection it lives in.
+#: The actions on a resource, by the collection it lives in.
 _ACTIONS = {
     "topics": f"{_EVERY} {_TAGS} update attachSubscription detachSubscription publish updateTag",
     "subscriptions": f"{_EVERY} {_TAGS} update consume",
@@ -65,7 +65,7 @@ _MEMBER_RULE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """A role, and those who have it."""
+    """A role, and the members that have it."""
 
     role: str
     members: tuple[str, ...]
@@ -85,14 +85,14 @@ class Policy:
     def etag(self) -> bytes:
         return f"{self.id:x}-{self.revision:x}".encode()
 
-    def replaced(self, bindings: Iterable[Binding] | None, etag: bytes) -> Policy:
-        """The policy with other bindings; None leaves them. An empty etag overwrites whatever is.
+    def replace(self, bindings: Iterable[Binding] | None, etag: bytes) -> Policy:
+        """The policy with other bindings; None leaves them. An empty etag fits every revision.
 
         Raises:
             Aborted: The etag is that of another revision.
-            InvalidArgument: Names what is wrong with the bindings.
+            InvalidArgument: Names the first binding that is wrong, and why.
         """
-        checked = self.bindings if bindings is None else checked_bindings(list(bindings))
+        checked = self.bindings if bindings is None else normalize_bindings(list(bindings))
         if etag and etag != self.etag:
             raise Aborted(
                 "policy.etag: the policy was changed since it was read; read it again, and repeat "
@@ -101,7 +101,7 @@ class Policy:
         return Policy(id=self.id, revision=self.revision + 1, bindings=checked)
 
 
-def checked_bindings(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
+def normalize_bindings(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
     """Check bindings; give one for each role, and each member once, in order.
 
     Raises:
@@ -127,8 +127,8 @@ def checked_bindings(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
     return tuple(Binding(role=role, members=tuple(sorted(members[role]))) for role in members)
 
 
-def checked_permissions(collection: str, permissions: Sequence[str]) -> list[str]:
-    """Check permissions that somebody asks for on a resource; give each once.
+def normalize_permissions(collection: str, permissions: Sequence[str]) -> list[str]:
+    """Check permissions that a client asks for on a resource; give each once.
 
     Raises:
         InvalidArgument: One is not of Pub/Sub, or of another kind of resource.

@@ -1,4 +1,4 @@
-"""Names in order, for lists whose pages stay stable while names come and go."""
+"""Resource names in order, so that pages of a list stay stable while resources come and go."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Id = TypeVar("Id")
 
 
 class NamesTable(Generic[Id]):
-    """Names in order, with what they name."""
+    """Ids of resources by name, and the names in order."""
 
     def __init__(self) -> None:
         self.ids: dict[str, Id] = {}
@@ -25,7 +25,7 @@ class NamesTable(Generic[Id]):
         del self.ids[name]
         del self._sorted[bisect_left(self._sorted, name)]
 
-    def following(self, prefix: str, after: str) -> Iterator[str]:
+    def names_after(self, prefix: str, after: str) -> Iterator[str]:
         """Names with `prefix` that come after `after`, in order."""
         index = bisect_right(self._sorted, after) if after else bisect_left(self._sorted, prefix)
         while index < len(self._sorted) and self._sorted[index].startswith(prefix):

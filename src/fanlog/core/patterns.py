@@ -1,4 +1,7 @@
-"""Subscriptions on patterns of topic names, found by a topic's name. Derived from the catalog."""
+"""Subscriptions on patterns of topic names, found by a topic's name. Derived from the catalog.
+
+Matched once, when a topic is created: a publish does not know of patterns.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ class Patterns:
         self.usage = Usage()
 
     def check(self, topic: str, quotas: Quotas) -> None:
-        """Refuse a pattern whose globs would make every new topic cost too much.
+        """Refuse a pattern if its globs would make every new topic cost too much.
 
         Raises:
             ResourceExhausted: Names the quota.
@@ -43,8 +46,8 @@ class Patterns:
             with self._counting(name.project, trie):
                 trie.remove(name.id, subscription.id)
 
-    def matching(self, topic: str) -> Iterator[SubscriptionId]:
-        """Subscriptions whose pattern matches a topic's full name."""
+    def match(self, topic: str) -> Iterator[SubscriptionId]:
+        """The subscriptions on patterns that match a topic's full name."""
         name = names.parse_topic(topic)
         trie = self._tries.get(name.project)
         return iter(()) if trie is None else iter(trie.matches(name.id))

@@ -1,17 +1,18 @@
-"""What was acknowledged and is open again: a set of offsets beside a cursor's floor. Hard state.
+"""Reopened offsets: acknowledged once, and not any more. A set beside a cursor's floor. Hard state.
 
-A cursor's floor and its chunks say what was ever acknowledged; what is *reopened* is taken out of
-that again, until it is acknowledged once more. So a window of ten million messages costs a few
-hundred small records and no copy, and no chunk of what lies between it and the floor is written.
+A cursor's floor and its chunks hold every offset that was ever acknowledged; *reopened* offsets are
+taken out of these again, until they are acknowledged once more. So a window of ten million messages
+costs a few hundred small records and no copy, and the chunks between it and the floor stay as they
+are.
 
 The set is kept in chunks like the cursor's own. A chunk also says
 
 - `fence`: ack ids of earlier generations speak of deliveries from before that, and are void;
 - `since_s`: when it was last reopened: from then on its messages are within retention once more;
-- `wanted`: those that the filter is not asked about again, for they were delivered once.
+- `wanted`: the offsets that the filter does not judge again, for they were delivered once.
 
 Invariants:
-1. What is reopened is acknowledged as far as floor and chunks go.
+1. A reopened offset is acknowledged as far as floor and chunks go.
 2. A chunk is never empty, and its `wanted` are of its `bits`.
 3. Bitmaps are shared with records and never changed in place.
 """
@@ -30,14 +31,14 @@ from fanlog.model.resources import Offset
 
 @dataclass(frozen=True, slots=True)
 class OpenChunk:
-    """What is reopened of one chunk."""
+    """The reopened offsets of one chunk."""
 
     bits: BitMap64
     #: Ack ids of generations below this are void.
     fence: int
     #: When it was last reopened.
     since_s: float
-    #: Those of `bits` that the filter let through when it was asked last.
+    #: Those of `bits` that the filter let through when it judged them last.
     wanted: BitMap64 = field(default_factory=BitMap64)
 
     def is_of(self, number: int) -> bool:
@@ -46,7 +47,7 @@ class OpenChunk:
         return all(offset // CURSOR_CHUNK_OFFSETS == number for offset in ends)
 
 
-#: Chunks that become other (None: empty).
+#: The new content of chunks that change (None: empty).
 ChunkChanges = Mapping[int, OpenChunk | None]
 
 
@@ -57,7 +58,7 @@ class Reopened:
 
     def __init__(self) -> None:
         self.chunks: dict[int, OpenChunk] = {}
-        # In order: what comes first is asked for all the time.
+        # In order, for the lowest offset is asked for all the time.
         self._numbers: list[int] = []
         #: The first offset; None when there is none.
         self.lowest: Offset | None = None
@@ -85,26 +86,27 @@ class Reopened:
     # Looking.
 
     def numbers(self, start: Offset, end: Offset) -> Sequence[int]:
-        """Chunks that may have something of `[start, end)`, in order."""
+        """Chunks that may have offsets of `[start, end)`, in order."""
         first = bisect_left(self._numbers, start // CURSOR_CHUNK_OFFSETS)
         last = bisect_left(self._numbers, -(-end // CURSOR_CHUNK_OFFSETS))
         return self._numbers[first:last]
 
-    def within(self, start: Offset, end: Offset) -> BitMap64:
-        """What is reopened of `[start, end)`."""
-        return _clipped(self._all(self.numbers(start, end)), start, end)
+    def within(self, start: Offset, end: Offset, *, since_s: float | None = None) -> BitMap64:
+        """The reopened offsets of `[start, end)`; with `since_s`, of chunks reopened then or later.
 
-    def kept(self, end: Offset, *, since_s: float, start: Offset) -> BitMap64:
-        """What is reopened of `[start, end)`, at that time or later."""
-        numbers = [n for n in self.numbers(start, end) if self.chunks[n].since_s >= since_s]
-        return _clipped(self._all(numbers), start, end)
+        Those are within retention once more, which counts from when they were reopened.
+        """
+        numbers = self.numbers(start, end)
+        if since_s is not None:
+            numbers = [n for n in numbers if self.chunks[n].since_s >= since_s]
+        return _clip(self._all(numbers), start, end)
 
     def wanted(self, start: Offset, end: Offset) -> BitMap64:
-        """What of `[start, end)` the filter is not asked about."""
+        """The reopened offsets of `[start, end)` that the filter does not judge."""
         found = BitMap64()
         for number in self.numbers(start, end):
             found |= self.chunks[number].wanted
-        return _clipped(found, start, end)
+        return _clip(found, start, end)
 
     def void(self, generation: int, offsets: BitMap64) -> BitMap64:
         """Those of `offsets` for which an ack id of `generation` is too old."""
@@ -115,9 +117,9 @@ class Reopened:
                 found |= some & chunk.bits
         return found
 
-    # Changing: the chunks that become other. Nothing is changed before they are applied.
+    # Changing: the new chunks. Nothing is changed before they are applied.
 
-    def added(
+    def add(
         self, offsets: BitMap64, *, fence: int, since_s: float, is_wanted: bool
     ) -> dict[int, OpenChunk | None]:
         changes: dict[int, OpenChunk | None] = {}
@@ -135,25 +137,25 @@ class Reopened:
             )
         return changes
 
-    def without(self, offsets: BitMap64) -> dict[int, OpenChunk | None]:
-        """Acknowledged once more."""
+    def remove(self, offsets: BitMap64) -> dict[int, OpenChunk | None]:
+        """Take out offsets that are acknowledged once more."""
         if not offsets or not self._numbers:
             return {}
         changes: dict[int, OpenChunk | None] = {}
         for number in self.numbers(offsets.min(), offsets.max() + 1):
             before = self.chunks[number]
             if not before.bits.isdisjoint(offsets):
-                changes[number] = _less(before, before.bits - offsets)
+                changes[number] = _shrink(before, before.bits - offsets)
         return changes
 
-    def only(self, start: Offset, end: Offset) -> dict[int, OpenChunk | None]:
-        """Nothing but what is in `[start, end)`."""
+    def restrict(self, start: Offset, end: Offset) -> dict[int, OpenChunk | None]:
+        """Take out all offsets but those in `[start, end)`."""
         changes: dict[int, OpenChunk | None] = {}
         for number in self._numbers:
             before = self.chunks[number]
-            bits = _clipped(before.bits.copy(), start, end)
+            bits = _clip(before.bits.copy(), start, end)
             if bits != before.bits:
-                changes[number] = _less(before, bits)
+                changes[number] = _shrink(before, bits)
         return changes
 
     def lowest_after(self, changes: ChunkChanges) -> Offset | None:
@@ -172,7 +174,7 @@ class Reopened:
 
 
 def by_chunk(offsets: BitMap64) -> Iterator[tuple[int, BitMap64]]:
-    """Offsets by the chunk they are in; what it costs is how many chunks there are."""
+    """Offsets by the chunk they are in; the cost is that of the number of chunks."""
     if not offsets:
         return
     position, last = offsets.min(), offsets.max()
@@ -188,7 +190,7 @@ def by_chunk(offsets: BitMap64) -> Iterator[tuple[int, BitMap64]]:
         position = offsets.next_set_bit(end)
 
 
-def _clipped(offsets: BitMap64, start: Offset, end: Offset) -> BitMap64:
+def _clip(offsets: BitMap64, start: Offset, end: Offset) -> BitMap64:
     if offsets:
         offsets.remove_range(0, start)
     if offsets and offsets.max() >= end:
@@ -196,5 +198,5 @@ def _clipped(offsets: BitMap64, start: Offset, end: Offset) -> BitMap64:
     return offsets
 
 
-def _less(chunk: OpenChunk, bits: BitMap64) -> OpenChunk | None:
+def _shrink(chunk: OpenChunk, bits: BitMap64) -> OpenChunk | None:
     return replace(chunk, bits=bits, wanted=chunk.wanted & bits) if bits else None

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import blake2b
+from typing import assert_never
 
 from fanlog import limits
-from fanlog.core.catalog_records import SchemaRecord, SchemaRevisionRecord
 from fanlog.core.names_table import NamesTable
+from fanlog.core.records import SchemaRecord, SchemaRevisionRecord
 from fanlog.errors import (
     AlreadyExists,
     FailedPrecondition,
@@ -58,7 +59,7 @@ class SchemaTable:
         return self._schemas.get(schema_id)
 
     def names(self, prefix: str, after: str) -> Iterator[str]:
-        return self._names.following(prefix, after)
+        return self._names.names_after(prefix, after)
 
     def revisions(self, schema_id: SchemaId) -> Revisions:
         """The revisions of a schema, the oldest first; the same tuple until one comes or goes."""
@@ -74,7 +75,7 @@ class SchemaTable:
                 return revision
         raise SchemaNotFound(f"schema {schema.name!r} has no revision {revision_id!r}")
 
-    def accepted(self, settings: SchemaSettings) -> Revisions:
+    def accepted_revisions(self, settings: SchemaSettings) -> Revisions:
         """The revisions that a topic's messages may conform to, the newest first."""
         assert settings.schema_id is not None
         schema = self._schemas[settings.schema_id]
@@ -90,8 +91,8 @@ class SchemaTable:
             if (first is None or one.number >= first) and (last is None or one.number <= last)
         )
 
-    def bound(self, settings: SchemaSettings) -> SchemaSettings:
-        """Settings of a topic with the schema they name found.
+    def bind(self, settings: SchemaSettings) -> SchemaSettings:
+        """Complete the settings of a topic with the ids of the schema and revisions they name.
 
         Raises:
             SchemaNotFound: There is no such schema, or no such revision of it.
@@ -109,7 +110,7 @@ class SchemaTable:
                 f"schema_settings.encoding: {settings.encoding}; messages of a JSON Schema such as "
                 f"{schema.name!r} have the encoding JSON only"
             )
-        if not self.accepted(bound):
+        if not self.accepted_revisions(bound):
             raise InvalidArgument(
                 f"schema_settings: first_revision_id {shown(bound.first_revision_id)} is a later "
                 f"revision than last_revision_id {shown(bound.last_revision_id)}"
@@ -171,7 +172,8 @@ class SchemaTable:
             SchemaRevisionRecord(schema.id, revision.number, None)
         ]
         if revision == revisions[-1]:
-            # The next one must not get its number.
+            # The number of a revision is never given twice, and the highest is not known from the
+            # others once this one is gone.
             gone += self.put(replace(schema, last_number=revision.number))
         return gone
 
@@ -197,6 +199,8 @@ class SchemaTable:
                     self._revisions[schema_id] = tuple(sorted(others, key=lambda r: r.number))
                 else:
                     self._revisions.pop(schema_id, None)
+            case _:
+                assert_never(record)
 
     def counts(self, schema_id: SchemaId) -> dict[str, int]:
         """The quotas that a schema and its revisions use, by noun."""

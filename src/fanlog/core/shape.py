@@ -1,81 +1,129 @@
-"""Whether a value has the types that its dataclass declares, for what comes out of JSON.
+"""Dataclasses from JSON: made by the types that they declare, and refused where these do not fit.
 
-Annotations bind nobody: a record whose bytes are sound and whose content is not would otherwise
-become a topic with a number for a name, and fail far from here.
+Python does not check annotations. A record of sound bytes and unsound content would become a topic
+with a number for a name, and fail far from here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
-_Check = Callable[[Any], bool]
+T = TypeVar("T")
+#: Fields that must be there although they have a default, by the dataclass that has them.
+Always = Mapping[type[object], Collection[str]]
+
+_Read = Callable[[object], object]
 
 #: A whole number is good enough where JSON is to have a float.
-_PLAIN: dict[Any, set[type[Any]]] = {
+_PLAIN: dict[object, set[type[object]]] = {
     bool: {bool},
     int: {int},
     str: {str},
     NoneType: {NoneType},
     float: {int, float},
 }
-_CHECKS: dict[type[Any], list[tuple[str, _Check]]] = {}
 
 
-def check_shape(value: Any) -> None:
-    """Check every field of a dataclass, at any depth.
+def reader(kind: type[T], always: Always | None = None) -> Callable[[object], T]:
+    """A function that makes a dataclass of a JSON object with its fields, at any depth.
 
-    Raises:
-        TypeError: Names the first field that does not fit.
+    It raises TypeError for an object that does not fit, which names the first such field. A field
+    may be missing if it has a default, and is not one of `always`.
     """
-    for name, fits in _checks_of(type(value)):
-        if not fits(getattr(value, name)):
-            raise TypeError(f"{name} cannot be {getattr(value, name)!r}")
+    assert is_dataclass(kind)
+    hints = get_type_hints(kind)
+    parts = {field.name: _part_reader(hints[field.name], always) for field in fields(kind)}
+    required = (always or {}).get(kind, ())
+    make: Callable[..., T] = kind
+
+    def read(stored: object) -> T:
+        if not isinstance(stored, dict):
+            raise _misfit(stored)
+        for name in required:
+            if name not in stored:
+                raise TypeError(f"{name} is missing")
+        values = {}
+        for name, value in stored.items():
+            part = parts.get(name)
+            if part is None:
+                raise TypeError(f"{name} is not known")
+            try:
+                values[name] = part(value)
+            except TypeError as error:
+                raise TypeError(f"{name}: {error}") from None
+        return make(**values)
+
+    return read
 
 
-def _checks_of(kind: type[Any]) -> list[tuple[str, _Check]]:
-    checks = _CHECKS.get(kind)
-    if checks is None:
-        hints = get_type_hints(kind)
-        checks = [(field.name, _check_of(hints[field.name])) for field in fields(kind)]
-        _CHECKS[kind] = checks
-    return checks
-
-
-def _check_of(hint: Any) -> _Check:
+def _part_reader(hint: object, always: Always | None) -> _Read:
     hint = _bare(hint)
     if hint is Any:
-        return lambda _: True
-    origin, args = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        if all(_bare(one) in _PLAIN for one in args):
-            kinds = {kind for one in args for kind in _PLAIN[_bare(one)]}
-            return lambda value: type(value) in kinds
-        choices = [_check_of(one) for one in args]
-        return lambda value: any(fits(value) for fits in choices)
+        return lambda value: value
+    origin, args = get_origin(hint), [_bare(one) for one in get_args(hint)]
     if origin is Literal:
-        return lambda value: type(value) is str and value in args
+        return _literal_reader(args)
     if origin is tuple:
-        item = _check_of(args[0])
-        return lambda value: isinstance(value, tuple) and all(map(item, value))
+        return _tuple_reader(_part_reader(args[0], always))
     if origin is Mapping:
-        key, item = map(_check_of, args)
-        return lambda value: (
-            isinstance(value, dict) and all(map(key, value)) and all(map(item, value.values()))
-        )
-    if is_dataclass(hint):
-        return lambda value: type(value) is hint and _has_shape(value)
-    plain = _PLAIN[hint]
-    return lambda value: type(value) in plain
+        return _mapping_reader(*(_part_reader(one, always) for one in args))
+    choices = args if origin in (Union, UnionType) else [hint]
+    kinds = {kind for one in choices if one in _PLAIN for kind in _PLAIN[one]}
+    others = [one for one in choices if one not in _PLAIN]
+    if not others:
+        return _plain_reader(kinds)
+    # JSON does not tell two dataclasses apart.
+    (other,) = others
+    assert isinstance(other, type)
+    part: _Read = reader(other, always)
+    return lambda value: value if type(value) in kinds else part(value)
 
 
-def _bare(hint: Any) -> Any:
+def _plain_reader(kinds: Collection[type[object]]) -> _Read:
+    def read(value: object) -> object:
+        if type(value) not in kinds:
+            raise _misfit(value)
+        return value
+
+    return read
+
+
+def _literal_reader(choices: Collection[object]) -> _Read:
+    def read(value: object) -> object:
+        if type(value) is not str or value not in choices:
+            raise TypeError(f"cannot be {value!r}")
+        return value
+
+    return read
+
+
+def _tuple_reader(item: _Read) -> _Read:
+    def read(value: object) -> object:
+        if not isinstance(value, list):
+            raise _misfit(value)
+        return tuple(map(item, value))
+
+    return read
+
+
+def _mapping_reader(key: _Read, item: _Read) -> _Read:
+    def read(value: object) -> object:
+        if not isinstance(value, dict):
+            raise _misfit(value)
+        return {key(name): item(one) for name, one in value.items()}
+
+    return read
+
+
+def _misfit(value: object) -> TypeError:
+    # Without the value: the secrets of a push config are in no text.
+    return TypeError(f"cannot be of type {type(value).__name__}")
+
+
+def _bare(hint: object) -> object:
     while isinstance(hint, NewType):
         hint = hint.__supertype__
     return hint
-
-
-def _has_shape(value: Any) -> bool:
-    return all(fits(getattr(value, name)) for name, fits in _checks_of(type(value)))

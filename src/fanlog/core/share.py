@@ -316,7 +316,7 @@ class Share(PassingShare):
         What was reopened at `reopened_since_s` or later stays, unless it is below `start`.
         """
         below = self.cursor.reopened.within(0, floor)
-        kept = self.cursor.reopened.kept(floor, since_s=reopened_since_s, start=start)
+        kept = self.cursor.reopened.within(start, floor, since_s=reopened_since_s)
         if floor <= self.cursor.mark and len(below) == len(kept):
             return Decision()
         gone = BitMap64(range(self.cursor.floor, floor)) - kept
@@ -343,7 +343,7 @@ class Share(PassingShare):
         opened = self.cursor.acknowledged(offsets - self._addressed.others)
         if not opened:
             return Decision()
-        chunks = self.cursor.reopened.added(
+        chunks = self.cursor.reopened.add(
             opened, fence=generation, since_s=now, is_wanted=is_wanted
         )
         decision = Decision(self._reopened_records(opened, chunks), count=len(opened))

@@ -14,9 +14,15 @@ from fanlog.core.attempts import Attempts, Counts
 from fanlog.core.cursor import Cursor, CursorChange
 from fanlog.core.decision import Decision
 from fanlog.core.lease import Lease
-from fanlog.core.records import AttemptsChunk, CursorChunk, CursorHead, LeaseHeld, ShareRecord
+from fanlog.core.records import (
+    AttemptsChunk,
+    CursorChunk,
+    CursorHead,
+    LeaseHeld,
+    ReopenedChunk,
+    ShareRecord,
+)
 from fanlog.core.reopening import ChunkChanges
-from fanlog.core.replay_records import ReopenedChunk
 from fanlog.model.resources import Offset, PartitionId, Subscription
 
 

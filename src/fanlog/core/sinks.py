@@ -1,32 +1,32 @@
-"""Sinks: queries that publish in epochs, each once. Hard state, and what may follow it.
+"""Sinks: queries that publish in epochs, each epoch once. Hard state.
 
 A *query* publishes one *epoch* after another. The rows of an epoch are *staged* first, by tasks
-that may be tried more than once; committing the epoch names the attempts that won. What is
-remembered of a query is its last epoch, and the one that is being published if it takes more than
-one commit.
+that may be tried more than once; committing the epoch names the attempts that won. Of a query, its
+last epoch is remembered, and the one that is being published if that takes more than one commit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import assert_never
 
-from fanlog.core.bulk_records import (
+from fanlog.core.records import (
     Committing,
     CommittingRecord,
-    Progress,
+    EpochProgress,
     ProgressRecord,
     Query,
     QueryRecord,
     SinkRecord,
-    query_digest,
+    digest_of,
 )
 from fanlog.errors import FailedPrecondition
 
 
 @dataclass(frozen=True, slots=True)
 class StageKey:
-    """Names the rows of one attempt of one task."""
+    """The name of the rows that one attempt of one task has staged."""
 
     query: str
     epoch: int
@@ -46,22 +46,22 @@ class SinkTable:
     def __init__(self) -> None:
         self._queries: dict[bytes, Query] = {}
         self._committing: dict[bytes, Committing] = {}
-        self._progress: dict[bytes, Progress] = {}
+        self._progress: dict[bytes, EpochProgress] = {}
 
     def __len__(self) -> int:
         return len(self._queries)
 
     def query(self, name: str) -> Query | None:
-        return self._queries.get(query_digest(name))
+        return self._queries.get(digest_of(name))
 
     def committing(self, name: str) -> Committing | None:
-        return self._committing.get(query_digest(name))
+        return self._committing.get(digest_of(name))
 
     def all_committing(self) -> Iterator[Committing]:
         yield from self._committing.values()
 
-    def progress(self, name: str) -> Progress:
-        return self._progress.get(query_digest(name)) or Progress(0, 0, 0)
+    def progress(self, name: str) -> EpochProgress:
+        return self._progress.get(digest_of(name)) or EpochProgress(0, 0, 0)
 
     def check_epoch(self, name: str, epoch: int) -> None:
         """Refuse an epoch before the last one: it was committed, or never will be.
@@ -77,38 +77,40 @@ class SinkTable:
             )
 
     def is_over(self, key: StageKey) -> bool:
-        """Whether what is staged can never be committed any more."""
+        """Whether staged rows can never be committed any more."""
         last = self.query(key.query)
         return last is not None and key.epoch <= last.epoch
 
     # Decisions: records to be applied and committed.
 
-    def begun(self, committing: Committing) -> list[SinkRecord]:
-        digest = query_digest(committing.query)
+    def begin(self, committing: Committing) -> list[SinkRecord]:
+        """Decide an epoch that takes more than one commit."""
+        digest = digest_of(committing.query)
         return [
             CommittingRecord(digest, committing),
-            ProgressRecord(digest, Progress(0, 0, 0)),
+            ProgressRecord(digest, EpochProgress(0, 0, 0)),
         ]
 
-    def advanced(self, name: str, progress: Progress) -> list[SinkRecord]:
-        return [ProgressRecord(query_digest(name), progress)]
+    def advance(self, name: str, progress: EpochProgress) -> list[SinkRecord]:
+        return [ProgressRecord(digest_of(name), progress)]
 
-    def committed(self, name: str, epoch: int, messages: int, now: float) -> list[SinkRecord]:
-        digest = query_digest(name)
+    def commit(self, name: str, epoch: int, messages: int, now: float) -> list[SinkRecord]:
+        """Make an epoch the query's last, and so refuse it, and all before it, from now on."""
+        digest = digest_of(name)
         return [
             QueryRecord(digest, Query(name, epoch, messages, now)),
-            *self.given_up(name),
+            *self.give_up(name),
         ]
 
-    def given_up(self, name: str) -> list[SinkRecord]:
+    def give_up(self, name: str) -> list[SinkRecord]:
         """Forget an epoch that is being published."""
-        digest = query_digest(name)
+        digest = digest_of(name)
         if digest not in self._committing:
             return []
         return [CommittingRecord(digest, None), ProgressRecord(digest, None)]
 
-    def forgotten(self, before_s: float, *, limit: int) -> list[SinkRecord]:
-        """Forget queries that committed nothing since a time."""
+    def forget_idle(self, before_s: float, *, limit: int) -> list[SinkRecord]:
+        """Forget queries that have committed no epoch since a time."""
         idle = [
             digest
             for digest, query in self._queries.items()
@@ -132,3 +134,5 @@ class SinkTable:
                 self._progress.pop(digest, None)
                 if progress is not None:
                     self._progress[digest] = progress
+            case _:
+                assert_never(record)

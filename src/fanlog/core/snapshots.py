@@ -6,15 +6,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from fanlog.core.hard_state import HardState
-from fanlog.core.records import CursorChunk, CursorHead, Record
-from fanlog.core.replay_records import ReopenedChunk
+from fanlog.core.records import CursorChunk, CursorHead, Record, ReopenedChunk
 from fanlog.core.share import Share
 from fanlog.model import specs
 from fanlog.model.resources import Snapshot, Subscription, Topic
 
 
-def copied(snapshot: Snapshot, shares: Iterable[Share]) -> list[Record]:
-    """What the snapshot remembers: exactly the unacknowledged set as it is now."""
+def copy_cursors(snapshot: Snapshot, shares: Iterable[Share]) -> list[Record]:
+    """The records of a new snapshot's cursors: exactly the unacknowledged messages of this moment.
+
+    No attempts and no leases: after a seek to the snapshot, every message is delivered anew.
+    """
     records: list[Record] = []
     for share in shares:
         cursor = share.cursor
@@ -30,8 +32,11 @@ def copied(snapshot: Snapshot, shares: Iterable[Share]) -> list[Record]:
     return records
 
 
-def joined(hard: HardState, topic: Topic) -> list[Record]:
-    """What a new topic adds to snapshots of patterns: all of it was published later."""
+def add_topic(hard: HardState, topic: Topic) -> list[Record]:
+    """The records that add a new topic to the snapshots of patterns that match its name.
+
+    All its messages are published after the snapshot was made, and so are unacknowledged in it.
+    """
     records: list[Record] = []
     for snapshot in hard.catalog.snapshots():
         if snapshot.is_pattern and specs.reads(snapshot.topic, topic.name):
@@ -42,13 +47,13 @@ def joined(hard: HardState, topic: Topic) -> list[Record]:
 
 
 def is_of(snapshot: Snapshot, subscription: Subscription) -> bool:
-    """Whether a snapshot is of what a subscription reads."""
+    """Whether a subscription may be moved to a snapshot: both read the same topics."""
     if snapshot.is_pattern or subscription.is_pattern:
         return snapshot.topic == subscription.topic
     return snapshot.partitions == subscription.partitions
 
 
-def removed(hard: HardState, snapshot: Snapshot) -> list[Record]:
+def remove(hard: HardState, snapshot: Snapshot) -> list[Record]:
     """The records that remove a snapshot and its cursors."""
     records: list[Record] = []
     for partition in snapshot.partitions:

@@ -23,7 +23,7 @@ STRETCHES_MAX = 1_024
 MOMENT_NS = 1_000_000_000
 
 
-class Piece(NamedTuple):
+class StretchPiece(NamedTuple):
     """Bytes that were published between two times, both included."""
 
     size_bytes: float
@@ -87,7 +87,7 @@ class Stretches:
             self._join_pairs()
 
     def cut(self, before: Offset) -> None:
-        """Forget what lies below an offset."""
+        """Forget the sizes of messages below an offset."""
         if before <= self._start:
             return
         gone = bisect_right(self._ends, before)
@@ -103,13 +103,13 @@ class Stretches:
         """Bytes of the messages from `low` to before `high`, about."""
         return max(0, round(self._sum_at(high) - self._sum_at(low)))
 
-    def pieces(self, low: Offset, high: Offset) -> Iterator[Piece]:
+    def pieces(self, low: Offset, high: Offset) -> Iterator[StretchPiece]:
         """The same bytes, with their times."""
         at = bisect_right(self._ends, low)
         while at < len(self._ends) and low < high:
             end = min(self._ends[at], high)
             size_bytes = self._sum_at(end) - self._sum_at(low)
-            yield Piece(size_bytes, self._time_at(at, low), self._time_at(at, end))
+            yield StretchPiece(size_bytes, self._time_at(at, low), self._time_at(at, end))
             low = end
             at += 1
 
@@ -138,14 +138,14 @@ class Stretches:
     def _join_pairs(self) -> None:
         """Have half as many stretches, twice as large."""
         self._step_bytes *= 2
-        # The last of an odd number stays what it is.
+        # The last of an odd number has no neighbour to be joined with.
         self._firsts = self._firsts[::2]
         for name in ("_ends", "_sums", "_lasts"):
             column = getattr(self, name)
             setattr(self, name, column[1::2] + column[len(column) - len(column) % 2 :])
 
 
-def cutoff_ns(pieces: Iterable[Piece], size_bytes: float) -> int:
+def cutoff_ns(pieces: Iterable[StretchPiece], size_bytes: float) -> int:
     """The time before which about so many bytes of some partitions lie, all of them together.
 
     With less than that in them all, a time behind the last.

@@ -155,7 +155,7 @@ def _with_revision_ids(broker: Broker, topic: TopicSpec) -> TopicSpec:
     if settings is None:
         return topic
     try:
-        bound = broker.hard.catalog.schemas.bound(settings)
+        bound = broker.hard.catalog.schemas.bind(settings)
     except FanlogError:
         # Then it differs anyway.
         return topic

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from fanlog import limits
-from fanlog.core.export_records import ExportProgress
+from fanlog.core.records import ExportProgress
 from fanlog.errors import InvalidArgument, Unimplemented
 from fanlog.model import exports
 from fanlog.model.resources import ExportState, FileExport, PartitionId, Subscription, TableExport

@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 
 from fanlog.core import records
 from fanlog.core.cursor import Cursor, runs
-from fanlog.core.replay_records import ReopenedChunk, RequestRecord
+from fanlog.core.records import ReopenedChunk, RequestRecord
 from fanlog.core.requests import Requests
 from fanlog.limits import CURSOR_CHUNK_OFFSETS, OFFSET_MAX
 from fuzz.bounds import Target
@@ -42,7 +42,7 @@ def replay_record(data: bytes) -> None:
         done = Requests()
         done.apply(found)
         assert len(done) == 1
-        for record in done.removed(found.owner):
+        for record in done.forget(found.owner):
             done.apply(record)
         assert not len(done)
 

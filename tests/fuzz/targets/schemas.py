@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fanlog.core import records
-from fanlog.core.catalog_records import PolicyRecord
 from fanlog.core.iam import Binding, Policy
+from fanlog.core.records import PolicyRecord
 from fanlog.errors import FanlogError
 from fanlog.model.resources import Encoding, SchemaType
 from fanlog.schema import Compiled, Impossible, Mismatch, breaking_changes, compile_schema
@@ -82,7 +82,7 @@ def policy(data: bytes) -> None:
         bindings.append(Binding(role=role, members=tuple(members)))
     before = Policy(id=7, revision=3)
     try:
-        after = before.replaced(bindings, draw.pick((b"", before.etag)))
+        after = before.replace(bindings, draw.pick((b"", before.etag)))
     except FanlogError as error:
         refusal(error)
         return
@@ -90,7 +90,7 @@ def policy(data: bytes) -> None:
     assert after.etag != before.etag
     pairs = {(b.role, member) for b in bindings for member in b.members}
     assert {(b.role, member) for b in after.bindings for member in b.members} == pairs
-    assert after.replaced(after.bindings, after.etag).bindings == after.bindings
+    assert after.replace(after.bindings, after.etag).bindings == after.bindings
     record = PolicyRecord(after.id, after)
     value = record.value()
     assert value is not None

@@ -6,17 +6,22 @@ import pytest
 from pyroaring import BitMap64
 
 from fanlog.broker.audit import audit
-from fanlog.core.catalog_records import (
+from fanlog.core.hard_state import HardState
+from fanlog.core.iam import Policy
+from fanlog.core.records import (
+    Activity,
+    AttemptsChunk,
     Counters,
+    CursorChunk,
+    CursorHead,
     FormerTopicRecord,
+    LeaseHeld,
     PolicyRecord,
+    Record,
     SnapshotRecord,
     SubscriptionRecord,
     TopicRecord,
 )
-from fanlog.core.hard_state import HardState
-from fanlog.core.iam import Policy
-from fanlog.core.records import Activity, AttemptsChunk, CursorChunk, CursorHead, LeaseHeld, Record
 from fanlog.log.report import Finding
 from fanlog.model.resources import (
     PartitionId,

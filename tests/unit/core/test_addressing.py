@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 from pyroaring import BitMap64
 
-from fanlog.core.address_records import AddressRecord
-from fanlog.core.addressing import NOTHING_ADDRESSED, Addressed, Addresses
+from fanlog.core.addressing import NOTHING_ADDRESSED, Addressed, AddressTable
 from fanlog.core.cursor import Cursor
 from fanlog.core.passing import Passing
-from fanlog.core.records import DamagedRecord, decode
+from fanlog.core.records import AddressRecord, DamagedRecord, decode
 from fanlog.limits import CURSOR_CHUNK_OFFSETS, OFFSET_MAX
 from fanlog.model.resources import PartitionId
 from unit.core.world import World, subscription
@@ -25,28 +24,28 @@ def others(*offsets: int) -> Addressed:
 
 class TestAddresses:
     def test_each_sees_its_own_and_those_of_others(self):
-        addresses = Addresses()
-        addresses.apply(addresses.added(ONE, 7, 2, 4))
-        addresses.apply(addresses.added(ONE, 8, 6, 7))
-        addresses.apply(addresses.added(ONE, 7, 9, 10))
-        assert addresses.seen_by(7, ONE) == Addressed(BitMap64([2, 3, 9]), BitMap64([6]))
-        assert addresses.seen_by(8, ONE) == Addressed(BitMap64([6]), BitMap64([2, 3, 9]))
-        assert addresses.seen_by(9, ONE) == others(2, 3, 6, 9)
-        assert addresses.seen_by(7, PartitionId(2)) is NOTHING_ADDRESSED
+        addresses = AddressTable()
+        addresses.apply(addresses.add(ONE, 7, 2, 4))
+        addresses.apply(addresses.add(ONE, 8, 6, 7))
+        addresses.apply(addresses.add(ONE, 7, 9, 10))
+        assert addresses.view(7, ONE) == Addressed(BitMap64([2, 3, 9]), BitMap64([6]))
+        assert addresses.view(8, ONE) == Addressed(BitMap64([6]), BitMap64([2, 3, 9]))
+        assert addresses.view(9, ONE) == others(2, 3, 6, 9)
+        assert addresses.view(7, PartitionId(2)) is NOTHING_ADDRESSED
         # Those who are not meant have one set between them.
-        assert addresses.seen_by(9, ONE).others is addresses.seen_by(10, ONE).others
+        assert addresses.view(9, ONE).others is addresses.view(10, ONE).others
 
     def test_they_go_with_their_messages(self):
-        addresses = Addresses()
+        addresses = AddressTable()
         for addressee, first, end in ((7, 2, 5), (8, 3, 4)):
-            addresses.apply(addresses.added(ONE, addressee, first, end))
-        for record in list(addresses.trimmed(ONE, 4)):
+            addresses.apply(addresses.add(ONE, addressee, first, end))
+        for record in list(addresses.trim(ONE, 4)):
             addresses.apply(record)
-        assert addresses.seen_by(9, ONE) == others(4)
-        assert list(addresses.trimmed(ONE, 4)) == []
-        for record in addresses.removed(ONE):
+        assert addresses.view(9, ONE) == others(4)
+        assert list(addresses.trim(ONE, 4)) == []
+        for record in addresses.remove(ONE):
             addresses.apply(record)
-        assert addresses.seen_by(9, ONE) is NOTHING_ADDRESSED
+        assert addresses.view(9, ONE) is NOTHING_ADDRESSED
 
     def test_the_record(self):
         record = AddressRecord(ONE, 7, BitMap64(range(2, 5_000)))

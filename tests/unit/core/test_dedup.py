@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fanlog.core.dedup import DedupWindow, digest_of
-from fanlog.core.records import DedupEntry, decode
+from fanlog.core.dedup import DedupWindow
+from fanlog.core.records import DedupEntry, decode, digest_of
 from fanlog.model.resources import PartitionId
 
 PARTITION = PartitionId(7)
@@ -79,14 +79,14 @@ def test_what_is_over_is_forgotten_a_part_at_a_time():
     world.publish("a", "b", "c")
     world.now += 5
     world.publish("d")
-    assert world.window.expired(world.now, limit=10) == []
+    assert world.window.expire(world.now, limit=10) == []
     world.now += 5
-    first = world.window.expired(world.now, limit=2)
+    first = world.window.expire(world.now, limit=2)
     assert [entry.digest for entry in first] == [digest_of("a"), digest_of("b")]
     for entry in first:
         world.window.apply(entry)
-    assert [e.digest for e in world.window.expired(world.now, limit=2)] == [digest_of("c")]
-    assert len(world.window.removed(limit=10)) == 2
+    assert [e.digest for e in world.window.expire(world.now, limit=2)] == [digest_of("c")]
+    assert len(world.window.forget(limit=10)) == 2
 
 
 def test_recovery_brings_back_the_order():
@@ -95,7 +95,7 @@ def test_recovery_brings_back_the_order():
     for entry in entries:
         world.window.apply(entry)
     world.window.sort()
-    expired = world.window.expired(1_000.0, limit=2)
+    expired = world.window.expire(1_000.0, limit=2)
     assert [entry.digest for entry in expired] == [digest_of("c"), digest_of("b")]
 
 

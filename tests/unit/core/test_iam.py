@@ -10,8 +10,8 @@ from fanlog.core.iam import (
     ROLES,
     Binding,
     Policy,
-    checked_bindings,
-    checked_permissions,
+    normalize_bindings,
+    normalize_permissions,
 )
 from fanlog.errors import Aborted, InvalidArgument
 
@@ -25,8 +25,8 @@ def bound(role: str, *members: str) -> Binding:
 class TestEtags:
     def test_every_change_has_another_also_of_another_resource(self):
         none = Policy(id=7)
-        first = none.replaced([bound(VIEWER, "allUsers")], b"")
-        second = first.replaced([], b"")
+        first = none.replace([bound(VIEWER, "allUsers")], b"")
+        second = first.replace([], b"")
         etags = {policy.etag for policy in (none, first, second, Policy(id=8))}
         assert len(etags) == 4
         assert first.bindings == (bound(VIEWER, "allUsers"),)
@@ -35,22 +35,22 @@ class TestEtags:
     def test_the_present_one_and_none_are_taken(self):
         policy = Policy(id=7, revision=3)
         for etag in (policy.etag, b""):
-            assert policy.replaced([], etag).revision == 4
+            assert policy.replace([], etag).revision == 4
 
     @pytest.mark.parametrize("etag", [Policy(id=7, revision=2).etag, b"x", b"\xff\x00"])
     def test_any_other_is_refused(self, etag):
         with pytest.raises(Aborted, match=r"policy\.etag"):
-            Policy(id=7, revision=3).replaced([], etag)
+            Policy(id=7, revision=3).replace([], etag)
 
     def test_bindings_may_be_left_as_they_are(self):
         policy = Policy(id=7, revision=1, bindings=(bound(VIEWER, "allUsers"),))
-        assert policy.replaced(None, b"").bindings == policy.bindings
+        assert policy.replace(None, b"").bindings == policy.bindings
 
 
 class TestBindings:
     @pytest.mark.parametrize("role", sorted(ROLES))
     def test_known_roles(self, role):
-        assert checked_bindings([bound(role, "allUsers")]) == (bound(role, "allUsers"),)
+        assert normalize_bindings([bound(role, "allUsers")]) == (bound(role, "allUsers"),)
 
     def test_one_binding_for_each_role_and_each_member_once(self):
         given = [
@@ -58,7 +58,7 @@ class TestBindings:
             bound(EDITOR, "allUsers"),
             bound(VIEWER, "user:a@example.com", "domain:example.com"),
         ]
-        assert checked_bindings(given) == (
+        assert normalize_bindings(given) == (
             bound(VIEWER, "domain:example.com", "user:a@example.com", "user:b@example.com"),
             bound(EDITOR, "allUsers"),
         )
@@ -68,12 +68,12 @@ class TestBindings:
     )
     def test_unknown_roles_are_named(self, role):
         with pytest.raises(InvalidArgument) as refused:
-            checked_bindings([bound(VIEWER, "allUsers"), bound(role, "allUsers")])
+            normalize_bindings([bound(VIEWER, "allUsers"), bound(role, "allUsers")])
         assert refused.value.message.startswith(f"policy.bindings[1].role: {role!r}")
 
     def test_a_role_without_members(self):
         with pytest.raises(InvalidArgument, match=r"policy\.bindings\[0\]\.members: empty"):
-            checked_bindings([bound(VIEWER)])
+            normalize_bindings([bound(VIEWER)])
 
     @pytest.mark.parametrize(
         "member",
@@ -93,7 +93,7 @@ class TestBindings:
         ],
     )
     def test_members(self, member):
-        assert checked_bindings([bound(VIEWER, member)]) == (bound(VIEWER, member),)
+        assert normalize_bindings([bound(VIEWER, member)]) == (bound(VIEWER, member),)
 
     @pytest.mark.parametrize(
         "member",
@@ -124,7 +124,7 @@ class TestBindings:
     )
     def test_what_is_no_member_is_named(self, member):
         with pytest.raises(InvalidArgument) as refused:
-            checked_bindings([bound(VIEWER, "allUsers", member)])
+            normalize_bindings([bound(VIEWER, "allUsers", member)])
         assert refused.value.message.startswith(f"policy.bindings[0].members[1]: {member!r}")
 
     @pytest.mark.parametrize(
@@ -138,11 +138,11 @@ class TestBindings:
     )
     def test_too_much_is_refused_with_the_limit(self, bindings, what):
         with pytest.raises(InvalidArgument, match=rf"policy\.bindings: \d+ {what}.*; at most \d+"):
-            checked_bindings(bindings)
+            normalize_bindings(bindings)
 
     def test_as_much_as_is_allowed(self):
         members = [f"user:{n}@example.com" for n in range(limits.IAM_MEMBERS_MAX)]
-        [binding] = checked_bindings([bound(VIEWER, *members)])
+        [binding] = normalize_bindings([bound(VIEWER, *members)])
         assert len(binding.members) == limits.IAM_MEMBERS_MAX
 
 
@@ -150,7 +150,7 @@ class TestPermissions:
     @pytest.mark.parametrize("collection", PERMISSIONS)
     def test_those_of_the_kind(self, collection):
         permissions = sorted(PERMISSIONS[collection])
-        assert checked_permissions(collection, permissions * 2) == permissions
+        assert normalize_permissions(collection, permissions * 2) == permissions
         assert f"pubsub.{collection}.getIamPolicy" in permissions
 
     @pytest.mark.parametrize(
@@ -168,9 +168,9 @@ class TestPermissions:
     )
     def test_others_are_named(self, permission):
         with pytest.raises(InvalidArgument) as refused:
-            checked_permissions("topics", ["pubsub.topics.get", permission])
+            normalize_permissions("topics", ["pubsub.topics.get", permission])
         assert refused.value.message.startswith(f"permissions[1]: {permission!r}")
 
     def test_too_many(self):
         with pytest.raises(InvalidArgument, match="at most 100"):
-            checked_permissions("topics", ["pubsub.topics.get"] * 101)
+            normalize_permissions("topics", ["pubsub.topics.get"] * 101)

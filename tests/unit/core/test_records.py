@@ -2,36 +2,61 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-from dataclasses import replace
+import pkgutil
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from pyroaring import BitMap64
 
-from fanlog.core.catalog_records import (
+from fanlog.core import records as package
+from fanlog.core.hard_state import HardState
+from fanlog.core.iam import Binding, Policy
+from fanlog.core.records import (
+    KINDS,
+    Activity,
+    AddressRecord,
+    ArchivedRecord,
+    AttemptsChunk,
+    Committing,
+    CommittingRecord,
     Counters,
+    CursorChunk,
+    CursorHead,
+    DamagedRecord,
+    DedupEntry,
+    EpochProgress,
+    ExportProgress,
+    ExportRecord,
     FormerTopicRecord,
+    JobRecord,
+    LakeRecord,
+    LeaseHeld,
+    LostRecord,
     PolicyRecord,
+    ProgressRecord,
+    Query,
+    QueryRecord,
+    Record,
+    RememberedAnswer,
+    ReopenedChunk,
+    RequestRecord,
     SchemaRecord,
     SchemaRevisionRecord,
     SnapshotRecord,
     SubscriptionRecord,
     TopicRecord,
-)
-from fanlog.core.export_records import ExportProgress, ExportRecord
-from fanlog.core.iam import Binding, Policy
-from fanlog.core.lake_records import ArchivedRecord, LakeRecord, LostRecord
-from fanlog.core.records import (
-    Activity,
-    AttemptsChunk,
-    CursorChunk,
-    CursorHead,
-    DamagedRecord,
-    LeaseHeld,
-    Record,
+    Trimmed,
     UnknownRecord,
     decode,
+    digest_of,
 )
+from fanlog.core.records.codec import Registry, Stored, numbers, record
+from fanlog.core.reopening import OpenChunk
+from fanlog.model.jobs import Job
 from fanlog.model.resources import (
     DeadLetterPolicy,
     FileExport,
@@ -53,12 +78,13 @@ from fanlog.model.resources import (
     TopicId,
 )
 
+ROOT = Path(__file__).parents[3]
 P = PartitionId(2**32 - 1)
 BIG = 2**63
 
 TOPIC = Topic(
     id=TopicId(1),
-    name="projects/p/topics/t",
+    name="projects/p/topics/top",
     partitions=(PartitionId(1), PartitionId(2)),
     labels={"a": "ä"},
     message_retention_s=600.5,
@@ -173,6 +199,8 @@ EUROPEAN = replace(
     storage_policy=StoragePolicy(allowed_regions=("europe-west1",), enforce_in_transit=True),
 )
 
+JOB = Job(name="projects/p/jobs/j", kind="replay", arguments={"a": [1, None]}, state="DONE")
+
 STORED: list[Record] = [
     Counters(next_id=5, boots=BIG),
     TopicRecord(TOPIC.id, TOPIC),
@@ -203,6 +231,15 @@ STORED: list[Record] = [
     ArchivedRecord(P, 3, BIG),
     ArchivedRecord(PartitionId(7), 0, 0, is_open=False),
     LostRecord(P, BitMap64([*range(10, 60_000), BIG])),
+    ReopenedChunk(3, P, 0, OpenChunk(BitMap64(range(7, 900)), BIG, 1_700_000_000.5)),
+    Trimmed(P, BIG),
+    DedupEntry(P, digest_of("d"), BIG, 1_700_000_000.5),
+    AddressRecord(P, 3, BitMap64(range(7, 900))),
+    RequestRecord(3, digest_of("r"), RememberedAnswer(reopened=BIG, copied=1), 1_700_000_000.5),
+    JobRecord(JOB.name, JOB),
+    QueryRecord(digest_of("q"), Query("q", 7, BIG, 1.5)),
+    CommittingRecord(digest_of("q"), Committing("q", 8, ("aa", "bb"))),
+    ProgressRecord(digest_of("q"), EpochProgress(1, 2, BIG)),
 ]
 REMOVED: list[Record] = [
     LostRecord(P, None),
@@ -219,7 +256,78 @@ REMOVED: list[Record] = [
     LeaseHeld(3, P, 5, 0, 0.0, None),
     Activity(3, None),
     ArchivedRecord(P, None),
+    ReopenedChunk(3, P, 0, None),
+    Trimmed(P, None),
+    DedupEntry(P, digest_of("d"), None, 0.0),
+    AddressRecord(P, 3, None),
+    RequestRecord(3, digest_of("r"), None, 0.0),
+    JobRecord(JOB.name, None),
+    QueryRecord(digest_of("q"), None),
+    CommittingRecord(digest_of("q"), None),
+    ProgressRecord(digest_of("q"), None),
+    ExportRecord(FILED.id, None),
 ]
+
+
+class TestTheRegistry:
+    def test_every_kind_is_tried_in_this_file(self):
+        assert {type(one) for one in STORED} == set(KINDS)
+        never_removed = {Counters, LakeRecord}
+        assert {type(one) for one in REMOVED} == set(KINDS) - never_removed
+
+    def test_every_class_is_of_the_union(self):
+        modules = [
+            importlib.import_module(f"{package.__name__}.{found.name}")
+            for found in pkgutil.iter_modules(package.__path__)
+        ]
+        classes = {
+            value
+            for module in modules
+            for value in vars(module).values()
+            if isinstance(value, type) and issubclass(value, Stored) and value is not Stored
+        }
+        assert classes == set(KINDS)
+
+    def test_every_letter_is_unique_and_in_the_document(self):
+        letters = [kind.KIND.decode() for kind in KINDS]
+        assert len(set(letters)) == len(letters)
+        text = (ROOT / "docs" / "internals" / "data_files.md").read_text()
+        table = text.partition("## State records")[2].partition("\n## ")[0]
+        assert sorted(letters) == sorted(re.findall(r"^\| `([A-Z])` \|", table, re.MULTILINE))
+
+    def test_a_letter_cannot_be_given_twice(self):
+        @record("H", key=numbers(">Q"), value=numbers("<Q"))
+        @dataclass(frozen=True, slots=True)
+        class Other(Stored):
+            owner: int
+            count: int | None
+
+        with pytest.raises(AssertionError, match="the letter of Other"):
+            Registry[Stored]([CursorHead, Other])
+
+    def test_the_forms_take_all_fields(self):
+        with pytest.raises(AssertionError, match="Odd has other fields"):
+
+            @record("?", key=numbers(">Q"), value=numbers("<Q"))
+            @dataclass(frozen=True, slots=True)
+            class Odd(Stored):
+                owner: int
+
+    @pytest.mark.parametrize("one", [*STORED, *REMOVED], ids=lambda one: type(one).__name__)
+    def test_hard_state_applies_every_kind(self, one):
+        HardState().apply(one)
+
+    def test_hard_state_is_rebuilt_from_all_of_them(self):
+        hard = HardState.load((one.key(), one.value() or b"") for one in STORED)
+        assert hard.jobs == {JOB.name: JOB}
+        assert hard.sinks.progress("q") == EpochProgress(1, 2, BIG)
+        for one in REMOVED:
+            hard.apply(one)
+        assert (hard.jobs, hard.trimmed, hard.lost, hard.activity) == ({}, {}, {}, {})
+
+    def test_hard_state_refuses_another(self):
+        with pytest.raises(AssertionError):
+            HardState().apply("no record")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("record", STORED, ids=lambda record: type(record).__name__)
@@ -271,6 +379,44 @@ def test_cut_bytes_are_an_error_and_never_another_record(record):
         except DamagedRecord:
             continue
         assert isinstance(found, AttemptsChunk), "its entries are all of one length"
+
+
+@pytest.mark.parametrize("record", STORED, ids=lambda record: type(record).__name__)
+def test_a_key_of_another_length_is_an_error(record):
+    for key in (record.key() + b"\0", record.key()[:-1]):
+        if key:
+            with pytest.raises((DamagedRecord, UnknownRecord)):
+                decode(key, record.value())
+
+
+@pytest.mark.parametrize("missing", ["dead_letter", "retry"])
+def test_a_subscription_without_its_policies_is_damaged(missing):
+    stored = SubscriptionRecord(FULL.id, FULL)
+    fields = json.loads((stored.value() or b"")[1:])
+    del fields[missing]
+    with pytest.raises(DamagedRecord, match=missing):
+        decode(stored.key(), b"\x01" + json.dumps(fields).encode())
+
+
+@pytest.mark.parametrize(
+    "changes", [{"id": 1}, {"table_version": True}, {"sequence": "7"}, {"more": 1}]
+)
+def test_a_lake_that_is_none_is_refused(changes):
+    stored = LakeRecord("0b6c", 7, 8)
+    fields = json.loads((stored.value() or b"")[1:]) | changes
+    with pytest.raises(DamagedRecord):
+        decode(stored.key(), b"\x01" + json.dumps(fields).encode())
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [one for one in STORED if type(one) in (TopicRecord, JobRecord, QueryRecord, CommittingRecord)],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_value_under_the_key_of_another_is_refused(stored):
+    other = stored.key()[:-1] + bytes([stored.key()[-1] ^ 1])
+    with pytest.raises(DamagedRecord, match="than its key says"):
+        decode(other, stored.value())
 
 
 def test_the_bytes_of_a_policy():

@@ -7,9 +7,8 @@ from pyroaring import BitMap64
 
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
-from fanlog.core.records import DamagedRecord, decode
+from fanlog.core.records import DamagedRecord, ReopenedChunk, decode
 from fanlog.core.reopening import OpenChunk, by_chunk
-from fanlog.core.replay_records import ReopenedChunk
 from fanlog.core.share import Decision
 from fanlog.limits import CURSOR_CHUNK_OFFSETS as CHUNK
 from fanlog.model.resources import PartitionId, RetryPolicy
@@ -281,7 +280,7 @@ class TestSets:
     def test_ten_million_are_a_few_chunks(self):
         cursor = Cursor(10_000_000)
         window = BitMap64(range(10_000_000))
-        changes = cursor.reopened.added(
+        changes = cursor.reopened.add(
             cursor.acknowledged(window), fence=1, since_s=0.0, is_wanted=False
         )
         assert len(changes) == -(-10_000_000 // CHUNK)

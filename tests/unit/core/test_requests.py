@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from fanlog.core.requests import Answer, Requests
+from fanlog.core.records import RememberedAnswer
+from fanlog.core.requests import Requests
 
-ANSWER = Answer(reopened=1, copied=2, skipped=3)
+ANSWER = RememberedAnswer(reopened=1, copied=2, skipped=3)
 
 
 def remember(requests: Requests, owner: int, request_id: str, expires_s: float, most: int = 3):
-    records = requests.done(owner, request_id, ANSWER, expires_s=expires_s, most=most)
+    records = requests.remember(owner, request_id, ANSWER, expires_s=expires_s, most=most)
     for record in records:
         requests.apply(record)
     return records
@@ -20,7 +21,7 @@ def test_it_is_known_until_its_time_is_over():
     assert requests.find(1, "a", 9.0) == ANSWER
     assert requests.find(1, "a", 10.0) is None
     assert requests.find(2, "a", 0.0) is None
-    [forgotten] = requests.expired(10.0, limit=5)
+    [forgotten] = requests.expire(10.0, limit=5)
     requests.apply(forgotten)
     assert len(requests) == 0
 
@@ -54,7 +55,7 @@ def test_a_subscription_takes_its_own_along():
     requests = Requests()
     remember(requests, 1, "a", 10.0)
     remember(requests, 2, "a", 10.0)
-    for record in requests.removed(1):
+    for record in requests.forget(1):
         requests.apply(record)
     assert requests.find(1, "a", 0.0) is None
     assert requests.find(2, "a", 0.0) is not None

@@ -10,7 +10,7 @@ import pytest
 from fanlog import limits
 from fanlog.core import records as codec
 from fanlog.core.catalog import Catalog
-from fanlog.core.catalog_records import TopicRecord
+from fanlog.core.records import TopicRecord
 from fanlog.errors import (
     AlreadyExists,
     FailedPrecondition,
@@ -81,19 +81,19 @@ def test_a_range_of_revisions_newest_first(first, last, accepted):
     catalog = Catalog()
     ids = made(catalog, "a", "b", "c", "d")
     chosen = settings("" if first is None else ids[first], "" if last is None else ids[last])
-    bound = catalog.schemas.bound(chosen)
-    assert "".join(one.definition for one in catalog.schemas.accepted(bound)) == accepted
+    bound = catalog.schemas.bind(chosen)
+    assert "".join(one.definition for one in catalog.schemas.accepted_revisions(bound)) == accepted
 
 
 def test_settings_that_cannot_be_bound():
     catalog = Catalog()
     with pytest.raises(SchemaNotFound):
-        catalog.schemas.bound(settings())
+        catalog.schemas.bind(settings())
     ids = made(catalog, "a", "b")
     with pytest.raises(SchemaNotFound, match="has no revision"):
-        catalog.schemas.bound(settings("00000000"))
+        catalog.schemas.bind(settings("00000000"))
     with pytest.raises(InvalidArgument, match="is a later revision than"):
-        catalog.schemas.bound(settings(ids[1], ids[0]))
+        catalog.schemas.bind(settings(ids[1], ids[0]))
 
 
 def test_a_deleted_schema_is_remembered_as_gone():
@@ -141,7 +141,7 @@ def test_a_revision_is_found_by_its_number_too():
     assert catalog.schemas.revision(schema, "2").id == second
     with pytest.raises(SchemaNotFound, match="has no revision '3'"):
         catalog.schemas.revision(schema, "3")
-    bound = catalog.schemas.bound(settings("1", "2"))
+    bound = catalog.schemas.bind(settings("1", "2"))
     assert (bound.first_revision_id, bound.last_revision_id) == (first, second)
 
 

@@ -6,35 +6,36 @@ import json
 
 import pytest
 
-from fanlog.core.bulk_records import (
-    BulkRecord,
+from fanlog.core.records import (
     Committing,
     CommittingRecord,
-    Progress,
+    DamagedRecord,
+    EpochProgress,
     ProgressRecord,
     Query,
     QueryRecord,
+    Record,
     Trimmed,
-    query_digest,
+    decode,
+    digest_of,
 )
-from fanlog.core.records import DamagedRecord, decode
 from fanlog.core.sinks import SinkTable, StageKey
 from fanlog.errors import FailedPrecondition
 from fanlog.model.resources import PartitionId
 
-DIGEST = query_digest("q")
+DIGEST = digest_of("q")
 QUERY = Query("q", 7, 2**40, 1_700_000_000.5)
 COMMITTING = Committing("q", 8, ("aa", "bb"))
 
-STORED: list[BulkRecord] = [
+STORED: list[Record] = [
     Trimmed(PartitionId(2**32 - 1), 2**63),
     QueryRecord(DIGEST, QUERY),
     CommittingRecord(DIGEST, COMMITTING),
-    ProgressRecord(DIGEST, Progress(2**32 - 1, 2**40, 2**41)),
+    ProgressRecord(DIGEST, EpochProgress(2**32 - 1, 2**40, 2**41)),
 ]
 
 
-def name(record: BulkRecord) -> str:
+def name(record: Record) -> str:
     return type(record).__name__
 
 
@@ -77,7 +78,7 @@ def test_their_bytes():
     assert CommittingRecord(DIGEST, COMMITTING).value() == (
         b'\x01{"query":"q","epoch":8,"stages":["aa","bb"]}'
     )
-    assert ProgressRecord(DIGEST, Progress(1, 2, 3)).value() == (
+    assert ProgressRecord(DIGEST, EpochProgress(1, 2, 3)).value() == (
         b"\x01\x01\x00\x00\x00\x02" + bytes(7) + b"\x03" + bytes(7)
     )
 
@@ -95,7 +96,7 @@ def test_queries_that_are_none(changes):
 def test_an_epoch_in_one_commit():
     table = SinkTable()
     assert table.query("q") is None
-    for record in table.committed("q", 3, 10, 5.0):
+    for record in table.commit("q", 3, 10, 5.0):
         table.apply(record)
     assert table.query("q") == Query("q", 3, 10, 5.0)
     assert len(table) == 1
@@ -110,28 +111,28 @@ def test_an_epoch_in_one_commit():
 
 def test_an_epoch_in_parts():
     table = SinkTable()
-    for record in table.begun(COMMITTING):
+    for record in table.begin(COMMITTING):
         table.apply(record)
     assert table.committing("q") == COMMITTING
-    assert table.progress("q") == Progress(0, 0, 0)
-    for record in table.advanced("q", Progress(1, 5, 9)):
+    assert table.progress("q") == EpochProgress(0, 0, 0)
+    for record in table.advance("q", EpochProgress(1, 5, 9)):
         table.apply(record)
-    assert table.progress("q") == Progress(1, 5, 9)
+    assert table.progress("q") == EpochProgress(1, 5, 9)
     assert list(table.all_committing()) == [COMMITTING]
-    assert table.forgotten(1e12, limit=10) == []
-    for record in table.committed("q", 8, 12, 5.0):
+    assert table.forget_idle(1e12, limit=10) == []
+    for record in table.commit("q", 8, 12, 5.0):
         table.apply(record)
     assert table.committing("q") is None
-    assert table.progress("q") == Progress(0, 0, 0)
+    assert table.progress("q") == EpochProgress(0, 0, 0)
     assert table.query("q") == Query("q", 8, 12, 5.0)
 
 
 def test_queries_are_forgotten():
     table = SinkTable()
     for number in range(4):
-        for record in table.committed(f"q{number}", 0, 0, float(number)):
+        for record in table.commit(f"q{number}", 0, 0, float(number)):
             table.apply(record)
-    forgotten = table.forgotten(3.0, limit=2)
+    forgotten = table.forget_idle(3.0, limit=2)
     assert len(forgotten) == 2
     for record in forgotten:
         table.apply(record)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from fanlog.core import stretches
-from fanlog.core.stretches import Piece, Stretches, cutoff_ns
+from fanlog.core.stretches import Stretches, StretchPiece, cutoff_ns
 
 S = 1_000_000_000
 
@@ -67,9 +67,9 @@ def test_cutting_off() -> None:
 def test_pieces_have_the_sizes_and_the_times() -> None:
     found = filled(30, step=100)
     assert list(found.pieces(0, 30)) == [
-        Piece(100, 0, 9 * S),
-        Piece(100, 10 * S, 19 * S),
-        Piece(100, 20 * S, 29 * S),
+        StretchPiece(100, 0, 9 * S),
+        StretchPiece(100, 10 * S, 19 * S),
+        StretchPiece(100, 20 * S, 29 * S),
     ]
     [first, last] = found.pieces(5, 15)
     assert (first.size_bytes, last.size_bytes) == (50, 50)
@@ -102,7 +102,7 @@ def test_the_cutoff_is_behind_all_when_all_of_it_is_asked_for() -> None:
 
 
 def test_what_is_of_one_moment_goes_together() -> None:
-    pieces = [Piece(1_000, 5 * S, 5 * S), Piece(1_000, 7 * S, 7 * S)]
+    pieces = [StretchPiece(1_000, 5 * S, 5 * S), StretchPiece(1_000, 7 * S, 7 * S)]
     assert cutoff_ns(pieces, 1) == 5 * S + 1
     assert cutoff_ns(pieces, 1_000) == 5 * S + 1
     assert cutoff_ns(pieces, 1_001) == 7 * S + 1
@@ -110,14 +110,14 @@ def test_what_is_of_one_moment_goes_together() -> None:
 
 def test_many_slow_partitions_do_not_lose_more_than_asked_for() -> None:
     """Each has one stretch that lasts until now: a time is found inside of all of them."""
-    pieces = [Piece(1_000, 0, 1_000 * S) for _ in range(100)]
+    pieces = [StretchPiece(1_000, 0, 1_000 * S) for _ in range(100)]
     assert cutoff_ns(pieces, 10_000) / S == pytest.approx(100, abs=1)
 
 
 def test_a_slow_and_a_fast_partition_lose_what_is_older_than_one_time() -> None:
     rng = random.Random(1)
-    slow = [Piece(1_000, 0, 1_000_000 * S)]
-    fast = [Piece(1_000, n * S, (n + 10) * S) for n in range(0, 1_000_000, 10_000)]
+    slow = [StretchPiece(1_000, 0, 1_000_000 * S)]
+    fast = [StretchPiece(1_000, n * S, (n + 10) * S) for n in range(0, 1_000_000, 10_000)]
     pieces = slow + fast
     rng.shuffle(pieces)
     time_ns = cutoff_ns(pieces, 50_500)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fanlog.core.catalog_records import SubscriptionRecord
-from fanlog.core.records import CursorHead
+from fanlog.core.records import CursorHead, SubscriptionRecord
 from fanlog.model.resources import PartitionId, Subscription, SubscriptionId, TopicId
 from simulator.chronicle import (
     EPOCH,

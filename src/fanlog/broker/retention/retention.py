@@ -26,10 +26,8 @@ from fanlog.broker.retention.spare import NO_CUTS, Cuts, Spare
 from fanlog.broker.tiering.tiers import Tiers
 from fanlog.broker.writer import Writer
 from fanlog.core import snapshots
-from fanlog.core.bulk_records import Trimmed
 from fanlog.core.hard_state import HardState
-from fanlog.core.lake_records import ArchivedRecord, LostRecord
-from fanlog.core.records import Activity, Record
+from fanlog.core.records import Activity, ArchivedRecord, LostRecord, Record, Trimmed
 from fanlog.core.share import Decision, Share
 from fanlog.errors import LakeUnavailable
 from fanlog.limits import HOUR_S
@@ -180,7 +178,7 @@ class Retention:
         for snapshot in list(hard.catalog.snapshots()):
             if snapshot.expire_s <= now:
                 log.info("action=snapshot_expired snapshot=%s", snapshot.name)
-                records = snapshots.removed(hard, snapshot)
+                records = snapshots.remove(hard, snapshot)
                 hard.apply_all(records)
                 self._writer.submit(records=records)
 
@@ -264,13 +262,13 @@ class Retention:
         for window in hard.dedup_windows():
             is_gone = hard.catalog.topic_of(window.partition) is None
             limit = limits.SWEEP_DEDUP_MAX
-            forgotten = window.removed(limit=limit) if is_gone else window.expired(now, limit=limit)
+            forgotten = window.forget(limit=limit) if is_gone else window.expire(now, limit=limit)
             if forgotten:
                 hard.apply_all(forgotten)
                 self._writer.submit(records=forgotten)
 
     def _forget_requests(self, now: float) -> None:
-        forgotten = self._hard().requests.expired(now, limit=limits.SWEEP_DEDUP_MAX)
+        forgotten = self._hard().requests.expire(now, limit=limits.SWEEP_DEDUP_MAX)
         if forgotten:
             self._hard().apply_all(forgotten)
             self._writer.submit(records=forgotten)
@@ -331,10 +329,10 @@ class Retention:
                     records.append(ArchivedRecord(partition, None))
                 if partition in hard.lost:
                     records.append(LostRecord(partition, None))
-                records += hard.addresses.removed(partition)
+                records += hard.addresses.remove(partition)
                 continue
             start = self._writer.start(partition)
-            records += hard.addresses.trimmed(partition, start)
+            records += hard.addresses.trim(partition, start)
             by_somebody = needed.somebody[partition]
             kept = min(by_somebody, needed.default.get(partition, by_somebody))
             keep = min(by_somebody, max(kept, cuts.offsets.get(partition, 0)))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from fanlog import limits
-from fanlog.core.stretches import Piece, Stretches, cutoff_ns
+from fanlog.core.stretches import Stretches, StretchPiece, cutoff_ns
 from fanlog.errors import LakeUnavailable
 from fanlog.log.api import Bounds, Log
 from fanlog.model.resources import Offset, PartitionId
@@ -163,7 +163,7 @@ class Spare:
             # The guess was too early.
             size_bytes = max(1, size_bytes) * 2
 
-    def _pieces(self, spans: Mapping[PartitionId, Bounds]) -> Iterator[Piece]:
+    def _pieces(self, spans: Mapping[PartitionId, Bounds]) -> Iterator[StretchPiece]:
         for partition, span in spans.items():
             found = self._known.get(partition)
             if found is not None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fanlog.broker.tiering.losses import count, judge
 from fanlog.broker.tiering.tiers import Loss
 from fanlog.core.hard_state import HardState
-from fanlog.core.lake_records import ArchivedRecord, LakeRecord, LostRecord
+from fanlog.core.records import ArchivedRecord, LakeRecord, LostRecord
 from fanlog.lake.api import Content, Standing
 from fanlog.lake.location import NoLake
 from fanlog.lake.tiered import TieredLog

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fanlog.core.lake_records import ArchivedRecord
+from fanlog.core.records import ArchivedRecord
 from fanlog.lake.api import Content
 from fanlog.log.api import Bounds
 from fanlog.model.resources import Offset, PartitionId, Topic

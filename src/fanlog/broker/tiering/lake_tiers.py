@@ -32,8 +32,7 @@ from fanlog.broker.tiering import belief
 from fanlog.broker.tiering.acceptance import hot_after, planned
 from fanlog.broker.tiering.tiers import Acceptance
 from fanlog.core.cursor import runs
-from fanlog.core.lake_records import ArchivedRecord, LakeRecord
-from fanlog.core.records import Record
+from fanlog.core.records import ArchivedRecord, LakeRecord, Record
 from fanlog.errors import FailedPrecondition, FanlogError, LakeUnavailable
 from fanlog.lake.api import Content, Standing
 from fanlog.lake.location import LakeError

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pyroaring import BitMap64
 
 from fanlog.core.cursor import runs as runs_of
-from fanlog.core.lake_records import ArchivedRecord, LostRecord
+from fanlog.core.records import ArchivedRecord, LostRecord
 from fanlog.lake.api import Run
 from fanlog.log.api import Bounds
 from fanlog.model.resources import Offset

@@ -93,7 +93,7 @@ class Admin:
         specs.check_region(topic, before, self.rules.region)
         settings = topic.schema_settings
         if settings is not None and settings != before.schema_settings:
-            topic = replace(topic, schema_settings=catalog.schemas.bound(settings))
+            topic = replace(topic, schema_settings=catalog.schemas.bind(settings))
         revision_labels.check_topic(catalog, before, topic)
         await self._broker.commit(catalog.put_topic(topic))
         return topic
@@ -311,7 +311,7 @@ class Admin:
             passed = share.settle_passed().records
             hard.apply_all(passed)
             records += passed
-        await self._broker.commit([*records, *snapshots.copied(snapshot, shares)])
+        await self._broker.commit([*records, *snapshots.copy_cursors(snapshot, shares)])
         return snapshot
 
     async def get_snapshot(self, name: str) -> Snapshot:
@@ -334,7 +334,7 @@ class Admin:
 
     async def delete_snapshot(self, name: str) -> None:
         hard = self._broker.hard
-        await self._broker.commit(snapshots.removed(hard, hard.catalog.snapshot(name)))
+        await self._broker.commit(snapshots.remove(hard, hard.catalog.snapshot(name)))
 
     async def list_snapshots(self, project: str, after: str, limit: int) -> list[Snapshot]:
         catalog = self._broker.hard.catalog
@@ -433,7 +433,7 @@ class Admin:
         topic, made = hard.catalog.create_topic(spec, self._clock.now())
         hard.apply_all(made)
         records: list[Record] = [*made, *self._broker.join(topic)]
-        joined = snapshots.joined(hard, topic)
+        joined = snapshots.add_topic(hard, topic)
         hard.apply_all(joined)
         return topic, [*records, *joined]
 

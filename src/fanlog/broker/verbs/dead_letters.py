@@ -43,8 +43,7 @@ from fanlog.broker.verbs.dead_letter import (
 )
 from fanlog.broker.writer import Publication
 from fanlog.core.decision import Decision
-from fanlog.core.records import Record
-from fanlog.core.requests import Answer
+from fanlog.core.records import Record, RememberedAnswer
 from fanlog.core.share import Share
 from fanlog.errors import InvalidArgument
 from fanlog.log.api import Damaged, Log
@@ -115,10 +114,10 @@ class Letters:
         outcome = Outcome()
         async for letters in self._by_id(name, ids, outcome):
             await self._redrive_some(name, letters, outcome, copies=copies)
-        answer = Answer(
+        answer = RememberedAnswer(
             reopened=outcome.reopened, copied=outcome.copied, skipped=len(outcome.skipped)
         )
-        remembered = self._broker.hard.requests.done(
+        remembered = self._broker.hard.requests.remember(
             subscription.id,
             request_id,
             answer,
@@ -385,7 +384,7 @@ class Letters:
         body = replace(body, seal=Seal(is_copy=True, addressee=share.settings.id))
         broker.writer.check_room(len(body.content))
         first = broker.writer.assigned_end(partition)
-        addressed = broker.hard.addresses.added(
+        addressed = broker.hard.addresses.add(
             partition, share.settings.id, first, first + body.count
         )
         broker.hard.apply(addressed)

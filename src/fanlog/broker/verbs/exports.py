@@ -19,8 +19,7 @@ from fanlog import limits
 from fanlog.broker.clock import Clock
 from fanlog.core.catalog import Catalog
 from fanlog.core.cursor import Range
-from fanlog.core.export_records import ExportProgress, ExportRecord
-from fanlog.core.records import Record
+from fanlog.core.records import ExportProgress, ExportRecord, Record
 from fanlog.core.share import Share
 from fanlog.errors import FailedPrecondition, LakeUnavailable
 from fanlog.log.api import Damaged, Log

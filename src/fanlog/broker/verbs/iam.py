@@ -41,7 +41,7 @@ class Iam:
             InvalidArgument: The bindings cannot be; the sentence names what is wrong.
         """
         catalog = self._broker.hard.catalog
-        policy = catalog.policy(self._id_of(resource)).replaced(bindings, etag)
+        policy = catalog.policy(self._id_of(resource)).replace(bindings, etag)
         await self._broker.commit(catalog.put_policy(policy))
         return policy
 
@@ -55,7 +55,7 @@ class Iam:
         Raises:
             InvalidArgument: One is not a permission on such a resource.
         """
-        asked = iam.checked_permissions(resource.collection, permissions)
+        asked = iam.normalize_permissions(resource.collection, permissions)
         try:
             self._id_of(resource)
         except NotFound:

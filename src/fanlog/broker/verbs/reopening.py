@@ -15,8 +15,7 @@ from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
-from fanlog.core.records import Record
-from fanlog.core.requests import Answer
+from fanlog.core.records import Record, RememberedAnswer
 from fanlog.core.share import Decision, Share
 from fanlog.errors import InvalidArgument
 from fanlog.limits import OFFSET_MAX
@@ -144,7 +143,7 @@ class Replays:
         await committed
         return reopening
 
-    def _done(self, subscription: Subscription, request_id: str) -> Answer | None:
+    def _done(self, subscription: Subscription, request_id: str) -> RememberedAnswer | None:
         return self._broker.hard.requests.find(subscription.id, request_id, self._clock.now())
 
     def _begin(
@@ -166,13 +165,13 @@ class Replays:
             decisions.append((share, decision))
         reopened = sum(decision.count for _, decision in decisions)
         asked = sum(len(offsets[p]) + wanted.outside(p, 0, OFFSET_MAX) for p in offsets)
-        answer = Answer(
+        answer = RememberedAnswer(
             reopened=reopened,
             skipped=asked - reopened,
             unacked=sum(map(len, there.values())) - reopened,
             ahead=sum(self._ahead(p, wanted) for p in shares),
         )
-        remembered = broker.hard.requests.done(
+        remembered = broker.hard.requests.remember(
             subscription.id,
             request_id,
             answer,
@@ -219,7 +218,7 @@ class Replays:
         return there
 
 
-def _reasons(answer: Answer) -> dict[str, int]:
+def _reasons(answer: RememberedAnswer) -> dict[str, int]:
     if answer.unacked is None or answer.ahead is None:
         counts = {UNTOLD: answer.skipped}
     else:

@@ -348,7 +348,7 @@ class Schemas:
                     SCHEMA_REVISION: revision.id,
                 },
             )
-            for revision in table.accepted(settings)
+            for revision in table.accepted_revisions(settings)
         ]
         if len(self._ready) >= READY_TOPICS_MAX:
             self._ready.clear()

@@ -21,8 +21,7 @@ from fanlog.broker.spool import MemorySpool, Spool, Stage
 from fanlog.broker.verbs.schemas import Contents
 from fanlog.broker.verbs.staging import Staging
 from fanlog.broker.writer import Publication
-from fanlog.core.bulk_records import Committing, Progress
-from fanlog.core.records import Record
+from fanlog.core.records import Committing, EpochProgress, Record
 from fanlog.core.sinks import StageKey
 from fanlog.errors import (
     DataLoss,
@@ -102,7 +101,7 @@ class Sink:
             log.info("action=stages_expired count=%d", len(over))
             await self._remove(over)
         before_s = self._clock.now() - limits.QUERY_LIFE_S
-        records = hard.sinks.forgotten(before_s, limit=SWEEP_QUERIES_MAX)
+        records = hard.sinks.forget_idle(before_s, limit=SWEEP_QUERIES_MAX)
         if records:
             self._broker.begin_commit(records)
 
@@ -165,7 +164,7 @@ class Sink:
         if committing is not None and committing.epoch == epoch:
             # It could not go on, for a stage is damaged or gone: what is published stays.
             log.error("action=epoch_given_up query=%s epoch=%d", query, epoch)
-            await self._broker.commit(table.given_up(query))
+            await self._broker.commit(table.give_up(query))
         await self._remove(self._of(query, epoch))
 
     async def last_epoch(self, query: str) -> int:
@@ -269,7 +268,7 @@ class Sink:
         self._check_topics(stages)
         writer.check_room(size_bytes)
         publications, records, messages = self._appended(rows)
-        done = hard.sinks.committed(query, epoch, messages, self._clock.now())
+        done = hard.sinks.commit(query, epoch, messages, self._clock.now())
         hard.apply_all(done)
         await writer.submit_all(records=[*records, *done], publications=publications)
         return messages
@@ -280,7 +279,7 @@ class Sink:
             pass
         self._check_topics(stages)
         committing = Committing(query, epoch, tuple(s.id for s in stages if s.size_bytes))
-        await self._broker.commit(self._broker.hard.sinks.begun(committing))
+        await self._broker.commit(self._broker.hard.sinks.begin(committing))
         return await self._finish(committing)
 
     async def _resumed(self, committing: Committing) -> int:
@@ -326,11 +325,11 @@ class Sink:
         messages = before.messages + count
         done: Sequence[Record]
         if end < stage.size_bytes:
-            done = hard.sinks.advanced(query, Progress(before.stage, end, messages))
+            done = hard.sinks.advance(query, EpochProgress(before.stage, end, messages))
         elif before.stage + 1 < len(stages):
-            done = hard.sinks.advanced(query, Progress(before.stage + 1, 0, messages))
+            done = hard.sinks.advance(query, EpochProgress(before.stage + 1, 0, messages))
         else:
-            done = hard.sinks.committed(query, committing.epoch, messages, self._clock.now())
+            done = hard.sinks.commit(query, committing.epoch, messages, self._clock.now())
         hard.apply_all(done)
         await writer.submit_all(records=[*records, *done], publications=publications)
 
