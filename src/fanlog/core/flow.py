@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class LeaseBudget:
     """What one answer may hold. The first message always fits when `at_least_one`."""
 
     messages: int
@@ -46,15 +46,15 @@ class Credit:
             self.max_bytes == 0 or self.size_bytes < self.max_bytes
         )
 
-    def budget(self, max_messages: int, max_bytes: int) -> Budget:
+    def budget(self, max_messages: int, max_bytes: int) -> LeaseBudget:
         """What the next answer may hold, within the answer's own bounds."""
         if self.max_messages:
             max_messages = min(max_messages, self.max_messages - self.messages)
         max_messages = max(0, max_messages)
         if not self.max_bytes:
-            return Budget(max_messages, max_bytes)
+            return LeaseBudget(max_messages, max_bytes)
         free_bytes = max(0, self.max_bytes - self.size_bytes)
-        return Budget(
+        return LeaseBudget(
             max_messages,
             min(max_bytes, free_bytes),
             at_least_one=self.messages == 0,

@@ -100,8 +100,8 @@ class Failures:
     def __getitem__(self, offset: Offset) -> int:
         return self._counted.get(offset) or self.attempts[offset]
 
-    def came_back(self, offsets: BitMap64, nack: Nack) -> None:
-        """Nobody holds them any more."""
+    def take_back(self, offsets: BitMap64, nack: Nack) -> None:
+        """Note that messages are not leased any more; their next delivery is a redelivery."""
         if nack.is_counted:
             self.returned |= offsets
 
@@ -135,8 +135,8 @@ class Failures:
             return None
         return lambda offset: backoff_s(schedule, self[offset], jitter)
 
-    def counted(self) -> None:
-        """The verb is over; its records speak for themselves."""
+    def end_verb(self) -> None:
+        """Forget the counts of the running verb: its records are applied from now on."""
         self._counted = {}
 
     def spare(self, offsets: BitMap64) -> None:

@@ -267,7 +267,7 @@ class TestKeyless:
         made.restart()
         assert made.offsets() == [1], "exhausted before the restart"
         assert [letter.offset for letter in made.letters] == [0]
-        made.decided(made.share.forward_failed(5.0, BitMap64([0])))
+        made.decided(made.share.return_unforwarded(5.0, BitMap64([0])))
         made.expire(50.0)
         assert made.offsets() == [0]
 
@@ -285,7 +285,7 @@ class TestDeadLetters:
         made.nack(1, made.lease()[:1])
         assert [letter.offset for letter in made.letters] == [0]
         assert made.offsets() == [], "not before that is committed"
-        made.decided(made.share.forwarded(BitMap64([0])))
+        made.decided(made.share.acknowledge_forwarded(BitMap64([0])))
         assert made.offsets() == [1, 2]
 
     def test_the_middle_of_a_run_waits_until_it_is_first(self):
@@ -299,22 +299,22 @@ class TestDeadLetters:
         assert made.lease(a) == []
         made.ack(2, ids[:1])
         assert [letter.offset for letter in made.letters] == [1]
-        made.decided(made.share.forwarded(BitMap64([1])))
+        made.decided(made.share.acknowledge_forwarded(BitMap64([1])))
         assert offsets(made.lease(a)) == [2]
 
     def test_a_whole_run_leaves_one_by_one(self):
         made = world(1, 1, attempts=1)
         made.nack(1, made.lease())
         assert [letter.offset for letter in made.letters] == [0]
-        made.decided(made.share.forwarded(BitMap64([0])))
+        made.decided(made.share.acknowledge_forwarded(BitMap64([0])))
         assert [letter.offset for letter in made.letters] == [0, 1]
-        made.decided(made.share.forwarded(BitMap64([1])))
+        made.decided(made.share.acknowledge_forwarded(BitMap64([1])))
         assert made.unacked == []
 
     def test_not_forwarded_delivered_again_then_forwarded(self):
         made = world(1, 1, attempts=1)
         made.nack(0, made.lease()[:1])
-        made.decided(made.share.forward_failed(0, BitMap64([0])))
+        made.decided(made.share.return_unforwarded(0, BitMap64([0])))
         assert made.offsets() == []
         made.letters.clear()
         made.expire(limits.DEAD_LETTER_RETRY_S)

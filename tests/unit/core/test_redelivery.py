@@ -133,7 +133,7 @@ class TestFailures:
         chunks = failures.count(BitMap64([3]), NACKED)
         assert chunks == {0: ((3, 1),)}
         assert (failures[3], failures.attempts[3]) == (1, 0)
-        failures.counted()
+        failures.end_verb()
         assert failures[3] == 0
 
     def test_exhausted_at_the_maximum(self):
@@ -166,7 +166,7 @@ class TestFailures:
     def test_what_a_consumer_says_of_it_is_kept(self):
         failures = Failures(Attempts())
         failures.count(BitMap64([3, 4]), Nack(reason="no such order"))
-        failures.counted()
+        failures.end_verb()
         failures.attempts.apply(0, ((3, 2), (4, 2)))
         failures.count(BitMap64([4]), EXPIRED)
         letters = [failures.letter(offset, dead_letter(2)).reason for offset in (3, 4)]

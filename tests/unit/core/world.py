@@ -94,7 +94,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.share = Share(self.settings, PARTITION)
-        self.decided(self.share.created())
+        self.decided(self.share.create())
 
     @property
     def end(self) -> int:
