@@ -9,8 +9,7 @@ share does not know which of them it has.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pyroaring import BitMap64
 
@@ -38,8 +37,7 @@ class Exhausted(OffsetSet, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Recall:
+class Recall(NamedTuple):
     """Messages that came back, and the messages that their order brings back with them."""
 
     #: Of ordering keys: the failed messages and all later ones of their keys. They wait again.

@@ -88,7 +88,7 @@ _F, _P, _A = State.FORWARDING, State.PASSED_OVER, State.ACKED
 TRANSITIONS = (
     Transition((_B,), Event.LEASED, _O),
     # A subscriber settles.
-    Transition((_O,), Event.ACKNOWLEDGED, _A),
+    Transition((_O,), Event.ACKNOWLEDGED, _A, "no earlier one of its key is outstanding"),
     Transition((_O,), Event.ACKNOWLEDGED, _E, "an earlier one of its key is outstanding"),
     Transition((_E,), Event.EARLIER_SETTLED, _A),
     # An ack id that is no longer live still proves that the message was processed. Exactly once,
@@ -122,5 +122,5 @@ TRANSITIONS = (
     Transition((_A,), Event.REOPENED, _B),
     # Soft state is lost; what the next start may not repeat is hard.
     Transition((_D,), Event.UNREADABLE, _B),
-    Transition((_O, _E, _D, _F, _P), Event.RESTARTED, _B),
+    Transition((_O, _E, _D, _F, _P), Event.RESTARTED, _B, "exactly once, OUTSTANDING stays"),
 )
