@@ -166,3 +166,14 @@ def test_runs():
     assert list(runs(BitMap64([0, 1, 2, 5, 7, 8]))) == [(0, 3), (5, 6), (7, 9)]
     far = 2**40
     assert list(runs(BitMap64([far - 1, far, far + 2]))) == [(far - 1, far + 1), (far + 2, far + 3)]
+
+
+def test_open_offsets_are_all_that_is_not_acknowledged():
+    cursor = Cursor(2, {0: BitMap64([4, 5])})
+    assert cursor.open_offsets(8) == BitMap64([2, 3, 6, 7])
+    assert cursor.open_offsets(1) == BitMap64()
+    assert Cursor(3).open_offsets(5) == BitMap64([3, 4])
+    change = cursor.reopened.added(BitMap64([0, 4]), fence=1, since_s=0.0, is_wanted=False)
+    for chunk, opened in change.items():
+        cursor.apply_reopened(chunk, opened)
+    assert cursor.open_offsets(5) == BitMap64([0, 2, 3, 4])

@@ -80,6 +80,20 @@ def view(base: int, keys: Sequence[int] = (0,), sizes: Sequence[int] | None = No
     return View(base, starts, tuple(keys) if any(keys) else None)
 
 
+class Exhausted:
+    """Offsets without attempts left, for a backlog alone."""
+
+    def __init__(self, *offsets: int) -> None:
+        self.offsets = set(offsets)
+
+    @property
+    def may_exist(self) -> bool:
+        return bool(self.offsets)
+
+    def __contains__(self, offset: int) -> bool:
+        return offset in self.offsets
+
+
 @dataclass
 class World:
     settings: Subscription

@@ -8,6 +8,7 @@ decide; the methods here make records of their decisions.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import assert_never
 
 from pyroaring import BitMap64
 
@@ -54,6 +55,8 @@ class ShareState:
                     self.held.pop((generation, part), None)
                 else:
                     self.held[generation, part] = record
+            case _:
+                assert_never(record)
 
     @property
     def follows_commits(self) -> bool:

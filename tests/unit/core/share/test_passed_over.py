@@ -61,6 +61,18 @@ def test_ranges_longer_than_a_portion(monkeypatch):
     assert found == [1, 3, 4, 9]
 
 
+def test_after_a_reopening_judging_goes_on_at_the_next_open_one(monkeypatch):
+    monkeypatch.setattr("fanlog.core.share.passed_over.CURSOR_CHUNK_OFFSETS", 4)
+    cursor = Cursor(40)
+    opened = cursor.reopened.added(BitMap64([3]), fence=1, since_s=0.0, is_wanted=False)
+    for chunk, bits in opened.items():
+        cursor.apply_reopened(chunk, bits)
+    passed_over = PassedOver(cursor, 3)
+    passed_over.route(4, BitMap64([3]))
+    assert passed_over.routed_to == 40
+    assert passed_over.first_open == 3
+
+
 def test_closing_takes_along_what_was_left_out_below():
     passed_over = PassedOver(Cursor(), 0)
     passed_over.route(6, BitMap64())

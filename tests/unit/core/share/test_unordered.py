@@ -10,21 +10,14 @@ from fanlog.core.share.aversion import Aversions
 from fanlog.core.share.backlog import without
 from fanlog.core.share.packer import Packer
 from fanlog.core.share.unordered import UnorderedBacklog
-from unit.core.world import view
+from unit.core.world import Exhausted, view
 
 ME = Credit()
 BATCHES = [view(0, [0] * 4), view(4, [0] * 4), view(8, [0] * 4)]
 
 
-class NoneExhausted:
-    may_exist = False
-
-    def __contains__(self, offset: int) -> bool:
-        return False
-
-
 def backlog(floor: int = 0, held: tuple[int, ...] = ()) -> UnorderedBacklog:
-    return UnorderedBacklog(floor, BitMap64(held), Aversions(), NoneExhausted())
+    return UnorderedBacklog(floor, BitMap64(held), Aversions(), Exhausted())
 
 
 def take(
