@@ -41,7 +41,7 @@ def test_a_verb_changes_nothing_by_itself():
     before = dict(cursor.chunks)
     cursor.acknowledge(BitMap64([0, 1, 6]))
     cursor.seek(0, 0)
-    cursor.copied_from(Cursor(9), at_least=0)
+    cursor.copy_from(Cursor(9), at_least=0)
     assert (cursor.floor, cursor.chunks) == (0, before)
     assert list(before[0]) == [5]
 
@@ -150,15 +150,15 @@ class TestSeek:
 
 def test_a_copy_is_equal_to_the_other():
     mine, other = acked(Cursor(50), 60, CHUNK + 1), acked(Cursor(3), 5, 2 * CHUNK)
-    copy = apply(mine, mine.copied_from(other, at_least=0))
+    copy = apply(mine, mine.copy_from(other, at_least=0))
     assert (copy.floor, copy.chunks) == (3, other.chunks)
 
 
 def test_a_copy_is_closed_below_a_bound():
     other = acked(Cursor(3), 5, 6, 9)
-    assert Cursor().copied_from(other, at_least=4) == CursorChange(4, {0: BitMap64([5, 6, 9])})
-    assert Cursor().copied_from(other, at_least=5) == CursorChange(7, {0: BitMap64([9])})
-    assert Cursor().copied_from(other, at_least=CHUNK) == CursorChange(CHUNK, {})
+    assert Cursor().copy_from(other, at_least=4) == CursorChange(4, {0: BitMap64([5, 6, 9])})
+    assert Cursor().copy_from(other, at_least=5) == CursorChange(7, {0: BitMap64([9])})
+    assert Cursor().copy_from(other, at_least=CHUNK) == CursorChange(CHUNK, {})
 
 
 def test_runs():

@@ -100,7 +100,7 @@ class TestAttempts:
         attempts = Attempts()
         attempts.apply(0, ((5, 1),))
         attempts.apply(9, ((0, 1),))
-        assert attempts.increased([5, 1_023, 1_024]) == {
+        assert attempts.increase([5, 1_023, 1_024]) == {
             0: ((5, 2), (1_023, 1)),
             1: ((0, 1),),
         }
@@ -109,17 +109,17 @@ class TestAttempts:
     def test_counts_stay_in_a_byte(self):
         attempts = Attempts()
         attempts.apply(0, ((5, COUNT_MAX),))
-        assert attempts.increased([5]) == {0: ((5, COUNT_MAX),)}
+        assert attempts.increase([5]) == {0: ((5, COUNT_MAX),)}
 
     def test_chunks_go_when_the_floor_has_passed_them(self):
         attempts = Attempts()
         assert not attempts
-        assert attempts.passed(10_000) == []
+        assert attempts.chunks_below(10_000) == []
         attempts.apply(0, ((5, 1),))
         attempts.apply(1, ((5, 1),))
-        assert attempts.passed(1_023) == []
-        assert attempts.passed(1_024) == [0]
-        assert attempts.passed(2_048) == [0, 1]
+        assert attempts.chunks_below(1_023) == []
+        assert attempts.chunks_below(1_024) == [0]
+        assert attempts.chunks_below(2_048) == [0, 1]
         assert attempts.numbers() == [0, 1]
         attempts.apply(0, None)
         attempts.apply(0, None)

@@ -2,7 +2,7 @@
 
 A key is here while it has messages outstanding or waiting. Its outstanding messages are a run of
 the key that begins at its first unsettled message; the waiting ones come after them. The lists of
-waiting messages are bounded, for each key and for the share: a key whose list is full remembers
+waiting messages are bounded, for each key and for the share: a key with a full list remembers
 from where on it remembers nothing (`rescan_from`), and its slots are scanned again from there once
 the list is empty.
 

@@ -78,6 +78,11 @@ class OpenOffsets:
         elif addressed.others:
             self.restart()
 
+    def pass_over(self, offsets: BitMap64) -> None:
+        known = self.addressed
+        if not offsets.issubset(known.others):
+            self.address(Addressed(known.own - offsets, known.others | offsets))
+
     def reopen(self, opened: BitMap64) -> None:
         """Have the filter judge messages that are reopened, and all after them, once more."""
         if self._passed_over is not None:

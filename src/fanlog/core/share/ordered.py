@@ -153,7 +153,7 @@ class OrderedBacklog:
 
     def would_be_early(self, acked: Sequence[BitMap64]) -> BitMap64:
         offsets = BitMap64().union(*acked)
-        # Before a lease is placed no one knows which messages are before it.
+        # Before a lease is placed it is unknown which messages come before it.
         return (offsets & self.unplaced) | self.keys.early(offsets)
 
     def late(self, offsets: BitMap64, delayed: BitMap64) -> BitMap64:
@@ -270,7 +270,7 @@ class OrderedBacklog:
         self.progress += self.keys.thin_out(keeps, move)
         self.progress += before - len(self._keyless) - self.keys.waiting_count
 
-    # Private: who may get the next message of a key.
+    # Private: which consumer may get the next message of a key.
 
     def _is_open(self, key: Key, consumer: Credit) -> bool:
         """Whether `consumer` may get the next message of the key."""

@@ -6,7 +6,7 @@ next acknowledgement takes them into the cursor, so that passing over a message 
 After a restart they are judged again, with the same answer.
 
 Messages for another subscription alone (`fanlog.core.addressing`) are passed over in the same way,
-whatever a filter says, and also where there is none: then all is judged (`routed_to` is beyond
+also if a filter wants them, and where there is no filter: then all is judged (`routed_to` is beyond
 every offset).
 """
 

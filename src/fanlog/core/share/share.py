@@ -1,8 +1,8 @@
 """A share: one subscription's part in one partition, and its verbs.
 
-A verb takes values and the time, and returns a `Decision`: records to apply and commit, and what
-else should happen. `fanlog.core.share.states` has the table of states that verbs move messages
-through.
+A verb takes values and the time, and returns a `Decision`: records to apply and commit, and the
+rest that follows from them. `fanlog.core.share.states` has the table of states that verbs move
+messages through.
 
 A share has three parts. `state` is hard state: cursor, fence, attempts, held leases
 (`fanlog.core.share.state`). The others are soft: leases, back-offs, aversions and the backlog
@@ -141,9 +141,7 @@ class Share:
 
         Their batch says so; the hard state that should is lost.
         """
-        known = self._open.addressed
-        if not offsets.issubset(known.others):
-            self.address(Addressed(known.own - offsets, known.others | offsets))
+        self._open.pass_over(offsets)
 
     # Delivery.
 
@@ -299,7 +297,7 @@ class Share:
         return soft.finish(decision)
 
     def expire(self, now: float, *, jitter: float) -> Decision:
-        """Release leases and aversions that are over, and messages whose back-off is."""
+        """Release leases, aversions and back-offs that are over."""
         soft = self._soft
         due: list[Matched] = [(lease, lease.open) for lease in soft.leases.due(now)]
         decision = Decision(count=sum(len(offsets) for _, offsets in due))
@@ -365,7 +363,7 @@ class Share:
 
     def restore(self, other: Cursor, at_least: Offset, *, generation: int) -> Decision:
         """Take over a snapshot's cursor; messages that left the log stay closed."""
-        return self._move(self.cursor.copied_from(other, at_least=at_least), generation)
+        return self._move(self.cursor.copy_from(other, at_least=at_least), generation)
 
     def advance(
         self, floor: Offset, *, reopened_since_s: float = math.inf, start: Offset = 0

@@ -2,7 +2,7 @@
 
 Leases (hard under exactly-once: there each change is also a record), back-offs, aversions, dead
 letters under way, the reasons of failures, and the position of the backlog. The verbs of
-`fanlog.core.share.share` decide what happens; the methods here move messages between these parts,
+`fanlog.core.share.share` decide; the methods here move messages between these parts,
 so that each message is in one of them only.
 """
 

@@ -112,7 +112,7 @@ class ShareState:
             records.append(head)
         records += [CursorChunk(owner, partition, n, bits) for n, bits in change.chunks.items()]
         if self.attempts:
-            passed = self.attempts.passed(self.cursor.floor_after(change))
+            passed = self.attempts.chunks_below(self.cursor.floor_after(change))
             records += self.attempt_records((n, None) for n in passed)
         return records
 
@@ -122,7 +122,7 @@ class ShareState:
         records: list[ShareRecord] = []
         records += [ReopenedChunk(owner, partition, n, chunk) for n, chunk in chunks.items()]
         if self.attempts:
-            records += self.attempt_records(self.attempts.cleared(opened).items())
+            records += self.attempt_records(self.attempts.clear(opened).items())
         return records
 
     def attempt_records(self, chunks: Iterable[tuple[int, Counts | None]]) -> list[ShareRecord]:

@@ -44,7 +44,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What happens to a message; the value says it in the documents."""
+    """An event of a message; its value is the words for it in the documents."""
 
     LEASED = "leased"
     ACKNOWLEDGED = "acknowledged"
@@ -120,7 +120,7 @@ TRANSITIONS = (
     # Open again.
     Transition((_O, _E, _D, _F, _P, _A), Event.SOUGHT_BEFORE, _B),
     Transition((_A,), Event.REOPENED, _B),
-    # Soft state is lost; what the next start may not repeat is hard.
+    # Soft state is lost: messages are delivered again. A lost lease is a redelivery.
     Transition((_D,), Event.UNREADABLE, _B),
     Transition((_O, _E, _D, _F, _P), Event.RESTARTED, _B, "exactly once, OUTSTANDING stays"),
 )

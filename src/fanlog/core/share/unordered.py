@@ -148,7 +148,7 @@ class UnorderedBacklog:
             self.release(opened)
 
     def _go_back(self, opened: BitMap64, busy: BitMap64, delayed: BitMap64) -> None:
-        """Meet `opened`, and all after it, once more, but for what is `busy` or `delayed`."""
+        """Meet `opened`, and all after it, once more, except `busy` and `delayed` offsets."""
         start = opened.min()
         self._held -= opened
         if start < self.next_offset:
