@@ -23,6 +23,7 @@ from grpc_tools import protoc
 import fanlog
 from fanlog import config, errors, limits
 from fanlog.cli.main import app
+from fanlog.core.share import states
 from fanlog.model import quotas
 from fanlog.server import metric_families
 from fanlog.wire import output_only
@@ -183,6 +184,30 @@ def proto_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def states_page() -> str:
+    """The table of states; each state's sentence is the comment above it."""
+    lines = [
+        "# States of a message",
+        "",
+        "Where a message stands on one subscription, and every way from one state to another.",
+        "Written from the table in `fanlog.core.share.states`, which the tests hold the code to.",
+        "",
+        "| state | |",
+        "| --- | --- |",
+    ]
+    source = inspect.getsource(states.State)
+    for state in states.State:
+        comment = re.search(rf"((?:    #: .*\n)+)    {state.name} =", source)
+        assert comment is not None, f"{state.name} has no comment"
+        lines.append(f"| `{state.name}` | {' '.join(re.findall(r'#: (.*)', comment[1]))} |")
+    lines += ["", "| from | event | to | when |", "| --- | --- | --- | --- |"]
+    for row in states.TRANSITIONS:
+        sources = ", ".join(f"`{state.name}`" for state in row.sources)
+        line = f"| {sources} | {row.event.value} | `{row.target.name}` | {row.condition} |"
+        lines.append(line.replace("|  |", "| |"))
+    return "\n".join(lines) + "\n"
+
+
 def decisions_page() -> str:
     lines = [
         "# Decisions",
@@ -212,6 +237,7 @@ PAGES = {
     "reference/metrics.md": metrics_page,
     "reference/fanlog_v1.md": proto_page,
     "reference/output_only.md": output_only_page,
+    "internals/states.md": states_page,
     "adr/README.md": decisions_page,
 }
 

@@ -82,7 +82,7 @@ def test_a_cursor_is_a_set(steps, chunk_offsets):
                     other = Cursor()
                     apply(other, other.acknowledge(BitMap64(first), below=second // 2))
                     apply(other, reopened(other, first))
-                    change = cursor.copied_from(other, at_least=second)
+                    change = cursor.copy_from(other, at_least=second)
                     acked = set(range(second)) | set(range(second // 2)) - first
                 case "reopen":
                     change = reopened(cursor, first)

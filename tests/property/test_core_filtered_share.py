@@ -211,7 +211,7 @@ class FilteredShareMachine(ShareMachine):
 def test_a_share_with_a_filter_behaves_like_the_model(ordering, exactly_once, monkeypatch):
     monkeypatch.setattr("fanlog.core.cursor.CURSOR_CHUNK_OFFSETS", 8)
     monkeypatch.setattr("fanlog.core.reopening.CURSOR_CHUNK_OFFSETS", 8)
-    monkeypatch.setattr("fanlog.core.passing.CURSOR_CHUNK_OFFSETS", 8)
+    monkeypatch.setattr("fanlog.core.share.passed_over.CURSOR_CHUNK_OFFSETS", 8)
     monkeypatch.setattr("fanlog.core.attempts.ATTEMPTS_CHUNK_OFFSETS", 4)
     monkeypatch.setattr(limits, "KEY_WAITING_MAX", 3)
     monkeypatch.setattr(limits, "WAITING_MAX", 6)

@@ -197,10 +197,10 @@ class ShareMachine(RuleBasedStateMachine):
         model = self.model
         offset = sorted(model.forwarding)[pick % len(model.forwarding)]
         if is_found:
-            decision = self.world.share.forwarded(BitMap64([offset]))
+            decision = self.world.share.acknowledge_forwarded(BitMap64([offset]))
             model.close([offset])
         else:
-            decision = self.world.share.forward_failed(self.now, BitMap64([offset]))
+            decision = self.world.share.return_unforwarded(self.now, BitMap64([offset]))
             model.forget(offset)
             model.spared.add(offset)
             model.delayed[offset] = self.now + limits.DEAD_LETTER_RETRY_S

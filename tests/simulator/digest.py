@@ -45,12 +45,12 @@ def hard_lines(hard: HardState) -> list[str]:
 
 def _share_lines(share: Share) -> Iterator[str]:
     who = f"share {share.settings.id} {share.partition}"
-    yield f"{who} cursor {_cursor(share.cursor)} fence {share._fence}"
+    yield f"{who} cursor {_cursor(share.cursor)} fence {share.state.fence}"
     if share.settings.dead_letter is not None:
-        for number, counts in share._attempts._chunks.items():
+        for number, counts in share.state.attempts._chunks.items():
             yield f"{who} attempts {number} {sorted(counts.items())}"
     if share.settings.enable_exactly_once:
-        for (generation, part), held in share._held.items():
+        for (generation, part), held in share.state.held.items():
             assert held.offsets is not None
             yield f"{who} held {generation} {part} {held.deadline_s} {list(held.offsets)}"
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fanlog.core.aversion import Aversions
-from fanlog.core.decision import Decision
 from fanlog.core.flow import Credit
-from fanlog.core.share import Share
+from fanlog.core.share import Decision, Share
+from fanlog.core.share.aversion import Aversions
 from fanlog.server.streaming_pull import _Stream
 from simulator.planting import mutant
 
 
-@mutant("nacked messages go back to the stream at once", 60, (Aversions, "nacked"), needs="streams")
+@mutant("nacked messages go back to the stream at once", 60, (Aversions, "add"), needs="streams")
 def _(_: Any) -> Any:
     return lambda self, now, nacked: None
 
@@ -34,8 +33,8 @@ def _(half_close: Any) -> Any:
 @mutant("what is given back is lost", 60, (Share, "give_back"), needs="streams")
 def _(_: Any) -> Any:
     def lost(self: Share, now: float, consumer: Credit, written: int) -> Decision:
-        for lease in self._leases.of(consumer, after=written):
-            self._leases.settle(lease, lease.open)
-        return self._finish(Decision())
+        for lease in self._soft.leases.of(consumer, after=written):
+            self._soft.leases.settle(lease, lease.open)
+        return self._soft.finish(Decision())
 
     return lost

@@ -26,17 +26,17 @@ from fanlog.broker.verbs.seeks import Seeks
 from fanlog.broker.writer import Publication, Writer
 from fanlog.core import snapshots
 from fanlog.core.cursor import Cursor
-from fanlog.core.decision import Decision
-from fanlog.core.flow import Budget, Credit
+from fanlog.core.flow import Credit, LeaseBudget
 from fanlog.core.hard_state import HardState
-from fanlog.core.lease import LeaseTable
-from fanlog.core.ordering import OrderedBacklog
-from fanlog.core.ordering_key import Key, Recall
-from fanlog.core.passing import Passing
 from fanlog.core.records import CursorHead
-from fanlog.core.share import Share
-from fanlog.core.share_passing import PassingShare
-from fanlog.core.share_state import ShareState
+from fanlog.core.share import Decision, Share
+from fanlog.core.share.backlog import Recall
+from fanlog.core.share.keys import Key, Keys
+from fanlog.core.share.lease import LeaseTable
+from fanlog.core.share.ordered import OrderedBacklog
+from fanlog.core.share.passed_over import PassedOver
+from fanlog.core.share.soft_state import SoftState
+from fanlog.core.share.state import ShareState
 from fanlog.errors import FanlogError
 from fanlog.log.api import Trim
 from fanlog.model import attributes as names_of
@@ -124,50 +124,55 @@ def _(load: Any) -> Any:
 # Leases and order.
 
 
-@mutant(
-    "a seek leaves leases as they are", 200, (LeaseTable, "clear"), (Share, "_forget_soft_state")
-)
+@mutant("a seek leaves leases as they are", 200, (LeaseTable, "clear"), (SoftState, "forget"))
 def _(before: Any) -> Any:
     if before.__name__ == "clear":
         return lambda self: None
 
-    def kept(self: Share) -> None:
+    def kept(self: SoftState) -> None:
         before(self)
 
     return kept
 
 
-@mutant("an ack from before a seek counts", 300, (Share, "_live_or_late"), needs="admins seeks")
-def _(live_or_late: Any) -> Any:
-    def unfenced(self: Share, by_generation: Any, end: int) -> Any:
-        fence, self._fence = self._fence, 0
+@mutant(
+    "an ack from before a seek counts", 300, (SoftState, "find_live_or_late"), needs="admins seeks"
+)
+def _(find_live_or_late: Any) -> Any:
+    def unfenced(self: SoftState, by_generation: Any, end: int) -> Any:
+        state = self._state
+        fence, state.fence = state.fence, 0
         try:
-            return live_or_late(self, by_generation, end)
+            return find_live_or_late(self, by_generation, end)
         finally:
-            self._fence = fence
+            state.fence = fence
 
     return unfenced
 
 
 @mutant("a nack leaves those after it outstanding", 100, (OrderedBacklog, "recall"))
 def _(_: Any) -> Any:
-    def recall(self: OrderedBacklog, offsets: BitMap64) -> Recall:
-        keyless, recalled = BitMap64(), BitMap64()
+    def recall(self: OrderedBacklog, offsets: BitMap64, delay: Any) -> Recall:
+        keys, keyless, recalled = self.keys, BitMap64(), BitMap64()
         heads: dict[int, int] = {}
         for offset in offsets:
-            number = self._key_of.pop(offset, None)
+            number = keys.hash_of.pop(offset, None)
             if number is None:
                 keyless.add(offset)
                 continue
-            key = self._keys[number]
+            key = keys.by_hash[number]
             key.outstanding.remove(offset)
             key.acked.discard(offset)
             key.waiting.appendleft(offset)
-            self._waiting_count += 1
+            keys.waiting_count += 1
             recalled.add(offset)
             heads[number] = offset
-            self._queued[number] = key
-        return Recall(heads, recalled, keyless, BitMap64())
+            keys.queued[number] = key
+        for number, offset in heads.items():
+            if delay(offset):
+                keys.blocked[offset] = number
+            keys.settle(number, keys.by_hash[number])
+        return Recall(recalled, keyless)
 
     return recall
 
@@ -175,24 +180,22 @@ def _(_: Any) -> Any:
 @mutant("a key is open while others hold it", 100, (OrderedBacklog, "_is_open"))
 def _(_: Any) -> Any:
     def is_open(self: OrderedBacklog, key: Key, consumer: Credit) -> bool:
-        return not (key.waiting and key.waiting[0] in self._blocked)
+        return not (key.waiting and key.waiting[0] in self.keys.blocked)
 
     return is_open
 
 
-@mutant(
-    "an ack ahead of its key is hard", 100, (OrderedBacklog, "acknowledge"), needs="ordered keys"
-)
+@mutant("an ack ahead of its key is hard", 100, (Keys, "acknowledge"), needs="ordered keys")
 def _(_: Any) -> Any:
-    def acknowledge(self: OrderedBacklog, offsets: Iterable[int]) -> BitMap64:
+    def acknowledge(self: Keys, offsets: Iterable[int]) -> BitMap64:
         hard = BitMap64()
         for offset in offsets:
             hard.add(offset)
-            number = self._key_of.pop(offset, None)
+            number = self.hash_of.pop(offset, None)
             if number is not None:
-                key = self._keys[number]
+                key = self.by_hash[number]
                 key.outstanding.remove(offset)
-                self._settle(number, key)
+                self.settle(number, key)
         return hard
 
     return acknowledge
@@ -200,13 +203,13 @@ def _(_: Any) -> Any:
 
 @mutant("an ack ahead of its key is confirmed", 100, (OrderedBacklog, "would_be_early"))
 def _(_: Any) -> Any:
-    return lambda self, offsets: BitMap64()
+    return lambda self, acked: BitMap64()
 
 
-@mutant("a lease is not committed under exactly-once", 100, (Share, "_finish"))
+@mutant("a lease is not committed under exactly-once", 100, (SoftState, "finish"))
 def _(finish: Any) -> Any:
-    def forgetful(self: Share, decision: Decision) -> Decision:
-        self._leases.changed.clear()
+    def forgetful(self: SoftState, decision: Decision) -> Decision:
+        self.leases.changed.clear()
         return finish(self, decision)  # type: ignore[no-any-return]
 
     return forgetful
@@ -215,9 +218,9 @@ def _(finish: Any) -> Any:
 @mutant("leases are forgotten at a start", 100, (Share, "start"))
 def _(start: Any) -> Any:
     def forgetful(self: Share, *args: Any) -> None:
-        held, self._held = self._held, {}
+        held, self.state.held = self.state.held, {}
         start(self, *args)
-        self._held = held
+        self.state.held = held
 
     return forgetful
 
@@ -255,9 +258,9 @@ def _(extend: Any) -> Any:
     return uncommitted
 
 
-@mutant("a lease that has run out is taken for live", 200, (Share, "_live"))
-def _(live: Any) -> Any:
-    return lambda self, now, *args, **kwargs: live(self, 0.0, *args, **kwargs)
+@mutant("a lease that has run out is taken for live", 200, (SoftState, "find_live"))
+def _(find_live: Any) -> Any:
+    return lambda self, now, *args, **kwargs: find_live(self, 0.0, *args, **kwargs)
 
 
 @mutant("a commit wakes nobody", 50, (Feeds, "committed"))
@@ -389,19 +392,19 @@ def _(_: Any) -> Any:
     return moved
 
 
-@mutant("what filters leave out never reaches the cursor", 50, (PassingShare, "_acknowledged"))
+@mutant("what filters leave out never reaches the cursor", 50, (Share, "_acknowledge"))
 def _(_: Any) -> Any:
     return lambda self, offsets, **more: self.cursor.acknowledge(offsets, **more)
 
 
-@mutant("what filters leave out is open again after an ack", 50, (Passing, "taken"))
-def _(taken: Any) -> Any:
-    return lambda self: taken(self) and BitMap64()
+@mutant("what filters leave out is open again after an ack", 50, (PassedOver, "take"))
+def _(take: Any) -> Any:
+    return lambda self: take(self) and BitMap64()
 
 
-@mutant("a filter passes over one too many", 50, (Passing, "route"))
+@mutant("a filter passes over one too many", 50, (PassedOver, "route"))
 def _(route: Any) -> Any:
-    def too_many(self: Passing, end: int, matching: BitMap64) -> None:
+    def too_many(self: PassedOver, end: int, matching: BitMap64) -> None:
         route(self, end, matching - BitMap64([matching.max()]) if matching else matching)
 
     return too_many
@@ -410,7 +413,7 @@ def _(route: Any) -> Any:
 @mutant(
     "a snapshot forgets what the filter left out",
     200,
-    (PassingShare, "settle_passed"),
+    (Share, "settle_passed"),
     needs="admins seeks filters",
 )
 def _(settle_passed: Any) -> Any:
@@ -541,11 +544,11 @@ def _(commit: Any) -> Any:
     return twice
 
 
-@mutant("attempts are lost with the process", 200, (ShareState, "_attempt_records"))
+@mutant("attempts are lost with the process", 200, (ShareState, "attempt_records"))
 def _(_: Any) -> Any:
     def soft(self: ShareState, chunks: Any) -> list[Any]:
         for number, counts in chunks:
-            self._attempts.apply(number, counts)
+            self.attempts.apply(number, counts)
         return []
 
     return soft
@@ -561,15 +564,15 @@ def _(_: Any) -> Any:
 
 @mutant("credit is not asked for", 50, (Credit, "budget"))
 def _(_: Any) -> Any:
-    return lambda self, max_messages, max_bytes: Budget(max_messages, max_bytes)
+    return lambda self, max_messages, max_bytes: LeaseBudget(max_messages, max_bytes)
 
 
-@mutant("blocked keys remember everything", 200, (OrderedBacklog, "_let_wait"))
+@mutant("blocked keys remember everything", 200, (Keys, "let_wait"))
 def _(_: Any) -> Any:
-    def let_wait(self: OrderedBacklog, number: int, key: Key, offset: int) -> None:
-        self._queued[number] = key
+    def let_wait(self: Keys, number: int, key: Key, offset: int) -> None:
+        self.queued[number] = key
         key.waiting.append(offset)
-        self._waiting_count += 1
+        self.waiting_count += 1
 
     return let_wait
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from fanlog import limits
 from fanlog.core.hard_state import HardState
-from fanlog.core.ordering import OrderedBacklog
+from fanlog.core.share.ordered import OrderedBacklog
 from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.model.names import snapshot_name, subscription_name, topic_name
 from fanlog.model.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
@@ -49,22 +49,22 @@ def check_bounds(world: World) -> None:
     if life is None or not life.is_serving:
         return
     for share in life.broker.hard.shares():
-        backlog = share._backlog
+        backlog = share._soft.backlog
         if not isinstance(backlog, OrderedBacklog):
             continue
-        waiting = sum(len(key.waiting) for key in backlog._keys.values())
+        waiting = sum(len(key.waiting) for key in backlog.keys.by_hash.values())
         known = world.handed_out.get((share.settings.id, share.partition), set())
-        fresh = [o for key in backlog._keys.values() for o in key.waiting if o not in known]
+        fresh = [o for key in backlog.keys.by_hash.values() for o in key.waiting if o not in known]
         # A full share lets each key remember the one it needs next. What was handed out and came
         # back waits, too: consumers bound that. Some left the share and never the server.
-        if len(fresh) > limits.WAITING_MAX + len(backlog._keys) + UNSEEN_MAX:
+        if len(fresh) > limits.WAITING_MAX + len(backlog.keys.by_hash) + UNSEEN_MAX:
             world.broken.append(
                 f"P8: subscription {share.settings.id} remembers {len(fresh)} messages that wait; "
                 f"{limits.WAITING_MAX} is the bound"
             )
-        if waiting != backlog._waiting_count:
+        if waiting != backlog.keys.waiting_count:
             world.broken.append(
-                f"P8: subscription {share.settings.id} counts {backlog._waiting_count} waiting "
+                f"P8: subscription {share.settings.id} counts {backlog.keys.waiting_count} waiting "
                 f"messages and has {waiting}"
             )
 

@@ -10,18 +10,20 @@ from pyroaring import BitMap64
 from fanlog.broker.delivery import feed
 from fanlog.broker.verbs.dead_letters import Letters
 from fanlog.core.addressing import NOTHING_ADDRESSED, AddressTable
-from fanlog.core.backlog import Backlog
-from fanlog.core.ordering import OrderedBacklog
 from fanlog.core.share import Share
+from fanlog.core.share.ordered import OrderedBacklog
+from fanlog.core.share.unordered import UnorderedBacklog
 from simulator.planting import mutant
 
 
-@mutant("the backlog does not go back", 50, (OrderedBacklog, "go_back"), needs="reopens")
+@mutant("the backlog does not go back", 50, (OrderedBacklog, "reopen"), needs="reopens")
 def _(_: Any) -> Any:
-    return lambda self, opened, busy, delayed: None
+    return lambda self, opened, busy, delayed, *, is_filtered: None
 
 
-@mutant("what is reopened and held is met twice", 50, (Backlog, "go_back"), needs="reopens")
+@mutant(
+    "what is reopened and held is met twice", 50, (UnorderedBacklog, "_go_back"), needs="reopens"
+)
 def _(go_back: Any) -> Any:
     return lambda self, opened, busy, delayed: go_back(self, opened, BitMap64(), BitMap64())
 

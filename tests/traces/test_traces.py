@@ -86,9 +86,9 @@ class Trace:
                 consumer = self.consumers[options["by"]]
                 decision = world.decided(share.give_back(now, consumer, written))
             case "forwarded":
-                decision = world.decided(share.forwarded(self.offsets(words)))
+                decision = world.decided(share.acknowledge_forwarded(self.offsets(words)))
             case "not-forwarded":
-                decision = world.decided(share.forward_failed(now, self.offsets(words)))
+                decision = world.decided(share.return_unforwarded(now, self.offsets(words)))
             case "seek" if words[0] in self.snapshots:
                 snapshot, generation = self.snapshots[words[0]], world.next_generation()
                 decision = world.decided(share.restore(snapshot, 0, generation=generation))

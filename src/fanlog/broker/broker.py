@@ -394,7 +394,7 @@ class Broker:
         """Delete a subscription and send its consumers away."""
         records: list[Record] = []
         for share in self.hard.shares_of(subscription):
-            records += share.removed()
+            records += share.remove()
             self.router.left(share)
         self.patterns.remove(subscription)
         records += self.hard.catalog.delete_subscription(subscription)
@@ -423,7 +423,7 @@ class Broker:
         self, subscription: Subscription, partition: PartitionId, floor: Offset
     ) -> list[Record]:
         """Let a subscription on a pattern read one more partition, from `floor` on."""
-        records: list[Record] = [*Share(subscription, partition, floor).created().records]
+        records: list[Record] = [*Share(subscription, partition, floor).create().records]
         self.hard.apply_all(records)
         share = self.hard.share(subscription.id, partition)
         assert share is not None
@@ -434,7 +434,7 @@ class Broker:
 
     def remove_share(self, share: Share) -> None:
         """A topic that is gone has nothing left for a pattern: the pattern lets go of it."""
-        records: list[Record] = [*share.removed()]
+        records: list[Record] = [*share.remove()]
         self.router.left(share)
         self._feeds.drop(share)
         self.hard.apply_all(records)

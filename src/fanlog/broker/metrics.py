@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fanlog.core.decision import Decision
+from fanlog.core.share import Decision
 from fanlog.log.batch import Body
 from fanlog.model.outcomes import Latencies
 from fanlog.model.resources import PartitionId, SubscriptionId

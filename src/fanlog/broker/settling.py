@@ -87,7 +87,9 @@ def refused_by_any(
     found: list[tuple[PartitionId, Decision]] = []
     for partition, share in shares.items():
         ids = parsed.offsets[partition]
-        refusal = nothing_left(ids) if share is None else share.refused(now, ids, is_ack=is_ack)
+        refusal = (
+            nothing_left(ids) if share is None else share.find_refusals(now, ids, is_ack=is_ack)
+        )
         found.append((partition, refusal))
     return found if any(refusal.is_refused for _, refusal in found) else []
 

@@ -4,7 +4,7 @@
 
 Everything before the offset is the same for all messages of a lease: it is made once per lease and
 checked once per request. The tag is keyed with the log's own secret, so an id of another broker,
-or one made up, is refused as malformed rather than taken for somebody's message.
+or one made up, is refused as malformed rather than taken for another message.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HEX = "0123456789abcdef"
 
 @dataclass(slots=True)
 class ParsedAckIds:
-    """Ack ids of one request, sorted by what they speak of."""
+    """Ack ids of one request, by partition and generation."""
 
     #: By partition and generation.
     offsets: dict[PartitionId, dict[int, list[Offset]]] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class AckIds:
         self._secret = secret
 
     def prefix(self, subscription: int, partition: int, generation: int) -> str:
-        """What all ack ids of one lease begin with."""
+        """The beginning that all ack ids of one lease share."""
         text = f"{subscription:08x}{partition:08x}{generation:016x}"
         return text + self._tag(text)
 

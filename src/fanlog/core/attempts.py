@@ -1,6 +1,6 @@
 """How often each message failed on one subscription: nacks and expired leases.
 
-Hard state under a dead letter policy (the machine writes the chunks it touches), soft otherwise:
+Hard state under a dead letter policy (the share writes the chunks it touches), soft otherwise:
 without a policy the counts only shape the back-off.
 """
 
@@ -34,8 +34,8 @@ class Attempts:
         chunk = self._chunks.get(offset // ATTEMPTS_CHUNK_OFFSETS)
         return 0 if chunk is None else chunk.get(offset % ATTEMPTS_CHUNK_OFFSETS, 0)
 
-    def increased(self, offsets: Iterable[Offset]) -> dict[int, Counts]:
-        """The touched chunks as they are with each of `offsets` counted once more."""
+    def increase(self, offsets: Iterable[Offset]) -> dict[int, Counts]:
+        """The chunks that change when each of `offsets` is counted once more, as they are then."""
         touched: dict[int, dict[int, int]] = {}
         for offset in offsets:
             number, index = divmod(offset, ATTEMPTS_CHUNK_OFFSETS)
@@ -45,8 +45,8 @@ class Attempts:
             chunk[index] = min(COUNT_MAX, chunk.get(index, 0) + 1)
         return {number: tuple(sorted(chunk.items())) for number, chunk in touched.items()}
 
-    def cleared(self, offsets: BitMap64) -> dict[int, Counts | None]:
-        """The touched chunks as they are once nothing is counted of `offsets`."""
+    def clear(self, offsets: BitMap64) -> dict[int, Counts | None]:
+        """The chunks that change when no failure of `offsets` is counted, as they are then."""
         touched: dict[int, Counts | None] = {}
         for number, chunk in self._chunks.items():
             first = number * ATTEMPTS_CHUNK_OFFSETS
@@ -55,7 +55,7 @@ class Attempts:
                 touched[number] = kept or None
         return touched
 
-    def passed(self, floor: Offset) -> list[int]:
+    def chunks_below(self, floor: Offset) -> list[int]:
         """Chunks that lie wholly below `floor`: nothing in them can fail again."""
         if not self._chunks:
             return []

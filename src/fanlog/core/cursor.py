@@ -1,12 +1,12 @@
-"""What one owner has acknowledged in one partition: a floor, and a set above it.
+"""The acknowledged offsets of one owner in one partition: a floor, and a set above it.
 
 The set is kept in chunks of `limits.CURSOR_CHUNK_OFFSETS`, so that an acknowledgement rewrites the
 chunks it touches and nothing else. Verbs return a `CursorChange`, they change nothing; the records
 made of it come back through `apply_head`, `apply_chunk` and `apply_reopened`. All of a cursor is
 hard state.
 
-What was acknowledged and then reopened (`fanlog.core.reopening`) lies over the rest: the *mark* is
-where the floor would be without it.
+Offsets that were acknowledged and then reopened (`fanlog.core.reopening`) lie over the rest: the
+*mark* is where the floor would be without them.
 
 Invariants:
 1. Every offset below the floor is acknowledged; the floor itself is not.
@@ -41,7 +41,7 @@ class CursorChange:
 
 
 class Cursor:
-    """A floor and what is acknowledged above it. Not safe to share between threads."""
+    """A floor and the acknowledged offsets above it. Not safe to share between threads."""
 
     __slots__ = ("chunks", "floor", "mark", "reopened")
 
@@ -106,7 +106,7 @@ class Cursor:
         yield from self._never_acked(start, end)
 
     def _never_acked(self, start: Offset, end: Offset) -> Iterator[Range]:
-        """The same, of what is not reopened."""
+        """The same, of offsets that are not reopened."""
         start = max(start, self.mark)
         while start < end:
             chunk = start // CURSOR_CHUNK_OFFSETS
@@ -126,7 +126,7 @@ class Cursor:
     ) -> CursorChange:
         """The change that acknowledges `offsets`, and everything below `below`.
 
-        Those already acknowledged change nothing. Of what is reopened, `keeping` stays so.
+        Those already acknowledged change nothing. Of reopened offsets, `keeping` stay so.
         """
         reopened: ChunkChanges = {}
         if self.reopened:
@@ -141,13 +141,13 @@ class Cursor:
             for chunk, added in by_chunk(offsets):
                 bits = self.chunks.get(chunk)
                 chunks[chunk] = added if bits is None else bits | added
-        return self._settled(max(below, self.mark), chunks, reopened)
+        return self._settle(max(below, self.mark), chunks, reopened)
 
     def seek(self, target: Offset, retained_from: Offset) -> CursorChange:
-        """The change that acknowledges all below `target` and reopens what is retained above it.
+        """The change that acknowledges all below `target` and reopens retained offsets above it.
 
-        What lies in `[target, retained_from)` is not retained once acknowledged, so there only
-        the still unacknowledged is open afterwards.
+        Messages in `[target, retained_from)` are not retained once they are acknowledged, so there
+        only the still unacknowledged ones are open afterwards.
         """
         if target >= retained_from:
             return CursorChange(
@@ -160,9 +160,9 @@ class Cursor:
         window = BitMap64(range(min(target, self.mark), retained_from))
         for chunk, bits in self.chunks.items():
             kept[chunk] = (bits & window) or None
-        return self._settled(max(target, self.mark), kept, reopened)
+        return self._settle(max(target, self.mark), kept, reopened)
 
-    def copied_from(self, other: Cursor, *, at_least: Offset) -> CursorChange:
+    def copy_from(self, other: Cursor, *, at_least: Offset) -> CursorChange:
         """The change that makes this cursor equal to `other`, nothing open below `at_least`."""
         chunks: dict[int, BitMap64 | None] = dict.fromkeys(self.chunks)
         chunks.update(other.chunks)
@@ -172,7 +172,7 @@ class Cursor:
         }
         reopened: dict[int, OpenChunk | None] = dict.fromkeys(self.reopened.chunks)
         reopened |= {n: opened for n, opened in copied.items() if opened is not None}
-        return self._settled(max(other.mark, at_least), chunks, reopened)
+        return self._settle(max(other.mark, at_least), chunks, reopened)
 
     def floor_after(self, change: CursorChange) -> Offset:
         """The floor once `change` is applied."""
@@ -197,10 +197,13 @@ class Cursor:
         lowest = self.reopened.lowest
         self.floor = self.mark if lowest is None else min(lowest, self.mark)
 
-    def _settled(
+    def _settle(
         self, mark: Offset, chunks: dict[int, BitMap64 | None], reopened: ChunkChanges
     ) -> CursorChange:
-        """Move the mark over what is acknowledged, and drop what it has passed."""
+        """Move the mark over acknowledged offsets, and drop the parts of chunks that it has passed.
+
+        A cursor that is acknowledged in order so stays one number, however far it comes.
+        """
 
         def bits_of(chunk: int) -> BitMap64 | None:
             return chunks[chunk] if chunk in chunks else self.chunks.get(chunk)
@@ -219,13 +222,13 @@ class Cursor:
                 continue
             above = bits & BitMap64(range(mark, (chunk + 1) * CURSOR_CHUNK_OFFSETS))
             chunks[chunk] = above or None
-        # What stays as it is stored, or stays absent, is no change.
+        # A chunk that stays as it is stored, or stays absent, is no change and costs no record.
         changed = {c: bits for c, bits in chunks.items() if bits != self.chunks.get(c)}
         return CursorChange(mark, changed, reopened)
 
 
 def runs(bits: BitMap64) -> Iterator[Range]:
-    """The runs of consecutive numbers. What it costs is how many runs there are, not numbers."""
+    """The runs of consecutive numbers. The cost is in the number of runs, not of numbers."""
     # Where one begins and where it ends, in turn.
     edges = iter(bits ^ bits.shift(1))
     return zip(edges, edges, strict=True)

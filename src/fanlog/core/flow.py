@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """What one answer may hold. The first message always fits when `at_least_one`."""
+class LeaseBudget:
+    """The bounds of one answer. The first message always fits when `at_least_one`."""
 
     messages: int
     size_bytes: int
@@ -30,12 +30,12 @@ class Credit:
     ) -> None:
         self.max_messages = max_messages
         self.max_bytes = max_bytes
-        #: Whose stream it is, for its aversions; None of a consumer that has none.
+        #: The client of the stream, for its aversions; None for a consumer that has none.
         self.client = client
         #: Outstanding now.
         self.messages = 0
         self.size_bytes = 0
-        #: Whether anything was ever given back: whoever holds this has read something.
+        #: Whether a message was ever settled: the consumer has read something.
         self.has_returned = False
 
     @property
@@ -46,15 +46,15 @@ class Credit:
             self.max_bytes == 0 or self.size_bytes < self.max_bytes
         )
 
-    def budget(self, max_messages: int, max_bytes: int) -> Budget:
-        """What the next answer may hold, within the answer's own bounds."""
+    def budget(self, max_messages: int, max_bytes: int) -> LeaseBudget:
+        """The bounds of the next answer: those of the window, within the given ones."""
         if self.max_messages:
             max_messages = min(max_messages, self.max_messages - self.messages)
         max_messages = max(0, max_messages)
         if not self.max_bytes:
-            return Budget(max_messages, max_bytes)
+            return LeaseBudget(max_messages, max_bytes)
         free_bytes = max(0, self.max_bytes - self.size_bytes)
-        return Budget(
+        return LeaseBudget(
             max_messages,
             min(max_bytes, free_bytes),
             at_least_one=self.messages == 0,
@@ -63,7 +63,7 @@ class Credit:
 
     def take(self, messages: int, size_bytes: int) -> None:
         self.messages += messages
-        # Without a byte limit nobody asks, and settling need not weigh every message.
+        # Without a byte limit the bytes are not counted: settling need not weigh every message.
         self.size_bytes += size_bytes if self.max_bytes else 0
 
     def give(self, messages: int, size_bytes: int) -> None:

@@ -1,7 +1,7 @@
 """After a nack or an expiry: back off, deliver again, or dead-letter.
 
 The counts are hard state under a dead letter policy; everything else here is soft. A restart
-forgets the waits, not the counts: what was waiting is delivered at once then.
+forgets the waits, not the counts: messages that waited are delivered at once then.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ def backoff_s(schedule: RetrySchedule, failures: int, jitter: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Nack:
-    """How a delivery failed, and what its consumer wants of the message."""
+    """How a delivery failed, and how its consumer wants the message to go on."""
 
     how: str = "nacked"
-    #: Deliver it again after so many seconds, whatever the retry policy says.
+    #: Deliver it again after so many seconds, instead of the wait of the retry policy.
     delay_s: float | None = None
     #: Do not deliver it again: it is a dead letter. Needs a dead letter policy.
     is_terminal: bool = False
-    #: Why, for whoever reads the dead letter.
+    #: The reason, for the dead letter.
     reason: str = ""
-    #: Whether it was an attempt at all: what was leased and never left the broker is none.
+    #: Whether it was an attempt: a delivery that never left the broker is none.
     is_counted: bool = True
 
     @property
     def is_told(self) -> bool:
-        """Whether a consumer said so: it does not want the message just now."""
+        """Whether a consumer nacked: it does not want the message just now."""
         return self.how == "nacked"
 
 
@@ -72,7 +72,7 @@ UNSENT = Nack("unsent", delay_s=0.0, is_counted=False)
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A message without attempts left: forward it, then call `forwarded` in the same commit."""
+    """A message without attempts left: forward it, and acknowledge it in the same commit."""
 
     offset: Offset
     attempts: int
@@ -80,16 +80,19 @@ class DeadLetter:
 
 
 class Failures:
-    """Who failed how often, those of the running verb included: their records come later."""
+    """Failed deliveries by message, those of the running verb included.
+
+    The records of the running verb are applied after it; until then its counts are only here.
+    """
 
     __slots__ = ("_counted", "_given_up", "_nack", "_reasons", "_spared", "attempts", "returned")
 
     def __init__(self, attempts: Attempts) -> None:
         self.attempts = attempts
-        #: Counts of the running verb, and how its messages failed.
+        #: Counts of the running verb, and the way its messages failed.
         self._counted: dict[Offset, int] = {}
         self._nack = NACKED
-        #: What the last consumer of a message said about it, and those that nobody shall have.
+        #: The reason that the last consumer of a message gave; and messages nacked for good.
         self._reasons: dict[Offset, str] = {}
         self._given_up = BitMap64()
         #: Could not be forwarded: to be delivered once more before that is tried again.
@@ -100,8 +103,8 @@ class Failures:
     def __getitem__(self, offset: Offset) -> int:
         return self._counted.get(offset) or self.attempts[offset]
 
-    def came_back(self, offsets: BitMap64, nack: Nack) -> None:
-        """Nobody holds them any more."""
+    def take_back(self, offsets: BitMap64, nack: Nack) -> None:
+        """Note that messages are not leased any more; their next delivery is a redelivery."""
         if nack.is_counted:
             self.returned |= offsets
 
@@ -114,7 +117,7 @@ class Failures:
         if nack.is_terminal:
             self._given_up |= offsets
         self._counted = {offset: self.attempts[offset] + 1 for offset in offsets}
-        return self.attempts.increased(offsets)
+        return self.attempts.increase(offsets)
 
     def _note(self, offsets: BitMap64, reason: str) -> None:
         for offset in offsets:
@@ -135,8 +138,8 @@ class Failures:
             return None
         return lambda offset: backoff_s(schedule, self[offset], jitter)
 
-    def counted(self) -> None:
-        """The verb is over; its records speak for themselves."""
+    def end_verb(self) -> None:
+        """Forget the counts of the running verb: its records are applied from now on."""
         self._counted = {}
 
     def spare(self, offsets: BitMap64) -> None:
@@ -144,7 +147,7 @@ class Failures:
         self._given_up -= offsets
 
     def forget(self, offsets: BitMap64) -> None:
-        """They are acknowledged."""
+        """Forget messages that are acknowledged."""
         self._spared -= offsets
         self._given_up -= offsets
         if self.returned:
@@ -189,7 +192,8 @@ class Delayed:
 
     def add(self, due_s: float, offsets: BitMap64) -> None:
         if back := offsets & self._left:
-            # Acknowledged while it waited, reopened since: the time that it waited for is past.
+            # Acknowledged while they waited, and reopened since: the old wait is over, and must not
+            # release them early.
             self._heap = [(when_s, count, some - back) for when_s, count, some in self._heap]
             self._left -= back
         self._count += 1
@@ -214,12 +218,12 @@ class Delayed:
         return free
 
     def discard(self, offsets: BitMap64) -> None:
-        """They no longer wait: acknowledged late, or expired."""
+        """Let messages wait no longer: they are acknowledged late, or gone."""
         self._left |= self.offsets & offsets
         self.offsets -= offsets
 
     def due(self, now: float) -> BitMap64:
-        """Take out what is due."""
+        """Take out the messages that are due."""
         out = BitMap64()
         while self._heap and self._heap[0][0] <= now:
             out |= heapq.heappop(self._heap)[2]

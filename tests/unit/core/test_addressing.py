@@ -9,8 +9,8 @@ from pyroaring import BitMap64
 
 from fanlog.core.addressing import NOTHING_ADDRESSED, Addressed, AddressTable
 from fanlog.core.cursor import Cursor
-from fanlog.core.passing import Passing
 from fanlog.core.records import AddressRecord, DamagedRecord, decode
+from fanlog.core.share.passed_over import PassedOver
 from fanlog.limits import CURSOR_CHUNK_OFFSETS, OFFSET_MAX
 from fanlog.model.resources import PartitionId
 from unit.core.world import World, subscription
@@ -58,25 +58,25 @@ class TestAddresses:
             decode(record.key(), b"\x01" + BitMap64().serialize())
 
 
-class TestPassing:
+class TestPassedOver:
     def test_without_a_filter_all_else_is_open(self):
-        passing = Passing(Cursor(3), OFFSET_MAX, others(1, 3, 4, 6))
-        assert list(passing.unacked_ranges(3, 9)) == [(5, 6), (7, 9)]
-        assert passing.first_open == 5
-        assert passing.taken() == BitMap64([3, 4, 6])
+        passed_over = PassedOver(Cursor(3), OFFSET_MAX, others(1, 3, 4, 6))
+        assert list(passed_over.unacked_ranges(3, 9)) == [(5, 6), (7, 9)]
+        assert passed_over.first_open == 5
+        assert passed_over.take() == BitMap64([3, 4, 6])
 
     def test_what_lies_behind_all_of_it_is_the_first_open_one(self):
         acked = BitMap64(range(2, CURSOR_CHUNK_OFFSETS))
-        passing = Passing(Cursor(0, {0: acked}), OFFSET_MAX, others(0, 1))
-        assert passing.first_open == CURSOR_CHUNK_OFFSETS
+        passed_over = PassedOver(Cursor(0, {0: acked}), OFFSET_MAX, others(0, 1))
+        assert passed_over.first_open == CURSOR_CHUNK_OFFSETS
 
     def test_a_filter_is_not_asked(self):
         addressed = Addressed(BitMap64([2]), BitMap64([1, 7]))
-        passing = Passing(Cursor(), 0, addressed)
-        passing.route(4, BitMap64([0, 1]))
-        assert list(passing.unacked_ranges(0, 4)) == [(0, 1), (2, 3)]
-        passing.route(9, BitMap64([7, 8]))
-        assert list(passing.unacked_ranges(4, 9)) == [(8, 9)]
+        passed_over = PassedOver(Cursor(), 0, addressed)
+        passed_over.route(4, BitMap64([0, 1]))
+        assert list(passed_over.unacked_ranges(0, 4)) == [(0, 1), (2, 3)]
+        passed_over.route(9, BitMap64([7, 8]))
+        assert list(passed_over.unacked_ranges(4, 9)) == [(8, 9)]
 
 
 @pytest.mark.parametrize("ordering", ["none", "key", "strict"])

@@ -41,7 +41,7 @@ def test_a_verb_changes_nothing_by_itself():
     before = dict(cursor.chunks)
     cursor.acknowledge(BitMap64([0, 1, 6]))
     cursor.seek(0, 0)
-    cursor.copied_from(Cursor(9), at_least=0)
+    cursor.copy_from(Cursor(9), at_least=0)
     assert (cursor.floor, cursor.chunks) == (0, before)
     assert list(before[0]) == [5]
 
@@ -150,15 +150,15 @@ class TestSeek:
 
 def test_a_copy_is_equal_to_the_other():
     mine, other = acked(Cursor(50), 60, CHUNK + 1), acked(Cursor(3), 5, 2 * CHUNK)
-    copy = apply(mine, mine.copied_from(other, at_least=0))
+    copy = apply(mine, mine.copy_from(other, at_least=0))
     assert (copy.floor, copy.chunks) == (3, other.chunks)
 
 
 def test_a_copy_is_closed_below_a_bound():
     other = acked(Cursor(3), 5, 6, 9)
-    assert Cursor().copied_from(other, at_least=4) == CursorChange(4, {0: BitMap64([5, 6, 9])})
-    assert Cursor().copied_from(other, at_least=5) == CursorChange(7, {0: BitMap64([9])})
-    assert Cursor().copied_from(other, at_least=CHUNK) == CursorChange(CHUNK, {})
+    assert Cursor().copy_from(other, at_least=4) == CursorChange(4, {0: BitMap64([5, 6, 9])})
+    assert Cursor().copy_from(other, at_least=5) == CursorChange(7, {0: BitMap64([9])})
+    assert Cursor().copy_from(other, at_least=CHUNK) == CursorChange(CHUNK, {})
 
 
 def test_runs():
@@ -166,3 +166,14 @@ def test_runs():
     assert list(runs(BitMap64([0, 1, 2, 5, 7, 8]))) == [(0, 3), (5, 6), (7, 9)]
     far = 2**40
     assert list(runs(BitMap64([far - 1, far, far + 2]))) == [(far - 1, far + 1), (far + 2, far + 3)]
+
+
+def test_open_offsets_are_all_that_is_not_acknowledged():
+    cursor = Cursor(2, {0: BitMap64([4, 5])})
+    assert cursor.open_offsets(8) == BitMap64([2, 3, 6, 7])
+    assert cursor.open_offsets(1) == BitMap64()
+    assert Cursor(3).open_offsets(5) == BitMap64([3, 4])
+    change = cursor.reopened.add(BitMap64([0, 4]), fence=1, since_s=0.0, is_wanted=False)
+    for chunk, opened in change.items():
+        cursor.apply_reopened(chunk, opened)
+    assert cursor.open_offsets(5) == BitMap64([0, 2, 3, 4])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fanlog.core.backlog import Packer
-from fanlog.core.flow import Budget, Credit
+from fanlog.core.flow import Credit, LeaseBudget
+from fanlog.core.share.packer import Packer
 from unit.core.world import view
 
 
-def packed(budget: Budget, sizes: list[int]) -> list[int]:
-    packer, batch = Packer(budget), view(100, [0] * len(sizes), sizes)
+def packed(budget: LeaseBudget, sizes: list[int]) -> list[int]:
+    packer, batch = Packer(budget, Credit()), view(100, [0] * len(sizes), sizes)
     reached = packer.add(batch, 100, batch.end_offset)
     assert reached - 100 == packer.count
     assert packer.size_bytes == sum(sizes[: packer.count])
@@ -21,7 +21,7 @@ def test_without_limits_the_answer_is_the_bound():
     credit = Credit()
     credit.take(10_000, 1_000_000)
     assert credit.has_room
-    assert credit.budget(5, 70) == Budget(5, 70, at_least_one=True)
+    assert credit.budget(5, 70) == LeaseBudget(5, 70, at_least_one=True)
     assert credit.size_bytes == 0, "nobody asks, so nobody counts"
 
 
@@ -42,7 +42,7 @@ def test_messages_are_counted_exactly():
 def test_bytes_are_counted_exactly():
     credit = Credit(max_bytes=100)
     credit.take(1, 60)
-    assert credit.budget(10, 1_000) == Budget(10, 40, at_least_one=False, first_bytes=40)
+    assert credit.budget(10, 1_000) == LeaseBudget(10, 40, at_least_one=False, first_bytes=40)
     credit.take(1, 40)
     assert not credit.has_room
     assert credit.budget(10, 1_000).size_bytes == 0
@@ -85,16 +85,20 @@ def test_more_cannot_be_given_back_than_was_taken():
 
 
 def test_an_answer_is_filled_to_the_byte():
-    assert packed(Budget(10, 30), [10, 10, 10, 1]) == [0, 1, 2]
-    assert packed(Budget(10, 29), [10, 10, 10, 1]) == [0, 1]
-    assert packed(Budget(2, 1_000), [10, 10, 10]) == [0, 1]
-    assert packed(Budget(0, 1_000), [10]) == []
-    assert packed(Budget(5, 9), [10, 1]) == [0]
-    assert packed(Budget(5, 9, at_least_one=False), [10, 1]) == []
+    assert packed(LeaseBudget(10, 30), [10, 10, 10, 1]) == [0, 1, 2]
+    assert packed(LeaseBudget(10, 29), [10, 10, 10, 1]) == [0, 1]
+    assert packed(LeaseBudget(2, 1_000), [10, 10, 10]) == [0, 1]
+    assert packed(LeaseBudget(0, 1_000), [10]) == []
+    assert packed(LeaseBudget(5, 9), [10, 1]) == [0]
+    assert packed(LeaseBudget(5, 9, at_least_one=False), [10, 1]) == []
 
 
 def test_runs_that_touch_are_one():
-    packer, batch, other = Packer(Budget(10, 1_000)), view(0, [0] * 6), view(6, [0] * 2)
+    packer, batch, other = (
+        Packer(LeaseBudget(10, 1_000), Credit()),
+        view(0, [0] * 6),
+        view(6, [0] * 2),
+    )
     assert packer.add(batch, 0, 2) == 2
     assert packer.add(batch, 2, 4) == 4
     assert packer.add(batch, 5, 6) == 6
@@ -109,6 +113,6 @@ def test_runs_that_touch_are_one():
 
 
 def test_after_a_large_first_message_nothing_more_fits():
-    packer, batch = Packer(Budget(10, 5)), view(0, [0] * 3)
+    packer, batch = Packer(LeaseBudget(10, 5), Credit()), view(0, [0] * 3)
     assert packer.add(batch, 0, 3) == 1
     assert packer.add(batch, 1, 3) == 1

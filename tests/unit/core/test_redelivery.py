@@ -100,7 +100,7 @@ class TestAttempts:
         attempts = Attempts()
         attempts.apply(0, ((5, 1),))
         attempts.apply(9, ((0, 1),))
-        assert attempts.increased([5, 1_023, 1_024]) == {
+        assert attempts.increase([5, 1_023, 1_024]) == {
             0: ((5, 2), (1_023, 1)),
             1: ((0, 1),),
         }
@@ -109,17 +109,17 @@ class TestAttempts:
     def test_counts_stay_in_a_byte(self):
         attempts = Attempts()
         attempts.apply(0, ((5, COUNT_MAX),))
-        assert attempts.increased([5]) == {0: ((5, COUNT_MAX),)}
+        assert attempts.increase([5]) == {0: ((5, COUNT_MAX),)}
 
     def test_chunks_go_when_the_floor_has_passed_them(self):
         attempts = Attempts()
         assert not attempts
-        assert attempts.passed(10_000) == []
+        assert attempts.chunks_below(10_000) == []
         attempts.apply(0, ((5, 1),))
         attempts.apply(1, ((5, 1),))
-        assert attempts.passed(1_023) == []
-        assert attempts.passed(1_024) == [0]
-        assert attempts.passed(2_048) == [0, 1]
+        assert attempts.chunks_below(1_023) == []
+        assert attempts.chunks_below(1_024) == [0]
+        assert attempts.chunks_below(2_048) == [0, 1]
         assert attempts.numbers() == [0, 1]
         attempts.apply(0, None)
         attempts.apply(0, None)
@@ -133,7 +133,7 @@ class TestFailures:
         chunks = failures.count(BitMap64([3]), NACKED)
         assert chunks == {0: ((3, 1),)}
         assert (failures[3], failures.attempts[3]) == (1, 0)
-        failures.counted()
+        failures.end_verb()
         assert failures[3] == 0
 
     def test_exhausted_at_the_maximum(self):
@@ -166,7 +166,7 @@ class TestFailures:
     def test_what_a_consumer_says_of_it_is_kept(self):
         failures = Failures(Attempts())
         failures.count(BitMap64([3, 4]), Nack(reason="no such order"))
-        failures.counted()
+        failures.end_verb()
         failures.attempts.apply(0, ((3, 2), (4, 2)))
         failures.count(BitMap64([4]), EXPIRED)
         letters = [failures.letter(offset, dead_letter(2)).reason for offset in (3, 4)]

@@ -14,7 +14,7 @@ from itertools import accumulate
 from fanlog.core import records as codec
 from fanlog.core.flow import Credit
 from fanlog.core.records import LeaseHeld
-from fanlog.core.share import DeadLetter, Decision, Share
+from fanlog.core.share import DeadLetter, Decision, State
 from fanlog.model.resources import (
     DeadLetterPolicy,
     Ordering,
@@ -24,6 +24,7 @@ from fanlog.model.resources import (
     SubscriptionId,
     TopicId,
 )
+from unit.core.transitions import Transitions, WatchedShare
 
 PARTITION = PartitionId(7)
 SIZE = 10
@@ -79,6 +80,20 @@ def view(base: int, keys: Sequence[int] = (0,), sizes: Sequence[int] | None = No
     return View(base, starts, tuple(keys) if any(keys) else None)
 
 
+class Exhausted:
+    """Offsets without attempts left, for a backlog alone."""
+
+    def __init__(self, *offsets: int) -> None:
+        self.offsets = set(offsets)
+
+    @property
+    def may_exist(self) -> bool:
+        return bool(self.offsets)
+
+    def __contains__(self, offset: int) -> bool:
+        return offset in self.offsets
+
+
 @dataclass
 class World:
     settings: Subscription
@@ -91,10 +106,12 @@ class World:
     damaged: set[int] = field(default_factory=set)
     generation: int = 0
     log_start: int = 0
+    #: Holds every verb to the table of states.
+    transitions: Transitions = field(default_factory=Transitions)
 
     def __post_init__(self) -> None:
-        self.share = Share(self.settings, PARTITION)
-        self.decided(self.share.created())
+        self.share = WatchedShare(self.settings, PARTITION)
+        self.decided(self.share.create())
 
     @property
     def end(self) -> int:
@@ -124,7 +141,12 @@ class World:
             else:
                 self.store[record.key()] = value
         self.letters += decision.dead_letters
+        self.transitions.look(self.share, self.end)
         return decision
+
+    def state_of(self, offset: int) -> State:
+        by_state = self.share.offsets_by_state(self.end)
+        return next(state for state, offsets in by_state.items() if offset in offsets)
 
     def next_generation(self) -> int:
         self.generation += 1
@@ -210,12 +232,13 @@ class World:
     def restart(self, *, scan: bool = True) -> None:
         """Lose everything but the records, as bytes."""
         self.letters = []
-        self.share = Share(self.settings, PARTITION)
+        self.share = WatchedShare(self.settings, PARTITION)
         for key, value in sorted(self.store.items(), reverse=True):
             record = codec.decode(key, value)
             assert (record.key(), record.value()) == (key, value)
             self.share.apply(record)  # type: ignore[arg-type]
         self.share.start()
+        self.transitions.look(self.share, self.end)
         if scan:
             self.place_restored()
 

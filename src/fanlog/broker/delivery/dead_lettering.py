@@ -142,7 +142,7 @@ class DeadLetters:
                 share.settings.name,
                 len(unreadable),
             )
-            self._decided(share, share.forward_failed(self._clock.now(), unreadable))
+            self._decided(share, share.return_unforwarded(self._clock.now(), unreadable))
         far = BitMap64(one.offset for one in found if _seal_of(batches[one.offset]) is None)
         if far:
             log.error(
@@ -170,7 +170,7 @@ class DeadLetters:
             Publication(topic.id, topic.partitions[0], body)
             for body in self._bodies(share, source, letters, batches)
         ]
-        decision = share.forwarded(BitMap64(letter.offset for letter in letters))
+        decision = share.acknowledge_forwarded(BitMap64(letter.offset for letter in letters))
         self._hard().apply_all(decision.records)
         committed = self._writer.submit_all(records=decision.records, publications=publications)
         self._metrics.of(share.settings.id).dead_lettered += decision.count
@@ -216,7 +216,7 @@ class DeadLetters:
 
     def _give_back(self, share: Share, offsets: BitMap64) -> None:
         if self._hard().share(share.settings.id, share.partition) is share:
-            self._decided(share, share.forward_failed(self._clock.now(), offsets))
+            self._decided(share, share.return_unforwarded(self._clock.now(), offsets))
 
     async def _read(
         self, share: Share, letters: Sequence[DeadLetter]

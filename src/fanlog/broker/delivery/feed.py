@@ -16,7 +16,7 @@ from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.core.cursor import Range
-from fanlog.core.flow import Budget, Credit
+from fanlog.core.flow import Credit, LeaseBudget
 from fanlog.core.share import Decision, Grant, Share
 from fanlog.errors import FanlogError, LakeUnavailable
 from fanlog.log.api import Damaged, Log
@@ -264,7 +264,7 @@ class Feed:
                     return
 
     async def _take_from(
-        self, partition: PartitionId, consumer: Credit, budget: Budget, deadline_s: float
+        self, partition: PartitionId, consumer: Credit, budget: LeaseBudget, deadline_s: float
     ) -> tuple[Delivery, asyncio.Future[None] | None] | None:
         share = self._shares.get(partition)
         while share is not None and not self._is_closed():

@@ -246,7 +246,9 @@ class Revisions:
                 sum(map(len, leaving.refused.values())),
             )
         # In order, whoever comes after one that was given back waits for it.
-        stale = share.refused(now, {generation: list(leaving.offsets())}, is_ack=False).invalid
+        stale = share.find_refusals(
+            now, {generation: list(leaving.offsets())}, is_ack=False
+        ).invalid
         if stale:
             leaving.without({offset for _, offset in stale})
 

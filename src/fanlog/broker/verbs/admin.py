@@ -520,7 +520,7 @@ class Admin:
         for partition in [partition for topic in topics for partition in topic.partitions]:
             # A topic that came just now is read from its first message, whatever the start.
             floor = self._clamped(partition, starts.get(partition, 0))
-            records += Share(subscription, partition, floor).created().records
+            records += Share(subscription, partition, floor).create().records
         hard.apply_all(records)
         for share in hard.shares_of(subscription):
             share.start()

@@ -42,9 +42,8 @@ from fanlog.broker.verbs.dead_letter import (
     Selection,
 )
 from fanlog.broker.writer import Publication
-from fanlog.core.decision import Decision
 from fanlog.core.records import Record, RememberedAnswer
-from fanlog.core.share import Share
+from fanlog.core.share import Decision, Share
 from fanlog.errors import InvalidArgument
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch

@@ -120,7 +120,7 @@ class Exports:
             share = self._broker.hard.share(subscription.id, partition)
             # A topic may be gone for good by now.
             if share is not None:
-                decision = share.exported(offsets)
+                decision = share.acknowledge_exported(offsets)
                 count += decision.count
                 records += decision.records
         records.append(

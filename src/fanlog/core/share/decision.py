@@ -1,4 +1,4 @@
-"""What a verb of a share decides: values only.
+"""The decision of a verb of a share: values only.
 
 Apply the records at once and in order, commit them, and only then let the rest happen.
 """
@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fanlog.core.lease import Run
 from fanlog.core.records import ShareRecord
 from fanlog.core.redelivery import DeadLetter
+from fanlog.core.share.lease import LeasedRun
 from fanlog.model.resources import Offset
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one answer hands out: one lease."""
+    """The messages of one answer: one lease."""
 
     generation: int
-    runs: Sequence[Run]
+    runs: Sequence[LeasedRun]
     count: int
     #: Of them, those that came back from an earlier delivery.
     redelivered: int = 0
@@ -27,14 +27,14 @@ class Grant:
 
 @dataclass(slots=True)
 class Decision:
-    """What a verb decided: apply the records at once, commit them, then let the rest happen."""
+    """The outcome of a verb: apply the records at once, commit them, then let the rest happen."""
 
     records: list[ShareRecord] = field(default_factory=list)
     grant: Grant | None = None
     dead_letters: list[DeadLetter] = field(default_factory=list)
-    #: Messages acknowledged, nacked, extended or expired by it.
+    #: Messages acknowledged, nacked, extended or expired by the verb.
     count: int = 0
-    #: Leases that acknowledgements ended: when they were granted, and of how many messages.
+    #: Leases that acknowledgements ended: when each was granted, and its number of messages.
     ended: list[tuple[float, int]] = field(default_factory=list)
     #: Exactly-once: ack ids that are not live (generation, offset).
     invalid: list[tuple[int, Offset]] = field(default_factory=list)
@@ -50,6 +50,8 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ShareStats:
+    """Counts of one share, for metrics and tests."""
+
     floor: Offset
     #: Unacknowledged messages, whatever their state.
     backlog: int

@@ -1,9 +1,9 @@
-"""Leases: who holds which offsets until when.
+"""Leases: which consumer holds which offsets, and until when.
 
-One lease is what one answer handed out: one generation, runs of offsets, one deadline. Messages of
-a lease are settled one by one (`open` shrinks); a deadline changed for some of them splits the
-lease in parts of the same generation. Soft state; under exactly-once the share writes each change
-down as a `LeaseHeld` record before it counts.
+One lease is the content of one answer: one generation, runs of offsets, one deadline. Messages of a
+lease are settled one by one (`open` shrinks); a deadline changed for some of them splits the lease
+in parts of the same generation. Soft state; under exactly-once the share writes each change down as
+a `LeaseHeld` record before it counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fanlog.model.resources import Offset
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LeasedRun:
     """Consecutive offsets of one batch: `starts[offset - base]` is where a message begins."""
 
     start: Offset
@@ -35,27 +35,8 @@ class Run:
         return self.starts[self.end - self.base] - self.starts[self.start - self.base]
 
 
-def split(
-    runs: Sequence[Run], leaves_out: Callable[[Offset], bool]
-) -> tuple[list[Run], list[Offset]]:
-    """Runs without some of their offsets, and those."""
-    kept: list[Run] = []
-    left_out: list[Offset] = []
-    for run in runs:
-        start = run.start
-        for offset in range(run.start, run.end):
-            if leaves_out(offset):
-                left_out.append(offset)
-                if offset > start:
-                    kept.append(Run(start, offset, run.base, run.starts))
-                start = offset + 1
-        if run.end > start:
-            kept.append(Run(start, run.end, run.base, run.starts))
-    return kept, left_out
-
-
 class Lease:
-    """One lease, or a part of one. `open` holds what is neither settled nor expired."""
+    """One lease, or a part of one. `open` has its offsets that are neither settled nor expired."""
 
     __slots__ = ("credit", "deadline_s", "generation", "granted_s", "open", "part", "runs")
 
@@ -65,7 +46,7 @@ class Lease:
         part: int,
         deadline_s: float,
         open_offsets: BitMap64,
-        runs: Sequence[Run],
+        runs: Sequence[LeasedRun],
         credit: Credit | None,
         granted_s: float = math.nan,
     ) -> None:
@@ -74,14 +55,15 @@ class Lease:
         self.deadline_s = deadline_s
         self.open = open_offsets
         self.runs = runs
-        #: Whose window it counts against; None when that consumer is gone with a restart.
+        #: The window that it counts against; None once its consumer is gone.
         self.credit = credit
-        #: When; not a number of one that outlived a restart.
+        #: When it was granted; not a number for a lease of before a restart.
         self.granted_s = granted_s
 
     def settle(self, offsets: BitMap64) -> None:
         """Take `offsets` out and give their credit back."""
         if self.credit is not None:
+            # Weighing takes a look at each run: only for a consumer that counts bytes.
             size_bytes = self._size_of(offsets) if self.credit.max_bytes else 0
             self.credit.give(len(offsets), size_bytes)
         self.open = self.open - offsets
@@ -98,7 +80,7 @@ class Lease:
         return size
 
 
-#: A lease and those of its offsets that a request speaks of.
+#: A lease, and those of its offsets that a request names.
 Matched = tuple[Lease, BitMap64]
 #: Offsets of one request, by the generation their ack ids name.
 ByGeneration = Mapping[int, Sequence[Offset]]
@@ -112,12 +94,13 @@ class LeaseTable:
     def __init__(self) -> None:
         self._by_generation: dict[int, list[Lease]] = {}
         self._heap: list[tuple[float, int, int]] = []
-        #: Leases that became other since the last time somebody looked; the share clears it.
+        #: Leases (generation, part) that changed in the running verb: the share makes records of
+        #: them under exactly-once, and clears the set.
         self.changed: set[tuple[int, int]] = set()
 
     @classmethod
     def restored(cls, held: Iterable[LeaseHeld], cursor: Cursor, latest_s: float) -> LeaseTable:
-        """The leases that outlived a restart, less what is acknowledged; none ends later."""
+        """The leases of before a restart, less acknowledged offsets; none ends after `latest_s`."""
         table = cls()
         for one in held:
             assert one.offsets is not None
@@ -141,7 +124,7 @@ class LeaseTable:
 
     @property
     def offsets(self) -> BitMap64:
-        """All that is leased."""
+        """All leased offsets."""
         return BitMap64().union(*(lease.open for lease in self))
 
     def parts(self, generation: int) -> Sequence[Lease]:
@@ -151,14 +134,14 @@ class LeaseTable:
         return next((p for p in self.parts(generation) if p.part == part), None)
 
     def matching(self, generation: int, offsets: BitMap64) -> list[Matched]:
-        """Which of `offsets` are leased under `generation`, by part."""
+        """Those of `offsets` that are leased under `generation`, by part."""
         parts = self.parts(generation)
         return [(lease, held) for lease in parts if (held := lease.open & offsets)]
 
     def named(
         self, by_generation: ByGeneration, *, after_s: float
     ) -> tuple[list[Matched], list[tuple[int, Offset]]]:
-        """What ids name of leases that end after a time; and the ids that name nothing of them."""
+        """The leases that ack ids name, if they end after `after_s`; and the ids that name none."""
         found: list[Matched] = []
         others: list[tuple[int, Offset]] = []
         for generation, offsets in by_generation.items():
@@ -173,7 +156,11 @@ class LeaseTable:
     def named_at_all(
         self, by_generation: ByGeneration, fence: int, without: BitMap64
     ) -> tuple[list[Matched], BitMap64]:
-        """What ids of any generation from `fence` on name of any lease; and what nobody holds."""
+        """The leased offsets that ack ids name, under whichever generation; and those not leased.
+
+        At least once an old ack id acknowledges the message even if another consumer has it now.
+        Ids of before `fence`, the last seek, count for nothing, nor do offsets in `without`.
+        """
         found: list[Matched] = []
         seen, stale = without.copy(), BitMap64()
         for generation, offsets in by_generation.items():
@@ -194,7 +181,11 @@ class LeaseTable:
     def without_void(
         self, by_generation: ByGeneration, void: Callable[[int, BitMap64], BitMap64]
     ) -> ByGeneration:
-        """Leave out ids that are `void`, but for those that name a lease as it is."""
+        """Leave out ack ids that are `void`, except those of a live lease.
+
+        An ack id of before its message was reopened says nothing about the reopened message. A
+        lease that was live through the reopening does.
+        """
         kept: dict[int, Sequence[Offset]] = {}
         for generation, offsets in by_generation.items():
             named = BitMap64(offsets)
@@ -205,7 +196,7 @@ class LeaseTable:
         return kept
 
     @staticmethod
-    def offsets_of(runs: Sequence[Run]) -> BitMap64:
+    def offsets_of(runs: Sequence[LeasedRun]) -> BitMap64:
         offsets = BitMap64()
         for run in runs:
             offsets.add_range(run.start, run.end)
@@ -216,8 +207,12 @@ class LeaseTable:
         self._push(lease)
         self.changed.add((lease.generation, lease.part))
 
+    def mark_all_changed(self) -> None:
+        """Have a record made of every lease: they become hard state."""
+        self.changed.update((lease.generation, lease.part) for lease in self)
+
     def settle(self, lease: Lease, offsets: BitMap64) -> None:
-        """`offsets` of `lease` are acknowledged or released; an empty lease is over."""
+        """Take out `offsets`, which are acknowledged or released; an empty lease is over."""
         lease.settle(offsets)
         self.changed.add((lease.generation, lease.part))
         if not lease.open:
@@ -227,13 +222,13 @@ class LeaseTable:
                 del self._by_generation[lease.generation]
 
     def settle_all(self, matched: Sequence[Matched]) -> BitMap64:
-        """As `settle`; all their offsets."""
+        """Settle each of `matched`; return all their offsets."""
         for lease, offsets in matched:
             self.settle(lease, offsets)
         return BitMap64().union(*(offsets for _, offsets in matched))
 
     def of(self, consumer: Credit, *, after: int = -1) -> list[Lease]:
-        """A consumer's leases of later generations. Linear in leases."""
+        """The leases of a consumer of generations later than `after`. Linear in leases."""
         return [x for x in self if x.credit is consumer and x.generation > after]
 
     def extend(self, lease: Lease, offsets: BitMap64, deadline_s: float) -> None:
@@ -250,11 +245,11 @@ class LeaseTable:
         self.add(Lease(number, part, deadline_s, offsets, runs, credit, lease.granted_s))
 
     def holding(self, offsets: BitMap64) -> list[Matched]:
-        """Who holds which of `offsets` now. Linear in leases: for the rare paths only."""
+        """The leases that hold some of `offsets`. Linear in leases: for the rare paths only."""
         return [(lease, held) for lease in self if (held := lease.open & offsets)]
 
     def release(self, offsets: BitMap64) -> BitMap64:
-        """Settle `offsets`, whoever holds them; those that were held. Linear, like `holding`."""
+        """Settle `offsets` in every lease; return those that were leased. Linear in leases."""
         released = BitMap64()
         for lease, held in self.holding(offsets):
             self.settle(lease, held)
@@ -262,12 +257,13 @@ class LeaseTable:
         return released
 
     def due(self, now: float) -> list[Lease]:
-        """Leases whose deadline has passed. They stay in the table until settled."""
+        """The leases past their deadline. They stay in the table until they are settled."""
         due: dict[tuple[int, int], Lease] = {}
         while self._heap and self._heap[0][0] <= now:
             _, generation, number = heapq.heappop(self._heap)
             lease = self.part(generation, number)
-            # An extended lease left its old deadline in the heap.
+            # An extended lease left its old deadline in the heap: removing it there would take a
+            # search for each extension.
             if lease is not None and lease.deadline_s <= now:
                 due[generation, number] = lease
         return list(due.values())
@@ -292,7 +288,7 @@ class LeaseTable:
 
 
 def take_out(live: list[Matched], offsets: BitMap64) -> list[tuple[int, Offset]]:
-    """Take offsets out of what a request speaks of; return the ids that named them."""
+    """Take `offsets` out of the matches of a request; return the ids that named them."""
     if not offsets:
         return []
     taken = [(lease.generation, o) for lease, some in live for o in some & offsets]

@@ -1,12 +1,12 @@
 """The offsets that one share passes over: they count as acknowledged. Soft state.
 
 A filter is judged outside of the core, batch by batch and for many subscriptions at once; a share
-is told how far it was judged, and what of that it may have. What it may not have is kept here until
-the next acknowledgement takes it into the cursor, so that passing over a message costs no commit.
-After a restart it is judged again, with the same answer.
+is told how far it was judged, and which messages it may have. The others are kept here until the
+next acknowledgement takes them into the cursor, so that passing over a message costs no commit.
+After a restart they are judged again, with the same answer.
 
-What is for another subscription alone (`fanlog.core.addressing`) is passed over in the same way,
-whatever a filter says, and also where there is none: then all is judged (`routed_to` is beyond
+Messages for another subscription alone (`fanlog.core.addressing`) are passed over in the same way,
+also if a filter wants them, and where there is no filter: then all is judged (`routed_to` is beyond
 every offset).
 """
 
@@ -22,7 +22,7 @@ from fanlog.limits import CURSOR_CHUNK_OFFSETS, OFFSET_MAX
 from fanlog.model.resources import Offset
 
 
-class Passing:
+class PassedOver:
     """A cursor as the backlog of a filtered share sees it: less is open, and only so far."""
 
     __slots__ = ("_addressed", "_cursor", "offsets", "routed_to")
@@ -31,16 +31,16 @@ class Passing:
         self, cursor: Cursor, routed_to: Offset, addressed: Addressed = NOTHING_ADDRESSED
     ) -> None:
         self._cursor = cursor
-        #: Judged and not wanted, or for somebody else, and not in the cursor yet.
+        #: Judged and left out, or for another subscription, and not in the cursor yet.
         self.offsets = BitMap64()
-        #: First offset not judged yet: nothing is handed out from here on.
+        #: First offset not judged yet: no message is handed out from here on.
         self.routed_to = routed_to
         self._addressed = NOTHING_ADDRESSED
         self.address(addressed)
 
     @property
     def first_open(self) -> Offset:
-        """Lowest offset that is neither acknowledged nor left out."""
+        """Lowest offset that is neither acknowledged nor passed over."""
         end = max(self._cursor.floor, self.routed_to)
         if not self._judges:
             # Behind the last that is passed over, the cursor alone counts.
@@ -54,14 +54,14 @@ class Passing:
         return self.routed_to < OFFSET_MAX
 
     def address(self, addressed: Addressed) -> None:
-        """These are for one subscription alone, now and for good."""
+        """Take the messages that are for one subscription alone, now and for good."""
         added = addressed.others - self._addressed.others
         self._addressed = addressed
         self.offsets |= added - self._cursor.acknowledged(added)
         self.offsets -= addressed.own
 
     def route(self, end: Offset, matching: BitMap64) -> None:
-        """Everything up to `end` is judged now; of that, `matching` may be handed out."""
+        """Pass over everything up to `end`, which is judged now, but for `matching`."""
         if end > self.routed_to:
             # After a restart much of it is in the cursor already, and counts there.
             for first, last in self._cursor.unacked_ranges(self.routed_to, end):
@@ -73,23 +73,23 @@ class Passing:
             self.routed_to = self._next_open(end)
 
     def reopen(self, offsets: BitMap64) -> None:
-        """These are to be judged again, and so is what follows; that has the same answer."""
+        """Have `offsets` judged again, and all that follow; those get the same answer."""
         self.offsets -= offsets
         if self._judges:
             self.routed_to = min(self.routed_to, offsets.min())
 
-    def taken(self) -> BitMap64:
-        """What is to go into the cursor; the caller sees to it that it does."""
+    def take(self) -> BitMap64:
+        """Take all offsets out; the caller sees to it that they get into the cursor."""
         offsets, self.offsets = self.offsets, BitMap64()
         return offsets
 
     def close(self, floor: Offset) -> None:
-        """Everything below `floor` is acknowledged."""
+        """Forget everything below `floor`: it is acknowledged."""
         self.offsets.remove_range(0, floor)
         self.routed_to = max(self.routed_to, floor)
 
     def _next_open(self, offset: Offset) -> Offset:
-        # What is acknowledged needs no judgement: between what is reopened and the rest there may
+        # Acknowledged messages need no judgement: between a reopened message and the rest there may
         # be millions of those.
         return self._first_unacked(offset) if self._cursor.reopened else offset
 

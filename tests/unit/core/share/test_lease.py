@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyroaring import BitMap64
 
 from fanlog.core.flow import Credit
-from fanlog.core.lease import Lease, LeaseTable, Run
+from fanlog.core.share.lease import Lease, LeasedRun, LeaseTable
 from unit.core.world import view
 
 BATCH = view(10, [0] * 5, [1, 2, 4, 8, 16])
@@ -14,7 +14,7 @@ BATCH = view(10, [0] * 5, [1, 2, 4, 8, 16])
 def lease(
     generation: int = 1, deadline_s: float = 5.0, credit: Credit | None = None, part: int = 0
 ) -> Lease:
-    runs = (Run(10, 12, 10, BATCH.starts), Run(13, 15, 10, BATCH.starts))
+    runs = (LeasedRun(10, 12, 10, BATCH.starts), LeasedRun(13, 15, 10, BATCH.starts))
     if credit is not None:
         credit.take(4, 27)
     return Lease(generation, part, deadline_s, BitMap64([10, 11, 13, 14]), runs, credit)

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from pyroaring import BitMap64
 
-from fanlog.core.aversion import Aversions
-from fanlog.core.backlog import Backlog, Packer, without
 from fanlog.core.cursor import Cursor
-from fanlog.core.flow import Budget, Credit
-from unit.core.world import view
+from fanlog.core.flow import Credit, LeaseBudget
+from fanlog.core.share.aversion import Aversions
+from fanlog.core.share.backlog import without
+from fanlog.core.share.packer import Packer
+from fanlog.core.share.unordered import UnorderedBacklog
+from unit.core.world import Exhausted, view
 
 ME = Credit()
 BATCHES = [view(0, [0] * 4), view(4, [0] * 4), view(8, [0] * 4)]
 
 
-def backlog(floor: int = 0, held: tuple[int, ...] = ()) -> Backlog:
-    return Backlog(floor, BitMap64(held), Aversions())
+def backlog(floor: int = 0, held: tuple[int, ...] = ()) -> UnorderedBacklog:
+    return UnorderedBacklog(floor, BitMap64(held), Aversions(), Exhausted())
 
 
-def take(made: Backlog, cursor: Cursor, limit: int, views: list | None = None) -> list[int]:
-    packer = Packer(Budget(limit, 1_000))
-    made.take(cursor, 12, BATCHES if views is None else views, packer, limit, ME)
+def take(
+    made: UnorderedBacklog, cursor: Cursor, limit: int, views: list | None = None
+) -> list[int]:
+    packer = Packer(LeaseBudget(limit, 1_000), ME)
+    made.take(cursor, 12, BATCHES if views is None else views, packer)
     return [offset for run in packer.runs for offset in range(run.start, run.end)]
 
 

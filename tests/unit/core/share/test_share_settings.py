@@ -60,7 +60,7 @@ class TestSettings:
         world.ack(1, ids[1:2])
         world.nack(1, ids[2:3])
         assert {key[:1] for key in world.store} == {b"H", b"C", b"A", b"L"}
-        for record in world.share.removed():
+        for record in world.share.remove():
             assert record.value() is None
             world.share.apply(record)
             del world.store[record.key()]
@@ -69,5 +69,5 @@ class TestSettings:
 
     def test_created_at_a_floor(self):
         share = Share(subscription(), PARTITION, floor=7)
-        assert share.created().records == [CursorHead(3, PARTITION, 7, 0)]
+        assert share.create().records == [CursorHead(3, PARTITION, 7, 0)]
         assert share.next_offset == 7

@@ -70,14 +70,14 @@ class TestTable:
         world = World(subscription(attempts=1))
         world.publish(0)
         fail(world, "nacked")
-        assert world.decided(world.share.forwarded(BitMap64([0, 5]))).count == 1
+        assert world.decided(world.share.acknowledge_forwarded(BitMap64([0, 5]))).count == 1
         assert states(world) == "A"
 
     def test_forwarding_without_a_topic_delayed(self):
         world = World(subscription(attempts=1))
         world.publish(0)
         fail(world, "nacked")
-        world.decided(world.share.forward_failed(20.0, BitMap64([0, 5])))
+        world.decided(world.share.return_unforwarded(20.0, BitMap64([0, 5])))
         assert states(world) == "D"
         assert world.share.next_deadline() == 20.0 + DEAD_LETTER_RETRY_S
 

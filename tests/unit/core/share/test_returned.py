@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pyroaring import BitMap64
+
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import NACKED, UNSENT, Nack
 from fanlog.core.share import Grant
@@ -65,7 +67,9 @@ def test_what_is_acknowledged_is_forgotten():
     made = grant(world)
     nack(world, made)
     world.ack(2.0, ids(made))
-    assert not world.share._failures.returned
+    reopened = BitMap64([0])
+    world.decided(world.share.reopen(3.0, reopened, generation=world.next_generation()))
+    assert grant(world).redelivered == 0
 
 
 def test_an_acknowledgement_tells_when_its_leases_were_granted():

@@ -1,11 +1,11 @@
-"""Aversions: what a client nacked is not offered to the same client again for a moment. Soft state.
+"""Aversions: a message that a client nacked goes to other clients first. Soft state.
 
-A client that ends nacks what it holds and closes its streams right after that. If its messages came
-back to it in between, they would be leased to nobody for a whole ack deadline. So they go to other
-consumers at once and to the same client only after `limits.AVERSION_S`: by then its streams are
-closed, or it wants to go on. A client is known by the id that its streams share (Go opens ten of
-them); a stream without one is a client of its own. Pulls and push have no aversions: a pull is over
-when it nacks, and push has a schedule.
+A client that ends nacks the messages it holds and closes its streams right after that. If they came
+back to it in between, they would be leased to a closed stream for a whole ack deadline. So they go
+to other consumers at once and to the same client only after `limits.AVERSION_S`: by then its
+streams are closed, or it goes on. A client is known by the id that its streams share (Go opens ten
+of them); a stream without one is a client of its own. Pulls and push have no aversions: a pull is
+over when it nacks, and push has a schedule.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.core.flow import Credit
-from fanlog.core.lease import Matched
+from fanlog.core.share.lease import Matched
 
 _NONE = BitMap64()
 
@@ -29,11 +29,11 @@ class Aversions:
 
     def __init__(self) -> None:
         self._by_client: dict[object, BitMap64] = {}
-        #: All last equally long: those that end first come first.
+        #: In the order in which they end: all of them last equally long.
         self._until: deque[tuple[float, object, BitMap64]] = deque()
 
-    def nacked(self, now: float, nacked: Sequence[Matched]) -> None:
-        """Clients nacked messages of their leases, just now."""
+    def add(self, now: float, nacked: Sequence[Matched]) -> None:
+        """Make clients averse to messages of their leases that they nacked just now."""
         for lease, offsets in nacked:
             client = None if lease.credit is None else lease.credit.client
             if client is not None:
@@ -41,7 +41,7 @@ class Aversions:
                 self._by_client[client] = self.of(lease.credit) | offsets
 
     def of(self, consumer: Credit | None) -> BitMap64:
-        """The offsets that are not for this consumer now; not to be changed."""
+        """The offsets that this consumer does not get now. Not to be changed in place."""
         if consumer is None or not self._by_client:
             return _NONE
         return self._by_client.get(consumer.client, _NONE)

@@ -70,7 +70,7 @@ class TestAttempts:
         world = World(subscription(attempts=1))
         world.publish(0)
         fail(world, "nacked")
-        world.decided(world.share.forward_failed(10.0, BitMap64([0])))
+        world.decided(world.share.return_unforwarded(10.0, BitMap64([0])))
         world.expire(20.0)
         world.letters.clear()
         ids = world.lease(deadline_s=30.0)
@@ -78,7 +78,7 @@ class TestAttempts:
         assert world.letters == []
         world.nack(21.0, ids)
         assert [(letter.offset, letter.attempts) for letter in world.letters] == [(0, 2)]
-        world.decided(world.share.forwarded(BitMap64([0])))
+        world.decided(world.share.acknowledge_forwarded(BitMap64([0])))
         assert states(world) == "A"
 
     def test_counts_go_with_the_floor_and_with_a_seek(self):

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pyroaring import BitMap64
 
 from fanlog.core.cursor import Cursor
-from fanlog.core.passing import Passing
 from fanlog.core.records import CursorChunk, CursorHead
+from fanlog.core.share.passed_over import PassedOver
 from fanlog.model.resources import FilterChange
 from unit.core.world import World, subscription
 
@@ -25,49 +25,61 @@ def route(world: World, *wanted: int, end: int | None = None) -> None:
 
 
 def test_nothing_is_open_before_it_is_judged():
-    passing = Passing(Cursor(3), 3)
-    assert list(passing.unacked_ranges(3, 10)) == []
-    passing.route(6, BitMap64([4]))
-    assert list(passing.unacked_ranges(3, 10)) == [(4, 5)]
-    assert (passing.first_open, passing.routed_to) == (4, 6)
-    assert [offset in passing for offset in range(2, 7)] == [True, True, False, True, False]
+    passed_over = PassedOver(Cursor(3), 3)
+    assert list(passed_over.unacked_ranges(3, 10)) == []
+    passed_over.route(6, BitMap64([4]))
+    assert list(passed_over.unacked_ranges(3, 10)) == [(4, 5)]
+    assert (passed_over.first_open, passed_over.routed_to) == (4, 6)
+    assert [offset in passed_over for offset in range(2, 7)] == [True, True, False, True, False]
 
 
 def test_what_was_judged_is_not_judged_again():
-    passing = Passing(Cursor(), 0)
-    passing.route(5, BitMap64([1]))
-    passing.route(3, BitMap64([2]))
-    assert list(passing.unacked_ranges(0, 5)) == [(1, 2)]
+    passed_over = PassedOver(Cursor(), 0)
+    passed_over.route(5, BitMap64([1]))
+    passed_over.route(3, BitMap64([2]))
+    assert list(passed_over.unacked_ranges(0, 5)) == [(1, 2)]
 
 
 def test_what_is_acknowledged_already_is_not_kept_beside_the_cursor():
     cursor = Cursor(2, {0: BitMap64([4, 5])})
-    passing = Passing(cursor, 0)
-    passing.route(8, BitMap64([3]))
-    assert list(passing.offsets) == [2, 6, 7]
+    passed_over = PassedOver(cursor, 0)
+    passed_over.route(8, BitMap64([3]))
+    assert list(passed_over.offsets) == [2, 6, 7]
 
 
 def test_the_first_open_one_is_where_judging_goes_on_when_nothing_is_wanted():
-    passing = Passing(Cursor(), 0)
-    passing.route(9, BitMap64())
-    assert passing.first_open == 9
+    passed_over = PassedOver(Cursor(), 0)
+    passed_over.route(9, BitMap64())
+    assert passed_over.first_open == 9
 
 
 def test_ranges_longer_than_a_portion(monkeypatch):
-    monkeypatch.setattr("fanlog.core.passing.CURSOR_CHUNK_OFFSETS", 4)
-    passing = Passing(Cursor(), 0)
-    passing.route(12, BitMap64([1, 3, 4, 9]))
-    found = [o for start, stop in passing.unacked_ranges(0, 12) for o in range(start, stop)]
+    monkeypatch.setattr("fanlog.core.share.passed_over.CURSOR_CHUNK_OFFSETS", 4)
+    passed_over = PassedOver(Cursor(), 0)
+    passed_over.route(12, BitMap64([1, 3, 4, 9]))
+    found = [o for start, stop in passed_over.unacked_ranges(0, 12) for o in range(start, stop)]
     assert found == [1, 3, 4, 9]
 
 
+def test_after_a_reopening_judging_goes_on_at_the_next_open_one(monkeypatch):
+    monkeypatch.setattr("fanlog.core.share.passed_over.CURSOR_CHUNK_OFFSETS", 4)
+    cursor = Cursor(40)
+    opened = cursor.reopened.add(BitMap64([3]), fence=1, since_s=0.0, is_wanted=False)
+    for chunk, bits in opened.items():
+        cursor.apply_reopened(chunk, bits)
+    passed_over = PassedOver(cursor, 3)
+    passed_over.route(4, BitMap64([3]))
+    assert passed_over.routed_to == 40
+    assert passed_over.first_open == 3
+
+
 def test_closing_takes_along_what_was_left_out_below():
-    passing = Passing(Cursor(), 0)
-    passing.route(6, BitMap64())
-    passing.close(4)
-    assert list(passing.offsets) == [4, 5]
-    passing.close(9)
-    assert (list(passing.offsets), passing.routed_to) == ([], 9)
+    passed_over = PassedOver(Cursor(), 0)
+    passed_over.route(6, BitMap64())
+    passed_over.close(4)
+    assert list(passed_over.offsets) == [4, 5]
+    passed_over.close(9)
+    assert (list(passed_over.offsets), passed_over.routed_to) == ([], 9)
 
 
 # As a share uses it.

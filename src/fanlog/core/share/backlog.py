@@ -1,0 +1,182 @@
+"""The backlog of a share: which messages could be delivered next. Soft state.
+
+An offset is in the backlog while it is unacknowledged and neither leased nor delayed. `Backlog` is
+everything that a share asks of it. `fanlog.core.share.unordered` has the backlog for shares where
+order does not matter, `fanlog.core.share.ordered` the one that keeps ordering keys in order; the
+share does not know which of them it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from pyroaring import BitMap64
+
+from fanlog.core.cursor import Range
+from fanlog.core.flow import Credit
+from fanlog.core.share.packer import OffsetSet, Packer, Slots
+from fanlog.model.resources import Offset, Ordering
+
+
+class Openness(Protocol):
+    """The offsets that are open to be handed out: a cursor, or less than that."""
+
+    @property
+    def floor(self) -> Offset: ...
+    def __contains__(self, offset: Offset) -> bool: ...
+    def unacked_ranges(self, start: Offset, end: Offset) -> Iterator[Range]: ...
+
+
+class Exhausted(OffsetSet, Protocol):
+    """The messages without attempts left: they are forwarded and not delivered."""
+
+    @property
+    def may_exist(self) -> bool:
+        """Whether there can be any: a cheap look before the look at each message."""
+        ...
+
+
+class Recall(NamedTuple):
+    """Messages that came back, and the messages that their order brings back with them."""
+
+    #: Of ordering keys: the failed messages and all later ones of their keys. They wait again.
+    keyed: BitMap64
+    #: Without an ordering key: the share delays, forwards or releases each of them.
+    keyless: BitMap64
+
+
+class Backlog(Protocol):
+    """The messages of one share that could be delivered next. Not safe to share between threads.
+
+    Methods that are about order do nothing, or the trivial thing, in a backlog without order.
+    """
+
+    @property
+    def next_offset(self) -> Offset:
+        """First offset that was not met since the start or the last seek."""
+        ...
+
+    @property
+    def progress(self) -> int:
+        """Grows whenever messages were met or left out, whether or not any was handed out.
+
+        A share that handed out nothing and progressed is to be asked again.
+        """
+        ...
+
+    @property
+    def to_forward(self) -> list[Offset]:
+        """Messages found to have no attempts left. The share takes them, and clears the list."""
+        ...
+
+    @property
+    def recalled(self) -> BitMap64:
+        """Leases of before a restart, found behind a message that failed. The share ends them."""
+        ...
+
+    @property
+    def unplaced(self) -> BitMap64:
+        """Leases of before a restart whose keys are not known yet; `scan` finds them."""
+        ...
+
+    @property
+    def outstanding(self) -> BitMap64:
+        """Messages whose key they hold up: leased, forwarded, or acknowledged early."""
+        ...
+
+    def configure(self, ordering: Ordering) -> None:
+        """Take the ordering of changed settings; whether there is order never changes."""
+        ...
+
+    # Delivery.
+
+    def has_some(self, cursor: Openness, end: Offset) -> bool:
+        """Whether some message below `end` may be delivered to some consumer."""
+        ...
+
+    def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
+        """Ranges worth reading for the next answer, ascending, about `limit` offsets."""
+        ...
+
+    def take(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
+        """Move messages of `views` that fit the answer from the backlog into `packer`."""
+        ...
+
+    def scan(self, cursor: Openness, end: Offset, views: Sequence[Slots]) -> None:
+        """Meet the messages of `views` without delivering any, to learn the keys of leases."""
+        ...
+
+    def skip(self, start: Offset, end: Offset) -> None:
+        """Leave out offsets that cannot be read, until the next start."""
+        ...
+
+    def abandon(self, consumer: Credit) -> None:
+        """Forget a consumer that is gone. Its leases run on."""
+        ...
+
+    # Acknowledgements.
+
+    def acknowledge(self, offsets: BitMap64) -> BitMap64:
+        """Note that outstanding `offsets` are acknowledged; return those that are now hard."""
+        ...
+
+    def would_be_early(self, acked: Sequence[BitMap64]) -> BitMap64:
+        """Those of `acked` behind an earlier message of their key that is not among them."""
+        ...
+
+    def late(self, offsets: BitMap64, delayed: BitMap64) -> BitMap64:
+        """Those of `offsets`, which are not leased any more, that an old ack id acknowledges."""
+        ...
+
+    def discard(self, offsets: BitMap64) -> None:
+        """Take out offsets that were acknowledged late."""
+        ...
+
+    # Messages that come back.
+
+    def recall(self, offsets: BitMap64, delay: Callable[[Offset], bool]) -> Recall:
+        """Take outstanding messages back, with all later ones of their keys.
+
+        `delay` is asked once for the first message of each key: whether it has to wait for a
+        back-off. Until that is over (`release`) its key is held up.
+        """
+        ...
+
+    def release(self, offsets: BitMap64) -> None:
+        """Offer messages again: they have no key, or their back-off is over."""
+        ...
+
+    def reopen(
+        self, opened: BitMap64, busy: BitMap64, delayed: BitMap64, *, is_filtered: bool
+    ) -> None:
+        """Offer messages that were acknowledged; not those that are `busy` or `delayed`."""
+        ...
+
+    # Messages that leave without an acknowledgement.
+
+    def close(self, floor: Offset) -> BitMap64:
+        """Forget everything below `floor`; return early acknowledgements that become hard."""
+        ...
+
+    def drop(self, offsets: BitMap64) -> BitMap64:
+        """Forget `offsets`; return early acknowledgements that become hard."""
+        ...
+
+
+def without(ranges: Iterator[Range], held: BitMap64) -> Iterator[Range]:
+    """The parts of `ranges` that are outside `held`."""
+    if not held:
+        yield from ranges
+        return
+    last = held.max()
+    for start, stop in ranges:
+        if start <= last:
+            for hole in held.iter_equal_or_larger(start):
+                if hole >= stop:
+                    break
+                if hole > start:
+                    yield start, hole
+                start = hole + 1
+        if start < stop:
+            yield start, stop

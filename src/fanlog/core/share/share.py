@@ -1,0 +1,481 @@
+"""A share: one subscription's part in one partition, and its verbs.
+
+A verb takes values and the time, and returns a `Decision`: records to apply and commit, and the
+rest that follows from them. `fanlog.core.share.states` has the table of states that verbs move
+messages through.
+
+A share has three parts. `state` is hard state: cursor, fence, attempts, held leases
+(`fanlog.core.share.state`). The others are soft: leases, back-offs, aversions and the backlog
+(`fanlog.core.share.soft_state`), and the open offsets: those of the cursor, less the messages that
+are passed over (`fanlog.core.share.open_offsets`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from pyroaring import BitMap64
+
+from fanlog import limits
+from fanlog.core.addressing import Addressed
+from fanlog.core.cursor import Cursor, CursorChange, Range
+from fanlog.core.flow import Credit, LeaseBudget
+from fanlog.core.records import ShareRecord
+from fanlog.core.redelivery import EXPIRED, NACKED, UNSENT, Nack
+from fanlog.core.share.decision import Decision, Grant, ShareStats
+from fanlog.core.share.lease import ByGeneration, Lease, LeaseTable, Matched
+from fanlog.core.share.open_offsets import OpenOffsets
+from fanlog.core.share.packer import Packer, Slots
+from fanlog.core.share.soft_state import SoftState
+from fanlog.core.share.state import ShareState
+from fanlog.core.share.states import State
+from fanlog.model.resources import Offset, PartitionId, Subscription
+
+
+class Share:
+    """One subscription's share in one partition. Not safe to share between threads."""
+
+    def __init__(self, settings: Subscription, partition: PartitionId, floor: Offset = 0) -> None:
+        self.state = ShareState(settings, partition, floor)
+        self.partition = partition
+        self.cursor = self.state.cursor
+        #: Generation of the last lease: a feed of many shares serves the one longest not served.
+        self.last_leased = 0
+        self._soft = SoftState(self.state)
+        self._open = OpenOffsets(self.state)
+        self._open.restart()
+        #: Progress of the backlog at the last plan: offsets that were skipped since then count.
+        self._progress = 0
+
+    def start(self, latest_s: float = math.inf) -> None:
+        """Make the soft state anew from the hard state: after recovery, before the first verb.
+
+        No lease ends after `latest_s`: one that would was given before the clock was set back.
+        """
+        self._soft.restore(latest_s)
+        self._open.restart()
+
+    def apply(self, record: ShareRecord) -> None:
+        """Change hard state. The only method that does, live and on recovery alike."""
+        fence = self.state.fence
+        self.state.apply(record)
+        if self.state.fence != fence:
+            # A seek: messages handed out before are void, the backlog begins at the floor.
+            self._forget_soft_state()
+
+    def create(self) -> Decision:
+        """Decide the records of a new share."""
+        return Decision(self.state.creation_records())
+
+    def remove(self) -> list[ShareRecord]:
+        """Give all credit back; return the records that remove everything of this share."""
+        records = self.state.removal_records()
+        self._soft.leases.clear()
+        return records
+
+    # Settings.
+
+    @property
+    def settings(self) -> Subscription:
+        return self.state.settings
+
+    @settings.setter
+    def settings(self, settings: Subscription) -> None:
+        self.state.settings = settings
+
+    def configure(self, settings: Subscription) -> Decision:
+        """Take other settings; leases become hard, or stop being hard, with exactly-once."""
+        before = self.settings
+        decision = Decision(self.state.configure(settings))
+        if settings.enable_exactly_once and not before.enable_exactly_once:
+            self._soft.leases.mark_all_changed()
+        self._soft.backlog.configure(settings.ordering)
+        if settings.is_filtered and not before.is_filtered:
+            # Messages met until now were met without a filter.
+            self._open.restart(judge_from=self._soft.backlog.next_offset)
+        elif before.is_filtered and not settings.is_filtered:
+            decision.records += self.settle_passed().records
+            self._open.restart()
+            # Beginning anew finds messages for others again; they are on their way to the cursor.
+            self._open.take_passed_over()
+        return self._soft.finish(decision)
+
+    # Filters and addresses.
+
+    @property
+    def routed_to(self) -> Offset:
+        """First offset that the filter has not judged; beyond all of them without a filter."""
+        return self._open.routed_to
+
+    @property
+    def first_open(self) -> Offset:
+        """Lowest offset that is neither acknowledged nor passed over."""
+        return self._open.first_open
+
+    def route(self, end: Offset, matching: BitMap64) -> None:
+        """Pass over everything before `end`, which the filter has judged, but for `matching`.
+
+        It counts as acknowledged, though nothing is written about it before the next
+        acknowledgement, or `settle_passed`.
+        """
+        self._open.route(end, matching)
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether there is something for `settle_passed` to take."""
+        return bool(self._open.passed_over)
+
+    def settle_passed(self) -> Decision:
+        """Take the messages that are passed over into the cursor."""
+        if not self._open.passed_over:
+            return Decision()
+        return Decision(self.state.cursor_records(self._acknowledge(BitMap64())))
+
+    def address(self, addressed: Addressed) -> None:
+        """Some messages are for one subscription alone: this one gets its own, and no others."""
+        self._open.address(addressed)
+
+    def pass_over(self, offsets: BitMap64) -> None:
+        """Pass over messages that were read and found to be for another subscription.
+
+        Their batch says so; the hard state that should is lost.
+        """
+        self._open.pass_over(offsets)
+
+    # Delivery.
+
+    @property
+    def follows_commits(self) -> bool:
+        """Whether the next answer may rest on records that are not committed yet."""
+        return self.state.follows_commits
+
+    @property
+    def has_attempts(self) -> bool:
+        """Whether a failed delivery of any message is counted."""
+        return bool(self.state.attempts)
+
+    def attempts_of(self, offset: Offset) -> int:
+        """Failed deliveries of a message so far, as far as they are counted."""
+        return self.state.attempts[offset]
+
+    @property
+    def unplaced(self) -> BitMap64:
+        """Leases of before a restart: until `scan` has met them their acknowledgements are early.
+
+        Without order there are none.
+        """
+        return self._soft.backlog.unplaced
+
+    @property
+    def next_offset(self) -> Offset:
+        """First offset not yet met."""
+        return self._soft.backlog.next_offset
+
+    def has_some(self, end: Offset) -> bool:
+        """Whether there may be something to lease below `end`."""
+        if self.routed_to < end:
+            return True
+        return self._soft.backlog.has_some(self._open.view, self._open.reach(end))
+
+    def plan(self, consumer: Credit, end: Offset, limit: int) -> list[Range]:
+        """Offsets to read for the next `lease`, ascending."""
+        backlog = self._soft.backlog
+        self._progress = backlog.progress
+        return backlog.plan(self._open.view, self._open.reach(end), limit, consumer)
+
+    def lease(
+        self,
+        consumer: Credit,
+        end: Offset,
+        views: Sequence[Slots],
+        budget: LeaseBudget,
+        *,
+        generation: int,
+        deadline_s: float,
+        now: float = math.nan,
+    ) -> Decision:
+        """Hand out messages of `views` that are free and fit `budget`.
+
+        Everything handed out is one lease of `generation`, which is new. Under exactly-once its
+        record must be committed before the messages are delivered.
+        """
+        decision, soft = Decision(), self._soft
+        packer = Packer(budget, consumer)
+        soft.backlog.take(self._open.view, self._open.reach(end), views, packer)
+        runs = packer.runs
+        if runs:
+            offsets = LeaseTable.offsets_of(runs)
+            soft.leases.add(Lease(generation, 0, deadline_s, offsets, runs, consumer, now))
+            consumer.take(len(offsets), sum(run.size_bytes for run in runs))
+            redelivered = soft.failures.returned.intersection_cardinality(offsets)
+            decision.grant = Grant(generation, runs, len(offsets), redelivered)
+            self.last_leased = generation
+        soft.finish(decision)
+        has_moved = soft.backlog.progress != self._progress or bool(decision.dead_letters)
+        decision.has_progressed = not runs and has_moved
+        return decision
+
+    def scan(self, end: Offset, views: Sequence[Slots]) -> None:
+        """Meet messages without delivering them, so that leases of before a restart find keys."""
+        self._soft.backlog.scan(self._open.view, self._open.reach(end), views)
+        self._soft.end_recalled()
+
+    def skip(self, start: Offset, end: Offset) -> None:
+        """Serve the messages around offsets that cannot be read."""
+        self._soft.backlog.skip(start, end)
+        self._soft.delayed.discard(BitMap64(range(start, end)))
+
+    # Settling.
+
+    def acknowledge(
+        self,
+        now: float,
+        by_generation: ByGeneration,
+        *,
+        partial: bool = False,
+        end: Offset = 0,
+    ) -> Decision:
+        """Acknowledge messages by the leases their ack ids name.
+
+        At least once, stale ids still count while their message is not acknowledged, unless a
+        seek came between; with `end`, the end of the log, also those of messages not met again
+        since a restart. Exactly once, only live leases count; if any id is refused nothing of
+        the request is done, or, with `partial`, the rest is.
+        """
+        soft = self._soft
+        if self.settings.enable_exactly_once:
+            decision, live = soft.find_live(now, by_generation, is_ack=True)
+            if decision.is_refused and not partial:
+                return decision
+            late = BitMap64()
+        else:
+            decision = Decision()
+            live, late = soft.find_live_or_late(by_generation, end)
+            soft.backlog.discard(late)
+            soft.delayed.discard(late)
+        acked = BitMap64()
+        for lease, offsets in live:
+            soft.leases.settle(lease, offsets)
+            decision.ended.append((lease.granted_s, len(offsets)))
+            acked |= offsets
+        decision.count = len(acked) + len(late)
+        decision.records += self._acked_records(soft.backlog.acknowledge(acked) | late)
+        return soft.finish(decision)
+
+    def acknowledge_exported(self, offsets: BitMap64) -> Decision:
+        """Acknowledge messages that were never leased: an export has them in its table."""
+        return Decision(self._acked_records(offsets), count=len(offsets))
+
+    def find_refusals(self, now: float, by_generation: ByGeneration, *, is_ack: bool) -> Decision:
+        """The ack ids that a request would be refused for under exactly-once; nothing is done."""
+        return self._soft.find_live(now, by_generation, is_ack=is_ack)[0]
+
+    def modify_ack_deadline(
+        self,
+        now: float,
+        by_generation: ByGeneration,
+        seconds: float,
+        *,
+        jitter: float,
+        partial: bool = False,
+        nack: Nack = NACKED,
+    ) -> Decision:
+        """Give leases `seconds` from now; zero is a nack. Stale ids change nothing."""
+        soft = self._soft
+        decision, live = soft.find_live(now, by_generation)
+        if not self.settings.enable_exactly_once:
+            decision.invalid.clear()
+        elif decision.is_refused and not partial:
+            return decision
+        decision.count = sum(len(offsets) for _, offsets in live)
+        if seconds > 0:
+            for lease, offsets in live:
+                soft.leases.extend(lease, offsets, now + seconds)
+        else:
+            decision.records += soft.fail(now, live, nack, jitter)
+        return soft.finish(decision)
+
+    def expire(self, now: float, *, jitter: float) -> Decision:
+        """Release leases, aversions and back-offs that are over."""
+        soft = self._soft
+        due: list[Matched] = [(lease, lease.open) for lease in soft.leases.due(now)]
+        decision = Decision(count=sum(len(offsets) for _, offsets in due))
+        decision.records += soft.fail(now, due, EXPIRED, jitter)
+        soft.aversions.expire(now)
+        waited = soft.delayed.due(now)
+        if waited:
+            soft.backlog.release(waited)
+        return soft.finish(decision)
+
+    def abandon(self, consumer: Credit) -> None:
+        """Let the leases of a consumer that is gone run on to their deadlines.
+
+        Clients acknowledge with unary calls after they have closed their streams.
+        """
+        for lease in self._soft.leases.of(consumer):
+            lease.credit = None
+        self._soft.backlog.abandon(consumer)
+
+    def give_back(self, now: float, consumer: Credit, written: int) -> Decision:
+        """Release the leases of a consumer after the generation that was written to it last.
+
+        Their messages never left the broker, so no attempt is counted and they do not wait.
+        """
+        leases = self._soft.leases.of(consumer, after=written)
+        unsent = [(lease, lease.open) for lease in leases]
+        decision = Decision(count=sum(len(offsets) for _, offsets in unsent))
+        decision.records += self._soft.fail(now, unsent, UNSENT, jitter=0.0)
+        return self._soft.finish(decision)
+
+    # Dead letters.
+
+    def is_forwarding(self, offset: Offset) -> bool:
+        """Whether a dead letter is still to be made of a message."""
+        return offset in self._soft.forwarding
+
+    def acknowledge_forwarded(self, offsets: BitMap64) -> Decision:
+        """Acknowledge messages whose dead letters are appended; commit both together.
+
+        Otherwise a crash between two commits would lose the message, or forward it twice.
+        """
+        soft = self._soft
+        offsets = offsets & soft.forwarding
+        soft.forwarding -= offsets
+        decision = Decision(count=len(offsets))
+        decision.records += self._acked_records(soft.backlog.acknowledge(offsets))
+        return soft.finish(decision)
+
+    def return_unforwarded(self, now: float, offsets: BitMap64) -> Decision:
+        """Keep messages that have no topic to be forwarded to, and deliver them again, later."""
+        soft = self._soft
+        offsets = offsets & soft.forwarding
+        soft.forwarding -= offsets
+        soft.failures.spare(offsets)
+        soft.put_back(now, offsets, lambda _: limits.DEAD_LETTER_RETRY_S)
+        return soft.finish(Decision())
+
+    # Seek, snapshots, retention.
+
+    def seek(self, target: Offset, retained_from: Offset, *, generation: int) -> Decision:
+        """Acknowledge all below `target`, reopen messages that are retained from there on."""
+        return self._move(self.cursor.seek(target, retained_from), generation)
+
+    def restore(self, other: Cursor, at_least: Offset, *, generation: int) -> Decision:
+        """Take over a snapshot's cursor; messages that left the log stay closed."""
+        return self._move(self.cursor.copy_from(other, at_least=at_least), generation)
+
+    def advance(
+        self, floor: Offset, *, reopened_since_s: float = math.inf, start: Offset = 0
+    ) -> Decision:
+        """Close everything below `floor`: its retention has ended, or it was trimmed.
+
+        Messages reopened at `reopened_since_s` or later stay, unless they are below `start`.
+        """
+        below = self.cursor.reopened.within(0, floor)
+        kept = self.cursor.reopened.within(start, floor, since_s=reopened_since_s)
+        if floor <= self.cursor.mark and len(below) == len(kept):
+            return Decision()
+        gone = BitMap64(range(self.cursor.floor, floor)) - kept
+        lowest = kept.min() if kept else floor
+        acked = self._soft.drop(gone) | self._soft.backlog.close(lowest)
+        self._open.close(lowest)
+        change = self._acknowledge(acked, below=floor, keeping=kept)
+        return self._soft.finish(Decision(self.state.cursor_records(change)))
+
+    # Administration.
+
+    def reopen(
+        self, now: float, offsets: BitMap64, *, generation: int, is_wanted: bool = False
+    ) -> Decision:
+        """Make acknowledged messages unacknowledged again, with no failure counted.
+
+        Those of `offsets` that are not acknowledged change nothing; the log must have all of them.
+        A leased message stays leased and can be acknowledged. The filter judges again, unless the
+        messages are known to be wanted. Ack ids from before `generation`, which is new, say nothing
+        about reopened messages. `count` is the number of messages reopened.
+        """
+        # Copies for others were never this subscription's.
+        opened = self.cursor.acknowledged(offsets - self._open.addressed.others)
+        if not opened:
+            return Decision()
+        chunks = self.cursor.reopened.add(
+            opened, fence=generation, since_s=now, is_wanted=is_wanted
+        )
+        soft, is_filtered = self._soft, self.settings.is_filtered
+        decision = Decision(self.state.reopening_records(opened, chunks), count=len(opened))
+        soft.backlog.reopen(opened, soft.taken, soft.delayed.offsets, is_filtered=is_filtered)
+        self._open.reopen(opened)
+        return soft.finish(decision)
+
+    def open_ranges(self, start: Offset, end: Offset) -> Iterator[Range]:
+        """Runs of offsets that are neither acknowledged nor left out by the filter, in order."""
+        return self._open.view.unacked_ranges(start, self._open.reach(end))
+
+    def is_open(self, offset: Offset) -> bool:
+        """Whether it is neither acknowledged nor left out by the filter."""
+        return offset not in self._open.view
+
+    def free(self, offsets: BitMap64) -> BitMap64:
+        """Those of `offsets` that are unacknowledged, and neither leased nor forwarded."""
+        view = self._open.view
+        unacked = BitMap64(offset for offset in offsets if offset not in view)
+        return unacked - self._soft.backlog.outstanding - self._soft.taken
+
+    def discard(self, offsets: BitMap64) -> Decision:
+        """Acknowledge messages that are `free`, even before earlier ones of their keys."""
+        offsets = self.free(offsets)
+        decision = Decision(count=len(offsets))
+        decision.records += self._acked_records(offsets | self._soft.drop(offsets))
+        return self._soft.finish(decision)
+
+    # Looking.
+
+    def next_deadline(self) -> float | None:
+        """When `expire` has something to do next."""
+        return self._soft.next_deadline()
+
+    def stats(self, end: Offset) -> ShareStats:
+        return ShareStats(
+            floor=self.cursor.floor,
+            backlog=max(0, self.cursor.open_before(end) - len(self._open.passed_over)),
+            outstanding=self._soft.leases.outstanding,
+            delayed=len(self._soft.delayed.offsets),
+            forwarding=len(self._soft.forwarding),
+        )
+
+    def offsets_by_state(self, end: Offset) -> dict[State, BitMap64]:
+        """Every offset before `end`, by the state that its message is in."""
+        acked = self.cursor.acknowledged(BitMap64(range(end)))
+        passed_over = self._open.passed_over - acked
+        found = {State.ACKED: acked, State.PASSED_OVER: passed_over}
+        return found | self._soft.offsets_by_state(BitMap64(range(end)) - acked - passed_over)
+
+    # Private: the cursor.
+
+    def _acked_records(self, offsets: BitMap64) -> list[ShareRecord]:
+        if not offsets:
+            return []
+        self._soft.failures.forget(offsets)
+        return self.state.cursor_records(self._acknowledge(offsets))
+
+    def _acknowledge(
+        self, offsets: BitMap64, *, below: Offset = 0, keeping: BitMap64 | None = None
+    ) -> CursorChange:
+        """The change of the cursor; messages that are passed over are acknowledged with it."""
+        if self._open.passed_over:
+            offsets = offsets | self._open.take_passed_over()
+        return self.cursor.acknowledge(offsets, below=below, keeping=keeping)
+
+    def _move(self, change: CursorChange, generation: int) -> Decision:
+        """The cursor jumps: every lease of before is void, every count starts anew."""
+        decision = Decision(self.state.cursor_records(change, fence=generation))
+        decision.records += self.state.attempt_resets()
+        self._soft.leases.clear()
+        # Dead letters that a scan found go, too: they would be made of messages still there.
+        self._forget_soft_state()
+        return self._soft.finish(decision)
+
+    def _forget_soft_state(self) -> None:
+        self._soft.forget()
+        self._open.restart()

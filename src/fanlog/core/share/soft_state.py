@@ -1,0 +1,219 @@
+"""The soft state of a share: everything that a restart may lose.
+
+Leases (hard under exactly-once: there each change is also a record), back-offs, aversions, dead
+letters under way, the reasons of failures, and the position of the backlog. The verbs of
+`fanlog.core.share.share` decide; the methods here move messages between these parts,
+so that each message is in one of them only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from pyroaring import BitMap64
+
+from fanlog.core.records import ShareRecord
+from fanlog.core.redelivery import Delayed, Failures, Nack
+from fanlog.core.share.aversion import Aversions
+from fanlog.core.share.backlog import Backlog
+from fanlog.core.share.decision import Decision
+from fanlog.core.share.lease import ByGeneration, LeaseTable, Matched, take_out
+from fanlog.core.share.ordered import OrderedBacklog
+from fanlog.core.share.state import ShareState
+from fanlog.core.share.states import State
+from fanlog.core.share.unordered import UnorderedBacklog
+from fanlog.model.resources import Offset
+
+
+class ExhaustedOffsets:
+    """The messages of a share without attempts left, under the policy of its present settings."""
+
+    __slots__ = ("_failures", "_state")
+
+    def __init__(self, state: ShareState, failures: Failures) -> None:
+        self._state = state
+        self._failures = failures
+
+    @property
+    def may_exist(self) -> bool:
+        return self._state.settings.dead_letter is not None and bool(self._state.attempts)
+
+    def __contains__(self, offset: Offset) -> bool:
+        return self._failures.is_exhausted(offset, self._state.settings.dead_letter)
+
+
+class SoftState:
+    """The parts of one share that a restart may lose. Not safe to share between threads."""
+
+    def __init__(self, state: ShareState) -> None:
+        self._state = state
+        self.leases = LeaseTable()
+        self.forget()
+
+    def restore(self, latest_s: float) -> None:
+        """Begin anew, with the leases that are hard state; none of them ends after `latest_s`."""
+        state = self._state
+        self.leases = LeaseTable.restored(state.held.values(), state.cursor, latest_s)
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget everything but the leases; the backlog begins at the floor."""
+        self.delayed = Delayed()
+        #: Messages whose dead letters are decided and not committed.
+        self.forwarding = BitMap64()
+        #: Messages without attempts left that the running verb found.
+        self._to_forward: list[Offset] = []
+        self.failures = Failures(self._state.attempts)
+        self._exhausted = ExhaustedOffsets(self._state, self.failures)
+        self.aversions = Aversions()
+        self.backlog = self._new_backlog()
+
+    def _new_backlog(self) -> Backlog:
+        floor, held = self._state.cursor.floor, self.leases.offsets
+        ordering = self._state.settings.ordering
+        if ordering == "none":
+            return UnorderedBacklog(floor, held, self.aversions, self._exhausted)
+        is_strict = ordering == "strict"
+        return OrderedBacklog(floor, held, self.aversions, self._exhausted, strict=is_strict)
+
+    @property
+    def taken(self) -> BitMap64:
+        """The messages that are leased, or on their way to be dead letters."""
+        return self.forwarding | self.leases.offsets
+
+    def next_deadline(self) -> float | None:
+        parts = (self.leases, self.delayed, self.aversions)
+        deadlines = [part.next_deadline() for part in parts]
+        return min((d for d in deadlines if d is not None), default=None)
+
+    def offsets_by_state(self, unacked: BitMap64) -> dict[State, BitMap64]:
+        """Offsets that are neither acknowledged nor passed over, by the state of their message."""
+        holding_up = self.backlog.outstanding - BitMap64(self.backlog.to_forward)
+        found: dict[State, BitMap64] = {}
+        for state, offsets in (
+            (State.OUTSTANDING, self.leases.offsets),
+            (State.FORWARDING, self.forwarding),
+            (State.DELAYED, self.delayed.offsets),
+            # It holds up its key, and is neither leased nor forwarded.
+            (State.EARLY, holding_up),
+        ):
+            found[state] = unacked & offsets
+            unacked = unacked - offsets
+        return found | {State.BACKLOG: unacked}
+
+    # Ack ids.
+
+    def find_live(
+        self, now: float, by_generation: ByGeneration, *, is_ack: bool = False
+    ) -> tuple[Decision, list[Matched]]:
+        """The live leases that ack ids name; the other ids are `invalid`, or an `early` ack.
+
+        Exactly once, a lease ends at its deadline and not when the timer gets to it: otherwise an
+        acknowledgement could be confirmed that the next delivery contradicts.
+        """
+        after_s = now if self._state.settings.enable_exactly_once else -math.inf
+        live, invalid = self.leases.named(by_generation, after_s=after_s)
+        decision = Decision(invalid=invalid)
+        if is_ack:
+            early = self.backlog.would_be_early([some for _, some in live])
+            decision.early += take_out(live, early)
+        return decision, live
+
+    def find_live_or_late(
+        self, by_generation: ByGeneration, end: Offset
+    ) -> tuple[list[Matched], BitMap64]:
+        """At least once: leased messages, under any generation, and messages that came back.
+
+        The work was done, however late the acknowledgement is; delivering the message once more
+        would help no one. Only a seek, or a reopening, makes earlier ids void: it asks for
+        another delivery.
+        """
+        cursor = self._state.cursor
+        if cursor.reopened:
+            by_generation = self.leases.without_void(by_generation, cursor.reopened.void)
+        unplaced = self.backlog.unplaced
+        live, stale = self.leases.named_at_all(by_generation, self._state.fence, unplaced)
+        if stale:
+            end = max(end, self.backlog.next_offset)
+            late = BitMap64(o for o in stale if o < end and o not in cursor)
+            return live, self.backlog.late(late - self.forwarding, self.delayed.offsets)
+        return live, stale
+
+    # Messages that come back, or leave.
+
+    def fail(
+        self, now: float, failed: Sequence[Matched], nack: Nack, jitter: float
+    ) -> list[ShareRecord]:
+        """Take leased messages back: count, then let them wait, deliver again or forward."""
+        offsets = self.leases.settle_all(failed)
+        if not offsets:
+            return []
+        records: list[ShareRecord] = []
+        if nack.is_told:
+            self.aversions.add(now, failed)
+        settings = self._state.settings
+        schedule = settings.retry_schedule
+        self.failures.take_back(offsets, nack)
+        if nack.is_counted and (settings.dead_letter is not None or schedule is not None):
+            chunks = self.failures.count(offsets, nack)
+            records += self._state.attempt_records(chunks.items())
+        self.put_back(now, offsets, self.failures.waits(nack, schedule, jitter))
+        return records
+
+    def put_back(
+        self, now: float, offsets: BitMap64, wait_of: Callable[[Offset], float] | None
+    ) -> None:
+        """Let messages that are not leased any more wait, be delivered again or be forwarded."""
+
+        def delay(head: Offset) -> bool:
+            if head in self._exhausted:
+                return False
+            return not self.delayed.put(now, BitMap64([head]), wait_of)
+
+        recall = self.backlog.recall(offsets, delay)
+        if recall.keyed:
+            # Later messages of the keys were out, too, and are not any more.
+            self.failures.returned |= self.leases.release(recall.keyed)
+        keyless = recall.keyless
+        if self._state.settings.dead_letter is not None:
+            exhausted = BitMap64(offset for offset in keyless if offset in self._exhausted)
+            self._to_forward += exhausted
+            keyless = keyless - exhausted
+        self.backlog.release(self.delayed.put(now, keyless, wait_of))
+
+    def drop(self, gone: BitMap64) -> BitMap64:
+        """Forget messages, in whichever part; return early acknowledgements that become hard."""
+        self.leases.release(gone)
+        self.delayed.discard(gone)
+        self.forwarding -= gone
+        self.failures.forget(gone)
+        return self.backlog.drop(gone)
+
+    def end_recalled(self) -> BitMap64:
+        """End leases of before a restart that the backlog found behind a failed message."""
+        released = self.leases.release(self.backlog.recalled)
+        self.backlog.recalled.clear()
+        return released
+
+    # The end of a verb.
+
+    def finish(self, decision: Decision) -> Decision:
+        """Add dead letters and leases that the parts noted while the verb ran."""
+        if self.backlog.to_forward:
+            self._to_forward += self.backlog.to_forward
+            self.backlog.to_forward.clear()
+        if self.backlog.recalled:
+            self.failures.returned |= self.end_recalled()
+        if self._to_forward:
+            policy = self._state.settings.dead_letter
+            assert policy is not None
+            letters = [self.failures.letter(offset, policy) for offset in self._to_forward]
+            decision.dead_letters += letters
+            self.forwarding.update(self._to_forward)
+            self._to_forward.clear()
+        if self._state.settings.enable_exactly_once:
+            decision.records += self._state.lease_records(self.leases)
+        self.leases.changed.clear()
+        self.failures.end_verb()
+        return decision

@@ -1,0 +1,126 @@
+"""The states of a message on one share, and every way from one to another.
+
+`TRANSITIONS` is the whole table. The share does not look anything up in it: where a message stands
+follows from the cursor, the leases and the sets of the share (`Share.offsets_by_state`). The tests
+hold the share to the table: no verb may move a message in a way that is not listed, and every row
+is reached. `docs/internals/states.md` is written from it.
+
+Two rules are not rows, for they are about more than one message:
+
+- With ordering, a message that leaves OUTSTANDING other than by an acknowledgement takes the later
+  outstanding ones of its key along (RECALLED), and an acknowledgement is hard (ACKED) only when all
+  earlier messages of the key are (EARLY until then). A message that is outstanding when an earlier
+  one of its key is reopened is neither taken away nor held up; it is acknowledged as it would have
+  been, and the reopened message is the next one of the key. Should the outstanding one fail, it
+  comes back behind the reopened one.
+- A message that a stream nacked is not delivered to that stream's client, in whichever state,
+  until its aversion is over (`fanlog.core.share.aversion`); with ordering, nor are the later
+  messages of its key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class State(Enum):
+    """Where a message stands on one share. ACKED is hard state, and OUTSTANDING exactly once."""
+
+    #: Unacknowledged, and free to be delivered, as far as the filter and the key's order allow.
+    BACKLOG = "BACKLOG"
+    #: Leased to a consumer.
+    OUTSTANDING = "OUTSTANDING"
+    #: Acknowledged ahead of an earlier message of its key, which is still outstanding.
+    EARLY = "EARLY"
+    #: Waits for its back-off.
+    DELAYED = "DELAYED"
+    #: Has no attempts left; its dead letter is being made.
+    FORWARDING = "FORWARDING"
+    #: Left out by the filter, or addressed to another subscription; not in the cursor yet.
+    PASSED_OVER = "PASSED_OVER"
+    #: Acknowledged in the cursor, by a subscriber or in one of the other ways below.
+    ACKED = "ACKED"
+
+
+class Event(Enum):
+    """An event of a message; its value is the words for it in the documents."""
+
+    LEASED = "leased"
+    ACKNOWLEDGED = "acknowledged"
+    ACKNOWLEDGED_LATE = "acknowledged late, at least once"
+    EARLIER_SETTLED = "all earlier ones of its key are acknowledged"
+    NACKED = "nacked"
+    EXPIRED = "its lease expires"
+    RECALLED = "an earlier one of its key came back"
+    GIVEN_BACK = "given back: it was never written to its stream"
+    BACKOFF_OVER = "its back-off is over"
+    EXHAUSTED = "found without attempts left when its turn comes"
+    FORWARDED = "its dead letter is committed"
+    NOT_FORWARDED = "there is no dead letter topic"
+    LEFT_OUT = "left out by the filter, or addressed to another subscription"
+    ADDRESSED = "addressed to this subscription"
+    SETTLED = "written to the cursor with the next acknowledgement or sweep"
+    EXPORTED = "committed to the table of an export"
+    DISCARDED = "discarded by an administrator"
+    RETENTION_ENDED = "its retention ends"
+    SOUGHT_PAST = "a seek goes past it"
+    SOUGHT_BEFORE = "a seek goes before it, and it is retained"
+    REOPENED = "reopened"
+    UNREADABLE = "cannot be read"
+    RESTARTED = "the broker restarts"
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One row: a message in any of `sources` goes to `target` at `event`."""
+
+    sources: tuple[State, ...]
+    event: Event
+    target: State
+    #: Under which condition, where one event has several targets.
+    condition: str = ""
+
+
+_B, _O, _E, _D = State.BACKLOG, State.OUTSTANDING, State.EARLY, State.DELAYED
+_F, _P, _A = State.FORWARDING, State.PASSED_OVER, State.ACKED
+
+TRANSITIONS = (
+    Transition((_B,), Event.LEASED, _O),
+    # A subscriber settles.
+    Transition((_O,), Event.ACKNOWLEDGED, _A, "no earlier one of its key is outstanding"),
+    Transition((_O,), Event.ACKNOWLEDGED, _E, "an earlier one of its key is outstanding"),
+    Transition((_E,), Event.EARLIER_SETTLED, _A),
+    # An ack id that is no longer live still proves that the message was processed. Exactly once,
+    # and of a key, it would contradict the answer that the next consumer gets, and is refused.
+    Transition((_B, _D), Event.ACKNOWLEDGED_LATE, _A),
+    # A delivery fails.
+    Transition((_O,), Event.NACKED, _B, "attempts left, no back-off"),
+    Transition((_O,), Event.NACKED, _D, "attempts left, back-off"),
+    Transition((_O,), Event.NACKED, _F, "no attempts left"),
+    Transition((_O,), Event.EXPIRED, _B, "attempts left, no back-off"),
+    Transition((_O,), Event.EXPIRED, _D, "attempts left, back-off"),
+    Transition((_O,), Event.EXPIRED, _F, "no attempts left"),
+    Transition((_O, _E), Event.RECALLED, _B),
+    Transition((_O,), Event.GIVEN_BACK, _B),
+    Transition((_D,), Event.BACKOFF_OVER, _B),
+    # Dead letters. A restart or a smaller policy leaves exhausted messages in the backlog.
+    Transition((_B,), Event.EXHAUSTED, _F),
+    Transition((_F,), Event.FORWARDED, _A),
+    Transition((_F,), Event.NOT_FORWARDED, _D),
+    # Filters and addresses. Passing over costs no commit of its own, hence a state of its own.
+    Transition((_B,), Event.LEFT_OUT, _P),
+    Transition((_P,), Event.ADDRESSED, _B),
+    Transition((_P,), Event.SETTLED, _A),
+    # Acknowledged without a subscriber.
+    Transition((_B,), Event.EXPORTED, _A),
+    Transition((_B, _D), Event.DISCARDED, _A),
+    Transition((_B, _O, _E, _D, _F, _P), Event.RETENTION_ENDED, _A),
+    Transition((_B, _O, _E, _D, _F, _P), Event.SOUGHT_PAST, _A),
+    # Open again.
+    Transition((_O, _E, _D, _F, _P, _A), Event.SOUGHT_BEFORE, _B),
+    Transition((_A,), Event.REOPENED, _B),
+    # Soft state is lost: messages are delivered again. A lost lease is a redelivery.
+    Transition((_D,), Event.UNREADABLE, _B),
+    Transition((_O, _E, _D, _F, _P), Event.RESTARTED, _B, "exactly once, OUTSTANDING stays"),
+)

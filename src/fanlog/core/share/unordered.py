@@ -1,0 +1,187 @@
+"""The backlog of a share where order does not matter. Soft state.
+
+Most of a backlog is simply everything from `next_offset` on: only messages that were handed out
+and came back are kept as a set. So a backlog of a hundred million messages costs one number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+from pyroaring import BitMap64
+
+from fanlog.core.cursor import Range, runs
+from fanlog.core.flow import Credit
+from fanlog.core.share.aversion import Aversions
+from fanlog.core.share.backlog import Exhausted, Openness, Recall, without
+from fanlog.core.share.packer import Packer, Slots
+from fanlog.model.resources import Offset, Ordering
+
+_NONE = BitMap64()
+
+
+class UnorderedBacklog:
+    """See `Backlog` for the methods."""
+
+    __slots__ = (
+        "_aversions",
+        "_exhausted",
+        "_held",
+        "_ready",
+        "_skipped_count",
+        "next_offset",
+        "recalled",
+        "to_forward",
+        "unplaced",
+    )
+
+    def __init__(
+        self, floor: Offset, held: BitMap64, aversions: Aversions, exhausted: Exhausted
+    ) -> None:
+        #: First offset never handed out since the start or the last seek.
+        self.next_offset = floor
+        #: Below `next_offset` and free again.
+        self._ready = BitMap64()
+        #: Ahead of `next_offset`, yet not to be handed out: leases of before a restart, and
+        #: messages that cannot be read.
+        self._held = held.copy()
+        self._aversions = aversions
+        self._exhausted = exhausted
+        self._skipped_count = 0
+        self.to_forward: list[Offset] = []
+        # Without keys, a lease of before a restart is as good as any other, and stays.
+        self.unplaced = BitMap64()
+        self.recalled = BitMap64()
+
+    @property
+    def progress(self) -> int:
+        return self.next_offset + self._skipped_count
+
+    @property
+    def outstanding(self) -> BitMap64:
+        return _NONE
+
+    def configure(self, ordering: Ordering) -> None:
+        assert ordering == "none"
+
+    def has_some(self, cursor: Openness, end: Offset) -> bool:
+        return bool(self._ready) or next(self._fresh(cursor, end), None) is not None
+
+    def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
+        averse = self._aversions.of(consumer)
+        ready = self._ready - averse if averse else self._ready
+        # Messages that came back go first: they are the oldest, and the floor waits for them.
+        ranges = list(runs(BitMap64(islice(ready, limit)))) if ready else []
+        limit -= sum(stop - start for start, stop in ranges)
+        for start, stop in self._fresh(cursor, end, averse):
+            if limit <= 0:
+                break
+            ranges.append((start, min(stop, start + limit)))
+            limit -= stop - start
+        return ranges
+
+    def take(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
+        self._pack(cursor, end, views, packer)
+        if self._exhausted.may_exist:
+            # Their attempts were used up before a restart, or before the policy became smaller.
+            self.to_forward += packer.leave_out(self._exhausted)
+
+    def _pack(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
+        # Ranges and views both ascend, so one walk over the views is enough.
+        remaining = iter(views)
+        slots = next(remaining, None)
+        for start, stop in self.plan(cursor, end, packer.limit, packer.consumer):
+            while start < stop:
+                while slots is not None and slots.end_offset <= start:
+                    slots = next(remaining, None)
+                if slots is None or start < slots.base_offset:
+                    return
+                part_end = min(stop, slots.end_offset)
+                reached = packer.add(slots, start, part_end)
+                self._leave_to_packer(cursor, start, reached)
+                if reached < part_end:
+                    return
+                start = reached
+
+    def scan(self, cursor: Openness, end: Offset, views: Sequence[Slots]) -> None:
+        """Nothing: no lease waits for its key."""
+
+    def skip(self, start: Offset, end: Offset) -> None:
+        before = len(self._held) - len(self._ready)
+        self._ready.remove_range(start, end)
+        self._held.add_range(start, end)
+        self._skipped_count += len(self._held) - len(self._ready) - before
+
+    def abandon(self, consumer: Credit) -> None:
+        """Nothing: no message waited for the consumer."""
+
+    def acknowledge(self, offsets: BitMap64) -> BitMap64:
+        return offsets
+
+    def would_be_early(self, acked: Sequence[BitMap64]) -> BitMap64:
+        return _NONE
+
+    def late(self, offsets: BitMap64, delayed: BitMap64) -> BitMap64:
+        return offsets
+
+    def discard(self, offsets: BitMap64) -> None:
+        self._ready -= offsets
+
+    def recall(self, offsets: BitMap64, delay: Callable[[Offset], bool]) -> Recall:
+        return Recall(_NONE, offsets)
+
+    def release(self, offsets: BitMap64) -> None:
+        self._held -= offsets
+        self._ready |= offsets
+        if self._ready and self._ready.max() >= self.next_offset:
+            # Never handed out in this life: `next_offset` will come by.
+            self._ready.remove_range(self.next_offset, self._ready.max() + 1)
+
+    def reopen(
+        self, opened: BitMap64, busy: BitMap64, delayed: BitMap64, *, is_filtered: bool
+    ) -> None:
+        if is_filtered:
+            # The filter judges from `next_offset` on, and it must judge them before they go out.
+            self._go_back(opened, busy, delayed)
+        else:
+            self.release(opened)
+
+    def _go_back(self, opened: BitMap64, busy: BitMap64, delayed: BitMap64) -> None:
+        """Meet `opened`, and all after it, once more, except `busy` and `delayed` offsets."""
+        start = opened.min()
+        self._held -= opened
+        if start < self.next_offset:
+            self._ready.remove_range(start, self.next_offset)
+            # Messages that cannot be read will be found out again.
+            self._held = busy | delayed
+            self.next_offset = start
+
+    def close(self, floor: Offset) -> BitMap64:
+        self.next_offset = max(self.next_offset, floor)
+        self._ready.remove_range(0, floor)
+        self._held.remove_range(0, floor)
+        return _NONE
+
+    def drop(self, offsets: BitMap64) -> BitMap64:
+        self._ready -= offsets
+        self._held -= offsets
+        return _NONE
+
+    def _fresh(
+        self, cursor: Openness, end: Offset, averse: BitMap64 | None = None
+    ) -> Iterator[Range]:
+        held = self._held | averse if averse else self._held
+        return without(cursor.unacked_ranges(self.next_offset, end), held)
+
+    def _leave_to_packer(self, cursor: Openness, start: Offset, end: Offset) -> None:
+        """The packer has the offsets from `start` to before `end`."""
+        if end > self.next_offset:
+            # The consumer is averse to messages in between: `next_offset` leaves them behind, and
+            # they are for others.
+            if start > self.next_offset:
+                for averse_start, averse_end in self._fresh(cursor, start):
+                    self._ready.add_range(averse_start, averse_end)
+            self.next_offset = end
+        elif end > start:
+            self._ready.remove_range(start, end)

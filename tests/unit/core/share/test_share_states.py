@@ -1,0 +1,199 @@
+"""The table of states: every row is taken, and nothing else passes the checker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+from pyroaring import BitMap64
+
+from fanlog.core.addressing import Addressed
+from fanlog.core.flow import Credit
+from fanlog.core.share import Decision, Share, State
+from fanlog.core.share.states import TRANSITIONS, Event
+from fanlog.model.resources import Subscription
+from unit.core.transitions import EVENTS, ROWS, Row, path
+from unit.core.world import RETRY, Id, World, subscription
+
+PLAIN, ORDERED = subscription(), subscription("key")
+RETRIED, LETTERED = subscription(retry=RETRY), subscription(attempts=1)
+FILTERED = replace(subscription(), filter="none")
+
+
+@dataclass
+class Scene:
+    """A message in some state, with another one before it."""
+
+    settings: Subscription
+    offset: int = 1
+    consumer: Credit = field(default_factory=Credit)
+    ids: list[Id] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.world = World(self.settings)
+        self.world.publish(5, 5)
+
+    @property
+    def it(self) -> BitMap64:
+        return BitMap64([self.offset])
+
+    def lease(self) -> None:
+        self.ids = self.world.lease(self.consumer)
+
+    def decided(self, decision: Decision | None = None) -> None:
+        self.world.decided(decision or Decision())
+
+    def fail(self) -> None:
+        self.lease()
+        self.world.nack(1.0, self.ids)
+
+    def pass_over(self) -> None:
+        self.world.share.route(2, BitMap64())
+        self.decided()
+
+    def move(self, target: int, retained_from: int) -> None:
+        generation = self.world.next_generation()
+        self.decided(self.world.share.seek(target, retained_from, generation=generation))
+
+    def address(self) -> None:
+        self.world.share.address(Addressed(own=self.it))
+        self.decided()
+
+    def skip(self) -> None:
+        self.world.share.skip(0, 2)
+        self.decided()
+
+
+#: How a message gets into each state, and the settings that it takes.
+ARRANGED: dict[State, tuple[Subscription, Callable[[Scene], object]]] = {
+    State.BACKLOG: (PLAIN, lambda scene: None),
+    State.OUTSTANDING: (PLAIN, Scene.lease),
+    State.EARLY: (ORDERED, lambda scene: (scene.lease(), scene.world.ack(1.0, scene.ids[1:]))),
+    State.DELAYED: (RETRIED, Scene.fail),
+    State.FORWARDING: (LETTERED, Scene.fail),
+    State.PASSED_OVER: (FILTERED, Scene.pass_over),
+    State.ACKED: (PLAIN, lambda scene: (scene.lease(), scene.world.ack(1.0, scene.ids))),
+}
+
+#: Rows that take other settings, by source, event and target.
+SETTINGS: dict[Row, Subscription] = {
+    (State.OUTSTANDING, Event.ACKNOWLEDGED, State.EARLY): ORDERED,
+    (State.OUTSTANDING, Event.NACKED, State.DELAYED): RETRIED,
+    (State.OUTSTANDING, Event.EXPIRED, State.DELAYED): RETRIED,
+    (State.OUTSTANDING, Event.NACKED, State.FORWARDING): LETTERED,
+    (State.OUTSTANDING, Event.EXPIRED, State.FORWARDING): LETTERED,
+    (State.OUTSTANDING, Event.RECALLED, State.BACKLOG): ORDERED,
+    (State.BACKLOG, Event.EXHAUSTED, State.FORWARDING): LETTERED,
+    (State.BACKLOG, Event.LEFT_OUT, State.PASSED_OVER): FILTERED,
+}
+
+#: How each event happens to the message.
+HAPPENS: dict[Event, Callable[[Scene], object]] = {
+    Event.LEASED: Scene.lease,
+    Event.ACKNOWLEDGED: lambda s: s.world.ack(1.0, s.ids[1:]),
+    Event.ACKNOWLEDGED_LATE: lambda s: s.world.ack(1.0, s.ids[1:]),
+    Event.EARLIER_SETTLED: lambda s: s.world.ack(1.0, s.ids[:1]),
+    Event.NACKED: lambda s: s.world.nack(1.0, s.ids[1:]),
+    Event.EXPIRED: lambda s: s.world.expire(100.0),
+    Event.RECALLED: lambda s: s.world.nack(1.0, s.ids[:1]),
+    Event.GIVEN_BACK: lambda s: s.decided(s.world.share.give_back(1.0, s.consumer, 0)),
+    Event.BACKOFF_OVER: lambda s: s.world.expire(100.0),
+    Event.EXHAUSTED: Scene.lease,
+    Event.FORWARDED: lambda s: s.decided(s.world.share.acknowledge_forwarded(s.it)),
+    Event.NOT_FORWARDED: lambda s: s.decided(s.world.share.return_unforwarded(1.0, s.it)),
+    Event.LEFT_OUT: Scene.pass_over,
+    Event.ADDRESSED: Scene.address,
+    Event.SETTLED: lambda s: s.decided(s.world.share.settle_passed()),
+    Event.EXPORTED: lambda s: s.decided(s.world.share.acknowledge_exported(s.it)),
+    Event.DISCARDED: lambda s: s.decided(s.world.share.discard(s.it)),
+    Event.RETENTION_ENDED: lambda s: s.decided(s.world.share.advance(2)),
+    Event.SOUGHT_PAST: lambda s: s.move(2, 2),
+    Event.SOUGHT_BEFORE: lambda s: s.move(0, 0),
+    Event.REOPENED: lambda s: s.decided(s.world.share.reopen(1.0, s.it, generation=99)),
+    Event.UNREADABLE: Scene.skip,
+    Event.RESTARTED: lambda s: s.world.restart(),
+}
+
+
+def arranged(row: Row) -> Scene:
+    source, event, _ = row
+    settings, arrange = ARRANGED[source]
+    scene = Scene(SETTINGS.get(row, settings))
+    arrange(scene)
+    if source is State.BACKLOG and event is Event.ACKNOWLEDGED_LATE:
+        scene.fail()
+    if event is Event.EXHAUSTED:
+        # A restart forgets that dead letters are under way, and not the attempts.
+        scene.fail()
+        scene.world.restart()
+    return scene
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: "-".join(part.name for part in row))
+def test_every_row_is_taken(row):
+    source, event, target = row
+    scene = arranged(row)
+    assert scene.world.state_of(scene.offset) is source
+    HAPPENS[event](scene)
+    assert scene.world.state_of(scene.offset) is target
+
+
+def test_a_row_has_one_target_or_says_when():
+    rows = [(source, row) for row in TRANSITIONS for source in row.sources]
+    assert len({(source, row.event, row.target) for source, row in rows}) == len(rows)
+    for source, row in rows:
+        targets = [r.target for s, r in rows if (s, r.event) == (source, row.event)]
+        assert row.target is not source
+        assert len(targets) == 1 or row.condition
+
+
+def test_every_state_can_be_entered_and_left():
+    assert {source for source, _, _ in ROWS} == {target for _, _, target in ROWS} == set(State)
+
+
+def test_every_event_is_caused_by_a_verb_and_moves_something():
+    assert {event for _, event, _ in ROWS} == set(Event) == set().union(*EVENTS.values())
+
+
+def test_the_checker_names_a_move_that_no_verb_explains():
+    world = World(subscription())
+    world.publish(0, 0, 0)
+    ids = world.lease(max_messages=2)
+    # As if a lease acknowledged.
+    world.share.ran.append("lease")
+    with pytest.raises(
+        AssertionError, match=r"\[0\] went from OUTSTANDING to ACKED in \['lease'\]"
+    ):
+        world.decided(Share.acknowledge(world.share, 1.0, {ids[0][0]: [0]}))
+
+
+def test_the_checker_finds_the_fewest_rows():
+    steps = path(State.DELAYED, State.FORWARDING, {Event.BACKOFF_OVER, Event.EXHAUSTED})
+    assert steps == [
+        (State.DELAYED, Event.BACKOFF_OVER, State.BACKLOG),
+        (State.BACKLOG, Event.EXHAUSTED, State.FORWARDING),
+    ]
+    assert path(State.ACKED, State.OUTSTANDING, {Event.LEASED}) is None
+
+
+def test_a_smaller_policy_forwards_when_the_back_off_is_over():
+    """Two rows in one verb: in order, the key's next message is looked at when it is released."""
+    world = World(subscription("key", retry=RETRY, attempts=5))
+    world.publish(5)
+    world.nack(1.0, world.lease())
+    assert world.state_of(0) is State.DELAYED
+    world.configure(subscription("key", retry=RETRY, attempts=1))
+    assert world.state_of(0) is State.DELAYED
+    world.expire(100.0)
+    assert world.state_of(0) is State.FORWARDING
+
+
+def test_states_are_shown_for_every_message():
+    world = World(subscription(retry=RETRY))
+    world.publish(0, 0, 0, 0)
+    ids = world.lease(max_messages=3)
+    world.nack(1.0, ids[:1])
+    world.ack(1.0, ids[1:2])
+    states = [world.state_of(offset) for offset in range(4)]
+    assert states == [State.DELAYED, State.ACKED, State.OUTSTANDING, State.BACKLOG]
