@@ -13,7 +13,7 @@ from fanlog.broker.verbs.admin import Admin
 from fanlog.errors import InvalidArgument
 from fanlog.schema import avro_binary
 from fanlog.schema.avro_defaults import Defaults
-from fanlog.schema.budget import Budget
+from fanlog.schema.budget import StepBudget
 from fanlog.schema.json_work import JsonWork
 from fanlog.wire import types
 from fuzz import budget_seeds
@@ -123,7 +123,7 @@ def test_schema_work(monkeypatch: pytest.MonkeyPatch, kind: int) -> None:
     story = bytes([kind]) + built * 2 + b"\0" + b"[" * 40 + b"]" * 40
     TARGETS["schema_work"].run(story)
     monkeypatch.setattr(Defaults, "extent", _expanded)
-    monkeypatch.setattr(Budget, "spend", lambda *_: None)
+    monkeypatch.setattr(StepBudget, "spend", lambda *_: None)
     monkeypatch.setattr(avro_binary, "_STEPS_MAX", 2**100)
     monkeypatch.setattr(schema_work, "CALLS", 100_000)
     monkeypatch.setattr(JsonWork, "of", _endless)

@@ -10,11 +10,11 @@ import pytest
 from deltalake import DeltaTable
 
 from fanlog.lake.archive import commit_archive
+from fanlog.lake.commit_order import CommitLost
 from fanlog.lake.dead_letters import Looked, collect_letters, letters_of
 from fanlog.lake.files import write_rows
 from fanlog.lake.location import Location
 from fanlog.lake.tables import DEAD_LETTERS, MESSAGES, ensure_lake
-from fanlog.lake.turns import CommitLost
 from fanlog.model import attributes
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 
 from fanlog.errors import FailedPrecondition, InvalidArgument, PermissionDenied
 from fanlog.lake.location import Location
-from fanlog.lake.reach import Reach
+from fanlog.lake.pipeline_access import PipelineAccess
 from fanlog.model.jobs import checked_arguments
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs import kinds
@@ -20,7 +20,7 @@ from spark.reading import kept_topic
 @pytest.fixture(scope="module")
 def context(spark, broker, tmp_path_factory):
     location = Location.parse(str(tmp_path_factory.mktemp("lake")))
-    reach = Reach(import_roots=(str(tmp_path_factory.getbasetemp()),))
+    reach = PipelineAccess(import_roots=(str(tmp_path_factory.getbasetemp()),))
     return Context(spark=spark, endpoint=broker.endpoint, location=location, reach=reach)
 
 

@@ -12,7 +12,7 @@ from acceptance.served import PATIENCE_S
 from fanlog.client import Client
 from fanlog.client.jobs import Jobs, state_of
 from fanlog.errors import InvalidArgument
-from fanlog.lake import rewriting
+from fanlog.lake import rewrites
 from fanlog.model.jobs import checked_arguments
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs import kinds
@@ -120,7 +120,7 @@ def test_what_is_damaged_is_dropped_by_choice(do, world):
 def test_expire_goes_on_beside_a_damaged_file(do, world):
     archived(world, 3)
     world.pass_time(8 * DAY_S)
-    _, files = rewriting.files_of(world.location)
+    _, files = rewrites.files_of(world.location)
     path = world.lake / "messages" / files[0].path
     path.write_bytes(b"")
     found = do("expire")

@@ -18,7 +18,7 @@ from fanlog.log.batch import Batch
 from fanlog.model.resources import Offset, PartitionId, TopicId
 
 
-class Run(NamedTuple):
+class RowRun(NamedTuple):
     """Rows that follow each other in a file and in their partition."""
 
     partition: int
@@ -32,7 +32,7 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LakeStanding:
     """A lake as it is now."""
 
     lake_id: str
@@ -45,7 +45,7 @@ class Standing:
 class Content:
     """The offsets of each partition in some files: runs in order, joined where they meet."""
 
-    runs: dict[int, list[Run]] = field(default_factory=dict)
+    runs: dict[int, list[RowRun]] = field(default_factory=dict)
     #: Sentences about files that cannot be read.
     damaged: list[str] = field(default_factory=list)
     #: Sentences about offsets that are there twice.
@@ -74,13 +74,13 @@ class Content:
                 left.add_range(run.first, run.end)
             for first, end in ranges:
                 left.remove_range(first, end)
-            runs[partition] = [Run(partition, low, high - low) for low, high in edges(left)]
+            runs[partition] = [RowRun(partition, low, high - low) for low, high in edges(left)]
         return Content(runs, list(self.damaged), list(self.doubled))
 
-    def gather(self, found: dict[int, list[Run]]) -> None:
+    def gather(self, found: dict[int, list[RowRun]]) -> None:
         """Take in runs of each partition, in any order."""
         for partition, runs in found.items():
-            joined: list[Run] = []
+            joined: list[RowRun] = []
             for run in sorted(runs):
                 last = joined[-1] if joined else None
                 if last is not None and run.first < last.end:
@@ -88,7 +88,7 @@ class Content:
                         f"offset {run.first} of partition {partition} is in the lake twice"
                     )
                 if last is not None and run.first <= last.end:
-                    joined[-1] = Run(partition, last.first, max(last.end, run.end) - last.first)
+                    joined[-1] = RowRun(partition, last.first, max(last.end, run.end) - last.first)
                 else:
                     joined.append(run)
             self.runs[partition] = joined
@@ -117,7 +117,7 @@ class Lake(Protocol):
     async def ensure(self) -> str:
         """Make the lake if there is none; its id."""
 
-    async def standing(self, log_id: str) -> Standing:
+    async def standing(self, log_id: str) -> LakeStanding:
         """How it stands, for the log of that id."""
 
     async def whole_content(self) -> Content:

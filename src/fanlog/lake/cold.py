@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from fanlog.errors import LakeUnavailable
 from fanlog.lake import inspection
-from fanlog.lake.api import Content, Standing
+from fanlog.lake.api import Content, LakeStanding
 from fanlog.lake.index import FileDamaged, FileIndex, Footer, Footers, LakeFile, reading
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.rebuild import COLUMNS, batches_of
@@ -72,7 +72,7 @@ class ColdReader:
     async def ensure(self) -> str:
         return await self.in_thread(lambda: ensure_lake(self.location))
 
-    async def standing(self, log_id: str) -> Standing:
+    async def standing(self, log_id: str) -> LakeStanding:
         return await self.in_thread(lambda: inspection.standing(self.location, log_id))
 
     async def whole_content(self) -> Content:

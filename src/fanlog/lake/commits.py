@@ -15,11 +15,11 @@ from typing import Any
 from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from fanlog.lake import turns
+from fanlog.lake import commit_order
+from fanlog.lake.commit_order import CommitLost
 from fanlog.lake.files import DataFile
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import Table, ensure_table, open_table
-from fanlog.lake.turns import CommitLost
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def add_files(
     """
     opened = ensure_table(location, table)
     last = _last(opened, app_id)
-    if turns.has_happened(f"{table.name}: {app_id}", last, app_version, after=after):
+    if commit_order.has_happened(f"{table.name}: {app_id}", last, app_version, after=after):
         return Committed(opened.version(), is_new=False)
     _commit(opened, table, [one.add_action() for one in files], app_id, app_version, note)
     return Committed(_version_with(location, table, app_id, app_version), is_new=True)

@@ -27,7 +27,7 @@ from deltalake.transaction import AddAction
 from pyarrow import fs
 
 from fanlog import times
-from fanlog.lake.api import Run
+from fanlog.lake.api import RowRun
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import Table
 
@@ -133,7 +133,7 @@ class FileWriter:
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
         self._count = 0
-        self._runs: list[Run] = []
+        self._runs: list[RowRun] = []
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Add rows behind those written before.
@@ -245,7 +245,7 @@ def dates_of(rows: pa.Table) -> pa.ChunkedArray:
     return times.cast(pa.date32())
 
 
-def runs_of(partitions: pa.ChunkedArray, offsets: pa.ChunkedArray) -> list[Run]:
+def runs_of(partitions: pa.ChunkedArray, offsets: pa.ChunkedArray) -> list[RowRun]:
     """The runs of offsets in some rows, in the order of the rows."""
     numbers, places = partitions.to_numpy(), offsets.to_numpy()
     if not len(numbers):
@@ -254,7 +254,7 @@ def runs_of(partitions: pa.ChunkedArray, offsets: pa.ChunkedArray) -> list[Run]:
     starts = np.concatenate(([0], np.flatnonzero(is_edge) + 1))
     counts = np.diff(np.concatenate((starts, [len(numbers)])))
     columns = (numbers[starts].tolist(), places[starts].tolist(), counts.tolist())
-    return [Run(*one) for one in zip(*columns, strict=True)]
+    return [RowRun(*one) for one in zip(*columns, strict=True)]
 
 
 def footer_stats(metadata: pq.FileMetaData) -> dict[str, Any]:
@@ -350,15 +350,15 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def _add_run(runs: list[Run], run: Run) -> None:
+def _add_run(runs: list[RowRun], run: RowRun) -> None:
     last = runs[-1] if runs else None
     if last is not None and (last.partition, last.end) == (run.partition, run.first):
-        runs[-1] = Run(last.partition, last.first, last.rows + run.rows)
+        runs[-1] = RowRun(last.partition, last.first, last.rows + run.rows)
     else:
         runs.append(run)
 
 
-def _ranges(runs: list[Run]) -> tuple[OffsetRange, ...]:
+def _ranges(runs: list[RowRun]) -> tuple[OffsetRange, ...]:
     found: dict[int, OffsetRange] = {}
     for run in runs:
         before = found.get(run.partition)

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from fanlog.errors import LakeUnavailable
-from fanlog.lake.api import Run
+from fanlog.lake.api import RowRun
 from fanlog.lake.files import RUNS_KEY, runs_of
 from fanlog.lake.tables import MESSAGES
 
@@ -55,14 +55,14 @@ class Footer:
 
     __slots__ = ("_of", "metadata", "row_starts", "runs")
 
-    def __init__(self, metadata: pq.FileMetaData, runs: Sequence[Run]) -> None:
+    def __init__(self, metadata: pq.FileMetaData, runs: Sequence[RowRun]) -> None:
         self.metadata = metadata
         self.runs = runs
         self.row_starts = [0]
         for number in range(metadata.num_row_groups):
             self.row_starts.append(self.row_starts[-1] + metadata.row_group(number).num_rows)
         #: Runs of a partition, each with the row it begins at.
-        self._of: dict[int, list[tuple[Run, int]]] = {}
+        self._of: dict[int, list[tuple[RowRun, int]]] = {}
         row = 0
         for run in runs:
             self._of.setdefault(run.partition, []).append((run, row))
@@ -72,7 +72,7 @@ class Footer:
     def cost(self) -> int:
         return len(self.runs) + len(self.row_starts) * int(self.metadata.num_columns)
 
-    def runs_in(self, partition: int) -> list[tuple[Run, int]]:
+    def runs_in(self, partition: int) -> list[tuple[RowRun, int]]:
         return self._of.get(partition, [])
 
     def row_of(self, partition: int, offset: int) -> int | None:
@@ -118,7 +118,7 @@ class Footers:
         with reading(self.files, file), self.open(file) as opened:
             packed = (opened.metadata.metadata or {}).get(RUNS_KEY)
             if packed is not None:
-                runs = [Run(*one) for one in json.loads(packed)]
+                runs = [RowRun(*one) for one in json.loads(packed)]
             else:
                 # Written by somebody else: a compaction by another tool.
                 rows = opened.read(["partition", "offset"], use_threads=False)

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow.compute as pc
 
-from fanlog.lake import syncing
-from fanlog.lake.api import Content, Run, Standing
+from fanlog.lake import durability
+from fanlog.lake.api import Content, LakeStanding, RowRun
 from fanlog.lake.files import runs_of
 from fanlog.lake.index import FileDamaged, FileIndex, Footers, LakeFile, reading
 from fanlog.lake.location import IDENTITY_FILE, Location
 from fanlog.lake.tables import MESSAGES, lake_id, open_table
 
 
-def standing(location: Location, log_id: str) -> Standing:
+def standing(location: Location, log_id: str) -> LakeStanding:
     """How a lake stands.
 
     Raises:
@@ -28,7 +28,7 @@ def standing(location: Location, log_id: str) -> Standing:
     found = lake_id(location)
     opened = open_table(location, MESSAGES)
     sequence = opened.transaction_version(log_id)
-    return Standing(found, int(opened.version()), int(sequence or 0))
+    return LakeStanding(found, int(opened.version()), int(sequence or 0))
 
 
 def content_after(
@@ -39,7 +39,7 @@ def content_after(
     Raises:
         LakeUnavailable: The lake cannot be reached.
     """
-    found: dict[int, list[Run]] = {}
+    found: dict[int, list[RowRun]] = {}
     content = Content()
     for file in index.after(after_sequence):
         try:
@@ -59,7 +59,7 @@ def whole_content(footers: Footers, index: FileIndex) -> Content:
     Raises:
         LakeUnavailable: The lake cannot be reached.
     """
-    found: dict[int, list[Run]] = {}
+    found: dict[int, list[RowRun]] = {}
     content = Content()
     for file in index.files:
         try:
@@ -76,11 +76,11 @@ def whole_content(footers: Footers, index: FileIndex) -> Content:
 def sync(location: Location, files: Iterable[LakeFile], *, from_version: int) -> None:
     """See to it that files, and the table's log from a version on, survive a loss of power."""
     paths = [f"{MESSAGES.name}/{file.path}" for file in files]
-    syncing.sync_files(location, [*paths, IDENTITY_FILE])
-    syncing.sync_log(location, MESSAGES.name, from_version=from_version)
+    durability.sync_files(location, [*paths, IDENTITY_FILE])
+    durability.sync_log(location, MESSAGES.name, from_version=from_version)
 
 
-def _rows_between(footers: Footers, file: LakeFile, after: int, to: int) -> Sequence[Run]:
+def _rows_between(footers: Footers, file: LakeFile, after: int, to: int) -> Sequence[RowRun]:
     with reading(footers.files, file), footers.open(file) as opened:
         rows = opened.read(["partition", "offset", "sequence"], use_threads=False)
     if file.sequence_first <= after or file.sequence_last > to:

@@ -17,10 +17,10 @@ import lmdb
 
 from fanlog.errors import ConfigError
 from fanlog.log import folder
-from fanlog.log.beside import Beside, copy_files
 from fanlog.log.doctor import examine
 from fanlog.log.envelope import EnvelopeDamaged
-from fanlog.log.report import Report
+from fanlog.log.report import FolderReport
+from fanlog.log.side_files import SideFiles, copy_files
 
 _PARTIAL_NAME = "partial"
 #: How often the files that state names are looked for: a broker may remove them between the two.
@@ -34,7 +34,7 @@ class Sizes(NamedTuple):
     after_bytes: int
 
 
-def backup(data_dir: Path, out_dir: Path, *, beside: Beside | None = None) -> Report:
+def backup(data_dir: Path, out_dir: Path, *, beside: SideFiles | None = None) -> FolderReport:
     """Copy the log as it is at one commit, free pages left out; the broker may run meanwhile.
 
     With it go the files that its state relies on at that commit. The copy is durable on return, and
@@ -66,7 +66,7 @@ def backup(data_dir: Path, out_dir: Path, *, beside: Beside | None = None) -> Re
     return report
 
 
-def restore(backup_dir: Path, data_dir: Path, *, beside: Beside | None = None) -> None:
+def restore(backup_dir: Path, data_dir: Path, *, beside: SideFiles | None = None) -> None:
     """Put a backup where a broker will find it. The backup is not changed. Durable on return.
 
     Raises:
@@ -126,7 +126,7 @@ def compact(data_dir: Path) -> Sizes:
     return Sizes(before_bytes, after_bytes)
 
 
-def _copy_compact(data_dir: Path, path: Path, beside: Beside | None) -> list[str]:
+def _copy_compact(data_dir: Path, path: Path, beside: SideFiles | None) -> list[str]:
     """Copy the data file, and what is beside it; gives what could not be had of the latter."""
     store = folder.open_store(data_dir, readonly=True)
     try:

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from operator import lt
 from pathlib import Path
 
-from fanlog.log import folder, stored
+from fanlog.log import folder, stored_batches
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
 from fanlog.log.envelope import EnvelopeDamaged, Kind
-from fanlog.log.folder import Facts, PartitionRow, Store
-from fanlog.log.report import Finding, Report
+from fanlog.log.folder import FolderFacts, PartitionRow, Store
+from fanlog.log.report import Finding, FolderReport
 from fanlog.model.resources import Offset, PartitionId
 
 #: Judges the hard state as a whole, which is nothing to the log: takes every key with its value,
@@ -35,7 +35,7 @@ _PAGE_PROBLEMS_SHOWN = 20
 _TICK_S = 0.02
 
 
-def examine(data_dir: Path, *, inspect_state: InspectState | None = None) -> Report:
+def examine(data_dir: Path, *, inspect_state: InspectState | None = None) -> FolderReport:
     """Read all of a data folder and report what was found.
 
     Raises:
@@ -43,7 +43,7 @@ def examine(data_dir: Path, *, inspect_state: InspectState | None = None) -> Rep
         DataLoss: LMDB cannot open it at all.
     """
     folder.require(data_dir)
-    report = Report(data_dir=data_dir)
+    report = FolderReport(data_dir=data_dir)
     report.file_bytes = (data_dir / folder.DATA_NAME).stat().st_size
     if not _examine_pages(data_dir, report):
         return report
@@ -57,7 +57,7 @@ def examine(data_dir: Path, *, inspect_state: InspectState | None = None) -> Rep
     return report
 
 
-def _examine_pages(data_dir: Path, report: Report) -> bool:
+def _examine_pages(data_dir: Path, report: FolderReport) -> bool:
     """Whether LMDB can be trusted to walk its trees."""
     path = data_dir / folder.DATA_NAME
     # Twice: a write within the tick of the one before it leaves the time of the file as it was.
@@ -80,7 +80,7 @@ def _examine_pages(data_dir: Path, report: Report) -> bool:
 class _Examination:
     """One run over an open store."""
 
-    def __init__(self, store: Store, report: Report) -> None:
+    def __init__(self, store: Store, report: FolderReport) -> None:
         self._store = store
         self._report = report
 
@@ -97,7 +97,7 @@ class _Examination:
         self._examine_commits()
         self._examine_state(inspect_state)
 
-    def _read_rows(self) -> tuple[Facts | None, dict[PartitionId, PartitionRow]]:
+    def _read_rows(self) -> tuple[FolderFacts | None, dict[PartitionId, PartitionRow]]:
         store, rows = self._store, {}
         with store.env.begin(buffers=True) as txn:
             try:
@@ -140,7 +140,7 @@ class _Examination:
                 key = self._examine_commit_slice(txn, at, key)
 
     def _examine_commit_slice(
-        self, txn: stored.Transaction, at: stored.Cursor, key: bytes
+        self, txn: stored_batches.Transaction, at: stored_batches.Cursor, key: bytes
     ) -> bytes | None:
         more = at.set_range(key)
         for _ in range(_SLICE_ENTRIES):
@@ -180,7 +180,9 @@ class _Examination:
 class _Partition:
     """One partition's batches, in slices."""
 
-    def __init__(self, store: Store, report: Report, facts: Facts, partition: PartitionId) -> None:
+    def __init__(
+        self, store: Store, report: FolderReport, facts: FolderFacts, partition: PartitionId
+    ) -> None:
         self._store = store
         self._report = report
         self._facts = facts
@@ -197,13 +199,15 @@ class _Partition:
                     return
                 position = self._examine_slice(txn, max(position, now.start), end)
 
-    def _examine_slice(self, txn: stored.Transaction, position: Offset, end: Offset) -> Offset:
+    def _examine_slice(
+        self, txn: stored_batches.Transaction, position: Offset, end: Offset
+    ) -> Offset:
         size_bytes = 0
         with txn.cursor(self._store.batches) as at:
-            for base, after, value in stored.walk(at, self._partition, position, end):
+            for base, after, value in stored_batches.walk(at, self._partition, position, end):
                 if base > position:
                     self._missing(position, base)
-                batch = stored.load(self._partition, base, after, value)
+                batch = stored_batches.load(self._partition, base, after, value)
                 if batch.base_offset + batch.count > position:
                     self._examine_batch(txn, batch, len(value))
                     position = batch.base_offset + batch.count
@@ -215,7 +219,7 @@ class _Partition:
         return end
 
     def _examine_batch(
-        self, txn: stored.Transaction, batch: Batch | Damaged, size_bytes: int
+        self, txn: stored_batches.Transaction, batch: Batch | Damaged, size_bytes: int
     ) -> None:
         report = self._report
         report.batch_count += 1

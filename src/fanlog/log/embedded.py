@@ -30,7 +30,7 @@ import lmdb
 
 from fanlog import limits
 from fanlog.log import batch as codec
-from fanlog.log import envelope, folder, stored
+from fanlog.log import envelope, folder, stored_batches
 from fanlog.log.api import (
     Append,
     Bounds,
@@ -47,7 +47,7 @@ from fanlog.log.api import (
 from fanlog.log.batch import Batch
 from fanlog.log.cache import BatchCache
 from fanlog.log.envelope import EnvelopeDamaged, Kind
-from fanlog.log.folder import Facts, PartitionRow
+from fanlog.log.folder import FolderFacts, PartitionRow
 from fanlog.model.resources import Offset, PartitionId
 
 Item = TypeVar("Item", Batch | Damaged, StoredBatch | Damaged)
@@ -151,7 +151,7 @@ class EmbeddedLog:
         span = Bounds(max(offset, bounds.start), min(end, bounds.end))
         if span.start < span.end:
             with self._reading(self._store.batches) as (txn, at):
-                self._walk(txn, at, partition, span, max_bytes, stored.copy, found)
+                self._walk(txn, at, partition, span, max_bytes, stored_batches.copy, found)
         return found
 
     def sequence_of(self, partition: PartitionId, offset: Offset) -> int | None:
@@ -159,7 +159,7 @@ class EmbeddedLog:
         if not bounds.start <= offset < bounds.end:
             return None
         with self._reading(self._store.batches) as (_, at):
-            return stored.sequence_of(at, partition, offset)
+            return stored_batches.sequence_of(at, partition, offset)
 
     def bounds(self, partition: PartitionId) -> Bounds:
         return self._bounds.get(partition) or Bounds(0, 0)
@@ -177,7 +177,7 @@ class EmbeddedLog:
         with self._reading(self._store.batches) as (_, at):
             while low < high:
                 middle = (low + high) // 2
-                base, after, published_ns = stored.probe(at, partition, middle, bounds.end)
+                base, after, published_ns = stored_batches.probe(at, partition, middle, bounds.end)
                 if published_ns < time_ns:
                     low = after
                 else:
@@ -247,7 +247,7 @@ class EmbeddedLog:
             with self._env.begin(write=True, buffers=True) as txn:
                 facts = folder.read_facts(self._store, txn)
                 if facts is None:
-                    facts = Facts(os.urandom(16), 0, 0, is_salvaged=False)
+                    facts = FolderFacts(os.urandom(16), 0, 0, is_salvaged=False)
                     folder.write_facts(self._store, txn, facts)
                 rows = self._load_rows(txn)
                 self._garbage = {
@@ -267,7 +267,7 @@ class EmbeddedLog:
             if not row.is_dropped
         }
 
-    def _load_rows(self, txn: stored.Transaction) -> dict[PartitionId, PartitionRow]:
+    def _load_rows(self, txn: stored_batches.Transaction) -> dict[PartitionId, PartitionRow]:
         rows = {}
         with txn.cursor(self._store.partitions) as at:
             for key, value in at:
@@ -276,15 +276,17 @@ class EmbeddedLog:
         return rows
 
     def _has_garbage(
-        self, txn: stored.Transaction, partition: PartitionId, row: PartitionRow
+        self, txn: stored_batches.Transaction, partition: PartitionId, row: PartitionRow
     ) -> bool:
         with txn.cursor(self._store.batches) as at:
-            first = stored.seek(at, partition, 0)
-            return first is not None and stored.next_base(at, partition, row.end) <= row.start
+            first = stored_batches.seek(at, partition, 0)
+            return (
+                first is not None and stored_batches.next_base(at, partition, row.end) <= row.start
+            )
 
     # Committing.
 
-    def _write(self, txn: stored.Transaction, commit: Commit) -> _Changes:
+    def _write(self, txn: stored_batches.Transaction, commit: Commit) -> _Changes:
         changes = _Changes(self._bounds, self._garbage)
         for append in commit.appends:
             self._append(txn, commit, append)
@@ -301,7 +303,7 @@ class EmbeddedLog:
         self._free(txn, changes)
         return changes
 
-    def _append(self, txn: stored.Transaction, commit: Commit, append: Append) -> None:
+    def _append(self, txn: stored_batches.Transaction, commit: Commit, append: Append) -> None:
         batches, commits, partition = self._store.batches, self._store.commits, append.partition
         values = codec.encode(
             append.bodies,
@@ -317,7 +319,7 @@ class EmbeddedLog:
             assert is_stored, "a batch stands where the partition ends"
             txn.put(folder.commit_key(commit.sequence, partition, base_offset), b"", db=commits)
 
-    def _put_state(self, txn: stored.Transaction, commit: Commit) -> None:
+    def _put_state(self, txn: stored_batches.Transaction, commit: Commit) -> None:
         state = self._store.state
         for key, payload in commit.state.items():
             if payload is None:
@@ -325,11 +327,11 @@ class EmbeddedLog:
             else:
                 txn.put(key, _wrap(commit, Kind.STATE, key, payload), db=state)
 
-    def _free(self, txn: stored.Transaction, changes: _Changes) -> None:
+    def _free(self, txn: stored_batches.Transaction, changes: _Changes) -> None:
         """Delete some of the batches that lie below their partition's start."""
         budget = FREED_BATCHES_MAX
         for partition, row in list(islice(changes.garbage.items(), FREED_BATCHES_MAX)):
-            freed, is_done = stored.free(self._store, txn, partition, row, budget)
+            freed, is_done = stored_batches.free(self._store, txn, partition, row, budget)
             changes.has_freed = changes.has_freed or freed > 0
             budget -= freed
             if not is_done:
@@ -358,7 +360,7 @@ class EmbeddedLog:
     @contextmanager
     def _reading(
         self, database: lmdb._Database
-    ) -> Iterator[tuple[stored.Transaction, stored.Cursor]]:
+    ) -> Iterator[tuple[stored_batches.Transaction, stored_batches.Cursor]]:
         try:
             with self._env.begin(buffers=True) as txn, txn.cursor(database) as at:
                 yield txn, at
@@ -367,8 +369,8 @@ class EmbeddedLog:
 
     def _walk(
         self,
-        txn: stored.Transaction,
-        at: stored.Cursor,
+        txn: stored_batches.Transaction,
+        at: stored_batches.Cursor,
         partition: PartitionId,
         bounds: Bounds,
         room_bytes: int,
@@ -377,7 +379,7 @@ class EmbeddedLog:
     ) -> None:
         """Add to `found` what lies in `bounds`, the batch that holds its start included."""
         position = bounds.start
-        for base, after, value in stored.walk(at, partition, bounds.start, bounds.end):
+        for base, after, value in stored_batches.walk(at, partition, bounds.start, bounds.end):
             if base > position:
                 found += self._lost(txn, partition, position, base)
             if found and len(value) > room_bytes:
@@ -401,7 +403,9 @@ class EmbeddedLog:
             if self._is_closed:
                 return []
             with self._reading(self._store.batches) as (_, at):
-                return stored.extents(at, partition, span, step_bytes=step_bytes, limit=limit)
+                return stored_batches.extents(
+                    at, partition, span, step_bytes=step_bytes, limit=limit
+                )
 
     def _cached_or_loaded(
         self, partition: PartitionId, base: Offset, after: Offset, value: memoryview
@@ -409,23 +413,23 @@ class EmbeddedLog:
         batch = self._cache.get(partition, base)
         if batch is not None:
             return batch
-        loaded = stored.load(partition, base, after, value)
+        loaded = stored_batches.load(partition, base, after, value)
         if isinstance(loaded, Batch):
             self._cache.add(loaded)
         return loaded
 
     def _lost(
-        self, txn: stored.Transaction, partition: PartitionId, position: Offset, end: Offset
+        self, txn: stored_batches.Transaction, partition: PartitionId, position: Offset, end: Offset
     ) -> list[Damaged]:
         """Offsets where no batch stands, unless they were freed since bounds were looked up."""
         row = folder.read_row(self._store, txn, partition)
         position = end if row is None else max(position, row.start)
         if position >= end:
             return []
-        return [stored.damaged(partition, position, end, "the batch is missing")]
+        return [stored_batches.damaged(partition, position, end, "the batch is missing")]
 
     def _walk_commits(
-        self, txn: stored.Transaction, at: stored.Cursor, after: int
+        self, txn: stored_batches.Transaction, at: stored_batches.Cursor, after: int
     ) -> Iterator[LogPosition]:
         last_sequence = self._last_sequence
         batches = txn.cursor(self._store.batches)
@@ -436,7 +440,9 @@ class EmbeddedLog:
                 return
             bounds = self._bounds.get(partition)
             if bounds is not None and base_offset < bounds.end:
-                after, size_bytes = stored.extent(batches, partition, base_offset, bounds.end)
+                after, size_bytes = stored_batches.extent(
+                    batches, partition, base_offset, bounds.end
+                )
                 # Trimmed in part, it still holds the start.
                 if base_offset >= bounds.start or (size_bytes and after > bounds.start):
                     yield LogPosition(

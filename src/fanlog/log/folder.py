@@ -94,7 +94,7 @@ class PartitionRow(NamedTuple):
     is_dropped: bool
 
 
-class Facts(NamedTuple):
+class FolderFacts(NamedTuple):
     """What `meta` says of the log."""
 
     identity: bytes
@@ -362,7 +362,7 @@ def open_envelope(kind: Kind, key: bytes | memoryview, value: bytes | memoryview
     return record.payload
 
 
-def read_facts(store: Store, txn: lmdb.Transaction[memoryview]) -> Facts | None:
+def read_facts(store: Store, txn: lmdb.Transaction[memoryview]) -> FolderFacts | None:
     """What `meta` says, or None when the folder is new.
 
     Raises:
@@ -382,10 +382,10 @@ def read_facts(store: Store, txn: lmdb.Transaction[memoryview]) -> Facts | None:
         raise EnvelopeDamaged("the log's identity or its last sequence is missing")
     sequence, publish_time_ns = _META_LAST.unpack(last)
     is_salvaged = _get_meta(store, txn, META_SALVAGED) is not None
-    return Facts(identity, sequence, publish_time_ns, is_salvaged)
+    return FolderFacts(identity, sequence, publish_time_ns, is_salvaged)
 
 
-def write_facts(store: Store, txn: lmdb.Transaction[memoryview], facts: Facts) -> None:
+def write_facts(store: Store, txn: lmdb.Transaction[memoryview], facts: FolderFacts) -> None:
     """Write all of `meta`: for a new folder."""
     write_last(store, txn, facts.last_sequence, facts.last_publish_time_ns)
     entries = [(META_FORMAT, _META_FORMAT.pack(FORMAT_VERSION)), (META_IDENTITY, facts.identity)]

@@ -32,14 +32,14 @@ from typing import BinaryIO, NamedTuple
 import lmdb
 
 from fanlog.log import batch as codec
-from fanlog.log import envelope, folder, stored
+from fanlog.log import envelope, folder, stored_batches
 from fanlog.log.api import KEY_BYTES_MAX, Bounds, Damaged
 from fanlog.log.batch import BatchDamaged
-from fanlog.log.beside import Beside, copy_files
 from fanlog.log.doctor import InspectState, examine
 from fanlog.log.envelope import EnvelopeDamaged, Kind, Record
-from fanlog.log.folder import Facts, PartitionRow, Store
-from fanlog.log.report import Report
+from fanlog.log.folder import FolderFacts, PartitionRow, Store
+from fanlog.log.report import FolderReport
+from fanlog.log.side_files import SideFiles, copy_files
 from fanlog.model.resources import Offset, PartitionId
 
 _MAGICS = re.compile(re.escape(codec.MAGIC) + b"|" + re.escape(envelope.MAGIC))
@@ -82,8 +82,8 @@ def salvage(
     out_dir: Path,
     *,
     inspect_state: InspectState | None = None,
-    beside: Beside | None = None,
-) -> Report:
+    beside: SideFiles | None = None,
+) -> FolderReport:
     """Write what can be read of `data_dir` to `out_dir`; `data_dir` itself is not changed.
 
     With it go the files that the state found relies on. The report is of the new folder, with what
@@ -96,7 +96,7 @@ def salvage(
     """
     folder.require(data_dir)
     folder.require_empty(out_dir)
-    losses = Report(data_dir=out_dir)
+    losses = FolderReport(data_dir=out_dir)
     try:
         with folder.hold(data_dir), _mapped(data_dir / folder.DATA_NAME) as content:
             if problems := folder.page_problems(data_dir):
@@ -114,7 +114,7 @@ def salvage(
     return report
 
 
-def _take_along(data_dir: Path, out_dir: Path, beside: Beside, report: Report) -> None:
+def _take_along(data_dir: Path, out_dir: Path, beside: SideFiles, report: FolderReport) -> None:
     store = folder.open_store(out_dir, readonly=True)
     try:
         with store.env.begin(buffers=True) as txn:
@@ -142,7 +142,7 @@ def _mapped(path: Path) -> Iterator[mmap.mmap]:
         yield content
 
 
-def _search_and_build(content: mmap.mmap, out_dir: Path, report: Report) -> None:
+def _search_and_build(content: mmap.mmap, out_dir: Path, report: FolderReport) -> None:
     finds = _search(content)
 
     def read(place: _Place) -> bytes:
@@ -229,7 +229,9 @@ def _without_overlaps(
         yield from kept
 
 
-def _walk_and_build(data_dir: Path, content: mmap.mmap, out_dir: Path, report: Report) -> None:
+def _walk_and_build(
+    data_dir: Path, content: mmap.mmap, out_dir: Path, report: FolderReport
+) -> None:
     store = folder.open_store(data_dir, readonly=True)
     try:
         with store.env.begin(buffers=True) as txn, _Builder(out_dir) as builder:
@@ -251,13 +253,13 @@ def _walk_and_build(data_dir: Path, content: mmap.mmap, out_dir: Path, report: R
 
 
 def _sound_batch(
-    key: memoryview, value: memoryview, row: PartitionRow | None, report: Report
+    key: memoryview, value: memoryview, row: PartitionRow | None, report: FolderReport
 ) -> _Place | None:
     """What the batch under `key` is, if it is sound and not trimmed."""
     partition, base_offset = folder.parse_batch_key(key)
     if row is not None and row.is_dropped:
         return None
-    batch = stored.load(partition, base_offset, base_offset + 1, value)
+    batch = stored_batches.load(partition, base_offset, base_offset + 1, value)
     if isinstance(batch, Damaged):
         where = f"partition {partition} from offset {base_offset} on"
         report.add("warning", f"lost: {where}: {batch.reason}")
@@ -286,7 +288,7 @@ def _walk_records(
 
 
 def _restore_older(
-    content: mmap.mmap, finds: _Finds, damaged: list[tuple[Kind, bytes, str]], report: Report
+    content: mmap.mmap, finds: _Finds, damaged: list[tuple[Kind, bytes, str]], report: FolderReport
 ) -> None:
     """For records that fail their checksum, use the newest sound copy left in the file."""
     older = _search(content).records
@@ -337,7 +339,7 @@ class _Builder:
             self._txn = store.env.begin(write=True, buffers=True)
             self._pending_bytes = 0
 
-    def finish(self, finds: _Finds, report: Report) -> None:
+    def finish(self, finds: _Finds, report: FolderReport) -> None:
         """Store the records and the log's own facts, and make everything durable."""
         last = max([self._last, *map(_age, finds.records.values())])
         self._put_rows(finds, last, report)
@@ -349,13 +351,13 @@ class _Builder:
         if identity is None:
             report.add("warning", "lost: the log's identity; it has a new one")
         known = os.urandom(_IDENTITY_BYTES) if identity is None else identity.payload
-        facts = Facts(known, *last, True)
+        facts = FolderFacts(known, *last, True)
         folder.write_facts(self._store, self._txn, facts)
         self._txn.commit()
         folder.sync_folder(self._out_dir)
         self._txn = self._store.env.begin(write=True, buffers=True)
 
-    def _put_rows(self, finds: _Finds, last: tuple[int, int], report: Report) -> None:
+    def _put_rows(self, finds: _Finds, last: tuple[int, int], report: FolderReport) -> None:
         rows = {
             folder.parse_partition_key(key): folder.parse_row(record.payload)
             for (kind, key), record in finds.records.items()
@@ -371,7 +373,7 @@ class _Builder:
             self._txn.put(key, value, db=self._store.partitions)
 
     def _row(
-        self, partition: PartitionId, row: PartitionRow | None, report: Report
+        self, partition: PartitionId, row: PartitionRow | None, report: FolderReport
     ) -> PartitionRow:
         found = self._bounds.get(partition)
         if row is None:

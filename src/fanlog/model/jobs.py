@@ -95,7 +95,7 @@ class Job:
             updated_s=now,
         )
 
-    def reported(self, report: Report, now: float) -> Job:
+    def reported(self, report: JobReport, now: float) -> Job:
         """What a worker says of its attempt; one that is CANCELLING then is to stop and say so.
 
         Raises:
@@ -136,7 +136,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class JobReport:
     """What a worker says of a job."""
 
     worker: str

@@ -28,7 +28,7 @@ from fanlog.routing.filter_ast import (
     Payload,
 )
 from fanlog.routing.filter_conjunctions import conjunctions, fields_of
-from fanlog.routing.filter_node import Group, Node, Posting
+from fanlog.routing.filter_node import Group, IndexNode, Posting
 
 #: From so many ids with one filter on, they are removed by place instead of by search.
 SEARCHED_MAX = 16
@@ -43,7 +43,7 @@ class FilterIndex(Generic[Id]):
     """
 
     def __init__(self) -> None:
-        self._root = Node(0, is_split=True)
+        self._root = IndexNode(0, is_split=True)
         self._groups: dict[object, Group] = {}
         self._group_of: dict[Id, Group] = {}
         #: Groups that look at attributes, at the payload, and at the ordering key.

@@ -89,7 +89,7 @@ def _test(field: Field, name: str, value: Json, path: str) -> Filter:
 
 
 def _exists(field: Field, value: Json, path: str) -> Filter:
-    if not isinstance(value, terms.Literal) or value.kind is not terms.Kind.BOOL:
+    if not isinstance(value, terms.Literal) or value.kind is not terms.LiteralKind.BOOL:
         raise _expected("true or false", path, value)
     found = terms.has(field, f"at {path}")
     return found if value.text == "true" else Not(found)
@@ -97,11 +97,11 @@ def _exists(field: Field, value: Json, path: str) -> Filter:
 
 def _literal(value: Json, path: str) -> terms.Literal:
     if isinstance(value, str):
-        return terms.Literal(terms.Kind.QUOTED, _parts(value), f"at {path}")
+        return terms.Literal(terms.LiteralKind.QUOTED, _parts(value), f"at {path}")
     if not isinstance(value, terms.Literal):
         hint = 'one of several is {"in": […]}' if isinstance(value, list) else ""
         raise _expected("a string, a number, true or false", path, value, hint)
-    if value.kind is terms.Kind.NULL:
+    if value.kind is terms.LiteralKind.NULL:
         raise _expected("a value", path, value, 'what is not there is {"exists": false}')
     return terms.Literal(value.kind, value.parts, f"at {path}")
 
@@ -154,7 +154,7 @@ def _expected(what: str, path: str, found: Json, hint: str = "") -> FilterError:
         case str():
             named = "a string"
         case _:
-            named = "a number" if found.kind is terms.Kind.NUMBER else found.text
+            named = "a number" if found.kind is terms.LiteralKind.NUMBER else found.text
     place = f" at {path}" if path else ""
     return FilterError(f"expected {what}{place}, found {named}{f'; {hint}' if hint else ''}")
 

@@ -16,7 +16,7 @@ from fanlog.routing.filter_conjunctions import Between, Conjunction, Equal, Star
 from fanlog.routing.predicate_tables import (
     PrefixTable,
     RangeTable,
-    Table,
+    SlotTable,
     number_ranges,
     string_ranges,
 )
@@ -62,7 +62,7 @@ class Posting:
 
 
 #: What a table has under a key: the list of a group's ids, if coming there is all that a message
-#: needs to pass its filter and nothing else is filed there; otherwise a `Node`.
+#: needs to pass its filter and nothing else is filed there; otherwise a `IndexNode`.
 Slot = Any
 
 
@@ -154,7 +154,7 @@ class PathTables:
                     below[index].find(value[index], found)
 
 
-class Node:
+class IndexNode:
     """See the module. All fields but `depth` are made when they are needed."""
 
     __slots__ = (
@@ -267,8 +267,8 @@ class Node:
             if slot is None and self._is_last(posting):
                 table[key] = posting.ids
                 continue
-            if type(slot) is not Node:
-                node = Node(self.depth + 1)
+            if type(slot) is not IndexNode:
+                node = IndexNode(self.depth + 1)
                 if slot is not None:
                     node.ends = {id(slot): slot}
                 table[key] = slot = node
@@ -293,7 +293,7 @@ class Node:
             if slot is None:
                 # A filter may say one thing twice: then the first conjunction took all with it.
                 continue
-            if type(slot) is Node:
+            if type(slot) is IndexNode:
                 slot.remove(posting)
                 if not slot.is_empty:
                     continue
@@ -302,7 +302,7 @@ class Node:
             del table[key]
         self._drop_if_empty(step.field)
 
-    def _table(self, step: Step) -> Table[Slot]:
+    def _table(self, step: Step) -> SlotTable[Slot]:
         """Find or make the table that a step is filed in."""
         if isinstance(step, Equal) and isinstance(step.field, Attribute):
             if self.equal is None:

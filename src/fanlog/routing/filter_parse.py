@@ -270,7 +270,7 @@ class _Parser:
         begin = scanner.position
         where = scanner.where()
         if scanner.is_at('"'):
-            return terms.Literal(terms.Kind.QUOTED, scanner.quoted(), where)
+            return terms.Literal(terms.LiteralKind.QUOTED, scanner.quoted(), where)
         scanner.is_google = False
         word = scanner.peek(WORD)
         if not word or word in RESERVED:

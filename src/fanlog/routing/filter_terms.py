@@ -50,7 +50,7 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  all of the arithmetic is in UTC
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class Kind(Enum):
+class LiteralKind(Enum):
     """How a literal is written."""
 
     QUOTED = "a quoted string"
@@ -64,7 +64,7 @@ class Kind(Enum):
 class Literal:
     """A value as it is written; what it means depends on the field beside it."""
 
-    kind: Kind
+    kind: LiteralKind
     #: The string between stars; numbers and words as they are written.
     parts: Parts
     #: Where it stands, for refusals: `at column 7`.
@@ -86,12 +86,12 @@ class Literal:
 def unquoted(word: str, where: str) -> Literal:
     """Say what an unquoted word is."""
     if NUMBER.fullmatch(word):
-        return Literal(Kind.NUMBER, (word,), where)
+        return Literal(LiteralKind.NUMBER, (word,), where)
     if word in ("true", "false"):
-        return Literal(Kind.BOOL, (word,), where)
+        return Literal(LiteralKind.BOOL, (word,), where)
     if word == "null":
-        return Literal(Kind.NULL, (word,), where)
-    return Literal(Kind.WORD, tuple(word.split("*")), where)
+        return Literal(LiteralKind.NULL, (word,), where)
+    return Literal(LiteralKind.WORD, tuple(word.split("*")), where)
 
 
 def has(field: Field, where: str) -> Has:
@@ -107,9 +107,9 @@ def compare(field: Field, op: Op, literal: Literal) -> Filter:
         return Compare(field, op, _equal_value(field, literal))
     if field is Envelope.PUBLISH_TIME:
         return Compare(field, op, _time(literal))
-    if literal.kind is Kind.NUMBER:
+    if literal.kind is LiteralKind.NUMBER:
         return Compare(field, op, _number(literal))
-    if literal.kind is not Kind.QUOTED:
+    if literal.kind is not LiteralKind.QUOTED:
         _refuse_null(field, literal)
         raise FilterError(
             f'expected a number or a quoted string after "{op.value}" {literal.where}, '
@@ -122,11 +122,11 @@ def prefix(field: Field, literal: Literal) -> Prefix:
     if field is Envelope.PUBLISH_TIME:
         literal.refuse("a prefix of publish_time", "compare it with <, <=, > or >=")
     _refuse_null(field, literal)
-    if literal.kind is Kind.WORD and literal.has_stars:
+    if literal.kind is LiteralKind.WORD and literal.has_stars:
         literal.refuse(
             f"a star in the prefix {_shown(literal)}", "globs are k = us-*, existence attributes:k"
         )
-    if isinstance(field, Payload) and literal.kind in (Kind.NUMBER, Kind.BOOL):
+    if isinstance(field, Payload) and literal.kind in (LiteralKind.NUMBER, LiteralKind.BOOL):
         literal.refuse(f"{_shown(literal)} as a prefix", "quote it to mean a string")
     return Prefix(field, _text(field, literal))
 
@@ -181,9 +181,9 @@ def _equal_value(field: Field, literal: Literal) -> Value:
         return _time(literal)
     _refuse_null(field, literal)
     if isinstance(field, Payload):
-        if literal.kind is Kind.NUMBER:
+        if literal.kind is LiteralKind.NUMBER:
             return _number(literal)
-        if literal.kind is Kind.BOOL:
+        if literal.kind is LiteralKind.BOOL:
             return literal.text == "true"
     return _text(field, literal)
 
@@ -202,7 +202,7 @@ def _check_topic(field: Field, literal: Literal) -> None:
 
 
 def _refuse_null(field: Field, literal: Literal) -> None:
-    if literal.kind is not Kind.NULL:
+    if literal.kind is not LiteralKind.NULL:
         return
     missing = "NOT payload:x" if isinstance(field, Payload) else "NOT attributes:k"
     literal.refuse("null is no value", f'what is not there is {missing}, the text is "null"')
@@ -225,7 +225,7 @@ def _identity(value: Value) -> tuple[type, Value]:
 
 def _time(literal: Literal) -> int:
     """Give microseconds since 1970."""
-    found = _TIME.fullmatch(literal.text) if literal.kind is Kind.QUOTED else None
+    found = _TIME.fullmatch(literal.text) if literal.kind is LiteralKind.QUOTED else None
     if found is None:
         literal.refuse(
             f"{_shown(literal)} is no time",

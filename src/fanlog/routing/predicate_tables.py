@@ -27,7 +27,7 @@ Slot = TypeVar("Slot")
 Bound = Any
 
 
-class Table(Protocol[Slot]):
+class SlotTable(Protocol[Slot]):
     """What a dict is, too."""
 
     def get(self, key: Any, /) -> Slot | None: ...

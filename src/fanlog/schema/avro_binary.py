@@ -15,11 +15,11 @@ from collections.abc import Callable
 from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
-from fanlog.schema.avro_tree import Node
-from fanlog.schema.budget import Budget
+from fanlog.schema.avro_tree import AvroNode
+from fanlog.schema.budget import StepBudget
 from fanlog.schema.compiled import Mismatch
 
-#: Steps that a message has left: not a `Budget`, for one is made for each message.
+#: Steps that a message has left: not a `StepBudget`, for one is made for each message.
 Left = list[int]
 Skip = Callable[[bytes, int, Left], int]
 
@@ -31,7 +31,7 @@ _STEPS_MAX = (
 _CUT = "the bytes end in the middle of the value"
 
 
-def compile_skip(root: Node, budget: Budget) -> tuple[Skip, int]:
+def compile_skip(root: AvroNode, budget: StepBudget) -> tuple[Skip, int]:
     """Give what passes over one value, and the steps that any value takes at least.
 
     The first raises Mismatch for bytes that the type does not allow.
@@ -44,14 +44,14 @@ def compile_skip(root: Node, budget: Budget) -> tuple[Skip, int]:
 
 
 class _Compiler:
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: StepBudget) -> None:
         self._budget = budget
         self._made: dict[int, Skip] = {}
         #: Steps and least bytes of records; those that contain themselves are none, further in.
         self._steps: dict[int, int] = {}
         self._least: dict[int, int] = {}
 
-    def skip_of(self, node: Node) -> Skip:
+    def skip_of(self, node: AvroNode) -> Skip:
         self._budget.spend()
         match node.kind:
             case "record":
@@ -68,7 +68,7 @@ class _Compiler:
                 return _fixed(node.size)
         return _SIMPLE[node.kind]
 
-    def _record(self, node: Node) -> Skip:
+    def _record(self, node: AvroNode) -> Skip:
         known = self._made.get(id(node))
         if known is not None:
             return known
@@ -93,7 +93,7 @@ class _Compiler:
             )
         return record
 
-    def steps_of(self, node: Node) -> int:
+    def steps_of(self, node: AvroNode) -> int:
         """How many steps a value takes, without what its unions, arrays and maps contain."""
         if node.kind != "record":
             return 1
@@ -105,7 +105,7 @@ class _Compiler:
             self._steps[id(node)] = known
         return known
 
-    def _least_bytes(self, node: Node) -> int:
+    def _least_bytes(self, node: AvroNode) -> int:
         """How many bytes a value has at least."""
         if node.kind != "record":
             return node.size if node.kind == "fixed" else _LEAST.get(node.kind, 1)
@@ -117,7 +117,7 @@ class _Compiler:
             self._least[id(node)] = known
         return known
 
-    def _union(self, node: Node) -> Skip:
+    def _union(self, node: AvroNode) -> Skip:
         branches = [(part.tag, self.skip_of(part), self.steps_of(part)) for part in node.parts]
 
         def union(data: bytes, position: int, left: Left) -> int:
@@ -136,7 +136,7 @@ class _Compiler:
 
         return union
 
-    def _blocks(self, node: Node, *, has_keys: bool) -> Skip:
+    def _blocks(self, node: AvroNode, *, has_keys: bool) -> Skip:
         part = node.parts[0]
         skip = self.skip_of(part)
         least = self._least_bytes(part) + has_keys
@@ -263,7 +263,7 @@ def _fixed(size: int) -> Skip:
     return fixed
 
 
-def _enum(node: Node) -> Skip:
+def _enum(node: AvroNode) -> Skip:
     count = len(node.symbols)
 
     def enum(data: bytes, position: int, _left: Left) -> int:

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
-from fanlog.schema.avro_tree import MISSING, Field, Node, takes_default
-from fanlog.schema.budget import Budget
+from fanlog.schema.avro_tree import MISSING, AvroNode, Field, takes_default
+from fanlog.schema.budget import StepBudget
 
 #: What a value, a key and its signs take at least, about, as JSON.
 _VALUE_BYTES = 4
 
 
-class Extent(NamedTuple):
+class DefaultSize(NamedTuple):
     values: int
     size_bytes: int
 
@@ -31,8 +31,8 @@ class Defaults:
         InvalidArgument: A default contains itself, or is larger than it may be.
     """
 
-    def __init__(self, root: Node, budget: Budget) -> None:
-        self._extents: dict[int, Extent | None] = {}
+    def __init__(self, root: AvroNode, budget: StepBudget) -> None:
+        self._extents: dict[int, DefaultSize | None] = {}
         self._written: dict[int, Any] = {}
         self._budget = budget
         fields = [one for one in _fields(root, budget) if one.default is not MISSING]
@@ -41,7 +41,7 @@ class Defaults:
         for one in fields:
             self.written(one)
 
-    def extent(self, field: Field) -> Extent:
+    def extent(self, field: Field) -> DefaultSize:
         """How large the default of a field is, written out."""
         known = self._extents.get(id(field))
         if known is not None:
@@ -71,13 +71,13 @@ class Defaults:
             self._written[id(field)] = self._tagged(field.node, field.default)
         return self._written[id(field)]
 
-    def _measured(self, node: Node, default: Any) -> Extent:
+    def _measured(self, node: AvroNode, default: Any) -> DefaultSize:
         self._budget.spend()
-        parts: list[Extent] = []
+        parts: list[DefaultSize] = []
         match node.kind:
             case "union":
                 part = self._branch(node, default)
-                parts = [self._measured(part, default), Extent(1, len(part.tag))]
+                parts = [self._measured(part, default), DefaultSize(1, len(part.tag))]
             case "record":
                 for one in node.fields:
                     is_given = one.name in default
@@ -86,20 +86,20 @@ class Defaults:
                         if is_given
                         else self.extent(one)
                     )
-                    parts.append(Extent(0, len(one.name)))
+                    parts.append(DefaultSize(0, len(one.name)))
             case "array":
                 parts = [self._measured(node.parts[0], item) for item in default]
             case "map":
                 for key, item in default.items():
-                    parts += [self._measured(node.parts[0], item), Extent(0, len(key))]
+                    parts += [self._measured(node.parts[0], item), DefaultSize(0, len(key))]
             case "string" | "bytes" | "fixed":
-                parts = [Extent(0, len(default))]
-        return Extent(
+                parts = [DefaultSize(0, len(default))]
+        return DefaultSize(
             1 + sum(part.values for part in parts),
             _VALUE_BYTES + sum(part.size_bytes for part in parts),
         )
 
-    def _tagged(self, node: Node, default: Any) -> Any:
+    def _tagged(self, node: AvroNode, default: Any) -> Any:
         match node.kind:
             case "union":
                 part = self._branch(node, default)
@@ -121,11 +121,11 @@ class Defaults:
                 return float(default)
         return default
 
-    def _branch(self, node: Node, default: Any) -> Node:
+    def _branch(self, node: AvroNode, default: Any) -> AvroNode:
         return next(part for part in node.parts if takes_default(part, default, self._budget))
 
 
-def _fields(root: Node, budget: Budget) -> list[Field]:
+def _fields(root: AvroNode, budget: StepBudget) -> list[Field]:
     """All fields of all records, those of inner ones first."""
     seen: set[int] = set()
     left = [root]

@@ -11,8 +11,8 @@ from typing import Any
 
 from fanlog.model.names import shown
 from fanlog.schema.avro_defaults import Defaults
-from fanlog.schema.avro_tree import MISSING, PRIMITIVES, Field, Node
-from fanlog.schema.budget import Budget
+from fanlog.schema.avro_tree import MISSING, PRIMITIVES, AvroNode, Field
+from fanlog.schema.budget import StepBudget
 from fanlog.schema.compiled import Impossible, path_of
 
 Path = tuple[str | int, ...]
@@ -31,7 +31,7 @@ PROMOTIONS = {
 _DEFAULT_BYTES_PER_STEP = 16
 
 
-def breaks(reader: Node, writer: Node, budget: Budget) -> list[str]:
+def breaks(reader: AvroNode, writer: AvroNode, budget: StepBudget) -> list[str]:
     """List what the reader's type cannot read of what the writer's type allows."""
     found = _Breaks(budget)
     found.look(reader, writer, ())
@@ -42,9 +42,9 @@ class _Branches:
     """Which branch of a reader's union reads a writer's type; found once for each pair."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, int], Node | None] = {}
+        self._found: dict[tuple[int, int], AvroNode | None] = {}
 
-    def of(self, reader: Node, writer: Node, budget: Budget) -> Node | None:
+    def of(self, reader: AvroNode, writer: AvroNode, budget: StepBudget) -> AvroNode | None:
         """The same type if there is one, else the first of its kind, else the first that can."""
         place = reader.places.get(writer.tag)
         if place is not None and _is_same(reader.parts[place], writer):
@@ -61,7 +61,7 @@ class _Branches:
 class Resolver:
     """Turns values of the writer's type into values of the reader's."""
 
-    def __init__(self, reader: Node, writer: Node, defaults: Defaults) -> None:
+    def __init__(self, reader: AvroNode, writer: AvroNode, defaults: Defaults) -> None:
         self._reader = reader
         self._writer = writer
         self._defaults = defaults
@@ -69,7 +69,7 @@ class Resolver:
         #: By a pair of records: the reader's fields, and the writer's field that each is read from.
         self._sources: dict[tuple[int, int], list[tuple[Field, Field | None]]] = {}
 
-    def resolve(self, value: Any, budget: Budget) -> Any:
+    def resolve(self, value: Any, budget: StepBudget) -> Any:
         """Give a valid value of the writer's type as one of the reader's.
 
         Raises:
@@ -77,7 +77,9 @@ class Resolver:
         """
         return self._resolve(self._reader, self._writer, value, (), budget)
 
-    def _resolve(self, reader: Node, writer: Node, value: Any, path: Path, budget: Budget) -> Any:
+    def _resolve(
+        self, reader: AvroNode, writer: AvroNode, value: Any, path: Path, budget: StepBudget
+    ) -> Any:
         budget.spend()
         if writer.kind == "union":
             tag, content = ("null", None) if value is None else next(iter(value.items()))
@@ -107,7 +109,12 @@ class Resolver:
         }
 
     def _record(
-        self, reader: Node, writer: Node, value: dict[str, Any], path: Path, budget: Budget
+        self,
+        reader: AvroNode,
+        writer: AvroNode,
+        value: dict[str, Any],
+        path: Path,
+        budget: StepBudget,
     ) -> Any:
         made: dict[str, Any] = {}
         for one, source in self._sources_of(reader, writer, budget):
@@ -127,7 +134,7 @@ class Resolver:
         return made
 
     def _sources_of(
-        self, reader: Node, writer: Node, budget: Budget
+        self, reader: AvroNode, writer: AvroNode, budget: StepBudget
     ) -> list[tuple[Field, Field | None]]:
         pair = id(reader), id(writer)
         known = self._sources.get(pair)
@@ -139,7 +146,7 @@ class Resolver:
         return known
 
 
-def _plain(reader: Node, writer: Node, value: Any, path: Path) -> Any:
+def _plain(reader: AvroNode, writer: AvroNode, value: Any, path: Path) -> Any:
     """Give a value that contains no others."""
     match reader.kind:
         case "enum" if value not in reader.places:
@@ -164,13 +171,13 @@ def _plain(reader: Node, writer: Node, value: Any, path: Path) -> Any:
 class _Breaks:
     """One comparison; each pair of types is looked at once."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: StepBudget) -> None:
         self.sentences: list[str] = []
         self._budget = budget
         self._branches = _Branches()
         self._seen: set[tuple[int, int]] = set()
 
-    def look(self, reader: Node, writer: Node, path: Path) -> None:
+    def look(self, reader: AvroNode, writer: AvroNode, path: Path) -> None:
         self._budget.spend()
         # Primitives are the same everywhere, and what they break is told of each place.
         if reader.kind not in PRIMITIVES or writer.kind not in PRIMITIVES:
@@ -204,7 +211,7 @@ class _Breaks:
                         lacks = f"lacks the symbol {shown(symbol)} and has no default"
                         self._say(path, f"enum {reader.name} {lacks}")
 
-    def _record(self, reader: Node, writer: Node, path: Path) -> None:
+    def _record(self, reader: AvroNode, writer: AvroNode, path: Path) -> None:
         self._budget.spend(len(reader.fields) + len(writer.fields))
         written = {one.name: one for one in writer.fields}
         for one in reader.fields:
@@ -229,12 +236,12 @@ def _written_as(read: Field, written: dict[str, Field]) -> Field | None:
     )
 
 
-def _is_same(reader: Node, writer: Node) -> bool:
+def _is_same(reader: AvroNode, writer: AvroNode) -> bool:
     """Whether the types are of one kind and full name, and one can be read as the other."""
     return reader.kind == writer.kind and reader.name == writer.name and _matches(reader, writer)
 
 
-def _matches(reader: Node, writer: Node) -> bool:
+def _matches(reader: AvroNode, writer: AvroNode) -> bool:
     """Whether the types are of one kind, name and size; what they contain is not looked at."""
     if reader.kind != writer.kind:
         return writer.kind in PROMOTIONS.get(reader.kind, ())
@@ -244,7 +251,7 @@ def _matches(reader: Node, writer: Node) -> bool:
     return True
 
 
-def _said(node: Node) -> str:
+def _said(node: AvroNode) -> str:
     if node.kind == "fixed":
         return f"fixed {node.name} of {node.size} bytes"
     return f"{node.kind} {node.name}" if node.name else node.kind

@@ -15,7 +15,7 @@ import orjson
 
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
-from fanlog.schema.budget import Budget, compiling
+from fanlog.schema.budget import StepBudget, budget_to_compile
 from fanlog.schema.compiled import Mismatch, check_nesting, found
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -36,13 +36,13 @@ Path = tuple[str | int, ...]
 @dataclass(slots=True, eq=False)
 class Field:
     name: str
-    node: Node
+    node: AvroNode
     default: Any = MISSING
     aliases: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class AvroNode:
     """One type; which fields say something depends on its kind."""
 
     #: A primitive's name, or record, enum, fixed, array, map or union.
@@ -56,7 +56,7 @@ class Node:
     default: str | None = None
     size: int = 0
     #: Types of a union; the one of an array's items or of a map's values.
-    parts: list[Node] = field(default_factory=list)
+    parts: list[AvroNode] = field(default_factory=list)
     #: Place of each symbol in an enum, of each type in a union by its tag.
     places: dict[str, int] = field(default_factory=dict)
 
@@ -71,10 +71,10 @@ class Node:
 
 
 #: One for each, which all definitions share.
-_PRIMITIVE_NODES = {name: Node(kind=name) for name in PRIMITIVES}
+_PRIMITIVE_NODES = {name: AvroNode(kind=name) for name in PRIMITIVES}
 
 
-def parse(definition: str, budget: Budget | None = None) -> Node:
+def parse(definition: str, budget: StepBudget | None = None) -> AvroNode:
     """Parse a definition, from a budget or from one of its own.
 
     Raises:
@@ -96,7 +96,7 @@ def parse(definition: str, budget: Budget | None = None) -> Node:
         )
     check_nesting(source, "the Avro definition")
     try:
-        reader = _Reader(budget or compiling(definition))
+        reader = _Reader(budget or budget_to_compile(definition))
         node = reader.type_of(source, (), "")
         while reader.deferred:
             reader.deferred.popleft()()
@@ -110,13 +110,13 @@ def parse(definition: str, budget: Budget | None = None) -> Node:
 class _Reader:
     """One pass over the JSON; types may refer only to those before them, and to themselves."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: StepBudget) -> None:
         self._budget = budget
-        self._named: dict[str, Node] = {}
+        self._named: dict[str, AvroNode] = {}
         #: Defaults are checked when all types are complete.
         self.deferred: deque[Callable[[], None]] = deque()
 
-    def type_of(self, source: Any, path: Path, namespace: str) -> Node:
+    def type_of(self, source: Any, path: Path, namespace: str) -> AvroNode:
         self._budget.spend()
         if isinstance(source, str):
             return self._reference(source, path, namespace)
@@ -137,14 +137,14 @@ class _Reader:
             case "fixed":
                 return self._fixed(source, path, namespace)
             case "array":
-                return Node(kind="array", parts=[self._part(source, "items", path, namespace)])
+                return AvroNode(kind="array", parts=[self._part(source, "items", path, namespace)])
             case "map":
-                return Node(kind="map", parts=[self._part(source, "values", path, namespace)])
+                return AvroNode(kind="map", parts=[self._part(source, "values", path, namespace)])
         if not isinstance(kind, str):
             raise Mismatch(f"expected the name of a type, found {found(kind)}", (*path, "type"))
         return self._reference(kind, (*path, "type"), namespace)
 
-    def _reference(self, name: str, path: Path, namespace: str) -> Node:
+    def _reference(self, name: str, path: Path, namespace: str) -> AvroNode:
         primitive = _PRIMITIVE_NODES.get(name)
         if primitive is not None:
             return primitive
@@ -157,7 +157,7 @@ class _Reader:
             )
         return known
 
-    def _union(self, source: list[Any], path: Path, namespace: str) -> Node:
+    def _union(self, source: list[Any], path: Path, namespace: str) -> AvroNode:
         if not source:
             raise Mismatch("expected at least one type in the union, found none", path)
         parts = [self.type_of(one, (*path, at), namespace) for at, one in enumerate(source)]
@@ -168,9 +168,9 @@ class _Reader:
             if part.tag in places:
                 raise Mismatch(f"the union has {shown(part.tag)} twice", (*path, at))
             places[part.tag] = at
-        return Node(kind="union", parts=parts, places=places)
+        return AvroNode(kind="union", parts=parts, places=places)
 
-    def _record(self, source: dict[str, Any], path: Path, namespace: str) -> Node:
+    def _record(self, source: dict[str, Any], path: Path, namespace: str) -> AvroNode:
         node, inner = self._name(source, "record", path, namespace)
         members = source.get("fields")
         if not isinstance(members, list):
@@ -199,7 +199,7 @@ class _Reader:
             self.deferred.append(lambda: check_default(node, made.default, where, self._budget))
         return made
 
-    def _enum(self, source: dict[str, Any], path: Path, namespace: str) -> Node:
+    def _enum(self, source: dict[str, Any], path: Path, namespace: str) -> AvroNode:
         node, _ = self._name(source, "enum", path, namespace)
         symbols = source.get("symbols")
         if not isinstance(symbols, list) or not symbols:
@@ -220,7 +220,7 @@ class _Reader:
             )
         return node
 
-    def _fixed(self, source: dict[str, Any], path: Path, namespace: str) -> Node:
+    def _fixed(self, source: dict[str, Any], path: Path, namespace: str) -> AvroNode:
         node, _ = self._name(source, "fixed", path, namespace)
         size = source.get("size")
         if type(size) is not int or size < 0:
@@ -228,14 +228,14 @@ class _Reader:
         node.size = size
         return node
 
-    def _part(self, source: dict[str, Any], key: str, path: Path, namespace: str) -> Node:
+    def _part(self, source: dict[str, Any], key: str, path: Path, namespace: str) -> AvroNode:
         if key not in source:
             raise Mismatch(f"expected '{key}', which says what it contains", path)
         return self.type_of(source[key], (*path, key), namespace)
 
     def _name(
         self, source: dict[str, Any], kind: str, path: Path, namespace: str
-    ) -> tuple[Node, str]:
+    ) -> tuple[AvroNode, str]:
         """Begin a named type; it may refer to itself from here on."""
         name = source.get("name")
         if not isinstance(name, str) or not all(map(_NAME.fullmatch, name.split("."))):
@@ -253,7 +253,7 @@ class _Reader:
             raise Mismatch(f"the name {shown(name)} is taken already", (*path, "name"))
         inner = name.rpartition(".")[0]
         aliases = tuple(self._full(alias, inner) for alias in _aliases(source, path))
-        node = Node(kind=kind, name=name, aliases=aliases)
+        node = AvroNode(kind=kind, name=name, aliases=aliases)
         self._named[name] = node
         return node, inner
 
@@ -276,7 +276,7 @@ def _aliases(source: dict[str, Any], path: Path) -> tuple[str, ...]:
     return tuple(aliases)
 
 
-def check_default(node: Node, value: Any, path: Path, budget: Budget) -> None:
+def check_default(node: AvroNode, value: Any, path: Path, budget: StepBudget) -> None:
     """Check a default, which is written as JSON without the tags of unions; raises Mismatch."""
     budget.spend()
     match node.kind:
@@ -306,7 +306,7 @@ def check_default(node: Node, value: Any, path: Path, budget: Budget) -> None:
                 raise Mismatch(f"expected {node.kind} as default, found {found(value)}", path)
 
 
-def takes_default(node: Node, value: Any, budget: Budget) -> bool:
+def takes_default(node: AvroNode, value: Any, budget: StepBudget) -> bool:
     """Whether a value, written as defaults are, is one of the type."""
     try:
         check_default(node, value, (), budget)
@@ -315,11 +315,11 @@ def takes_default(node: Node, value: Any, budget: Budget) -> bool:
     return True
 
 
-def _is_symbol(node: Node, value: Any) -> bool:
+def _is_symbol(node: AvroNode, value: Any) -> bool:
     return isinstance(value, str) and value in node.places
 
 
-def _is_default(node: Node, value: Any) -> bool:
+def _is_default(node: AvroNode, value: Any) -> bool:
     match node.kind:
         case "null":
             return value is None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fanlog.model.resources import Compatibility
-from fanlog.schema.budget import comparing
+from fanlog.schema.budget import budget_to_compare
 from fanlog.schema.compiled import Compiled
 
 
@@ -26,7 +26,7 @@ def breaking_changes(
         return []
     against = earlier if level.endswith("_TRANSITIVE") else earlier[-1:]
     found: list[str] = []
-    budget = comparing()
+    budget = budget_to_compare()
     for revision, old in reversed(against):
         if not level.startswith("FORWARD"):
             found += [f"reading what {revision} wrote: {one}" for one in new.breaks(old, budget)]

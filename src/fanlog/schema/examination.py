@@ -12,7 +12,7 @@ from typing import Literal
 from fanlog.model.resources import Compatibility, Encoding, SchemaType
 from fanlog.schema.compat import breaking_changes
 from fanlog.schema.compiled import Impossible, Mismatch
-from fanlog.schema.registry import compile_schema
+from fanlog.schema.compiler import compile_schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from typing import Any
 import jsonschema_rs
 
 from fanlog.model.names import shown
-from fanlog.schema.budget import Budget
+from fanlog.schema.budget import StepBudget
 from fanlog.schema.compiled import path_of
 from fanlog.schema.json_refs import resolved
 
@@ -40,7 +40,7 @@ _LISTED_MAX = 2_000
 _TYPES = ("null", "boolean", "number", "string", "array", "object")
 
 
-def breaks(reader: Any, writer: Any, budget: Budget) -> list[str]:
+def breaks(reader: Any, writer: Any, budget: StepBudget) -> list[str]:
     """List what the reader's schema refuses of what the writer's allows.
 
     The library's part of it is not counted: whoever compares what strangers wrote has it done in a
@@ -104,7 +104,7 @@ def _closed(schema: Any) -> Any:
 
 
 class _Comparison:
-    def __init__(self, reader_root: Any, writer_root: Any, budget: Budget) -> None:
+    def __init__(self, reader_root: Any, writer_root: Any, budget: StepBudget) -> None:
         self._reader_root = reader_root
         self._writer_root = writer_root
         self._budget = budget

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fanlog.schema.budget import Budget
+from fanlog.schema.budget import StepBudget
 
 _STEPS_MAX = 50
 
 
-def resolved(root: Any, schema: Any, budget: Budget | None = None) -> Mapping[str, Any]:
+def resolved(root: Any, schema: Any, budget: StepBudget | None = None) -> Mapping[str, Any]:
     """Give the object a schema stands for, its local references followed; `true` is the empty one.
 
     What stands beside a reference is kept, and goes before what it refers to.
@@ -31,7 +31,7 @@ def resolved(root: Any, schema: Any, budget: Budget | None = None) -> Mapping[st
     return {}
 
 
-def _target(root: Any, reference: str, budget: Budget | None) -> Any:
+def _target(root: Any, reference: str, budget: StepBudget | None) -> Any:
     if reference == "#":
         return root
     if not reference.startswith("#/"):
@@ -48,7 +48,7 @@ def _target(root: Any, reference: str, budget: Budget | None) -> Any:
     return found
 
 
-def _anchored(schema: Any, anchor: str, budget: Budget | None) -> Any:
+def _anchored(schema: Any, anchor: str, budget: StepBudget | None) -> Any:
     if budget is not None:
         budget.spend()
     if isinstance(schema, dict):

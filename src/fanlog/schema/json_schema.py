@@ -21,7 +21,12 @@ from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
 from fanlog.model.resources import Encoding, SchemaType
 from fanlog.schema import json_compat
-from fanlog.schema.budget import Budget, comparing, compiling, transforming
+from fanlog.schema.budget import (
+    StepBudget,
+    budget_to_compare,
+    budget_to_compile,
+    budget_to_transform,
+)
 from fanlog.schema.compiled import Impossible, Long, Mismatch, Transform, check_nesting, path_of
 from fanlog.schema.json_transform import JsonTransform
 from fanlog.schema.json_tree import DRAFTS, Tree
@@ -57,7 +62,7 @@ class JsonSchema:
             raise InvalidArgument("the JSON Schema is not an object")
         check_nesting(self._source, "the JSON Schema")
         _refuse_foreign(self._source, ())
-        budget = compiling(definition)
+        budget = budget_to_compile(definition)
         tree = Tree(self._source, budget)
         patterns = _measured_patterns(tree)
         try:
@@ -104,8 +109,8 @@ class JsonSchema:
             raise Mismatch(f"expected JSON: {error.msg} at position {error.pos}") from None
         return self._validate(value, len(data))
 
-    def breaks(self, writer: JsonSchema, budget: Budget | None = None) -> list[str]:
-        return json_compat.breaks(self._source, writer._source, budget or comparing())
+    def breaks(self, writer: JsonSchema, budget: StepBudget | None = None) -> list[str]:
+        return json_compat.breaks(self._source, writer._source, budget or budget_to_compare())
 
     def transform_from(
         self, writer: JsonSchema, encoding: Encoding, *, is_patient: bool = True
@@ -117,7 +122,7 @@ class JsonSchema:
         def transform(data: bytes) -> bytes:
             try:
                 # Not by orjson, which makes a float of an integer of more than 64 bits.
-                value = made.of(json.loads(data), transforming())
+                value = made.of(json.loads(data), budget_to_transform())
                 text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
                 if not is_patient and self.is_long(text):
                     raise Long("the message may take long to be checked")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from fanlog.schema.budget import Budget
+from fanlog.schema.budget import StepBudget
 from fanlog.schema.json_refs import resolved
 
 #: Names that a property had in earlier revisions.
@@ -39,11 +39,11 @@ class JsonTransform:
         self._resolved: dict[tuple[bool, int], Mapping[str, Any]] = {}
         self._known: dict[int, list[_Property]] = {}
 
-    def of(self, value: Any, budget: Budget) -> Any:
+    def of(self, value: Any, budget: StepBudget) -> Any:
         """Give a value of the writer's schema as one of the reader's; it is not checked yet."""
         return self._made(self._reader, self._writer, value, budget)
 
-    def _made(self, reader: Any, writer: Any, value: Any, budget: Budget) -> Any:
+    def _made(self, reader: Any, writer: Any, value: Any, budget: StepBudget) -> Any:
         budget.spend()
         if not isinstance(value, dict | list):
             return value
@@ -59,7 +59,7 @@ class JsonTransform:
         read: Mapping[str, Any],
         written: Mapping[str, Any],
         value: dict[str, Any],
-        budget: Budget,
+        budget: StepBudget,
     ) -> Any:
         properties = self._properties(read, budget)
         known = _mapping(written, "properties")
@@ -85,7 +85,7 @@ class JsonTransform:
         }
         return made | kept
 
-    def _properties(self, read: Mapping[str, Any], budget: Budget) -> list[_Property]:
+    def _properties(self, read: Mapping[str, Any], budget: StepBudget) -> list[_Property]:
         """The properties of an object that the reader's schema names."""
         found = self._known.get(id(read))
         if found is None:
@@ -96,7 +96,7 @@ class JsonTransform:
             self._known[id(read)] = found
         return found
 
-    def _meant(self, schema: Any, budget: Budget, *, is_reader: bool) -> Mapping[str, Any]:
+    def _meant(self, schema: Any, budget: StepBudget, *, is_reader: bool) -> Mapping[str, Any]:
         """The subschema that references lead to in the end."""
         # Neither of them goes away before this does: an `id` means the same all the time.
         key = is_reader, id(schema)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
 
-from fanlog.schema.budget import Budget
+from fanlog.schema.budget import StepBudget
 
 #: Base of a definition that does not say its own.
 _BASE = "http://schema.invalid/"
@@ -71,7 +71,7 @@ def edges(schema: dict[str, Any]) -> Edges:
 class Tree:
     """All subschemas of a definition that can be reached; each is known by its `id`."""
 
-    def __init__(self, root: dict[str, Any], budget: Budget) -> None:
+    def __init__(self, root: dict[str, Any], budget: StepBudget) -> None:
         self.root = root
         self._budget = budget
         self._bases: dict[int, str] = {}

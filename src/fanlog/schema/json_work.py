@@ -17,7 +17,7 @@ import orjson
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
-from fanlog.schema.budget import Budget
+from fanlog.schema.budget import StepBudget
 from fanlog.schema.json_tree import DRAFT, UNKNOWN, Tree
 
 #: A message has no more values than half its bytes.
@@ -48,7 +48,7 @@ class _Enough(Exception):
     """There are more places than are looked at."""
 
 
-class Place:
+class ValuePlace:
     """The subschemas that look at one value, and the steps that takes."""
 
     __slots__ = (
@@ -63,25 +63,27 @@ class Place:
         self.rest: Counter[int] = Counter()
         self.items: Counter[int] = Counter()
         self.keys: Counter[int] = Counter()
-        self.known: dict[str | int | None, Place] = {}
+        self.known: dict[str | int | None, ValuePlace] = {}
 
 
 class JsonWork:
     """The steps of messages of one schema."""
 
-    def __init__(self, tree: Tree, root: Any, patterns: Mapping[str, int], budget: Budget) -> None:
+    def __init__(
+        self, tree: Tree, root: Any, patterns: Mapping[str, int], budget: StepBudget
+    ) -> None:
         self._tree = tree
         self._patterns = patterns
-        self._budget: Budget | None = budget
+        self._budget: StepBudget | None = budget
         self._together: dict[int, _Looks | None] = {}
-        self._places: dict[frozenset[tuple[int, int]], Place] = {}
-        self._leaf = Place()
+        self._places: dict[frozenset[tuple[int, int]], ValuePlace] = {}
+        self._leaf = ValuePlace()
         for key in tree.schemas:
             self._same(key)
         self._root = self._place({id(root): 1})
         # Some have no end, and others are many: a glance is enough.
         glance = _GLANCE_STEPS + _GLANCE_STEPS_EACH * len(tree.schemas)
-        self._budget = Budget(glance, "a glance at the places", _Enough)
+        self._budget = StepBudget(glance, "a glance at the places", _Enough)
         #: Steps that a byte of a message may cost; None where that has no end.
         self.per_byte: int | None = None
         self._once = 0
@@ -135,7 +137,7 @@ class JsonWork:
                 left += [(self._below(place, key, others), part) for key, part in children]
         return total, patterns
 
-    def _below(self, place: Place, key: str | int | None, others: Counter[int]) -> Place:
+    def _below(self, place: ValuePlace, key: str | int | None, others: Counter[int]) -> ValuePlace:
         """The place of a child: what its name asks for, and what looks at all of them."""
         named = place.named.get(key)
         if named is None:
@@ -148,7 +150,7 @@ class JsonWork:
             known = place.known[key] = self._place(named + others)
         return known
 
-    def _place(self, looks: _Looks) -> Place:
+    def _place(self, looks: _Looks) -> ValuePlace:
         identity = frozenset(looks.items())
         known = self._places.get(identity)
         if known is None:
@@ -161,16 +163,16 @@ class JsonWork:
         self._root.known.clear()
         self._places.clear()
 
-    def _made(self, looks: _Looks) -> Place:
+    def _made(self, looks: _Looks) -> ValuePlace:
         self._spend()
-        place = Place()
+        place = ValuePlace()
         for first, times in looks.items():
             for key, inner in self._same(first).items():
                 self._spend()
                 self._look(place, key, times * inner)
         return place
 
-    def _look(self, place: Place, key: int, times: int) -> None:
+    def _look(self, place: ValuePlace, key: int, times: int) -> None:
         """Add what one subschema does, so many times."""
         schema, edges = self._tree.schemas[key], self._tree.edges[key]
         place.steps += times * (1 + len(schema) + _listed(schema) + _OUTSIDE.get(key, 0))
@@ -224,8 +226,8 @@ class JsonWork:
 
     def _worst(self) -> tuple[int, int]:
         """Steps for each byte, and once: of the worst of all places."""
-        seen: dict[int, Place] = {}
-        left: list[Place] = [self._root]
+        seen: dict[int, ValuePlace] = {}
+        left: list[ValuePlace] = [self._root]
         while left:
             place = left.pop()
             if id(place) in seen:
@@ -236,7 +238,7 @@ class JsonWork:
         texts = max(max(one.text_steps, one.key_steps) for one in seen.values())
         return values // _BYTES_PER_VALUE + 1 + texts, values
 
-    def _children(self, place: Place) -> Iterable[Place]:
+    def _children(self, place: ValuePlace) -> Iterable[ValuePlace]:
         for key in place.named:
             yield self._below(place, key, place.rest if isinstance(key, str) else place.items)
         for looks in (place.rest, place.items, place.keys):

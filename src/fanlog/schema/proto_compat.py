@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
-from fanlog.schema.budget import Budget
+from fanlog.schema.budget import StepBudget
 from fanlog.schema.compiled import path_of
 from fanlog.schema.proto_parse import SCALARS
 
@@ -35,7 +35,7 @@ class Break(NamedTuple):
     is_fatal: bool
 
 
-def breaks(reader: Any, writer: Any, budget: Budget) -> list[Break]:
+def breaks(reader: Any, writer: Any, budget: StepBudget) -> list[Break]:
     """List what the reader's message type cannot read of the writer's messages.
 
     Raises:
@@ -50,7 +50,7 @@ def breaks(reader: Any, writer: Any, budget: Budget) -> list[Break]:
 class _Seen(set[tuple[str, str]]):
     """The pairs of message types that were compared already, and what the rest may take."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: StepBudget) -> None:
         super().__init__()
         self.budget = budget
 

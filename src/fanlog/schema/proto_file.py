@@ -11,14 +11,14 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
-from fanlog.schema.budget import Budget, compiling
+from fanlog.schema.budget import StepBudget, budget_to_compile
 from fanlog.schema.proto_parse import Parsed, parse
 from fanlog.schema.proto_scan import Word, refused
 
 _Field: Any = descriptor_pb2.FieldDescriptorProto
 
 
-def descriptor(source: str, budget: Budget | None = None) -> Any:
+def descriptor(source: str, budget: StepBudget | None = None) -> Any:
     """Give the descriptor of the one message that a source defines.
 
     Args:
@@ -28,7 +28,7 @@ def descriptor(source: str, budget: Budget | None = None) -> Any:
     Raises:
         InvalidArgument: With line and column wherever there is one.
     """
-    budget = budget or compiling(source)
+    budget = budget or budget_to_compile(source)
     parsed = parse(source, budget)
     [root] = parsed.file.message_type
     kinds = dict(_types(root, _joined(parsed.file.package, root.name)))
@@ -44,7 +44,7 @@ def descriptor(source: str, budget: Budget | None = None) -> Any:
         raise InvalidArgument(f"the .proto definition is wrong: {error}") from error
 
 
-def _resolve(parsed: Parsed, kinds: dict[str, int], budget: Budget) -> None:
+def _resolve(parsed: Parsed, kinds: dict[str, int], budget: StepBudget) -> None:
     for field, scope, word, has_default in parsed.references:
         name = field.type_name
         # Each scope is tried, and written out for it.

@@ -13,7 +13,7 @@ from google.protobuf import descriptor_pb2
 
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
-from fanlog.schema.budget import Budget
+from fanlog.schema.budget import StepBudget
 from fanlog.schema.proto_scan import Word, refused, scan, text_of, wrong
 
 _Field: Any = descriptor_pb2.FieldDescriptorProto
@@ -52,7 +52,7 @@ class Parsed(NamedTuple):
     places: dict[str, Word]
 
 
-def parse(source: str, budget: Budget) -> Parsed:
+def parse(source: str, budget: StepBudget) -> Parsed:
     """Parse a definition; names of types are left to be resolved.
 
     Raises:
@@ -62,7 +62,7 @@ def parse(source: str, budget: Budget) -> Parsed:
 
 
 class _Parser:
-    def __init__(self, source: str, budget: Budget) -> None:
+    def __init__(self, source: str, budget: StepBudget) -> None:
         self._budget = budget
         words = list(scan(source))
         budget.spend(len(words) // 4)

@@ -17,7 +17,7 @@ from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model.resources import Encoding, SchemaType
 from fanlog.schema import proto_compat, proto_file, proto_json, proto_wire
-from fanlog.schema.budget import Budget, comparing, compiling
+from fanlog.schema.budget import StepBudget, budget_to_compare, budget_to_compile
 from fanlog.schema.compiled import Impossible, Mismatch, Transform
 
 #: Memory of a compiled schema, in bytes for each step that compiling it took: measured.
@@ -32,7 +32,7 @@ class ProtobufSchema:
     type: SchemaType = "PROTOCOL_BUFFER"
 
     def __init__(self, definition: str) -> None:
-        budget = compiling(definition)
+        budget = budget_to_compile(definition)
         self._descriptor = proto_file.descriptor(definition, budget)
         self._check = proto_json.compile_check(self._descriptor)
         try:
@@ -72,14 +72,16 @@ class ProtobufSchema:
         # A value has a byte, and mostly many more.
         return len(data) // 8
 
-    def breaks(self, writer: ProtobufSchema, budget: Budget | None = None) -> list[str]:
-        found = proto_compat.breaks(self._descriptor, writer._descriptor, budget or comparing())
+    def breaks(self, writer: ProtobufSchema, budget: StepBudget | None = None) -> list[str]:
+        found = proto_compat.breaks(
+            self._descriptor, writer._descriptor, budget or budget_to_compare()
+        )
         return [one.sentence for one in found]
 
     def transform_from(
         self, writer: ProtobufSchema, encoding: Encoding, *, is_patient: bool = True
     ) -> Transform:
-        for one in proto_compat.breaks(self._descriptor, writer._descriptor, comparing()):
+        for one in proto_compat.breaks(self._descriptor, writer._descriptor, budget_to_compare()):
             if one.is_fatal:
                 raise Impossible(one.sentence)
 

@@ -10,7 +10,7 @@ from google.protobuf import json_format
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument, TooLarge
-from fanlog.model.jobs import Job, Report, State
+from fanlog.model.jobs import Job, JobReport, State
 from fanlog.v1 import jobs_pb2
 from fanlog.wire.fields import timestamp
 
@@ -87,7 +87,7 @@ def job_pb(job: Job) -> Any:
     return shown
 
 
-def report_of(request: Any) -> Report:
+def report_of(request: Any) -> JobReport:
     """Raises InvalidArgument."""
     state: State
     match jobs_pb2.Job.State.Name(request.state):
@@ -95,7 +95,7 @@ def report_of(request: Any) -> Report:
             pass
         case _:
             raise InvalidArgument("state: a worker reports RUNNING, DONE, FAILED or CANCELLED")
-    return Report(
+    return JobReport(
         worker=request.worker,
         attempt=request.attempt,
         state=state,

@@ -13,9 +13,9 @@ from fanlog.errors import ConfigError, DataFolderInUse, DataLoss, DiskFull
 from fanlog.log import folder
 from fanlog.log.api import Trim
 from fanlog.log.backup import backup, compact, restore
-from fanlog.log.beside import Beside
 from fanlog.log.doctor import examine
 from fanlog.log.embedded import EmbeddedLog
+from fanlog.log.side_files import SideFiles
 from fanlog.testing.conformance import ALL_BYTES, ONE, TWO, Author, make_body, messages_of
 
 
@@ -48,7 +48,7 @@ def test_backup_and_restore(filled: Path, tmp_path: Path):
 
 
 #: Records of this test's own that name a file each.
-BESIDE = Beside("extras", b"file/", lambda key, value: [value.decode()])
+BESIDE = SideFiles("extras", b"file/", lambda key, value: [value.decode()])
 
 
 @pytest.fixture

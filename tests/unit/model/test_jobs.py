@@ -6,13 +6,13 @@ import pytest
 
 from fanlog import limits
 from fanlog.errors import Aborted, FailedPrecondition, InvalidArgument
-from fanlog.model.jobs import KINDS, Job, Report, checked_arguments
+from fanlog.model.jobs import KINDS, Job, JobReport, checked_arguments
 
 JOB = Job(name="projects/p/jobs/j", kind="verify", created_s=1.0)
 
 
 def report(attempt=1, state="RUNNING", worker="w", **said):
-    return Report(worker=worker, attempt=attempt, state=state, **said)
+    return JobReport(worker=worker, attempt=attempt, state=state, **said)
 
 
 class TestStates:

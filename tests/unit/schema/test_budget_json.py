@@ -9,7 +9,7 @@ import pytest
 
 from fanlog.errors import InvalidArgument
 from fanlog.schema import Impossible, Long, Mismatch, breaking_changes, compile_schema
-from fanlog.schema.budget import compiling
+from fanlog.schema.budget import budget_to_compile
 from fanlog.schema.json_tree import Tree
 from fanlog.schema.json_work import JsonWork
 from unit.schema.work import calls
@@ -39,7 +39,7 @@ def lattice(levels: int, key: str = "allOf") -> dict[str, Any]:
 
 
 def work(definition: Any) -> JsonWork:
-    budget = compiling(json.dumps(definition) * 100)
+    budget = budget_to_compile(json.dumps(definition) * 100)
     return JsonWork(Tree(definition, budget), definition, {}, budget)
 
 

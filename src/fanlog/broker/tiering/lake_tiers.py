@@ -35,7 +35,7 @@ from fanlog.core.cursor import runs
 from fanlog.core.lake_records import ArchivedRecord, LakeRecord
 from fanlog.core.records import Record
 from fanlog.errors import FailedPrecondition, FanlogError, LakeUnavailable
-from fanlog.lake.api import Content, Standing
+from fanlog.lake.api import Content, LakeStanding
 from fanlog.lake.location import LakeError
 from fanlog.lake.tiered import TieredLog
 from fanlog.log.api import Bounds, Damaged, Trim
@@ -201,7 +201,7 @@ class LakeTiers:
         await self._look_at_damage()
         self._judge(content)
 
-    async def _standing(self, believed: LakeRecord | None) -> Standing:
+    async def _standing(self, believed: LakeRecord | None) -> LakeStanding:
         """The lake as it is, when it is the lake that it should be.
 
         Raises:

@@ -19,7 +19,7 @@ from fanlog.core.records import JobRecord, Record
 from fanlog.errors import AlreadyExists, FailedPrecondition, JobNotFound
 from fanlog.log.batch import Body
 from fanlog.model import jobs, names
-from fanlog.model.jobs import Job, Report
+from fanlog.model.jobs import Job, JobReport
 from fanlog.model.quotas import Usage
 from fanlog.model.specs import SubscriptionSpec, TopicSpec
 
@@ -109,7 +109,7 @@ class Jobs:
             raise FailedPrecondition(f"job {name!r} has ended: {job.state}")
         return job
 
-    async def report(self, name: str, report: Report) -> Job:
+    async def report(self, name: str, report: JobReport) -> Job:
         """Say how far a job is.
 
         Raises:

@@ -30,9 +30,9 @@ from fanlog.pipeline.export.shapes import (
 )
 from fanlog.schema.avro import AvroSchema
 from fanlog.schema.compiled import Impossible, Mismatch
+from fanlog.schema.compiler import compile_schema
 from fanlog.schema.json_refs import resolved
 from fanlog.schema.protobuf import ProtobufSchema
-from fanlog.schema.registry import compile_schema
 
 #: What a schema that is no record, at its top, has for its one column.
 VALUE = "value"

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable
 
 from fanlog.client import Client
+from fanlog.lake.commit_order import CommitLost
 from fanlog.lake.dead_letters import Looked, collect_letters
 from fanlog.lake.location import Location
 from fanlog.lake.tables import ensure_lake
-from fanlog.lake.turns import CommitLost
 from fanlog.pipeline.log import log_of
 
 log = logging.getLogger("fanlog.pipeline")

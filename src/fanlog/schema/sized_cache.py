@@ -8,7 +8,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Kept(Generic[K, V]):
+class SizedCache(Generic[K, V]):
     """A cache that is bounded by what its values weigh, not by how many there are."""
 
     def __init__(self, size_max: int) -> None:

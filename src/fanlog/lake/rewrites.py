@@ -25,10 +25,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import RemoveAction
 from pyarrow import fs
 
+from fanlog.lake.commit_order import CommitLost
 from fanlog.lake.files import DataFile, FileWriter
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import MESSAGES, open_table
-from fanlog.lake.turns import CommitLost
 
 #: What a merged file is to have, about.
 TARGET_BYTES = 128 * 2**20

@@ -13,10 +13,10 @@ import lmdb
 from fanlog.log import folder
 from fanlog.log.envelope import EnvelopeDamaged, Kind
 from fanlog.log.folder import Store
-from fanlog.log.report import Report
+from fanlog.log.report import FolderReport
 
 
-class Beside(NamedTuple):
+class SideFiles(NamedTuple):
     """Which files go with the state; what is in them is nothing to the log."""
 
     #: The folder that they are in, in the data folder.
@@ -43,7 +43,7 @@ class Beside(NamedTuple):
                 names += self.named(bytes(key), opened)
         return names
 
-    def missing(self, names: Iterable[str], report: Report) -> None:
+    def missing(self, names: Iterable[str], report: FolderReport) -> None:
         """Say that some could not be had."""
         for name in names:
             path = f"{self.folder}/{name}"

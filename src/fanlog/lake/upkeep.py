@@ -18,10 +18,10 @@ from pyarrow import fs
 
 from fanlog import times
 from fanlog.errors import InvalidArgument
+from fanlog.lake.commit_order import CommitLost
 from fanlog.lake.location import LakeError, Location
-from fanlog.lake.rewriting import KEPT_HOURS, TARGET_BYTES
+from fanlog.lake.rewrites import KEPT_HOURS, TARGET_BYTES
 from fanlog.lake.tables import DEAD_LETTERS, DELIVERY_STATS, EXPORTS, MESSAGES, TOPIC_STATS
-from fanlog.lake.turns import CommitLost
 
 #: Columns that say when a row is of, in the order they are looked for.
 TIMES = ("publish_time", "minute")

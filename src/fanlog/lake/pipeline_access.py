@@ -38,7 +38,7 @@ class ImportFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class PipelineAccess:
     """The files and buckets of one pipeline. A plain value: it travels to tasks."""
 
     import_roots: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ class Reach:
 
 
 #: The reach of a pipeline that was told of no folder and no bucket.
-NOTHING: Final = Reach()
+NOTHING: Final = PipelineAccess()
 
 
 def _local_path(path: str, field: str) -> str:
