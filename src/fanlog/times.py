@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-#: A whole text that is a time: one pattern for Python, Arrow and whoever else matches texts.
+#: A whole text that is a time: one pattern for Python, Arrow and other matchers of texts.
 PATTERN: Final = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})"
@@ -25,7 +25,7 @@ class NoZone(ValueError):
 
 
 def parse(text: str) -> datetime:
-    """Read a time that people or programs wrote: RFC 3339, and what else ISO 8601 allows.
+    """Read a time that people or programs wrote: RFC 3339, and other forms of ISO 8601.
 
     Raises:
         NoZone: It does not say its offset from UTC.

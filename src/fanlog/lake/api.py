@@ -1,4 +1,4 @@
-"""What the tiers need of a lake: its standing, the offsets in it, and cold reads.
+"""The lake as the tiers see it, a port: its standing, the offsets in it, and cold reads.
 
 `LakeTiers` and `TieredLog` are rules, and know the lake by this port alone. `ColdReader` is the one
 over Delta tables; a simulator has another.
@@ -63,7 +63,7 @@ class Content:
         return at >= end or _all_in(but, at, end)
 
     def without(self, damaged: Iterable[Damaged]) -> Content:
-        """The same, less what turned out not to be readable."""
+        """The same content without the offsets that turned out not to be readable."""
         bad: dict[int, list[tuple[int, int]]] = {}
         for one in damaged:
             bad.setdefault(one.partition, []).append((one.base_offset, one.base_offset + one.count))
@@ -101,13 +101,13 @@ def _all_in(offsets: BitMap64 | None, start: int, end: int) -> bool:
 class Lake(Protocol):
     """One lake, as the broker sees it. Lives on the broker's loop; nothing here blocks it.
 
-    What cannot be looked at raises `LakeError`, `LakeUnavailable` or `OSError`.
+    Methods raise `LakeError`, `LakeUnavailable` or `OSError` when the lake cannot be read.
     """
 
-    #: What a batch says its topic is. Set by the tiers; may be called in threads.
+    #: The topic of a partition, for rebuilt batches. Set by the tiers; may be called in threads.
     topic_of: Callable[[PartitionId], TopicId]
-    #: Whether a lake of that id, whose table is at that version, is the one with what is archived.
-    #: Set by the tiers. No other is read from: what it does not have would be taken for damaged.
+    #: Whether a lake of that id, with its table at that version, is the one that was archived to.
+    #: Set by the tiers. No other is read from: offsets that it lacks would be taken for damaged.
     is_right: Callable[[str, int], bool]
 
     @property
@@ -121,7 +121,7 @@ class Lake(Protocol):
         """How it stands, for the log of that id."""
 
     async def whole_content(self) -> Content:
-        """What all its files have, as they say themselves."""
+        """The offsets in all files, by their own footers."""
 
     async def content_after(
         self,
@@ -131,7 +131,7 @@ class Lake(Protocol):
         to_sequence: int,
         synced_version: int,
     ) -> Content:
-        """What the commits after one up to and with another added, from the rows themselves.
+        """The offsets that the commits after one up to and with another added, from the rows.
 
         Before this returns, those rows and the table's log from `synced_version` on are durable.
         """
@@ -144,8 +144,8 @@ class Lake(Protocol):
     ) -> list[Batch | Damaged]:
         """Batches from the one that holds `offset` on, up to about `max_bytes`; at least one.
 
-        Offsets before `end` are in the lake: what is not is reported as damaged. A batch may reach
-        beyond `end`.
+        Offsets before `end` are in the lake: missing ones are reported as damaged. A batch may
+        reach beyond `end`.
         """
 
     async def offset_for_time(

@@ -2,7 +2,7 @@
 
 A row group is the unit: read whole, rebuilt whole, kept while there is room, and the next one is
 fetched while this one is delivered. All that blocks is done in threads of its own; the rest lives
-on the broker's loop. Memory is bounded by what is kept, whatever the lake holds.
+on the broker's loop. Memory is bounded by the row groups that are kept, for a lake of any size.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from fanlog.model.resources import Offset, PartitionId, TopicId
 
 #: Rebuilt row groups that are kept, in bytes of messages.
 KEPT_BYTES = 64 * 1024 * 1024
-#: One reads for somebody, one ahead.
+#: One reads for a waiting reader, one ahead.
 THREADS = 2
-#: What a message weighs beyond its bytes, roughly: its slot, its hash, its share of a batch.
+#: Memory of a message beyond its bytes, roughly: its slot, its hash, its share of a batch.
 _MESSAGE_BYTES = 32
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class ColdReader:
 
     def __init__(self, location: Location) -> None:
         self.location = location
-        #: What a batch says its topic is. Called in threads.
+        #: The topic of a partition, for rebuilt batches. Called in threads.
         self.topic_of: Callable[[PartitionId], TopicId] = lambda _: TopicId(0)
         self.is_right: Callable[[str, int], bool] = lambda _, __: True
         self._footers = Footers(location.filesystem())
@@ -99,7 +99,7 @@ class ColdReader:
         return await self.in_thread(look)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do what blocks."""
+        """Run work that blocks."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def index_at(self, version: int | None = None) -> FileIndex:
@@ -121,8 +121,8 @@ class ColdReader:
     ) -> list[Batch | Damaged]:
         """Batches from the one that holds `offset` on, up to about `max_bytes`; at least one.
 
-        Offsets before `end` are in the lake: what is not is reported as damaged. A batch may reach
-        beyond `end`.
+        Offsets before `end` are in the lake: missing ones are reported as damaged. A batch may
+        reach beyond `end`.
 
         Raises:
             LakeUnavailable: The lake cannot be reached.
@@ -262,7 +262,7 @@ class ColdReader:
             return
 
         async def fetch() -> None:
-            # Whoever wants it will be told.
+            # A reader that needs this group loads it again, and gets the error then.
             with suppress(FileDamaged, LakeUnavailable):
                 await self._load(partition, offset)
 

@@ -2,8 +2,8 @@
 
 An application (an archive, an export) has an id, and numbers its commits: the table remembers the
 last number of each id. A commit whose number is not above it has happened already and changes
-nothing. Of two committers of one id that race, one wins; the other is told, by `CommitLost`. Those
-of different ids do not disturb each other.
+nothing. Of two committers of one id that race, one wins; the other is told, by `CommitLost`.
+Committers of different ids do not disturb each other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dead letters, flattened: from the table `messages` to the table `dead_letters`, each once.
 
 A dead letter says in its attributes where it comes from and why it is one; here those are columns.
-That it is one is said by the broker's seal: attributes may be anybody's.
+Only the broker's seal makes a message a dead letter: any publisher can set such attributes.
 The application of the second table is the log, as that of the first; the number of a commit is the
 commit sequence of the log up to which the first was looked through.
 """
@@ -71,7 +71,7 @@ def letters_of(messages: pa.Table) -> pa.Table:
     projects = _attribute(attributes, said_by.LETTER_PROJECT)
     says_so = pc.and_(pc.is_valid(subscriptions), pc.is_valid(projects))
     seals = messages[SEAL.name].combine_chunks()
-    # From before there were seals, what looks like a letter is one.
+    # Messages from before there were seals are letters if their attributes say so.
     is_sealed = pc.match_substring_regex(pc.fill_null(seals, "letter"), r"\bletter\b")
     is_letter = pc.and_(says_so, is_sealed)
     found = messages.filter(is_letter)
@@ -127,7 +127,7 @@ def _text(attributes: pa.Array, name: str) -> pa.Array:
 
 
 def _numbers(texts: pa.Array) -> pa.Array:
-    """Numbers of texts; what is none is 0: anybody may publish such an attribute."""
+    """Numbers of texts; other texts are 0: any publisher may set such an attribute."""
     is_number = pc.match_substring_regex(texts, r"^\d{1,9}$")
     return pc.cast(pc.if_else(pc.fill_null(is_number, False), texts, "0"), pa.int64())
 

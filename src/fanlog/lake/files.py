@@ -47,7 +47,7 @@ _RISING = frozenset({"offset", "publish_time", "sequence"})
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """What a file holds of one partition: `count` messages from `first` to `last`, both in it."""
+    """The part of one partition in a file: `count` messages from `first` to `last`, both in it."""
 
     partition: int
     first: int
@@ -184,7 +184,7 @@ class FileWriter:
 
     def discard(self) -> None:
         """Give the file up, after an error: nothing of it is left, as far as that can be had."""
-        # Each of them may fail as the writing did, and what went wrong first is what matters.
+        # Each of them may fail as the writing did, and only the first error matters.
         for give_up in (
             self._writer.close,
             self._stream.close,
@@ -258,7 +258,7 @@ def runs_of(partitions: pa.ChunkedArray, offsets: pa.ChunkedArray) -> list[RowRu
 
 
 def footer_stats(metadata: pq.FileMetaData) -> dict[str, Any]:
-    """Delta's statistics of a file, from what its footer says of each row group."""
+    """Delta's statistics of a file, from its footer's statistics of each row group."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}

@@ -1,9 +1,9 @@
 """Which file of `messages` has which offsets: the table's log, and footers as they are needed.
 
-What the table's log says of every file, bounds of its columns, is kept for all of them; what only a
-footer says, which rows are which offsets, is kept for those looked at lately. Of one partition,
-later commits have higher offsets, so files in the order of their commits are searched by halving;
-where that does not lead anywhere (files of one commit, a partition that is in few files), all that
+The bounds of a file's columns, from the table's log, are kept for all files; the offsets of its
+rows, which only its footer has, are kept for files looked at lately. Of one partition, later
+commits have higher offsets, so files in the order of their commits are searched by halving; where
+that does not lead anywhere (files of one commit, a partition that is in few files), all files that
 may have an offset are looked at.
 """
 
@@ -51,7 +51,7 @@ class LakeFile:
 
 
 class Footer:
-    """What a file says of itself: where its row groups begin, and which offsets its rows are."""
+    """A file's footer: where its row groups begin, and which offsets its rows are."""
 
     __slots__ = ("_of", "metadata", "row_starts", "runs")
 
@@ -120,7 +120,7 @@ class Footers:
             if packed is not None:
                 runs = [RowRun(*one) for one in json.loads(packed)]
             else:
-                # Written by somebody else: a compaction by another tool.
+                # Written by another program: a compaction by another tool.
                 rows = opened.read(["partition", "offset"], use_threads=False)
                 runs = runs_of(rows["partition"], rows["offset"])
             if sum(run.rows for run in runs) != opened.metadata.num_rows:
@@ -150,7 +150,7 @@ def reading(files: fs.FileSystem, file: LakeFile) -> Iterator[None]:
 
     Raises:
         FileDamaged: The file is there.
-        LakeUnavailable: It is not, or nobody can say.
+        LakeUnavailable: It is not, or that cannot be found out.
     """
     try:
         yield

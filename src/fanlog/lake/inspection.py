@@ -1,8 +1,8 @@
-"""What is in the lake, looked up in the lake itself. All of it blocks: not for the loop.
+"""The content of the lake, looked up in the lake itself. All of it blocks: not for the loop.
 
-Before the broker lets go of anything it looks here: at the lake's id, at the transaction of its own
-log in the table, and at the offsets that stand in the files, read from their columns. What it is
-going to rely on is synced to the disk first, where the lake is a folder.
+Before the broker trims archived messages it looks here: at the lake's id, at the transaction of its
+own log in the table, and at the offsets that stand in the files, read from their columns. Files
+that it is going to rely on are synced to the disk first, where the lake is a folder.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def standing(location: Location, log_id: str) -> LakeStanding:
 def content_after(
     footers: Footers, index: FileIndex, *, after_sequence: int, to_sequence: int
 ) -> Content:
-    """What the commits after one up to and with another added, from the rows themselves.
+    """The offsets that the commits after one up to and with another added, from the rows.
 
     Raises:
         LakeUnavailable: The lake cannot be reached.
@@ -54,7 +54,7 @@ def content_after(
 
 
 def whole_content(footers: Footers, index: FileIndex) -> Content:
-    """What all files have, by their footers.
+    """The offsets in all files, by their footers.
 
     Raises:
         LakeUnavailable: The lake cannot be reached.
@@ -74,7 +74,7 @@ def whole_content(footers: Footers, index: FileIndex) -> Content:
 
 
 def sync(location: Location, files: Iterable[LakeFile], *, from_version: int) -> None:
-    """See to it that files, and the table's log from a version on, survive a loss of power."""
+    """Make files, and the table's log from a version on, survive a loss of power."""
     paths = [f"{MESSAGES.name}/{file.path}" for file in files]
     durability.sync_files(location, [*paths, IDENTITY_FILE])
     durability.sync_log(location, MESSAGES.name, from_version=from_version)

@@ -132,7 +132,7 @@ def _files_below(path: str, field: str) -> list[str]:
         folders[:] = sorted(filter(_is_read, folders))
         for name in folders:
             if os.path.islink(os.path.join(folder, name)):
-                # Spark would follow it to files that nobody has looked at.
+                # Spark would follow it to files that were not checked here.
                 raise PermissionDenied(
                     f"{field}: {shown(os.path.join(folder, name))} is a link to a folder; name the "
                     "folder itself"

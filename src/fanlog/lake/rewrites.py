@@ -1,9 +1,9 @@
 """Rewriting files of `messages`: small ones merged, rows that were let go of left out.
 
-What is planned is a *rewrite*: some files of one date, in, and at most one file, out. Tasks do
+The plan is a list of *rewrites*: some files of one date, in, and at most one file, out. Tasks do
 them, each for itself; the driver then replaces files in commits of the table, so that a reader sees
-all of a rewrite or nothing of it. Old files stay until they are vacuumed: whoever reads an older
-version of the table finds them.
+all of a rewrite or nothing of it. Old files stay until they are vacuumed: readers of an older
+version of the table find them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fanlog.lake.files import DataFile, FileWriter
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import MESSAGES, open_table
 
-#: What a merged file is to have, about.
+#: The size that a merged file should have, about.
 TARGET_BYTES = 128 * 2**20
 #: A file of at least this part of the target is left as it is.
 SMALL = 0.5
@@ -163,7 +163,7 @@ def rewrite(location: Location, what: Rewrite) -> tuple[DataFile | None, int]:
 
 
 def mend(location: Location, what: Rewrite) -> DataFile | None:
-    """Write what can be read of a damaged file; None when that is nothing."""
+    """Write the readable rows of a damaged file to a new one; None when there are none."""
     files = location.filesystem()
     [path] = what.paths
     found: list[pa.Table] = []

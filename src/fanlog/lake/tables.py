@@ -41,7 +41,7 @@ def _columns(**types: pa.DataType) -> list[pa.Field]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """What a table is called, and what is in it."""
+    """The name, the columns and the version of a table."""
 
     name: str
     #: All columns, those it is partitioned by last.
@@ -78,8 +78,8 @@ _MESSAGE = _columns(
     data=pa.binary(),
 )
 
-#: What the broker says of a message (`fanlog.log.seal`); null when it is from before there were
-#: seals, and then what its attributes say is believed.
+#: The seal of a message (`fanlog.log.seal`); null when it is from before there were seals, and then
+#: its attributes are believed.
 SEAL = pa.field("seal", pa.string())
 
 
@@ -98,7 +98,7 @@ MESSAGES = Table(
     migrations={1: _add_seal},
 )
 
-#: Dead letters flattened: the copy, what it was, and why it is here. Empty where nobody said so.
+#: Dead letters flattened: the copy, its original, and why it is here; empty where that is unknown.
 DEAD_LETTERS = Table(
     name="dead_letters",
     schema=pa.schema(
@@ -204,11 +204,11 @@ def ensure_table(location: Location, table: Table) -> Any:
                 configuration={VERSION_PROPERTY: str(table.version)},
                 raise_if_key_not_exists=False,
                 storage_options=options,
-                # Tried again behind somebody else's, it would give the table another id.
+                # A retry after another process made the table would give it another id.
                 commit_properties=CommitProperties(max_commit_retries=0),
             )
     except (DeltaError, OSError) as error:
-        # Somebody else may have made it meanwhile; if not, opening it says so.
+        # Another process may have made it meanwhile; if not, opening it says so.
         if not DeltaTable.is_deltatable(uri, storage_options=options):
             raise LakeError(f"table {uri} cannot be made: {error}") from error
     opened = open_table(location, table)
@@ -266,5 +266,5 @@ def _messages_id(location: Location) -> str:
 
 def _version(opened: Any) -> int:
     text = opened.metadata().configuration.get(VERSION_PROPERTY)
-    # A table that somebody else made, with our name, says nothing: as if it were the first.
+    # A table of our name by another program has no version: it counts as version 1.
     return int(text) if text is not None else 1

@@ -1,7 +1,7 @@
-"""Files of `messages` read to their last byte, to see whether they are what they should be.
+"""Files of `messages` read to their last byte, to verify their contents.
 
-What cannot be read is named, and what can be is counted: a file that is damaged keeps nobody from
-looking at the others, nor a row group its neighbours. All of it blocks: not for the loop.
+Unreadable files are named, and readable rows are counted: the check goes on after a damaged file,
+and after a damaged row group. All of it blocks: not for the loop.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from fanlog.lake.tables import MESSAGES
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What became of looking at a file. Travels as JSON."""
+    """The result of the check of one file. Travels as JSON."""
 
     #: Relative to the table.
     path: str
     #: Of the rows that could be read, in their order.
     runs: list[RowRun] = field(default_factory=list)
-    #: What is wrong with it, in a sentence that names it; empty when nothing is.
+    #: The damage, in a sentence that names the file; empty when there is none.
     damage: str = ""
 
     def to_json(self) -> str:

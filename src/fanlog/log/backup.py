@@ -38,7 +38,7 @@ def backup(data_dir: Path, out_dir: Path, *, beside: SideFiles | None = None) ->
     """Copy the log as it is at one commit, free pages left out; the broker may run meanwhile.
 
     With it go the files that its state relies on at that commit. The copy is durable on return, and
-    has been read back: the report says what is in it. As long as it takes, pages that the broker
+    has been read back: the report counts its contents. As long as it takes, pages that the broker
     frees are not used again.
 
     Raises:
@@ -97,7 +97,7 @@ def restore(backup_dir: Path, data_dir: Path, *, beside: SideFiles | None = None
 def compact(data_dir: Path) -> Sizes:
     """Give the free pages of a stopped broker's data file back to the disk.
 
-    Needs room for a copy of what is in use. The file is replaced in one step when the copy is
+    Needs room for a copy of the pages in use. The file is replaced in one step when the copy is
     whole.
 
     Raises:
@@ -127,7 +127,7 @@ def compact(data_dir: Path) -> Sizes:
 
 
 def _copy_compact(data_dir: Path, path: Path, beside: SideFiles | None) -> list[str]:
-    """Copy the data file, and what is beside it; gives what could not be had of the latter."""
+    """Copy the data file and the side files; returns the names of side files that are missing."""
     store = folder.open_store(data_dir, readonly=True)
     try:
         for left in reversed(range(_TRIES)):

@@ -8,7 +8,7 @@ from collections import OrderedDict, defaultdict
 from fanlog.log.batch import Batch
 from fanlog.model.resources import Offset, PartitionId
 
-#: What a cached batch costs beside its content and slots.
+#: Memory of a cached batch beside its content and slots.
 _OVERHEAD_BYTES = 1_024
 
 
@@ -19,7 +19,7 @@ class BatchCache:
         self._max_bytes = max_bytes
         self._size_bytes = 0
         self._batches: OrderedDict[tuple[PartitionId, Offset], Batch] = OrderedDict()
-        #: Base offsets of what is there, ascending.
+        #: Base offsets of the cached batches, ascending.
         self._bases: defaultdict[PartitionId, list[Offset]] = defaultdict(list)
 
     @property

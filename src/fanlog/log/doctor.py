@@ -1,7 +1,7 @@
 """Examine a data folder: every checksum, and whether its parts agree. Changes nothing.
 
 It may run while a broker writes to the folder. Then each partition is judged as it is when it is
-looked at, what is appended meanwhile is left for the next time, and the pages of LMDB itself are
+looked at, batches appended meanwhile are left for the next time, and the pages of LMDB itself are
 only judged if the file stands still. Read transactions are renewed often, for an old one would keep
 freed pages from being used again.
 """
@@ -21,8 +21,8 @@ from fanlog.log.folder import FolderFacts, PartitionRow, Store
 from fanlog.log.report import Finding, FolderReport
 from fanlog.model.resources import Offset, PartitionId
 
-#: Judges the hard state as a whole, which is nothing to the log: takes every key with its value,
-#: returns what is wrong with it.
+#: Judges the hard state as a whole, which the log cannot read: takes every key with its value,
+#: returns findings.
 InspectState = Callable[[list[tuple[bytes, bytes]]], list[Finding]]
 
 #: A read transaction is renewed after so many bytes, and after so many entries of an index.
@@ -36,7 +36,7 @@ _TICK_S = 0.02
 
 
 def examine(data_dir: Path, *, inspect_state: InspectState | None = None) -> FolderReport:
-    """Read all of a data folder and report what was found.
+    """Read all of a data folder, and report its size and every problem found.
 
     Raises:
         ConfigError: There is no data folder, or another build's format is in it.

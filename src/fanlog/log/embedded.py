@@ -1,14 +1,14 @@
 """The default engine: one LMDB environment in a data folder.
 
 One write transaction a commit, over batches, their index and hard state, synced before `commit`
-returns: LMDB gives atomicity and recovery, and there is none of ours to get wrong. What LMDB needs
-from us: small values (`fanlog.log.batch` cuts), numeric keys, short read transactions, and
-deletion in small portions. The layout is in `fanlog.log.folder`.
+returns: LMDB gives atomicity and recovery, and there is none of ours to get wrong. LMDB in turn
+needs small values (`fanlog.log.batch` cuts), numeric keys, short read transactions, and deletion in
+small portions. The layout is in `fanlog.log.folder`.
 
-Readers never see more than was answered: bounds and the last sequence are published after LMDB's
-commit, and what a read transaction holds beyond them is not looked at. Freed batches may be gone
-from a transaction that began after the bounds were looked up; then, and only then, the row inside
-the transaction is asked.
+Readers never see a commit that was not answered: bounds and the last sequence are published after
+LMDB's commit, and batches of a read transaction beyond them are not looked at. Freed batches may be
+gone from a transaction that began after the bounds were looked up; then, and only then, the row
+inside the transaction is asked.
 
 Hard state: all of it in LMDB. Soft state: the bounds (a copy of the partition rows), which
 partitions have garbage, and the cache of decoded batches.
@@ -52,7 +52,7 @@ from fanlog.model.resources import Offset, PartitionId
 
 Item = TypeVar("Item", Batch | Damaged, StoredBatch | Damaged)
 
-#: Batches freed, and partitions looked at, by one commit at most: bounds what a trim adds to it.
+#: Batches freed, and partitions looked at, by one commit at most: bounds the work of a trim in it.
 FREED_BATCHES_MAX = 64
 
 
@@ -129,7 +129,7 @@ class EmbeddedLog:
             return found
         offset = max(offset, bounds.start)
         room_bytes = max_bytes
-        # Many subscriptions read the same new batch: serve what is cached without a transaction.
+        # Many subscriptions read the same new batch: serve cached batches without a transaction.
         while (cached := self._cache.holding(partition, offset)) is not None:
             if found and len(cached.content) > room_bytes:
                 return found
@@ -377,7 +377,7 @@ class EmbeddedLog:
         load: Callable[[PartitionId, Offset, Offset, memoryview], Item],
         found: list[Item],
     ) -> None:
-        """Add to `found` what lies in `bounds`, the batch that holds its start included."""
+        """Add the batches in `bounds` to `found`, the one that holds its start included."""
         position = bounds.start
         for base, after, value in stored_batches.walk(at, partition, bounds.start, bounds.end):
             if base > position:
@@ -398,7 +398,7 @@ class EmbeddedLog:
     def _weigh(
         self, partition: PartitionId, span: Bounds, step_bytes: int, limit: int
     ) -> list[Extent]:
-        """Called in a thread of its own; whoever asked may be gone, and the log closed."""
+        """Called in a thread of its own; the caller may be gone meanwhile, and the log closed."""
         with self._weighing:
             if self._is_closed:
                 return []
@@ -456,7 +456,7 @@ class EmbeddedLog:
 
 
 class _Changes:
-    """What a commit will have changed once LMDB has it: rows, and garbage left to free."""
+    """Changes of the soft state once LMDB has the commit: rows, and garbage left to free."""
 
     def __init__(
         self, bounds: Mapping[PartitionId, Bounds], garbage: Mapping[PartitionId, PartitionRow]

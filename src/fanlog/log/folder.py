@@ -1,4 +1,4 @@
-"""The data folder: its files, who may write to it, and how LMDB's environment in it is laid out.
+"""The data folder: its files, its lock, and the databases of LMDB's environment in it.
 
     fanlog.lock   held by the one process that writes; its content is that process's number
     data.mdb      the LMDB file
@@ -38,7 +38,7 @@ from fanlog.model.resources import Offset, PartitionId
 
 log = logging.getLogger("fanlog.log")
 
-#: Version of the folder as a whole: databases, keys and what they mean.
+#: Version of the folder as a whole: databases, keys and their meaning.
 FORMAT_VERSION = 1
 
 LOCK_NAME = "fanlog.lock"
@@ -79,14 +79,14 @@ _TREE_ERRORS = (
     lmdb.VersionMismatchError,
 )
 
-#: What reading makes of a page or a key that makes no sense.
+#: The errors that reading raises for a page or a key that makes no sense.
 UNREADABLE = (lmdb.Error, struct.error)
 
 _SALVAGE_HINT = "Stop the broker and run `fanlog doctor --salvage`, or restore a backup."
 
 
 class PartitionRow(NamedTuple):
-    """What is stored of a partition beside its batches."""
+    """The stored facts about a partition beside its batches."""
 
     start: Offset
     end: Offset
@@ -95,7 +95,7 @@ class PartitionRow(NamedTuple):
 
 
 class FolderFacts(NamedTuple):
-    """What `meta` says of the log."""
+    """The facts about the log in the database `meta`."""
 
     identity: bytes
     last_sequence: int
@@ -191,7 +191,7 @@ def write_error(error: lmdb.Error | OSError, what: str, place: Path) -> DiskFull
 
 
 def page_problems(data_dir: Path) -> list[str]:
-    """What is wrong with LMDB's pages, judged without LMDB, which trusts them. At rest only."""
+    """Problems of LMDB's pages, found without LMDB, which trusts them. At rest only."""
     return pages.problems(data_dir / DATA_NAME, facts=DATABASES[-1], last=META_LAST)
 
 
@@ -244,7 +244,7 @@ def require(data_dir: Path) -> None:
 
 
 def require_empty(data_dir: Path) -> None:
-    """Make the folder if need be, and refuse one that holds anything but a lock nobody holds.
+    """Make the folder if need be, and refuse one that holds anything but a lock that is free.
 
     Raises:
         ConfigError: It is not empty.
@@ -363,7 +363,7 @@ def open_envelope(kind: Kind, key: bytes | memoryview, value: bytes | memoryview
 
 
 def read_facts(store: Store, txn: lmdb.Transaction[memoryview]) -> FolderFacts | None:
-    """What `meta` says, or None when the folder is new.
+    """Read the facts in `meta`; None when the folder is new.
 
     Raises:
         EnvelopeDamaged: A fact is missing or unreadable, or the format is another build's.

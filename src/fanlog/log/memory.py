@@ -1,7 +1,7 @@
 """The reference engine: a log in memory, for tests, demonstrations and `fanlog serve --memory`.
 
 It has the semantics of every other engine and the simplest code that gives them. Batches go through
-the same bytes as on disk, so that what is read back has been encoded, cut, merged and verified.
+the same bytes as on disk, so that every batch read back has been encoded, cut, merged and verified.
 Nothing survives the process: `features.durable` is False.
 """
 
@@ -31,7 +31,7 @@ from fanlog.log.api import (
 from fanlog.log.batch import Batch, BatchDamaged
 from fanlog.model.resources import Offset, PartitionId
 
-#: What `stats` calls room: memory has no watermark of its own.
+#: The room that `stats` reports: memory has no watermark of its own.
 _ROOM_BYTES = 1 << 40
 
 

@@ -1,4 +1,4 @@
-"""What an examination of a data folder found."""
+"""The report of an examination of a data folder: counts, and findings."""
 
 from __future__ import annotations
 

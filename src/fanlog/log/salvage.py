@@ -1,9 +1,10 @@
-"""Make a new data folder from what can still be read of a damaged one.
+"""Make a new data folder from the readable parts of a damaged one.
 
-Where LMDB's pages are sound, the trees are walked and only what fails its checksum is left behind.
-Where they are not, the file is searched for batches and envelopes, which describe themselves.
+Where LMDB's pages are sound, the trees are walked, and only values that fail their checksum are
+left behind. Where they are not, the file is searched for batches and envelopes, which describe
+themselves.
 
-What a salvaged log looks like:
+A salvaged log:
 
 - Every surviving message keeps its partition and offset, and so its message id.
 - Offsets that are lost stay unused: reading them gives `Damaged`, and their neighbours are served.
@@ -64,7 +65,7 @@ class _Place(NamedTuple):
 
 
 class _Finds:
-    """What was found: where batches are, and the newest version of each record."""
+    """The finds of a search: where batches are, and the newest version of each record."""
 
     def __init__(self) -> None:
         self.places: list[_Place] = []
@@ -84,10 +85,10 @@ def salvage(
     inspect_state: InspectState | None = None,
     beside: SideFiles | None = None,
 ) -> FolderReport:
-    """Write what can be read of `data_dir` to `out_dir`; `data_dir` itself is not changed.
+    """Write the readable parts of `data_dir` to `out_dir`; `data_dir` itself is not changed.
 
-    With it go the files that the state found relies on. The report is of the new folder, with what
-    was lost on the way said first. Durable on return.
+    With it go the files that the state found relies on. The report is of the new folder, with the
+    losses on the way first. Durable on return.
 
     Raises:
         ConfigError: There is no data folder, or `out_dir` is not empty.
@@ -155,7 +156,7 @@ def _search_and_build(content: mmap.mmap, out_dir: Path, report: FolderReport) -
 
 
 def _search(content: mmap.mmap) -> _Finds:
-    """Every sound batch and envelope in the file, whatever page it is on."""
+    """Every sound batch and envelope in the file, on any page."""
     finds = _Finds()
     searched_to = 0
     with memoryview(content) as view:
@@ -255,7 +256,7 @@ def _walk_and_build(
 def _sound_batch(
     key: memoryview, value: memoryview, row: PartitionRow | None, report: FolderReport
 ) -> _Place | None:
-    """What the batch under `key` is, if it is sound and not trimmed."""
+    """Describe the batch under `key`; None if it is damaged or trimmed."""
     partition, base_offset = folder.parse_batch_key(key)
     if row is not None and row.is_dropped:
         return None

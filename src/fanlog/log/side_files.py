@@ -17,7 +17,7 @@ from fanlog.log.report import FolderReport
 
 
 class SideFiles(NamedTuple):
-    """Which files go with the state; what is in them is nothing to the log."""
+    """The files that go with the state; the log does not read their contents."""
 
     #: The folder that they are in, in the data folder.
     folder: str

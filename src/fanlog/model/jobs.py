@@ -1,4 +1,4 @@
-"""Jobs: bounded work on the pipeline, what can be asked for and the states it goes through.
+"""Jobs: bounded work on the pipeline, its kinds and the states it goes through.
 
 A job is asked for once and done by whichever worker gets it. Each time a worker takes it up is an
 *attempt*; only the last attempt is listened to, so that a worker that was thought dead and comes
@@ -11,7 +11,7 @@ back changes nothing.
 | RUNNING    | claimed too often  | FAILED                                               |
 | WAITING    | cancel             | CANCELLED                                            |
 | RUNNING    | cancel             | CANCELLING; the worker learns it with its next report |
-| CANCELLING | claim, or report   | CANCELLED, or what the worker says it came to        |
+| CANCELLING | claim, or report   | CANCELLED, or the state that the worker reports      |
 
 Pure: times are arguments.
 """
@@ -137,7 +137,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReport:
-    """What a worker says of a job."""
+    """A worker's report on its attempt at a job."""
 
     worker: str
     attempt: int
@@ -165,7 +165,7 @@ _Check = Callable[[str, str, Any], Any]
 
 
 def checked_arguments(project: str, kind: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Check what a job is to do; give it with full names and plain values.
+    """Check the arguments of a job; give them with full names and plain values.
 
     Raises:
         InvalidArgument: An unknown kind or argument, one missing, or one that is wrong.
@@ -270,7 +270,7 @@ def _one_of(*words: str) -> _Check:
 _WINDOW: dict[str, _Check] = {"start_time": _time, "end_time": _time}
 _TOPICS: dict[str, _Check] = {"topics": _list_of(_topic), "pattern": _pattern}
 
-#: By kind: arguments that must be there, how each is checked, and what the job is for.
+#: By kind: arguments that must be there, how each is checked, and the purpose of the job.
 KINDS: dict[str, tuple[frozenset[str], dict[str, _Check], str]] = {
     "replay": (
         frozenset({"subscription"}),

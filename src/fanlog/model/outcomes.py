@@ -1,7 +1,7 @@
-"""Outcomes: what became of the deliveries of one minute, as the broker tells it on a topic.
+"""Outcomes: the counts of one minute's deliveries, which the broker publishes on a topic.
 
-One message a minute and not one for each delivery: what was published to each topic, and what each
-subscription did. Its data is JSON:
+One message a minute and not one for each delivery: counts of each topic's publishes, and of each
+subscription's deliveries. Its data is JSON:
 
     {"version": 1, "minute": "2026-11-16T09:30:00Z",
      "topics": [{"topic": ..., "messages": 3, "bytes": 120}],
@@ -54,7 +54,7 @@ class Latencies:
         self.buckets: dict[int, int] = dict(buckets)
 
     def observe(self, seconds: float, count: int = 1) -> None:
-        """Count acknowledgements that took so long; not a number is nobody's to say."""
+        """Count acknowledgements that took so long; NaN, an unknown time, is not counted."""
         if math.isnan(seconds):
             return
         bucket = 0
@@ -80,7 +80,7 @@ class Latencies:
 
 @dataclass(slots=True, kw_only=True)
 class TopicOutcome:
-    """What was published to one topic."""
+    """The counts of publishes to one topic."""
 
     topic: str
     messages: int = 0
@@ -93,7 +93,7 @@ class TopicOutcome:
 
 @dataclass(slots=True, kw_only=True)
 class SubscriptionOutcome:
-    """What became of one subscription's deliveries."""
+    """The counts of one subscription's deliveries."""
 
     subscription: str
     #: Redeliveries included.
@@ -168,7 +168,7 @@ class Outcomes:
 
     @classmethod
     def from_message(cls, data: bytes) -> Outcomes:
-        """What a message tells.
+        """Read a message of outcomes.
 
         Raises:
             UnknownVersion: It is of a newer version of Fanlog.

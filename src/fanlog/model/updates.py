@@ -80,7 +80,7 @@ class SubscriptionUpdate:
         if "push" in whole:
             changed = replace(changed, push_off="")
         if changed.push is not None and "push" in whole:
-            # Nobody is ever shown them, so whoever sends back what was read has none to send.
+            # Secrets are never shown, so a caller that sends back a subscription it read has none.
             kept = subscription.push.webhook_secrets if subscription.push is not None else ()
             changed = replace(changed, push=replace(changed.push, webhook_secrets=kept))
         changed = replace(changed, labels=self._labels(subscription, changed))

@@ -1,8 +1,8 @@
 """A filter as a function of a message: all that can be decided once is decided here.
 
-What is left for each message is dictionary look-ups and comparisons: no test of the tree's types,
-of operators or of values happens in the functions that this module gives away. They never raise,
-keep nothing, and may be shared between threads.
+Each message then costs dictionary look-ups and comparisons alone: the functions that this module
+returns do not test types of the tree, operators or literals any more. They never raise, keep
+nothing, and may be shared between threads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fanlog.routing.filter_ast import (
 )
 
 Test = Callable[[Candidate], bool]
-#: Gives what a message has in a field, None where it is missing.
+#: Gives the value of a field in a message, None where it is missing.
 Reader = Callable[[Candidate], Any]
 
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").fullmatch

@@ -41,7 +41,7 @@ def read_field(scanner: Scanner) -> Field:
 
 
 def read_member(scanner: Scanner, of: str) -> Field:
-    """Read what follows `attributes:` or `payload:`."""
+    """Read the key after `attributes:` or the path after `payload:`."""
     scanner.skip_space()
     if of == ATTRIBUTES:
         return Attribute(_key(scanner, ":"))
@@ -75,7 +75,7 @@ def _key(scanner: Scanner, after: str) -> str:
 
 
 def _rest(scanner: Scanner) -> str:
-    """Give what clings to a name and cannot belong to it."""
+    """Give the characters right behind a name that are not allowed in a name."""
     return "" if scanner.is_at(":") else scanner.peek(WORD)
 
 

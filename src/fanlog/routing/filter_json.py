@@ -1,7 +1,7 @@
 """The JSON form of a filter: `{"payload.amount": {">=": 1000}, "payload.currency": "USD"}`.
 
 Keys of one object are joined by AND; `any` has a list of objects joined by OR, `not` one object.
-JSON is read here and not by the library: refusals name what was expected, no key may come twice,
+JSON is read here and not by the library: refusals name the expected token, no key may come twice,
 numbers stay as they are written, and depth is bounded.
 """
 
@@ -33,7 +33,8 @@ def parse_json(text: str) -> Filter:
     """Read a filter in the JSON form.
 
     Raises:
-        FilterError: Names the column of what is no JSON, or the keys that lead to what is wrong.
+        FilterError: Names the column where the text is not JSON, or the keys that lead to the part
+            that is not a filter.
     """
     return _all(_Reader(text).whole(), "")
 
@@ -160,7 +161,7 @@ def _expected(what: str, path: str, found: Json, hint: str = "") -> FilterError:
 
 
 class _Reader:
-    """Reads JSON with columns. Every method stops right behind what it read."""
+    """Reads JSON and knows its columns. Every method stops right behind the value that it read."""
 
     def __init__(self, text: str) -> None:
         self._scanner = Scanner(text)

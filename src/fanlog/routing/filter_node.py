@@ -1,7 +1,7 @@
 """One node of the index: the filters that a message still may pass, and where each is decided.
 
-The index is a tree. On the way from its root to a node a message has met the steps of some
-conjunctions; a node holds what is left of these. It has filters that are passed by coming here,
+The index is a tree. On the way from its root to a node a message has met the first steps of some
+conjunctions; a node holds the rest of these. It has filters that a message passes by coming here,
 tests to be run, and tables: under each key that the message meets there, a filter or the next node.
 """
 
@@ -55,7 +55,7 @@ class Posting:
         self.is_only = is_only
 
     def test(self, depth: int) -> Test:
-        """Give what is still to be said after so many steps, as one test."""
+        """Give the tests of all steps from `depth` on, and of the rest, as one test."""
         left: list[Filter] = [test for step in self.steps[depth:] for test in step.tests]
         left += self.rest
         return compile_filter(left[0] if len(left) == 1 else And(tuple(left)))
@@ -89,7 +89,7 @@ class FieldTables:
         return not (self.equal or self.prefixes or self.numbers or self.strings or self.present)
 
     def of_string(self, text: str, found: list[Slot]) -> None:
-        """Find what a string outside the payload meets."""
+        """Find the slots of all predicates that a string outside the payload meets."""
         if self.numbers is not None:
             number = scan_number(text)
             if number is not None:
@@ -104,7 +104,7 @@ class FieldTables:
             found.append(slot)
 
     def of_json(self, value: Any, found: list[Slot]) -> None:
-        """Find what a value in the payload, or a number elsewhere, meets."""
+        """Find the slots that a value in the payload, or a number elsewhere, meets."""
         kind = type(value)
         if self.present is not None:
             found.append(self.present[""])
@@ -135,7 +135,7 @@ class PathTables:
         self.below: dict[str | int, PathTables] = {}
 
     def find(self, value: Any, found: list[Slot]) -> None:
-        """Walk the value and the paths together: what only one of them has costs nothing."""
+        """Walk the value and the paths together: a part that only one of them has costs nothing."""
         if value is None:
             return
         if self.tables is not None:
@@ -208,7 +208,7 @@ class IndexNode:
             self.again[posting.group] = None
 
     def remove(self, posting: Posting) -> None:
-        """Take out what was inserted, and what is empty then."""
+        """Take out a posting that was inserted, and the tables and nodes that are empty then."""
         if self.tests and posting in self.tests:
             del self.tests[posting]
             self.waiting_count -= len(posting.steps) > self.depth
@@ -223,7 +223,7 @@ class IndexNode:
             self.again.pop(posting.group, None)
 
     def found_by(self, candidate: Candidate) -> list[Slot]:
-        """Give what the message meets in the tables."""
+        """Give the slots of all keys in the tables that the message meets."""
         found: list[Slot] = []
         if self.equal:
             found += filter(None, map(self.equal.get, candidate.attributes.items()))
@@ -372,7 +372,7 @@ def _keys(step: Step) -> tuple[Any, ...]:
 
 
 def _prune(tables: PathTables, path: tuple[str | int, ...]) -> bool:
-    """Remove what is empty on the way down a path, and say whether nothing is left."""
+    """Remove empty tables on the way down a path, and say whether nothing is left."""
     if path:
         if path[0] in tables.below and _prune(tables.below[path[0]], path[1:]):
             del tables.below[path[0]]

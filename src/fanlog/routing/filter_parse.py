@@ -48,7 +48,7 @@ _FUNCTIONS = ("hasPrefix", "hasAttribute")
 _FUNCTIONS_HINT = 'functions are hasPrefix(field, "p") and hasAttribute("k")'
 #: Longest first: `<` begins `<=` too.
 _OPERATORS = ("!=", "<=", ">=", "=", "<", ">")
-#: What other languages write, and what is meant.
+#: Operators of other languages, and a hint at ours.
 _FOREIGN_OPERATORS = {
     "==": "equality is one =",
     "<>": "unequal is !=",
@@ -66,12 +66,12 @@ def parse(text: str, *, limited: bool = True) -> Filter | None:
     Text that begins with `{` is the JSON form.
 
     Args:
-        limited: Whether the limits on bytes hold. What `filter_print` writes is spelled out, so it
-            may be longer than what it was made from; those of nesting and predicates hold always.
+        limited: Whether the limits on bytes hold. Text by `filter_print` is spelled out, so it may
+            be longer than the text it came from. Limits of nesting and predicates hold always.
 
     Raises:
-        FilterError: Says what was expected and at which column, counted in characters from 1, or
-            at which key of the JSON form.
+        FilterError: Names the expected token and its column, counted in characters from 1, or its
+            key in the JSON form.
     """
     size_bytes = len(text.encode("utf-8", "surrogatepass"))
     if limited and size_bytes > limits.FILTER_BYTES_MAX:
@@ -120,7 +120,7 @@ def _count(tree: Filter) -> int:
 
 
 class _Parser:
-    """One descent over one text. A method reads what it is named for and stops right behind it."""
+    """One descent over one text. A method reads the part it is named for and stops behind it."""
 
     def __init__(self, scanner: Scanner) -> None:
         self._scanner = scanner
@@ -228,7 +228,7 @@ class _Parser:
         return node
 
     def _symbol(self, symbol: str, after: str) -> None:
-        """Step over what must be here, and the space around it."""
+        """Step over a symbol that must be here, and the space around it."""
         self._scanner.skip_space()
         if not self._scanner.take(symbol):
             raise self._scanner.expected(f'"{symbol}" after {after}')
@@ -278,7 +278,7 @@ class _Parser:
         scanner.position = begin + len(word)
         return terms.unquoted(word, where)
 
-    # Why something is refused, in words for those who know another language better.
+    # Refusals, with hints for users of other filter languages.
 
     def _value_hint(self) -> str:
         scanner = self._scanner

@@ -1,7 +1,7 @@
 """From the tree of a filter to its text: one text for one tree.
 
-What is printed parses back to the same tree (`parse(to_text(tree), limited=False) == tree`), for
-every tree that the parser makes. Where Google's language has words for it, they are Google's.
+The text parses back to the same tree (`parse(to_text(tree), limited=False) == tree`), for every
+tree that the parser makes. Where Google's language can say it, the text is in Google's language.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A place in the text of a filter: words, quoted strings, and refusals that name the column.
 
-The scanner knows characters and nothing of grammar. Whoever reads with it says what may stand next;
+The scanner knows characters and nothing of grammar. The parser says which token may come next;
 names and values have different alphabets, so words are cut when they are asked for, not before.
 """
 
@@ -10,9 +10,9 @@ import re
 
 from fanlog.errors import InvalidArgument
 
-#: What keys and names consist of when they are not quoted (Google).
+#: Characters of keys and names that are not quoted (Google).
 NAME = re.compile(r"[A-Za-z0-9_-]+")
-#: What values consist of when they are not quoted.
+#: Characters of values that are not quoted.
 WORD = re.compile(r"[A-Za-z0-9\-_.~+%/:@*]+")
 #: The same, for sentences.
 WORD_RULE = "letters, digits and -_.~+%/:@*"
@@ -34,12 +34,12 @@ _CURLY = "“”„«»"
 
 
 def cut(text: str) -> str:
-    """Shorten what a sentence repeats: it travels in gRPC trailers, which are small."""
+    """Shorten text that a refusal repeats: it travels in gRPC trailers, which are small."""
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
 
 class FilterError(InvalidArgument):
-    """A filter is not understood; the sentence says what was expected, and where."""
+    """A filter is not understood; the sentence names the expected token, and where."""
 
     def __init__(self, message: str) -> None:
         super().__init__(f"filter: {message}")
@@ -133,14 +133,14 @@ class Scanner:
         self.position = begin + count
         return chr(code)
 
-    # What a refusal says.
+    # The parts of a refusal's sentence.
 
     def where(self, position: int | None = None) -> str:
         column = (self.position if position is None else position) + 1
         return f"at column {column}{self._of}"
 
     def found(self) -> str:
-        """Name what is here, for the end of a sentence."""
+        """Name the next token, for the end of a sentence."""
         if self.is_at_end:
             return "the end"
         char = self.text[self.position]
@@ -150,7 +150,7 @@ class Scanner:
         return f'"{cut(run)}"' if run.isprintable() else ascii(run)
 
     def expected(self, what: str, hint: str = "") -> FilterError:
-        """Make the refusal of whatever comes next."""
+        """Make the refusal of the next token."""
         self.skip_space()
         return self.refused(f"expected {what}", tail=f", found {self.found()}", hint=hint)
 

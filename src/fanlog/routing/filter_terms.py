@@ -62,7 +62,7 @@ class LiteralKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value as it is written; what it means depends on the field beside it."""
+    """A value as it is written; its meaning depends on the field beside it."""
 
     kind: LiteralKind
     #: The string between stars; numbers and words as they are written.
@@ -84,7 +84,7 @@ class Literal:
 
 
 def unquoted(word: str, where: str) -> Literal:
-    """Say what an unquoted word is."""
+    """Read an unquoted word: a number, true or false, null, or else a string."""
     if NUMBER.fullmatch(word):
         return Literal(LiteralKind.NUMBER, (word,), where)
     if word in ("true", "false"):
@@ -142,7 +142,7 @@ def one_of(field: Field, literals: Iterable[Literal]) -> In:
 
 
 def all_of(children: Sequence[Filter]) -> Filter:
-    """Join what is at least one filter."""
+    """Join one filter or more by AND."""
     if len(children) == 1:
         return children[0]
     return And(
@@ -151,7 +151,7 @@ def all_of(children: Sequence[Filter]) -> Filter:
 
 
 def any_of(children: Sequence[Filter]) -> Filter:
-    """Join what is at least one filter."""
+    """Join one filter or more by OR."""
     if len(children) == 1:
         return children[0]
     return Or(tuple(leaf for c in children for leaf in (c.children if isinstance(c, Or) else (c,))))
@@ -209,7 +209,7 @@ def _refuse_null(field: Field, literal: Literal) -> None:
 
 
 def _number(literal: Literal) -> int | float:
-    """Give an int for what is written as one. All must fit a double: so they are compared."""
+    """Give an int for digits alone, else a float. All must fit a double, as they are compared."""
     text = literal.parts[0]
     value = float(text)
     if not math.isfinite(value):

@@ -1,11 +1,11 @@
 """Avro's binary encoding, checked: one closure for each type, made once.
 
-Each takes the bytes and a position and gives the position after the value. Nothing is built: most
-messages are fine, and whoever reads them decodes them. Every claim the bytes make is checked
+Each takes the bytes and a position and gives the position after the value. Values are not decoded:
+most messages are fine, and subscribers decode them. Every length and index in the bytes is checked
 against the bytes there are.
 
-The steps of a value are known beforehand but for what unions, arrays and maps contain: these spend
-from the message's budget when they are met, so that nothing else counts anything.
+The steps of a value are known beforehand except for the contents of unions, arrays and maps: these
+spend from the message's budget when they are met, so that no other type has to count.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _CUT = "the bytes end in the middle of the value"
 
 
 def compile_skip(root: AvroNode, budget: StepBudget) -> tuple[Skip, int]:
-    """Give what passes over one value, and the steps that any value takes at least.
+    """Give a function that passes over one value, and the steps that any value takes at least.
 
-    The first raises Mismatch for bytes that the type does not allow.
+    The function raises Mismatch for bytes that the type does not allow.
 
     Args:
         budget: Of the compilation.
@@ -94,7 +94,7 @@ class _Compiler:
         return record
 
     def steps_of(self, node: AvroNode) -> int:
-        """How many steps a value takes, without what its unions, arrays and maps contain."""
+        """How many steps a value takes, without the contents of its unions, arrays and maps."""
         if node.kind != "record":
             return 1
         known = self._steps.get(id(node))

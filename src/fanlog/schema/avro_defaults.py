@@ -15,7 +15,7 @@ from fanlog.model.names import shown
 from fanlog.schema.avro_tree import MISSING, AvroNode, Field, takes_default
 from fanlog.schema.budget import StepBudget
 
-#: What a value, a key and its signs take at least, about, as JSON.
+#: Bytes of a value or a key as JSON, at least, with its punctuation.
 _VALUE_BYTES = 4
 
 

@@ -23,7 +23,7 @@ _TAG_LENGTH_MAX = 100
 
 
 def compile_check(root: AvroNode, budget: StepBudget) -> Check:
-    """Give what raises Mismatch for a parsed JSON value that the type does not allow.
+    """Give a function that raises Mismatch for a parsed JSON value that the type does not allow.
 
     It takes a step or two for each value of the message: all types but the union have one there.
 

@@ -1,8 +1,8 @@
-"""Avro's schema resolution: what a reader's type makes of a writer's, and what it cannot read.
+"""Avro's schema resolution: how messages of a writer's type are read with a reader's type.
 
-`breaks` looks at the two types alone and lists what may go wrong for some message. A `Resolver`
-takes one message (as values of the JSON encoding) and raises only where that one goes wrong: a
-symbol that the reader lacks is a break, but harms only messages that have it.
+`breaks` looks at the two types alone and lists the reasons why some message may not be readable. A
+`Resolver` takes one message (as values of the JSON encoding) and raises only where that one is not:
+a symbol that the reader lacks is a break, but harms only messages that have it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fanlog.schema.compiled import Impossible, path_of
 
 Path = tuple[str | int, ...]
 
-#: What a reader's primitive can take besides itself.
+#: The writer's primitives that a reader's primitive can take besides itself.
 PROMOTIONS = {
     "long": frozenset({"int"}),
     "float": frozenset({"int", "long"}),
@@ -32,7 +32,7 @@ _DEFAULT_BYTES_PER_STEP = 16
 
 
 def breaks(reader: AvroNode, writer: AvroNode, budget: StepBudget) -> list[str]:
-    """List what the reader's type cannot read of what the writer's type allows."""
+    """List the values that the writer's type allows and the reader's type cannot read."""
     found = _Breaks(budget)
     found.look(reader, writer, ())
     return found.sentences
@@ -179,7 +179,7 @@ class _Breaks:
 
     def look(self, reader: AvroNode, writer: AvroNode, path: Path) -> None:
         self._budget.spend()
-        # Primitives are the same everywhere, and what they break is told of each place.
+        # All uses of a primitive are one node, and a break is reported at each place of its use.
         if reader.kind not in PRIMITIVES or writer.kind not in PRIMITIVES:
             if (id(reader), id(writer)) in self._seen:
                 return
@@ -242,7 +242,7 @@ def _is_same(reader: AvroNode, writer: AvroNode) -> bool:
 
 
 def _matches(reader: AvroNode, writer: AvroNode) -> bool:
-    """Whether the types are of one kind, name and size; what they contain is not looked at."""
+    """Whether the types are of one kind, name and size; their parts are not looked at."""
     if reader.kind != writer.kind:
         return writer.kind in PROMOTIONS.get(reader.kind, ())
     if reader.kind in ("record", "enum", "fixed"):

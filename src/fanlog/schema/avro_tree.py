@@ -78,7 +78,7 @@ def parse(definition: str, budget: StepBudget | None = None) -> AvroNode:
     """Parse a definition, from a budget or from one of its own.
 
     Raises:
-        InvalidArgument: The sentence says where, and what Avro wants there.
+        InvalidArgument: The sentence names the place, and the type or value that Avro wants there.
     """
     try:
         source = orjson.loads(definition)

@@ -2,8 +2,8 @@
 
 A step is one visit of one type or value: a fraction of a microsecond, mostly. Definitions and
 messages come from callers, and a few bytes can ask for work without end: every walk over them
-spends from a budget. What a message may take grows with its bytes, so that a large and honest
-message is checked as before.
+spends from a budget. The budget of a message grows with its bytes, so that a large and honest
+message passes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether a new revision may follow the revisions there are.
 
-`BACKWARD`: programs that read with the new revision read what was written with the old.
-`FORWARD`: programs that read with the old one read what is written with the new. `FULL`: both.
+`BACKWARD`: programs that read with the new revision can read messages of the old one.
+`FORWARD`: programs that read with the old revision can read messages of the new one. `FULL`: both.
 Against the latest revision, or (`_TRANSITIVE`) against every one.
 """
 
@@ -17,7 +17,7 @@ from fanlog.schema.compiled import Compiled
 def breaking_changes(
     level: Compatibility, new: Compiled, earlier: Sequence[tuple[str, Compiled]]
 ) -> list[str]:
-    """List what keeps `new` from following `earlier`: (revision id, schema), the latest last.
+    """List the reasons why `new` may not follow `earlier`: (revision id, schema), the latest last.
 
     Raises:
         InvalidArgument: The comparison takes more steps than it may.

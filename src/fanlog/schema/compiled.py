@@ -1,4 +1,4 @@
-"""What every compiled schema can do, whatever its type, and how it says that something is wrong.
+"""The methods that every compiled schema has, of whichever type, and the errors that they raise.
 
 A path begins at `$`, the whole message: `$.items[2].count`. Definitions are spoken of in the same
 way, beginning at `$` as well.
@@ -21,7 +21,7 @@ Transform = Callable[[bytes], bytes]
 
 
 class Mismatch(ValueError):
-    """Data does not conform to a schema; `path` says where, `problem` what was expected."""
+    """Data does not conform to a schema; `path` says where, `problem` names the expected value."""
 
     def __init__(self, problem: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(problem)
@@ -60,7 +60,7 @@ class Compiled(Protocol):
 
     @property
     def short_bytes(self) -> int:
-        """Messages of so many bytes take little to be checked: everybody can wait for it."""
+        """Messages up to so many bytes are checked quickly enough to do it on the event loop."""
 
     def is_long(self, data: bytes) -> bool:
         """Whether the data may take long to be checked, and nothing else can run meanwhile."""
@@ -73,7 +73,7 @@ class Compiled(Protocol):
         """
 
     def breaks(self, writer: Any, budget: Any = None) -> list[str]:
-        """Say what this schema cannot read of messages that `writer`, of the same type, allows.
+        """List why this schema cannot read some messages that `writer`, of the same type, allows.
 
         Raises:
             InvalidArgument: The comparison takes more steps than the budget has.
@@ -82,15 +82,15 @@ class Compiled(Protocol):
     def transform_from(
         self, writer: Any, encoding: Encoding, *, is_patient: bool = True
     ) -> Transform:
-        """Give what turns messages of `writer` into messages of this schema.
+        """Give a function that turns messages of `writer` into messages of this schema.
 
         Args:
             writer: A schema of the same type.
             encoding: Of the messages.
-            is_patient: Otherwise what is given raises Long for what may take long.
+            is_patient: Otherwise the function raises Long for a message that may take long.
 
         Raises:
-            Impossible: No message can be; what is given raises it for a single one.
+            Impossible: No message can be transformed. The function raises it for a single message.
         """
 
 

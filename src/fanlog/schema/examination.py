@@ -1,6 +1,6 @@
 """Questions about definitions and messages that strangers wrote, answered from nothing but them.
 
-Whoever asks need not have anything compiled, so that the answer may come from another process.
+The caller need not have anything compiled, so that the answer may come from another process.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from fanlog.schema.compiler import compile_schema
 class Question:
     """Something to find out, and all that is needed for it."""
 
-    #: Whether a definition is right; what keeps it from following earlier ones; why messages do not
-    #: conform; what messages of an earlier one are in it.
+    #: Whether a definition is valid; why it may not follow earlier ones; why messages do not
+    #: conform to it; messages of an earlier definition, transformed to this one.
     about: Literal["definition", "breaks", "messages", "transformed"]
     type: SchemaType
     definition: str

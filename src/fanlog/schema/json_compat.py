@@ -1,8 +1,8 @@
-"""What one JSON Schema refuses of what another allows, in sentences.
+"""Which values one JSON Schema allows and another refuses, in sentences.
 
 Two questions are asked. `jsonschema-rs` decides whether one schema contains the other; where it can
 prove that, nothing breaks. Where it cannot, the keywords are compared one by one: each that became
-narrower is named with its path, and one whose effect cannot be judged counts as a break.
+narrower is named with its path, and one with an unknown effect counts as a break.
 
 **Writers are taken at their word:** a message has the properties that its writer's schema names,
 even where the schema would let others pass. Otherwise adding an optional property to an ordinary,
@@ -41,10 +41,10 @@ _TYPES = ("null", "boolean", "number", "string", "array", "object")
 
 
 def breaks(reader: Any, writer: Any, budget: StepBudget) -> list[str]:
-    """List what the reader's schema refuses of what the writer's allows.
+    """List why the reader's schema refuses some values that the writer's allows.
 
-    The library's part of it is not counted: whoever compares what strangers wrote has it done in a
-    process that can be ended.
+    The library's part of it is not counted: callers compare definitions of strangers in a process
+    that can be ended.
     """
     covered = _covers(reader, writer)
     if covered == "yes":
@@ -96,7 +96,7 @@ def _closed(schema: Any) -> Any:
     for key in ("properties", "$defs", "definitions"):
         if isinstance(made.get(key), dict):
             made[key] = {name: _closed(one) for name, one in made[key].items()}
-    # What stands in several schemas at once is named by all of them together: it stays open.
+    # Where several schemas hold for one object, its properties are those of all: it stays open.
     is_alone = not made.keys() & {"allOf", "anyOf", "oneOf", "$ref", "if", "patternProperties"}
     if "properties" in made and is_alone and made.get("additionalProperties", True) is True:
         made["additionalProperties"] = False
@@ -169,7 +169,7 @@ class _Comparison:
     def _additional(self, read: Any, written: Any, path: Path) -> list[str]:
         rest = read.get("additionalProperties", True)
         before = written.get("additionalProperties", True)
-        # An object of which only the type is said is free in what it has.
+        # An object with a type and nothing else may have any properties.
         is_free = before is True and "properties" not in written and written.get("type") == "object"
         if isinstance(before, dict) and isinstance(rest, dict):
             return self.breaks(rest, before, (*path, "*"))
@@ -183,7 +183,7 @@ class _Comparison:
         return self.breaks(read["items"], written.get("items", True), (*path, "*"))
 
     def _values(self, read: Any, written: Any, path: Path) -> list[str]:
-        """Compare what `enum` and `const` list."""
+        """Compare the values of `enum` and `const`."""
         allowed = _listed(read)
         if allowed is None:
             return []
@@ -238,7 +238,7 @@ def _is_within(bound: float, before: float | None, *, is_lower: bool) -> bool:
 
 
 def _others(read: Any, written: Any, path: Path) -> list[str]:
-    """Name whatever else the reader says and the writer does not say in the same words."""
+    """Name the other keywords of the reader that the writer does not have with the same value."""
     known = _SILENT | _STRUCTURE | {*_LOWER, *_UPPER}
     return [
         f"{path_of(path)}: {key} is new or changed; whether the other keeps to it cannot be shown"

@@ -13,7 +13,7 @@ _STEPS_MAX = 50
 def resolved(root: Any, schema: Any, budget: StepBudget | None = None) -> Mapping[str, Any]:
     """Give the object a schema stands for, its local references followed; `true` is the empty one.
 
-    What stands beside a reference is kept, and goes before what it refers to.
+    Keywords beside a reference are kept, and win over those of its target.
     """
     for _ in range(_STEPS_MAX):
         if not isinstance(schema, dict):

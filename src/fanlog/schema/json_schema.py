@@ -1,10 +1,10 @@
 """JSON Schema: messages are JSON text, checked by `jsonschema-rs`.
 
 References may point into the definition itself and at the drafts' own schemas; nothing is ever
-fetched. `format` is checked, in every draft: who writes one expects it.
+fetched. `format` is checked, in every draft: authors of a `format` expect it.
 
-Turning one revision's message into another's knows no rename of its own in JSON Schema: a property
-may say `"x-aliases": ["old"]`.
+JSON Schema itself has no renames, which transforms between revisions need: a property may say
+`"x-aliases": ["old"]`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fanlog.schema.json_transform import JsonTransform
 from fanlog.schema.json_tree import DRAFTS, Tree
 from fanlog.schema.json_work import JsonWork
 
-#: Patterns are matched in time linear in the text, whoever wrote them.
+#: Every pattern is matched in time linear in the text.
 _LINEAR = jsonschema_rs.RegexOptions(
     size_limit=limits.SCHEMA_PATTERN_BYTES_MAX, dfa_size_limit=limits.SCHEMA_PATTERN_CACHE_BYTES
 )
@@ -157,8 +157,7 @@ class JsonSchema:
     def _explain(self, value: Any) -> NoReturn:
         """Raise Mismatch with the first mistake.
 
-        Of a choice, the library lists whatever is wrong with every branch: too much of a large
-        message.
+        Of a choice, the library lists every mistake in every branch: too much of a large message.
         """
         if self._has_choices:
             most = limits.SCHEMA_EXPLAIN_STEPS_MAX
@@ -209,7 +208,7 @@ def _measured_patterns(tree: Tree) -> dict[str, int]:
 
 
 def _pattern_bytes(pattern: str) -> int | None:
-    """The smallest limit that a pattern keeps to; None for none, and for what is no pattern."""
+    """The smallest limit that a pattern keeps to; None if there is none, or it is no pattern."""
     for size in _PATTERN_SIZES:
         options = jsonschema_rs.RegexOptions(size_limit=size)
         try:
@@ -234,7 +233,7 @@ def _path_to(source: Any, pattern: str, path: tuple[str | int, ...] = ()) -> str
 
 
 def _refuse_foreign(source: Any, path: tuple[str | int, ...]) -> None:
-    """Refuse references that leave the definition, by name, before anybody looks for them."""
+    """Refuse references that leave the definition, by name, before they are followed."""
     steps = source.items() if isinstance(source, dict) else enumerate(source)
     for key, value in steps:
         if key in ("$ref", "$dynamicRef", "$recursiveRef") and isinstance(value, str):

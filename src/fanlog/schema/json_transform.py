@@ -1,7 +1,7 @@
 """A message of one JSON Schema as one of another: defaults filled, aliases followed.
 
-What only the writer's schema knows is dropped. References are followed once for each subschema, and
-each object costs the properties that the reader's schema has for it.
+Properties that only the writer's schema knows are dropped. References are followed once for each
+subschema, and each object costs the properties that the reader's schema has for it.
 """
 
 from __future__ import annotations

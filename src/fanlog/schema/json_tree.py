@@ -26,7 +26,7 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 #: Stand for schemas that are not in the definition and look at everything below: those of the
-#: drafts, and what a reference means that only the library can follow, if it can.
+#: drafts, and the target of a reference that only the library can follow, if it can.
 DRAFT: dict[str, Any] = {}
 DRAFT |= {"additionalProperties": DRAFT, "items": DRAFT}
 UNKNOWN: dict[str, Any] = {}
@@ -46,7 +46,7 @@ class Edges(NamedTuple):
 
 
 def edges(schema: dict[str, Any]) -> Edges:
-    """The subschemas of a schema; what is no schema is left out."""
+    """The subschemas of a schema; values that are no schemas are left out."""
     return Edges(
         same=[
             *_objects(schema.get(key) for key in _SAME),
@@ -80,7 +80,7 @@ class Tree:
         self._dynamic: dict[str, list[Any]] = {}
         self.schemas: dict[int, dict[str, Any]] = {}
         self.edges: dict[int, Edges] = {}
-        #: What the references of a schema mean.
+        #: The targets of the references of a schema.
         self.targets: dict[int, list[dict[str, Any]]] = {}
         self._resources.setdefault(_BASE, []).append(root)
         self._add(root, _BASE)
@@ -126,7 +126,7 @@ class Tree:
         return base
 
     def _follow(self) -> None:
-        """Find what references mean; a pointer may point at what is no schema otherwise."""
+        """Find the targets of references; a pointer may make a schema of an object that is none."""
         done: set[int] = set()
         while left := [key for key in self.schemas if key not in done]:
             for key in left:

@@ -1,9 +1,10 @@
 """The work that a JSON Schema makes of a message, counted before the library is asked.
 
-The library does not count, and holds the interpreter while it works. So this file says, in steps of
-some 15 ns, what a message may take at most. A *place* is a set of subschemas that look at the same
-value of a message, each as often as it does: two references to one subschema look twice, and in a
-lattice of them that doubles with every level. Places are made as messages reach them.
+The library does not count, and holds the interpreter while it works. So this file computes an upper
+bound of the work for a message, in steps of some 15 ns. A *place* is a set of subschemas that look
+at the same value of a message, each as often as it does: two references to one subschema look
+twice, and in a lattice of them that doubles with every level. Places are made as messages reach
+them.
 """
 
 from __future__ import annotations
@@ -95,13 +96,13 @@ class JsonWork:
                 f"{limits.SCHEMA_MESSAGE_STEPS_MAX} steps, whatever is in it: its references "
                 "multiply"
             )
-        # From here on it is messages that pay, and what they need is made again.
+        # From here on messages pay for the work, and the places that they need are made again.
         self._budget = None
         self._forget()
         self._together.clear()
 
     def bytes_within(self, steps: int) -> int:
-        """No message of so many bytes takes more steps, whatever is in it."""
+        """The bytes up to which no message, with any content, takes more than `steps` steps."""
         return max(0, (steps - self._once) // self.per_byte) if self.per_byte else 0
 
     def of(self, value: Any, most: int) -> tuple[int, int]:
@@ -138,7 +139,7 @@ class JsonWork:
         return total, patterns
 
     def _below(self, place: ValuePlace, key: str | int | None, others: Counter[int]) -> ValuePlace:
-        """The place of a child: what its name asks for, and what looks at all of them."""
+        """The place of a child: the subschemas for its name, and those for all children."""
         named = place.named.get(key)
         if named is None:
             if not others:
@@ -173,7 +174,7 @@ class JsonWork:
         return place
 
     def _look(self, place: ValuePlace, key: int, times: int) -> None:
-        """Add what one subschema does, so many times."""
+        """Add the work of one subschema that looks so many times."""
         schema, edges = self._tree.schemas[key], self._tree.edges[key]
         place.steps += times * (1 + len(schema) + _listed(schema) + _OUTSIDE.get(key, 0))
         place.object_steps += times * sum(

@@ -1,7 +1,7 @@
-"""What one protobuf message type makes of another's messages: fields meet by their numbers.
+"""How one protobuf message type reads another's messages: fields match by their numbers.
 
-A schema may be used with both encodings, so what breaks either of them is a break: JSON has the
-names of fields and of enum values in it.
+A schema may be used with both encodings, so a break of either is a break: JSON has the names of
+fields and of enum values in it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Break(NamedTuple):
 
 
 def breaks(reader: Any, writer: Any, budget: StepBudget) -> list[Break]:
-    """List what the reader's message type cannot read of the writer's messages.
+    """List why the reader's message type cannot read some of the writer's messages.
 
     Raises:
         InvalidArgument: The types are nested too deeply, or it takes more steps than it may.
@@ -48,7 +48,7 @@ def breaks(reader: Any, writer: Any, budget: StepBudget) -> list[Break]:
 
 
 class _Seen(set[tuple[str, str]]):
-    """The pairs of message types that were compared already, and what the rest may take."""
+    """The pairs of message types that were compared already, and the budget for the rest."""
 
     def __init__(self, budget: StepBudget) -> None:
         super().__init__()

@@ -59,7 +59,7 @@ def _resolve(parsed: Parsed, kinds: dict[str, int], budget: StepBudget) -> None:
 
 
 def _candidates(name: str, scope: str) -> Iterator[str]:
-    """Give what a name may mean, from the innermost scope outwards."""
+    """Give the full names that a name may mean, from the innermost scope outwards."""
     if name.startswith("."):
         yield name[1:]
         return

@@ -1,8 +1,8 @@
 """Protobuf's JSON encoding, checked: one closure for each type, made once.
 
-What passes here, the protobuf library parses; it is not asked, since it is far slower, and does not
-say where in an array something is wrong. It also takes an empty array for a message and `true` for
-a number, which is not what the encoding says.
+The protobuf library parses every value that passes here. The library is not asked, since it is far
+slower, and does not say where in an array something is wrong. It also takes an empty array for a
+message and `true` for a number, against the encoding's specification.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
 def compile_check(descriptor: Any) -> Check:
-    """Give what raises Mismatch for a parsed JSON value that the message type does not allow."""
+    """Give a function that raises Mismatch for a JSON value that the message type refuses."""
     compiler = _Compiler()
     check = compiler.message(descriptor)
     compiler.finish()

@@ -1,8 +1,8 @@
 """A .proto source to the descriptor of its file, without a compiler at hand.
 
-proto2 and proto3, one file, one top-level message, as Google's schemas are. What needs another file
-(imports, custom options) or says nothing about messages (services) is refused by name; options
-that speak to code generators are accepted, since they are not about messages either.
+proto2 and proto3, one file, one top-level message, as Google's schemas are. Statements that need
+another file (imports, custom options) or say nothing about messages (services) are refused by name;
+options for code generators are accepted, since they do not change messages.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def parse(source: str, budget: StepBudget) -> Parsed:
     """Parse a definition; names of types are left to be resolved.
 
     Raises:
-        InvalidArgument: With line and column, and what was expected there.
+        InvalidArgument: With line and column, and the token that was expected there.
     """
     return _Parser(source, budget).file()
 

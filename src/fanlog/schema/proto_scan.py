@@ -70,7 +70,7 @@ def refused(word: Word, problem: str) -> InvalidArgument:
 
 
 def text_of(word: Word) -> str:
-    """Give what a quoted string says."""
+    """Give the content of a quoted string."""
 
     def plain(match: re.Match[str]) -> str:
         octal, hexadecimal, other = match.groups()

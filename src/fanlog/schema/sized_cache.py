@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class SizedCache(Generic[K, V]):
-    """A cache that is bounded by what its values weigh, not by how many there are."""
+    """A cache that is bounded by the bytes of its values, not by their number."""
 
     def __init__(self, size_max: int) -> None:
         self._size_max = size_max

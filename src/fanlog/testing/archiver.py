@@ -1,6 +1,6 @@
 """An archive without Spark: moves commits of a log into a lake, for tests.
 
-Slow and plain, message by message; what it writes is what the pipeline's archive writes.
+Slow and plain, message by message; the files have the same rows as the pipeline's archive.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ READ_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ArchiveReport:
-    """What an archive tells the broker."""
+    """The report of an archive to the broker: how far the lake has come."""
 
     lake_id: str
     table_version: int
@@ -50,7 +50,7 @@ class Archiver:
         return self._log.identity.hex()
 
     async def run(self, *, to_sequence: int | None = None, files_max: int = 1) -> ArchiveReport:
-        """Archive what is not archived yet, in one commit; and say how far that is."""
+        """Archive the commits that are not in the lake yet, in one commit; report how far it is."""
         after = archive.archived_sequence(self._location, self.log_id)
         to = self._log.last_sequence if to_sequence is None else to_sequence
         if to <= after:
