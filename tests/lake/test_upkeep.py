@@ -69,9 +69,9 @@ def test_other_tables_of_the_lake(folder):
     exported(folder, 1)
     (Path(folder.uri) / "exports" / "a folder").mkdir()
     assert upkeep.tables_of(folder) == ["topic_stats", TABLE, REJECTED]
-    assert upkeep.named(folder, "shop.orders") == upkeep.named(folder, TABLE) == TABLE
+    assert upkeep.find_table(folder, "shop.orders") == upkeep.find_table(folder, TABLE) == TABLE
     with pytest.raises(InvalidArgument, match="'nope' is no table of the lake; there are: mess"):
-        upkeep.named(folder, "nope")
+        upkeep.find_table(folder, "nope")
 
 
 def test_a_damaged_file_is_named_and_nothing_changes(folder):

@@ -13,7 +13,7 @@ from fanlog.client import Client
 from fanlog.client.jobs import Jobs, state_of
 from fanlog.errors import InvalidArgument
 from fanlog.lake import rewrites
-from fanlog.model.jobs import checked_arguments
+from fanlog.model.jobs import check_arguments
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs import kinds
 from fanlog.pipeline.jobs.work import Work
@@ -29,7 +29,7 @@ def do(spark, world):
     context = Context(spark=spark, endpoint=world.server.endpoint, location=world.location)
 
     def run(kind: str, **arguments: Any) -> Any:
-        work = Work("projects/test/jobs/j", kind, checked_arguments("test", kind, arguments))
+        work = Work("projects/test/jobs/j", kind, check_arguments("test", kind, arguments))
         return kinds.runs(context)[kind](work)
 
     return run

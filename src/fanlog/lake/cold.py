@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from fanlog.errors import LakeUnavailable
 from fanlog.lake import inspection
 from fanlog.lake.api import Content, LakeStanding
-from fanlog.lake.index import FileDamaged, FileIndex, Footer, Footers, LakeFile, reading
+from fanlog.lake.index import FileDamaged, FileIndex, Footer, Footers, LakeFile, sort_read_errors
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.rebuild import COLUMNS, batches_of
 from fanlog.lake.tables import MESSAGES, ensure_lake, open_table
@@ -134,7 +134,7 @@ class ColdReader:
                 batches = await self._group_with(partition, offset, end)
             except FileDamaged as error:
                 if not found:
-                    found.append(await self._damaged(partition, offset, end, str(error)))
+                    found.append(await self._find_damage(partition, offset, end, str(error)))
                 return found
             for batch in _from(batches, offset):
                 if found and size_bytes + len(batch.content) > max_bytes:
@@ -250,7 +250,7 @@ class ColdReader:
 
     def _read_group(self, file: LakeFile, footer: Footer, group: int) -> _Batches:
         with (
-            reading(self._footers.files, file),
+            sort_read_errors(self._footers.files, file),
             self._footers.open(file, footer.metadata) as opened,
         ):
             # A file from before there were seals has no column for them, and gives none.
@@ -270,7 +270,7 @@ class ColdReader:
         self._ahead.add(task)
         task.add_done_callback(self._ahead.discard)
 
-    async def _damaged(
+    async def _find_damage(
         self, partition: PartitionId, offset: Offset, end: Offset, reason: str
     ) -> Damaged:
         """As little as can be said to be damaged: to where something can be read again."""
@@ -377,7 +377,7 @@ def _first_at(
     )
     if not groups:
         return None
-    with reading(footers.files, file), footers.open(file, footer.metadata) as opened:
+    with sort_read_errors(footers.files, file), footers.open(file, footer.metadata) as opened:
         for group in groups:
             if _last_us(footer, group) < time_us:
                 continue

@@ -32,7 +32,7 @@ def sync_log(location: Location, table: str, *, from_version: int | None = None)
         return
     folder = Path(location.uri) / table / _LOG
     if from_version is None:
-        from_version = _checkpointed(folder)
+        from_version = _find_checkpoint(folder)
     paths = set()
     for path in folder.iterdir():
         version = path.name.partition(".")[0]
@@ -41,7 +41,7 @@ def sync_log(location: Location, table: str, *, from_version: int | None = None)
     _sync_all(location, paths)
 
 
-def _checkpointed(folder: Path) -> int:
+def _find_checkpoint(folder: Path) -> int:
     """The version of a log's last checkpoint; 0 for none."""
     try:
         return int(json.loads((folder / _LAST_CHECKPOINT).read_bytes())["version"])

@@ -125,7 +125,7 @@ class FileWriter:
         self._files = location.filesystem() if files is None else files
         self._whole = f"{table.name}/{self._path}"
         self._location = location
-        with self._writing():
+        with self._report_errors():
             if not location.is_s3:
                 self._files.create_dir(self._whole.rpartition("/")[0], recursive=True)
             self._stream = self._files.open_output_stream(self._whole)
@@ -162,7 +162,7 @@ class FileWriter:
             LakeError: The lake cannot be written; `discard` the file.
         """
         self._flush(is_last=True)
-        with self._writing():
+        with self._report_errors():
             if self._runs:
                 self._writer.add_key_value_metadata({RUNS_KEY: json.dumps(self._runs).encode()})
             self._writer.close()
@@ -194,7 +194,7 @@ class FileWriter:
                 give_up()
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _report_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -208,7 +208,7 @@ class FileWriter:
         rows = pa.concat_tables(self._waiting)
         whole = rows.num_rows if is_last else rows.num_rows - rows.num_rows % ROW_GROUP_ROWS
         for group in _groups(rows.slice(0, whole)):
-            with self._writing():
+            with self._report_errors():
                 self._writer.write_table(group, row_group_size=group.num_rows)
         rest = rows.slice(whole)
         self._waiting = [rest] if rest.num_rows else []
@@ -226,7 +226,7 @@ def write_rows(
     if not rows.num_rows:
         return []
     if not table.partition_by:
-        return [_written(location, table, rows, attempt, name, {})]
+        return [_write_file(location, table, rows, attempt, name, {})]
     (column,) = table.partition_by
     if column not in rows.column_names:
         assert column == "date"
@@ -235,7 +235,7 @@ def write_rows(
     for value in pc.unique(rows[column]).sort():
         part = rows.filter(pc.equal(rows[column], value))
         text = None if value.as_py() is None else str(value.as_py())
-        written.append(_written(location, table, part, attempt, name, {column: text}))
+        written.append(_write_file(location, table, part, attempt, name, {column: text}))
     return written
 
 
@@ -291,7 +291,7 @@ def footer_stats(metadata: pq.FileMetaData) -> dict[str, Any]:
     }
 
 
-def _written(
+def _write_file(
     location: Location,
     table: Table,
     rows: pa.Table,

@@ -115,7 +115,7 @@ class Footers:
             if found is not None:
                 self._kept.move_to_end(file.path)
                 return found
-        with reading(self.files, file), self.open(file) as opened:
+        with sort_read_errors(self.files, file), self.open(file) as opened:
             packed = (opened.metadata.metadata or {}).get(RUNS_KEY)
             if packed is not None:
                 runs = [RowRun(*one) for one in json.loads(packed)]
@@ -145,7 +145,7 @@ class Footers:
 
 
 @contextmanager
-def reading(files: fs.FileSystem, file: LakeFile) -> Iterator[None]:
+def sort_read_errors(files: fs.FileSystem, file: LakeFile) -> Iterator[None]:
     """Tell a file that is damaged from a lake that is out of reach, when reading one fails.
 
     Raises:
@@ -216,7 +216,7 @@ class FileIndex:
         """The file that has an offset; None when there is none. `footer_of` may block."""
         candidates = self.candidates(partition, offset)
         looked_at: set[str] = set()
-        for file in (*self._halved(candidates, partition, offset, footer_of), *candidates):
+        for file in (*self._halve(candidates, partition, offset, footer_of), *candidates):
             if file.path in looked_at:
                 continue
             looked_at.add(file.path)
@@ -228,7 +228,7 @@ class FileIndex:
                 continue
         return None
 
-    def _halved(
+    def _halve(
         self,
         candidates: Sequence[LakeFile],
         partition: int,

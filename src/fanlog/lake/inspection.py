@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from fanlog.lake import durability
 from fanlog.lake.api import Content, LakeStanding, RowRun
 from fanlog.lake.files import runs_of
-from fanlog.lake.index import FileDamaged, FileIndex, Footers, LakeFile, reading
+from fanlog.lake.index import FileDamaged, FileIndex, Footers, LakeFile, sort_read_errors
 from fanlog.lake.location import IDENTITY_FILE, Location
 from fanlog.lake.tables import MESSAGES, lake_id, open_table
 
@@ -81,7 +81,7 @@ def sync(location: Location, files: Iterable[LakeFile], *, from_version: int) ->
 
 
 def _rows_between(footers: Footers, file: LakeFile, after: int, to: int) -> Sequence[RowRun]:
-    with reading(footers.files, file), footers.open(file) as opened:
+    with sort_read_errors(footers.files, file), footers.open(file) as opened:
         rows = opened.read(["partition", "offset", "sequence"], use_threads=False)
     if file.sequence_first <= after or file.sequence_last > to:
         is_wanted = pc.and_(

@@ -54,7 +54,7 @@ class PipelineAccess:
         if bucket not in self.buckets:
             raise PermissionDenied(
                 f"{field}: the pipeline may not use the bucket {shown(bucket)}; "
-                f"{_allowed('buckets', self.buckets)} (fanlog pipeline --s3-bucket)"
+                f"{_list_allowed('buckets', self.buckets)} (fanlog pipeline --s3-bucket)"
             )
 
     def find_imports(self, path: str, *, field: str) -> ImportFiles:
@@ -98,7 +98,7 @@ class PipelineAccess:
         # The resolved path is not told: it would say where links of the machine lead to.
         raise PermissionDenied(
             f"{field}: {shown(path)} is not below an import root, or a link leads out of it; "
-            f"{_allowed('roots', self.import_roots)} (fanlog pipeline --import-root)"
+            f"{_list_allowed('roots', self.import_roots)} (fanlog pipeline --import-root)"
         )
 
 
@@ -146,5 +146,5 @@ def _is_read(name: str) -> bool:
     return not name.startswith(".") and (not name.startswith("_") or "=" in name)
 
 
-def _allowed(what: str, names: Sequence[str]) -> str:
+def _list_allowed(what: str, names: Sequence[str]) -> str:
     return f"allowed {what} are {', '.join(names)}" if names else f"no {what} are allowed"

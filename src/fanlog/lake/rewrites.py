@@ -159,7 +159,7 @@ def rewrite(location: Location, what: Rewrite) -> tuple[DataFile | None, int]:
         return None, -1
     if not rows.num_rows:
         return None, gone
-    return _written(location, files, what, rows), gone
+    return _write_file(location, files, what, rows), gone
 
 
 def mend(location: Location, what: Rewrite) -> DataFile | None:
@@ -177,7 +177,7 @@ def mend(location: Location, what: Rewrite) -> DataFile | None:
                 found.append(opened.read_row_group(group))
     if not found:
         return None
-    return _written(location, files, what, MESSAGES.completed(pa.concat_tables(found)))
+    return _write_file(location, files, what, MESSAGES.complete(pa.concat_tables(found)))
 
 
 def _rows(files: fs.FileSystem, path: str) -> pa.Table:
@@ -188,10 +188,12 @@ def _rows(files: fs.FileSystem, path: str) -> pa.Table:
     except (OSError, pa.ArrowException) as error:
         what = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise FileUnreadable(path, what) from error
-    return MESSAGES.completed(found)
+    return MESSAGES.complete(found)
 
 
-def _written(location: Location, files: fs.FileSystem, what: Rewrite, rows: pa.Table) -> DataFile:
+def _write_file(
+    location: Location, files: fs.FileSystem, what: Rewrite, rows: pa.Table
+) -> DataFile:
     writer = FileWriter(
         location,
         MESSAGES,

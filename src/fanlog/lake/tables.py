@@ -56,7 +56,7 @@ class Table:
         """The columns that stand in files: the others are said by the table's log."""
         return pa.schema([one for one in self.schema if one.name not in self.partition_by])
 
-    def completed(self, rows: pa.Table) -> pa.Table:
+    def complete(self, rows: pa.Table) -> pa.Table:
         """Rows of a file of any version, with the columns that files have now."""
         schema = self.file_schema
         for column in schema:

@@ -86,7 +86,7 @@ class TieredLog:
             items = await self.cold.read(
                 partition, max(offset, cold.start), end=cold.end, max_bytes=max_bytes
             )
-            return [self._passed(item) if isinstance(item, Damaged) else item for item in items]
+            return [self._pass_over(item) if isinstance(item, Damaged) else item for item in items]
 
     async def read_stored(
         self, partition: PartitionId, offset: Offset, *, end: Offset, max_bytes: int
@@ -152,7 +152,7 @@ class TieredLog:
         below = self._below(partition, hot)
         return hot if below is None else Bounds(below.start, hot.end)
 
-    def _passed(self, damaged: Damaged) -> Damaged:
+    def _pass_over(self, damaged: Damaged) -> Damaged:
         """The part, from the first on, of unreadable offsets that was given up and is passed over.
 
         Raises:

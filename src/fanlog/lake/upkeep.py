@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Tended:
+class UpkeepResult:
     """The result of the upkeep of one table."""
 
     table: str
@@ -59,7 +59,7 @@ def tables_of(location: Location) -> list[str]:
     return [name for name in wanted if _is_table(location, name)]
 
 
-def named(location: Location, name: str) -> str:
+def find_table(location: Location, name: str) -> str:
     """The path of a table that a caller named, with or without the folder of exports.
 
     Raises:
@@ -73,7 +73,7 @@ def named(location: Location, name: str) -> str:
     raise InvalidArgument(f"arguments.table: {name!r} is no table of the lake; there are: {known}")
 
 
-def compact(location: Location, name: str, *, target_bytes: int = TARGET_BYTES) -> Tended:
+def compact(location: Location, name: str, *, target_bytes: int = TARGET_BYTES) -> UpkeepResult:
     """Merge the small files of a table, and delete files that no version of the last day lists.
 
     Raises:
@@ -81,14 +81,16 @@ def compact(location: Location, name: str, *, target_bytes: int = TARGET_BYTES) 
         CommitLost: Another writer changed the same files meanwhile; nothing is wrong.
     """
     before = len(_open(location, name).file_uris())
-    merged = _tried(name, lambda: _open(location, name).optimize.compact(target_size=target_bytes))
-    deleted = _tried(
+    merged = _try_commit(
+        name, lambda: _open(location, name).optimize.compact(target_size=target_bytes)
+    )
+    deleted = _try_commit(
         name,
         lambda: _open(location, name).vacuum(
             retention_hours=KEPT_HOURS, dry_run=False, enforce_retention_duration=False, full=True
         ),
     )
-    return Tended(
+    return UpkeepResult(
         table=name,
         files_before=before,
         merged=int(merged["numFilesRemoved"]),
@@ -115,7 +117,7 @@ def delete_before(location: Location, name: str, before: datetime) -> int:
     text = times.of_datetime(before)
     # A literal of the column's own type: any other is taken for nanoseconds.
     where = f"{column} < arrow_cast('{text}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
-    done = _tried(name, lambda: _open(location, name).delete(where))
+    done = _try_commit(name, lambda: _open(location, name).delete(where))
     return int(done["num_deleted_rows"] or 0)
 
 
@@ -133,7 +135,7 @@ def _open(location: Location, name: str) -> Any:
         raise LakeError(f"table {uri} cannot be opened: {error}") from error
 
 
-def _tried(name: str, act: Callable[[], T]) -> T:
+def _try_commit(name: str, act: Callable[[], T]) -> T:
     for left in reversed(range(TRIES)):
         try:
             return act()

@@ -14,7 +14,7 @@ from pyarrow import fs
 
 from fanlog.lake.api import RowRun
 from fanlog.lake.files import RUNS_KEY, runs_of
-from fanlog.lake.index import FileDamaged, Footers, LakeFile, reading
+from fanlog.lake.index import FileDamaged, Footers, LakeFile, sort_read_errors
 from fanlog.lake.tables import MESSAGES
 
 
@@ -52,11 +52,11 @@ def check_file(files: fs.FileSystem, file: LakeFile) -> Checked:
     found: list[RowRun] = []
     damages: list[str] = []
     try:
-        with reading(files, file), footers.open(file) as opened:
+        with sort_read_errors(files, file), footers.open(file) as opened:
             said = (opened.metadata.metadata or {}).get(RUNS_KEY)
             for group in range(opened.metadata.num_row_groups):
                 try:
-                    with reading(files, file):
+                    with sort_read_errors(files, file):
                         rows = opened.read_row_group(group, use_threads=False)
                 except FileDamaged as error:
                     damages.append(str(error))

@@ -62,7 +62,7 @@ def backup(data_dir: Path, out_dir: Path, *, beside: SideFiles | None = None) ->
     folder.sync_folder(out_dir)
     report.data_dir = out_dir
     if beside is not None:
-        beside.missing(missing, report)
+        beside.report_missing(missing, report)
     return report
 
 
@@ -82,7 +82,7 @@ def restore(backup_dir: Path, data_dir: Path, *, beside: SideFiles | None = None
         partial = data_dir / _PARTIAL_NAME
         partial.mkdir()
         try:
-            with _writing(data_dir):
+            with _report_write_errors(data_dir):
                 shutil.copyfile(backup_dir / folder.DATA_NAME, partial / folder.DATA_NAME)
                 _sync_file(partial / folder.DATA_NAME)
                 if beside is not None:
@@ -147,7 +147,7 @@ def _copy_compact(data_dir: Path, path: Path, beside: SideFiles | None) -> list[
                 if missing and left:
                     # The broker is further by now.
                     continue
-                with _writing(path.parent), path.open("xb") as file:
+                with _report_write_errors(path.parent), path.open("xb") as file:
                     store.env.copyfd(file.fileno(), compact=True, txn=txn)
                     os.fsync(file.fileno())
                     if beside is not None:
@@ -168,20 +168,20 @@ def _restore_beside(source: Path, place: Path) -> None:
 
 def _check_opens(copy_dir: Path, source_dir: Path) -> None:
     if problems := folder.page_problems(copy_dir):
-        raise folder.damaged(source_dir, problems[0])
+        raise folder.data_loss(source_dir, problems[0])
     store = folder.open_store(copy_dir, readonly=True)
     try:
         with store.env.begin(buffers=True) as txn:
             if folder.read_facts(store, txn) is None:
                 raise ConfigError(f"there is no log in {source_dir}")
     except EnvelopeDamaged as error:
-        raise folder.damaged(source_dir, str(error)) from error
+        raise folder.data_loss(source_dir, str(error)) from error
     finally:
         store.close()
 
 
 @contextmanager
-def _writing(place: Path) -> Iterator[None]:
+def _report_write_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, lmdb.Error) as error:

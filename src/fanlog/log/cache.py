@@ -33,7 +33,7 @@ class BatchCache:
             self._batches.move_to_end(key)
         return batch
 
-    def holding(self, partition: PartitionId, offset: Offset) -> Batch | None:
+    def find(self, partition: PartitionId, offset: Offset) -> Batch | None:
         """The batch that holds `offset`, wherever in it that is."""
         bases = self._bases.get(partition)
         index = bisect_right(bases, offset) if bases else 0

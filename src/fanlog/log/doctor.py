@@ -206,7 +206,7 @@ class _Partition:
         with txn.cursor(self._store.batches) as at:
             for base, after, value in stored_batches.walk(at, self._partition, position, end):
                 if base > position:
-                    self._missing(position, base)
+                    self._report_missing(position, base)
                 batch = stored_batches.load(self._partition, base, after, value)
                 if batch.base_offset + batch.count > position:
                     self._examine_batch(txn, batch, len(value))
@@ -215,7 +215,7 @@ class _Partition:
                 if size_bytes >= _SLICE_BYTES:
                     return position
         if position < end:
-            self._missing(position, end)
+            self._report_missing(position, end)
         return end
 
     def _examine_batch(
@@ -239,7 +239,7 @@ class _Partition:
             report.add("error", f"{where}: its sequence or publish time is below the last one's")
         self._last_position = position
 
-    def _missing(self, start: Offset, end: Offset) -> None:
+    def _report_missing(self, start: Offset, end: Offset) -> None:
         self._report.lost_message_count += end - start
         text = f"partition {self._partition} offsets {start} to {end - 1}: the batch is missing"
         # A salvaged folder has holes where something could not be read; that was said then.

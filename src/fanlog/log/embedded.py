@@ -130,7 +130,7 @@ class EmbeddedLog:
         offset = max(offset, bounds.start)
         room_bytes = max_bytes
         # Many subscriptions read the same new batch: serve cached batches without a transaction.
-        while (cached := self._cache.holding(partition, offset)) is not None:
+        while (cached := self._cache.find(partition, offset)) is not None:
             if found and len(cached.content) > room_bytes:
                 return found
             found.append(cached)
@@ -138,9 +138,9 @@ class EmbeddedLog:
             room_bytes -= len(cached.content)
             if offset >= bounds.end or room_bytes <= 0:
                 return found
-        with self._reading(self._store.batches) as (txn, at):
+        with self._open_cursor(self._store.batches) as (txn, at):
             span = Bounds(offset, bounds.end)
-            self._walk(txn, at, partition, span, room_bytes, self._cached_or_loaded, found)
+            self._walk(txn, at, partition, span, room_bytes, self._load_cached, found)
         return found
 
     async def read_stored(
@@ -150,7 +150,7 @@ class EmbeddedLog:
         bounds = self.bounds(partition)
         span = Bounds(max(offset, bounds.start), min(end, bounds.end))
         if span.start < span.end:
-            with self._reading(self._store.batches) as (txn, at):
+            with self._open_cursor(self._store.batches) as (txn, at):
                 self._walk(txn, at, partition, span, max_bytes, stored_batches.copy, found)
         return found
 
@@ -158,7 +158,7 @@ class EmbeddedLog:
         bounds = self.bounds(partition)
         if not bounds.start <= offset < bounds.end:
             return None
-        with self._reading(self._store.batches) as (_, at):
+        with self._open_cursor(self._store.batches) as (_, at):
             return stored_batches.sequence_of(at, partition, offset)
 
     def bounds(self, partition: PartitionId) -> Bounds:
@@ -174,7 +174,7 @@ class EmbeddedLog:
         # Publish times never decrease, so the offsets can be bisected. Everything below `low` is
         # too early, everything from `high` on is late enough.
         low, high = bounds.start, bounds.end
-        with self._reading(self._store.batches) as (_, at):
+        with self._open_cursor(self._store.batches) as (_, at):
             while low < high:
                 middle = (low + high) // 2
                 base, after, published_ns = stored_batches.probe(at, partition, middle, bounds.end)
@@ -194,17 +194,17 @@ class EmbeddedLog:
         return await asyncio.to_thread(self._weigh, partition, span, step_bytes, limit)
 
     def state(self) -> Iterator[tuple[bytes, bytes]]:
-        with self._reading(self._store.state) as (_, at):
+        with self._open_cursor(self._store.state) as (_, at):
             for key, value in at:
                 try:
                     yield bytes(key), folder.open_envelope(Kind.STATE, key, value)
                 except EnvelopeDamaged as error:
                     reason = f"state under the key {bytes(key).hex()}: {error}"
-                    raise folder.damaged(self._data_dir, reason) from error
+                    raise folder.data_loss(self._data_dir, reason) from error
 
     def positions(self, after: int, *, limit: int) -> list[LogPosition]:
         found: list[LogPosition] = []
-        with self._reading(self._store.commits) as (txn, at):
+        with self._open_cursor(self._store.commits) as (txn, at):
             for _, group in groupby(self._walk_commits(txn, at, after), key=attrgetter("sequence")):
                 commit_positions = list(group)
                 if found and len(found) + len(commit_positions) > limit:
@@ -256,7 +256,7 @@ class EmbeddedLog:
                     if row.is_dropped or self._has_garbage(txn, partition, row)
                 }
         except (EnvelopeDamaged, *folder.UNREADABLE) as error:
-            raise folder.damaged(self._data_dir, str(error)) from error
+            raise folder.data_loss(self._data_dir, str(error)) from error
         self._has_freed = False
         self._identity = facts.identity
         self._last_sequence = facts.last_sequence
@@ -358,14 +358,14 @@ class EmbeddedLog:
     # Reading.
 
     @contextmanager
-    def _reading(
+    def _open_cursor(
         self, database: lmdb._Database
     ) -> Iterator[tuple[stored_batches.Transaction, stored_batches.Cursor]]:
         try:
             with self._env.begin(buffers=True) as txn, txn.cursor(database) as at:
                 yield txn, at
         except folder.UNREADABLE as error:
-            raise folder.damaged(self._data_dir, str(error)) from error
+            raise folder.data_loss(self._data_dir, str(error)) from error
 
     def _walk(
         self,
@@ -381,7 +381,7 @@ class EmbeddedLog:
         position = bounds.start
         for base, after, value in stored_batches.walk(at, partition, bounds.start, bounds.end):
             if base > position:
-                found += self._lost(txn, partition, position, base)
+                found += self._find_lost(txn, partition, position, base)
             if found and len(value) > room_bytes:
                 return
             item = load(partition, base, after, value)
@@ -393,7 +393,7 @@ class EmbeddedLog:
             if room_bytes <= 0:
                 return
         if position < bounds.end:
-            found += self._lost(txn, partition, position, bounds.end)
+            found += self._find_lost(txn, partition, position, bounds.end)
 
     def _weigh(
         self, partition: PartitionId, span: Bounds, step_bytes: int, limit: int
@@ -402,12 +402,12 @@ class EmbeddedLog:
         with self._weighing:
             if self._is_closed:
                 return []
-            with self._reading(self._store.batches) as (_, at):
+            with self._open_cursor(self._store.batches) as (_, at):
                 return stored_batches.extents(
                     at, partition, span, step_bytes=step_bytes, limit=limit
                 )
 
-    def _cached_or_loaded(
+    def _load_cached(
         self, partition: PartitionId, base: Offset, after: Offset, value: memoryview
     ) -> Batch | Damaged:
         batch = self._cache.get(partition, base)
@@ -418,7 +418,7 @@ class EmbeddedLog:
             self._cache.add(loaded)
         return loaded
 
-    def _lost(
+    def _find_lost(
         self, txn: stored_batches.Transaction, partition: PartitionId, position: Offset, end: Offset
     ) -> list[Damaged]:
         """Offsets where no batch stands, unless they were freed since bounds were looked up."""
@@ -426,7 +426,7 @@ class EmbeddedLog:
         position = end if row is None else max(position, row.start)
         if position >= end:
             return []
-        return [stored_batches.damaged(partition, position, end, "the batch is missing")]
+        return [stored_batches.mark_damaged(partition, position, end, "the batch is missing")]
 
     def _walk_commits(
         self, txn: stored_batches.Transaction, at: stored_batches.Cursor, after: int

@@ -145,7 +145,7 @@ def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
             env.close()
             raise
     except _TREE_ERRORS as error:
-        raise damaged(data_dir, str(error)) from error
+        raise data_loss(data_dir, str(error)) from error
     except lmdb.DiskError as error:
         raise write_error(error, f"the data folder {data_dir}", data_dir) from error
     except lmdb.Error as error:
@@ -167,10 +167,10 @@ def _check_file(data_dir: Path) -> None:
     else:
         for problem in page_problems(data_dir):
             if not pages.is_harmless(problem):
-                raise damaged(data_dir, problem)
+                raise data_loss(data_dir, problem)
 
 
-def damaged(data_dir: Path, reason: str) -> DataLoss:
+def data_loss(data_dir: Path, reason: str) -> DataLoss:
     """The error for a folder whose trees or own records cannot be trusted."""
     return DataLoss(f"the data folder {data_dir} is damaged: {reason}. {_SALVAGE_HINT}")
 
@@ -203,7 +203,7 @@ def _check_length(env: lmdb.Environment, data_dir: Path) -> None:
     size_bytes = (data_dir / DATA_NAME).stat().st_size
     if size_bytes < expected_bytes and page_problems(data_dir):
         reason = f"{DATA_NAME} has {size_bytes} bytes and should have {expected_bytes}"
-        raise damaged(data_dir, reason)
+        raise data_loss(data_dir, reason)
 
 
 def make(data_dir: Path) -> None:

@@ -121,7 +121,7 @@ class MemoryLog:
                 size_bytes += len(value)
                 if base_offset >= end or (found and size_bytes > max_bytes):
                     break
-                found.append(_verified(partition, base_offset, held.end_of(base_offset), value))
+                found.append(_verify(partition, base_offset, held.end_of(base_offset), value))
         return found
 
     def sequence_of(self, partition: PartitionId, offset: Offset) -> int | None:
@@ -300,7 +300,7 @@ def _decode(
         return Damaged(partition=partition, base_offset=base_offset, count=count, reason=str(error))
 
 
-def _verified(
+def _verify(
     partition: PartitionId, base_offset: Offset, end_offset: Offset, value: bytes
 ) -> StoredBatch | Damaged:
     try:

@@ -99,7 +99,7 @@ def salvage(
     folder.require_empty(out_dir)
     losses = FolderReport(data_dir=out_dir)
     try:
-        with folder.hold(data_dir), _mapped(data_dir / folder.DATA_NAME) as content:
+        with folder.hold(data_dir), _map_file(data_dir / folder.DATA_NAME) as content:
             if problems := folder.page_problems(data_dir):
                 losses.add("warning", f"LMDB's pages are damaged ({problems[0]}): file searched")
                 _search_and_build(content, out_dir, losses)
@@ -134,11 +134,11 @@ def _take_along(data_dir: Path, out_dir: Path, beside: SideFiles, report: Folder
             copy_files(found, out_dir / beside.folder)
         except OSError as error:
             raise folder.write_error(error, f"the new data folder {out_dir}", out_dir) from error
-    beside.missing(missing, report)
+    beside.report_missing(missing, report)
 
 
 @contextmanager
-def _mapped(path: Path) -> Iterator[mmap.mmap]:
+def _map_file(path: Path) -> Iterator[mmap.mmap]:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         yield content
 

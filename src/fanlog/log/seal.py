@@ -47,7 +47,7 @@ class Seal:
         assert 0 <= self.hops <= HOPS_MAX
         assert 0 <= self.spread <= SPREAD_MAX
 
-    def forwarded(self, branches: int) -> Seal | None:
+    def next_hop(self, branches: int) -> Seal | None:
         """The seal of copies that are forwarded, `branches` ways at once; None to stop here.
 
         Every copy of a message has its share of the copies there may be: where ways branch, they

@@ -24,7 +24,7 @@ class SideFiles(NamedTuple):
     #: The keys of the records that rely on some begin with it.
     prefix: bytes
     #: The names of the files that one of them relies on, from its key and value.
-    named: Callable[[bytes, bytes], Iterable[str]]
+    names_in: Callable[[bytes, bytes], Iterable[str]]
 
     def names(self, store: Store, txn: lmdb.Transaction[memoryview]) -> list[str]:
         """The files that the state relies on."""
@@ -40,10 +40,10 @@ class SideFiles(NamedTuple):
                 except EnvelopeDamaged:
                     # The report will say so.
                     continue
-                names += self.named(bytes(key), opened)
+                names += self.names_in(bytes(key), opened)
         return names
 
-    def missing(self, names: Iterable[str], report: FolderReport) -> None:
+    def report_missing(self, names: Iterable[str], report: FolderReport) -> None:
         """Say that some could not be had."""
         for name in names:
             path = f"{self.folder}/{name}"

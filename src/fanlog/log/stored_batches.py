@@ -73,9 +73,9 @@ def load(
     try:
         batch = codec.decode(value)
     except BatchDamaged as error:
-        return damaged(partition, base_offset, after, str(error))
+        return mark_damaged(partition, base_offset, after, str(error))
     if (batch.partition, batch.base_offset) != (partition, base_offset):
-        return damaged(partition, base_offset, after, "it is the batch of another place")
+        return mark_damaged(partition, base_offset, after, "it is the batch of another place")
     return batch
 
 
@@ -86,9 +86,9 @@ def copy(
     try:
         header = codec.verify(value)
     except BatchDamaged as error:
-        return damaged(partition, base_offset, after, str(error))
+        return mark_damaged(partition, base_offset, after, str(error))
     if (header.partition, header.base_offset) != (partition, base_offset):
-        return damaged(partition, base_offset, after, "it is the batch of another place")
+        return mark_damaged(partition, base_offset, after, "it is the batch of another place")
     return StoredBatch(
         partition=partition,
         base_offset=base_offset,
@@ -97,7 +97,7 @@ def copy(
     )
 
 
-def damaged(partition: PartitionId, base_offset: Offset, end: Offset, reason: str) -> Damaged:
+def mark_damaged(partition: PartitionId, base_offset: Offset, end: Offset, reason: str) -> Damaged:
     count = end - base_offset
     return Damaged(partition=partition, base_offset=base_offset, count=count, reason=reason)
 

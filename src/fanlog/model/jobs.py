@@ -72,7 +72,7 @@ class Job:
         left = self.total - self.done
         return left / self.rate if self.state == "RUNNING" and self.rate and left > 0 else 0.0
 
-    def claimed(self, worker: str, now: float) -> Job:
+    def claim(self, worker: str, now: float) -> Job:
         """Take it up.
 
         Raises:
@@ -95,7 +95,7 @@ class Job:
             updated_s=now,
         )
 
-    def reported(self, report: JobReport, now: float) -> Job:
+    def report(self, report: JobReport, now: float) -> Job:
         """What a worker says of its attempt; one that is CANCELLING then is to stop and say so.
 
         Raises:
@@ -122,7 +122,7 @@ class Job:
             ended_s=now if report.state in ENDED else 0.0,
         )
 
-    def cancelled(self, now: float) -> Job:
+    def cancel(self, now: float) -> Job:
         """Ask it to stop.
 
         Raises:
@@ -164,7 +164,7 @@ class JobReport:
 _Check = Callable[[str, str, Any], Any]
 
 
-def checked_arguments(project: str, kind: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def check_arguments(project: str, kind: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Check the arguments of a job; give them with full names and plain values.
 
     Raises:

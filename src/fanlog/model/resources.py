@@ -274,7 +274,7 @@ class Subscription:
 
     @property
     def topic_shown(self) -> str:
-        return _topic_shown(self.topic, self.topic_id)
+        return _show_topic(self.topic, self.topic_id)
 
     @property
     def ordering(self) -> Ordering:
@@ -331,8 +331,8 @@ class Snapshot:
 
     @property
     def topic_shown(self) -> str:
-        return _topic_shown(self.topic, self.topic_id)
+        return _show_topic(self.topic, self.topic_id)
 
 
-def _topic_shown(topic: str, topic_id: TopicId | None) -> str:
+def _show_topic(topic: str, topic_id: TopicId | None) -> str:
     return topic if topic_id is not None or names.is_pattern(topic) else DELETED_TOPIC

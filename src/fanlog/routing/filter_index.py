@@ -129,7 +129,7 @@ class FilterIndex(Generic[Id]):
                         else:
                             again.append(posting.group)
             if node.is_split:
-                for slot in node.found_by(candidate):
+                for slot in node.find_slots(candidate):
                     if type(slot) is list:
                         ids += slot
                     else:

@@ -88,22 +88,22 @@ class FieldTables:
         self.present = self.present or None
         return not (self.equal or self.prefixes or self.numbers or self.strings or self.present)
 
-    def of_string(self, text: str, found: list[Slot]) -> None:
+    def find_string(self, text: str, found: list[Slot]) -> None:
         """Find the slots of all predicates that a string outside the payload meets."""
         if self.numbers is not None:
             number = scan_number(text)
             if number is not None:
-                found += self.numbers.met_by(number)
+                found += self.numbers.find(number)
         if self.prefixes is not None:
-            found += self.prefixes.met_by(text)
+            found += self.prefixes.find(text)
         if self.strings is not None:
-            found += self.strings.met_by(text)
+            found += self.strings.find(text)
         if self.present is not None:
             found.append(self.present[""])
         if self.equal is not None and (slot := self.equal.get(text)) is not None:
             found.append(slot)
 
-    def of_json(self, value: Any, found: list[Slot]) -> None:
+    def find_json(self, value: Any, found: list[Slot]) -> None:
         """Find the slots that a value in the payload, or a number elsewhere, meets."""
         kind = type(value)
         if self.present is not None:
@@ -111,12 +111,12 @@ class FieldTables:
         if kind is int or kind is float:
             value = float(value)
             if self.numbers is not None:
-                found += self.numbers.met_by(value)
+                found += self.numbers.find(value)
         elif kind is str:
             if self.prefixes is not None:
-                found += self.prefixes.met_by(value)
+                found += self.prefixes.find(value)
             if self.strings is not None:
-                found += self.strings.met_by(value)
+                found += self.strings.find(value)
         elif kind is bool:
             value = key_of(value)
         else:
@@ -139,7 +139,7 @@ class PathTables:
         if value is None:
             return
         if self.tables is not None:
-            self.tables.of_json(value, found)
+            self.tables.find_json(value, found)
         below = self.below
         if not below:
             return
@@ -222,7 +222,7 @@ class IndexNode:
             # Two conjunctions of a group may be the same one.
             self.again.pop(posting.group, None)
 
-    def found_by(self, candidate: Candidate) -> list[Slot]:
+    def find_slots(self, candidate: Candidate) -> list[Slot]:
         """Give the slots of all keys in the tables that the message meets."""
         found: list[Slot] = []
         if self.equal:
@@ -233,18 +233,18 @@ class IndexNode:
             if len(by_key) < len(attributes):
                 for key, tables in by_key.items():
                     if key in attributes:
-                        tables.of_string(attributes[key], found)
+                        tables.find_string(attributes[key], found)
             else:
                 for key, value in attributes.items():
                     if key in by_key:
-                        by_key[key].of_string(value, found)
+                        by_key[key].find_string(value, found)
         if self.envelope:
             for field, tables in self.envelope.items():
                 value = _ENVELOPE[field](candidate)
                 if field is Envelope.PUBLISH_TIME:
-                    tables.of_json(value, found)
+                    tables.find_json(value, found)
                 elif value is not None:
-                    tables.of_string(value, found)
+                    tables.find_string(value, found)
         if self.payload is not None:
             self.payload.find(candidate.payload, found)
         return found

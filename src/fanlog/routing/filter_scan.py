@@ -80,7 +80,7 @@ class Scanner:
         found = pattern.match(self.text, self.position)
         return found[0] if found else ""
 
-    def quoted(self) -> Parts:
+    def read_quoted(self) -> Parts:
         """Read a string from its opening to its closing quote."""
         begin = self.position
         self.position += 1
@@ -97,12 +97,12 @@ class Scanner:
                 self.position += 1
             else:
                 piece.append(self._escape() if char == "\\" else self._plain(char))
-        raise self.refused("a string without its closing quote", begin)
+        raise self.refusal("a string without its closing quote", begin)
 
     def _plain(self, char: str) -> str:
         # Text from outside is UTF-8 and has none; a str in Python may.
         if "\ud800" <= char <= "\udfff":
-            raise self.refused("half of a surrogate pair")
+            raise self.refusal("half of a surrogate pair")
         self.position += 1
         return char
 
@@ -120,16 +120,16 @@ class Scanner:
             return self._code(self.position + 2, count, base)
         if char in _OCTAL:
             return self._code(self.position + 1, 3, 8)
-        raise self.refused(f'an unknown escape "\\{char}"', hint='a backslash itself is "\\\\"')
+        raise self.refusal(f'an unknown escape "\\{char}"', hint='a backslash itself is "\\\\"')
 
     def _code(self, begin: int, count: int, base: int) -> str:
         digits = self.text[begin : begin + count]
         if len(digits) < count or not (_HEX if base == 16 else _OCTAL).issuperset(digits):
             kind = "hexadecimal" if base == 16 else "octal"
-            raise self.refused(f"an escape that lacks its {count} {kind} digits")
+            raise self.refusal(f"an escape that lacks its {count} {kind} digits")
         code = int(digits, base)
         if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF or (base == 8 and code > 0o377):
-            raise self.refused("an escape that is no character", hint=_CODE_HINT)
+            raise self.refusal("an escape that is no character", hint=_CODE_HINT)
         self.position = begin + count
         return chr(code)
 
@@ -139,7 +139,7 @@ class Scanner:
         column = (self.position if position is None else position) + 1
         return f"at column {column}{self._of}"
 
-    def found(self) -> str:
+    def describe_next(self) -> str:
         """Name the next token, for the end of a sentence."""
         if self.is_at_end:
             return "the end"
@@ -149,12 +149,12 @@ class Scanner:
         run = self.peek(WORD) or self.peek(_SYMBOLS) or char
         return f'"{cut(run)}"' if run.isprintable() else ascii(run)
 
-    def expected(self, what: str, hint: str = "") -> FilterError:
+    def syntax_error(self, what: str, hint: str = "") -> FilterError:
         """Make the refusal of the next token."""
         self.skip_space()
-        return self.refused(f"expected {what}", tail=f", found {self.found()}", hint=hint)
+        return self.refusal(f"expected {what}", tail=f", found {self.describe_next()}", hint=hint)
 
-    def refused(
+    def refusal(
         self, what: str, position: int | None = None, *, tail: str = "", hint: str = ""
     ) -> FilterError:
         hint = self._quotes_hint() or hint

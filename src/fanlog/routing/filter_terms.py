@@ -83,7 +83,7 @@ class Literal:
         raise FilterError(f"{what} {self.where}; {hint}")
 
 
-def unquoted(word: str, where: str) -> Literal:
+def read_unquoted(word: str, where: str) -> Literal:
     """Read an unquoted word: a number, true or false, null, or else a string."""
     if NUMBER.fullmatch(word):
         return Literal(LiteralKind.NUMBER, (word,), where)
@@ -113,7 +113,7 @@ def compare(field: Field, op: Op, literal: Literal) -> Filter:
         _refuse_null(field, literal)
         raise FilterError(
             f'expected a number or a quoted string after "{op.value}" {literal.where}, '
-            f"found {_shown(literal)}"
+            f"found {_show(literal)}"
         )
     return Compare(field, op, _text(field, literal))
 
@@ -124,10 +124,10 @@ def prefix(field: Field, literal: Literal) -> Prefix:
     _refuse_null(field, literal)
     if literal.kind is LiteralKind.WORD and literal.has_stars:
         literal.refuse(
-            f"a star in the prefix {_shown(literal)}", "globs are k = us-*, existence attributes:k"
+            f"a star in the prefix {_show(literal)}", "globs are k = us-*, existence attributes:k"
         )
     if isinstance(field, Payload) and literal.kind in (LiteralKind.NUMBER, LiteralKind.BOOL):
-        literal.refuse(f"{_shown(literal)} as a prefix", "quote it to mean a string")
+        literal.refuse(f"{_show(literal)} as a prefix", "quote it to mean a string")
     return Prefix(field, _text(field, literal))
 
 
@@ -196,7 +196,7 @@ def _text(field: Field, literal: Literal) -> str:
 def _check_topic(field: Field, literal: Literal) -> None:
     if field is Envelope.TOPIC and "/" in literal.text:
         literal.refuse(
-            f"{_shown(literal)} is no topic id",
+            f"{_show(literal)} is no topic id",
             "topic compares by the id alone, without projects/…/topics/",
         )
 
@@ -228,7 +228,7 @@ def _time(literal: Literal) -> int:
     found = _TIME.fullmatch(literal.text) if literal.kind is LiteralKind.QUOTED else None
     if found is None:
         literal.refuse(
-            f"{_shown(literal)} is no time",
+            f"{_show(literal)} is no time",
             'publish_time takes RFC 3339 in quotes, as in "2026-01-31T12:00:00Z"',
         )
     *date_and_clock, fraction, sign, hours, minutes = found.groups()
@@ -241,7 +241,7 @@ def _time(literal: Literal) -> int:
         if sign:
             moment -= _offset(sign, int(hours), int(minutes))
     except (ValueError, OverflowError):
-        literal.refuse(f"{_shown(literal)} is no time", "there is no such day, hour or offset")
+        literal.refuse(f"{_show(literal)} is no time", "there is no such day, hour or offset")
     return (moment - _EPOCH) // _MICROSECOND + int((fraction or "").ljust(6, "0"))
 
 
@@ -251,5 +251,5 @@ def _offset(sign: str, hours: int, minutes: int) -> timedelta:
     return timedelta(hours=hours, minutes=minutes) * (-1 if sign == "-" else 1)
 
 
-def _shown(literal: Literal) -> str:
+def _show(literal: Literal) -> str:
     return f'"{cut(literal.text)}"' if literal.text.isprintable() else ascii(cut(literal.text))

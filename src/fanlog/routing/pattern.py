@@ -119,7 +119,7 @@ class PatternTrie(Generic[Id]):
             return False
         self._patterns += is_first
         self._ids += 1
-        self._changed()
+        self._note_change()
         return True
 
     def remove(self, pattern: str, kept: Id) -> bool:
@@ -140,10 +140,10 @@ class PatternTrie(Generic[Id]):
             path[-1].prune(bare.label)
             self._shapes += path[-1].shapes
             self._nodes -= 1
-        self._changed()
+        self._note_change()
         return True
 
-    def missing_shapes(self, pattern: str) -> int:
+    def count_missing_shapes(self, pattern: str) -> int:
         """How many shapes of globs a pattern would add: each costs every new topic a look-up."""
         node: _Node | None = self._root
         missing = 0
@@ -189,7 +189,7 @@ class PatternTrie(Generic[Id]):
             visits=self._visits,
         )
 
-    def _changed(self) -> None:
+    def _note_change(self) -> None:
         self.version += 1
         if self._cache.young:
             self._cache = _Cache()

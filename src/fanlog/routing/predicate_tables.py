@@ -66,7 +66,7 @@ class PrefixTable(Generic[Slot]):
             del self._prefix_counts[len(prefix)]
             self._lengths = sorted(self._prefix_counts)
 
-    def met_by(self, text: str) -> list[Slot]:
+    def find(self, text: str) -> list[Slot]:
         found = []
         slots, size = self._slots, len(text)
         for length in self._lengths:
@@ -260,7 +260,7 @@ class RangeTable(Generic[Slot]):
         self._count(key, -1)
         self._met_from = {}
 
-    def met_by(self, value: Any) -> list[Slot]:
+    def find(self, value: Any) -> list[Slot]:
         """Give the slots of the ranges that hold a value, in a list that is not the caller's."""
         start = self._bounds.floor(value)
         found = self._met_from.get(start)

@@ -123,9 +123,9 @@ class Resolver:
                     one.node, source.node, value[source.name], (*path, source.name), budget
                 )
             elif one.default is not MISSING:
-                extent = self._defaults.extent(one)
+                extent = self._defaults.measure(one)
                 budget.spend(extent.values + extent.size_bytes // _DEFAULT_BYTES_PER_STEP)
-                made[one.name] = self._defaults.written(one)
+                made[one.name] = self._defaults.write(one)
             else:
                 raise Impossible(
                     f"{path_of((*path, one.name))}: the message was written without this field, "
@@ -141,7 +141,7 @@ class Resolver:
         if known is None:
             budget.spend(len(reader.fields) + len(writer.fields))
             written = {one.name: one for one in writer.fields}
-            known = [(one, _written_as(one, written)) for one in reader.fields]
+            known = [(one, _find_source(one, written)) for one in reader.fields]
             self._sources[pair] = known
         return known
 
@@ -215,7 +215,7 @@ class _Breaks:
         self._budget.spend(len(reader.fields) + len(writer.fields))
         written = {one.name: one for one in writer.fields}
         for one in reader.fields:
-            source = _written_as(one, written)
+            source = _find_source(one, written)
             if source is not None:
                 self.look(one.node, source.node, (*path, one.name))
             elif one.default is MISSING:
@@ -229,7 +229,7 @@ class _Breaks:
         self.sentences.append(f"{path_of(path)}: {problem}")
 
 
-def _written_as(read: Field, written: dict[str, Field]) -> Field | None:
+def _find_source(read: Field, written: dict[str, Field]) -> Field | None:
     return next(
         (written[name] for name in (read.name, *read.aliases) if name in written),
         None,

@@ -18,7 +18,7 @@ import jsonschema_rs
 from fanlog.model.names import shown
 from fanlog.schema.budget import StepBudget
 from fanlog.schema.compiled import path_of
-from fanlog.schema.json_refs import resolved
+from fanlog.schema.json_refs import resolve
 
 Path = tuple[str | int, ...]
 
@@ -62,7 +62,7 @@ def _covers(reader: Any, writer: Any) -> str:
     if _lists_much(reader) or _lists_much(writer):
         return "unknown"
     try:
-        return str(_canonical(reader).covers(_canonical(_closed(writer))))
+        return str(_canonical(reader).covers(_canonical(_close(writer))))
     except (ValueError, RecursionError):
         return "unknown"
 
@@ -85,17 +85,17 @@ def _canonical(schema: Any) -> Any:
     return jsonschema_rs.canonicalize(schema, validate_formats=True, offline=True)
 
 
-def _closed(schema: Any) -> Any:
+def _close(schema: Any) -> Any:
     """Give a writer's schema without the properties that it does not name."""
     if not isinstance(schema, dict):
         return schema
     made = dict(schema)
     for key in ("items", "additionalProperties"):
         if isinstance(made.get(key), dict):
-            made[key] = _closed(made[key])
+            made[key] = _close(made[key])
     for key in ("properties", "$defs", "definitions"):
         if isinstance(made.get(key), dict):
-            made[key] = {name: _closed(one) for name, one in made[key].items()}
+            made[key] = {name: _close(one) for name, one in made[key].items()}
     # Where several schemas hold for one object, its properties are those of all: it stays open.
     is_alone = not made.keys() & {"allOf", "anyOf", "oneOf", "$ref", "if", "patternProperties"}
     if "properties" in made and is_alone and made.get("additionalProperties", True) is True:
@@ -121,8 +121,8 @@ class _Comparison:
         if pair in self._seen:
             return []
         self._seen.add(pair)
-        read = resolved(self._reader_root, reader, self._budget)
-        written = resolved(self._writer_root, writer, self._budget)
+        read = resolve(self._reader_root, reader, self._budget)
+        written = resolve(self._writer_root, writer, self._budget)
         self._budget.spend(len(read) + len(written))
         return [
             *self._types(read, written, path),
@@ -184,10 +184,10 @@ class _Comparison:
 
     def _values(self, read: Any, written: Any, path: Path) -> list[str]:
         """Compare the values of `enum` and `const`."""
-        allowed = _listed(read)
+        allowed = _list_values(read)
         if allowed is None:
             return []
-        before = _listed(written)
+        before = _list_values(written)
         if before is None:
             return [f"{path_of(path)}: expects one of {len(allowed)} values; the other writes any"]
         self._budget.spend(len(allowed) + len(before))
@@ -214,7 +214,7 @@ def _is_in(kind: str, allowed: set[str]) -> bool:
     return kind in allowed or (kind == "integer" and "number" in allowed)
 
 
-def _listed(schema: Any) -> list[Any] | None:
+def _list_values(schema: Any) -> list[Any] | None:
     if "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")

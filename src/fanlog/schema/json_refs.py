@@ -10,7 +10,7 @@ from fanlog.schema.budget import StepBudget
 _STEPS_MAX = 50
 
 
-def resolved(root: Any, schema: Any, budget: StepBudget | None = None) -> Mapping[str, Any]:
+def resolve(root: Any, schema: Any, budget: StepBudget | None = None) -> Mapping[str, Any]:
     """Give the object a schema stands for, its local references followed; `true` is the empty one.
 
     Keywords beside a reference are kept, and win over those of its target.
@@ -35,7 +35,7 @@ def _target(root: Any, reference: str, budget: StepBudget | None) -> Any:
     if reference == "#":
         return root
     if not reference.startswith("#/"):
-        return _anchored(root, reference[1:], budget)
+        return _find_anchor(root, reference[1:], budget)
     found = root
     for step in reference[2:].split("/"):
         key = step.replace("~1", "/").replace("~0", "~").replace("%25", "%")
@@ -48,7 +48,7 @@ def _target(root: Any, reference: str, budget: StepBudget | None) -> Any:
     return found
 
 
-def _anchored(schema: Any, anchor: str, budget: StepBudget | None) -> Any:
+def _find_anchor(schema: Any, anchor: str, budget: StepBudget | None) -> Any:
     if budget is not None:
         budget.spend()
     if isinstance(schema, dict):
@@ -57,7 +57,7 @@ def _anchored(schema: Any, anchor: str, budget: StepBudget | None) -> Any:
         schema = list(schema.values())
     if isinstance(schema, list):
         for part in schema:
-            found = _anchored(part, anchor, budget)
+            found = _find_anchor(part, anchor, budget)
             if found is not None:
                 return found
     return None

@@ -64,7 +64,7 @@ class JsonSchema:
         _refuse_foreign(self._source, ())
         budget = budget_to_compile(definition)
         tree = Tree(self._source, budget)
-        patterns = _measured_patterns(tree)
+        patterns = _measure_patterns(tree)
         try:
             self._work = JsonWork(tree, self._source, patterns, budget)
         except RecursionError as error:
@@ -96,7 +96,7 @@ class JsonSchema:
         if len(data) <= self._work.bytes_within(limits.SCHEMA_INLINE_STEPS_MAX):
             return False
         try:
-            steps, patterns = self._work.of(orjson.loads(data), limits.SCHEMA_INLINE_STEPS_MAX)
+            steps, patterns = self._work.count(orjson.loads(data), limits.SCHEMA_INLINE_STEPS_MAX)
         except orjson.JSONDecodeError:
             return False
         return steps + patterns > limits.SCHEMA_INLINE_STEPS_MAX
@@ -140,7 +140,7 @@ class JsonSchema:
         steps = size * self._steps_per_byte
         if size > self._sure_bytes:
             # Patterns may take less than they might: how long they do is not counted, but timed.
-            steps, _ = self._work.of(value, limits.SCHEMA_MESSAGE_STEPS_MAX)
+            steps, _ = self._work.count(value, limits.SCHEMA_MESSAGE_STEPS_MAX)
             if steps > limits.SCHEMA_MESSAGE_STEPS_MAX:
                 raise Mismatch(
                     f"checking the message takes more than {limits.SCHEMA_MESSAGE_STEPS_MAX} steps"
@@ -161,7 +161,7 @@ class JsonSchema:
         """
         if self._has_choices:
             most = limits.SCHEMA_EXPLAIN_STEPS_MAX
-            if self._work.of(value, most)[0] > most:
+            if self._work.count(value, most)[0] > most:
                 raise Mismatch(
                     "the message does not conform to the JSON Schema; it is too large for the "
                     "place to be looked for"
@@ -180,7 +180,7 @@ def _patterns(schema: Mapping[str, Any]) -> list[str]:
     return [one for one in found if isinstance(one, str)]
 
 
-def _measured_patterns(tree: Tree) -> dict[str, int]:
+def _measure_patterns(tree: Tree) -> dict[str, int]:
     """How large each pattern is when it is compiled.
 
     Raises:

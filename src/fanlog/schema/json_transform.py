@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from fanlog.schema.budget import StepBudget
-from fanlog.schema.json_refs import resolved
+from fanlog.schema.json_refs import resolve
 
 #: Names that a property had in earlier revisions.
 ALIASES = "x-aliases"
@@ -41,9 +41,9 @@ class JsonTransform:
 
     def of(self, value: Any, budget: StepBudget) -> Any:
         """Give a value of the writer's schema as one of the reader's; it is not checked yet."""
-        return self._made(self._reader, self._writer, value, budget)
+        return self._transform(self._reader, self._writer, value, budget)
 
-    def _made(self, reader: Any, writer: Any, value: Any, budget: StepBudget) -> Any:
+    def _transform(self, reader: Any, writer: Any, value: Any, budget: StepBudget) -> Any:
         budget.spend()
         if not isinstance(value, dict | list):
             return value
@@ -51,7 +51,7 @@ class JsonTransform:
         written = self._meant(writer, budget, is_reader=False)
         if isinstance(value, list):
             items, before = read.get("items"), written.get("items")
-            return [self._made(items, before, item, budget) for item in value]
+            return [self._transform(items, before, item, budget) for item in value]
         return self._object(read, written, value, budget)
 
     def _object(
@@ -74,7 +74,7 @@ class JsonTransform:
             if source in value:
                 moved.add(source)
                 before = known.get(source)
-                made[one.name] = self._made(one.schema, before, value[source], budget)
+                made[one.name] = self._transform(one.schema, before, value[source], budget)
             elif one.has_default:
                 budget.spend(one.default_steps)
                 made[one.name] = one.default
@@ -102,7 +102,7 @@ class JsonTransform:
         key = is_reader, id(schema)
         known = self._resolved.get(key)
         if known is None:
-            known = resolved(self._reader if is_reader else self._writer, schema, budget)
+            known = resolve(self._reader if is_reader else self._writer, schema, budget)
             self._resolved[key] = known
         return known
 

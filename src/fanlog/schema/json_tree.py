@@ -94,7 +94,7 @@ class Tree:
             if id(one) in self.schemas:
                 continue
             self._budget.spend(1 + len(one) // 4)
-            base = self._named(one, base)
+            base = self._add_names(one, base)
             self.schemas[id(one)] = one
             self._bases[id(one)] = base
             found = self.edges[id(one)] = edges(one)
@@ -107,12 +107,12 @@ class Tree:
             ]
             left += [(part, base) for part in below]
 
-    def _named(self, schema: dict[str, Any], base: str) -> str:
+    def _add_names(self, schema: dict[str, Any], base: str) -> str:
         for key in ("$id", "id"):
             name = schema.get(key)
             if isinstance(name, str):
                 self._budget.spend(1 + (len(base) + len(name)) // 64)
-                url = _joined(base, name)
+                url = _join(base, name)
                 if name.startswith("#"):
                     self._anchors.setdefault(url, []).append(schema)
                 else:
@@ -138,7 +138,7 @@ class Tree:
                 self.targets[key] = found
 
     def _targets(self, keyword: str, reference: str, base: str) -> Iterator[dict[str, Any]]:
-        url, fragment = urldefrag(_joined(base, reference))
+        url, fragment = urldefrag(_join(base, reference))
         name = unquote(fragment)
         found: list[Any] = []
         if keyword != "$ref":
@@ -146,7 +146,7 @@ class Tree:
             found += self._dynamic.get(name, [])
             found += [one for several in self._resources.values() for one in several] * (not name)
         if not name or name.startswith("/"):
-            found += [_pointed(one, name) for one in self._resources.get(url, [])]
+            found += [_follow_pointer(one, name) for one in self._resources.get(url, [])]
         else:
             found += self._anchors.get(f"{url}#{name}", [])
         found = [one for one in found if _is(one) or isinstance(one, bool)]
@@ -158,14 +158,14 @@ class Tree:
             yield one
 
 
-def _joined(base: str, reference: str) -> str:
+def _join(base: str, reference: str) -> str:
     try:
         return urljoin(base, reference)
     except ValueError:
         return reference
 
 
-def _pointed(root: Any, pointer: str) -> Any:
+def _follow_pointer(root: Any, pointer: str) -> Any:
     for step in pointer.split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(root, dict) and key in root:

@@ -105,7 +105,7 @@ class JsonWork:
         """The bytes up to which no message, with any content, takes more than `steps` steps."""
         return max(0, (steps - self._once) // self.per_byte) if self.per_byte else 0
 
-    def of(self, value: Any, most: int) -> tuple[int, int]:
+    def count(self, value: Any, most: int) -> tuple[int, int]:
         """Steps of a message, and those of them that are for patterns.
 
         Counting ends where the first are more than `most`.
@@ -157,14 +157,14 @@ class JsonWork:
         if known is None:
             if self._budget is None and len(self._places) >= _KEPT_MAX:
                 self._forget()
-            known = self._places[identity] = self._made(looks)
+            known = self._places[identity] = self._make(looks)
         return known
 
     def _forget(self) -> None:
         self._root.known.clear()
         self._places.clear()
 
-    def _made(self, looks: _Looks) -> ValuePlace:
+    def _make(self, looks: _Looks) -> ValuePlace:
         self._spend()
         place = ValuePlace()
         for first, times in looks.items():
@@ -176,7 +176,7 @@ class JsonWork:
     def _look(self, place: ValuePlace, key: int, times: int) -> None:
         """Add the work of one subschema that looks so many times."""
         schema, edges = self._tree.schemas[key], self._tree.edges[key]
-        place.steps += times * (1 + len(schema) + _listed(schema) + _OUTSIDE.get(key, 0))
+        place.steps += times * (1 + len(schema) + _count_listed(schema) + _OUTSIDE.get(key, 0))
         place.object_steps += times * sum(
             len(schema[name])
             for name in ("properties", "required", "dependentRequired", "dependencies")
@@ -247,7 +247,7 @@ class JsonWork:
                 yield self._place(looks)
 
 
-def _listed(schema: Mapping[str, Any]) -> int:
+def _count_listed(schema: Mapping[str, Any]) -> int:
     """Steps to compare a value with those that are listed."""
     listed = [schema[key] for key in ("enum", "const") if key in schema]
     return sum(len(orjson.dumps(one)) // _LISTED_BYTES_PER_STEP for one in listed)

@@ -13,7 +13,7 @@ from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
 from fanlog.schema.budget import StepBudget, budget_to_compile
 from fanlog.schema.proto_parse import Parsed, parse
-from fanlog.schema.proto_scan import Word, refused
+from fanlog.schema.proto_scan import Word, refusal
 
 _Field: Any = descriptor_pb2.FieldDescriptorProto
 
@@ -31,15 +31,15 @@ def descriptor(source: str, budget: StepBudget | None = None) -> Any:
     budget = budget or budget_to_compile(source)
     parsed = parse(source, budget)
     [root] = parsed.file.message_type
-    kinds = dict(_types(root, _joined(parsed.file.package, root.name)))
+    kinds = dict(_types(root, _join_name(parsed.file.package, root.name)))
     _resolve(parsed, kinds, budget)
-    for full, message in _messages(root, _joined(parsed.file.package, root.name)):
+    for full, message in _messages(root, _join_name(parsed.file.package, root.name)):
         _check_message(parsed, full, message)
     try:
         # A pool of its own: revisions of a schema call their messages alike.
         pool = descriptor_pool.DescriptorPool()
         pool.AddSerializedFile(parsed.file.SerializeToString())
-        return pool.FindMessageTypeByName(_joined(parsed.file.package, root.name))
+        return pool.FindMessageTypeByName(_join_name(parsed.file.package, root.name))
     except (TypeError, KeyError) as error:
         raise InvalidArgument(f"the .proto definition is wrong: {error}") from error
 
@@ -51,11 +51,11 @@ def _resolve(parsed: Parsed, kinds: dict[str, int], budget: StepBudget) -> None:
         budget.spend(1 + (scope.count(".") + 1) * len(scope) // 64)
         full = next((one for one in _candidates(name, scope) if one in kinds), None)
         if full is None:
-            raise refused(word, f"the type {shown(name)} is not defined in this schema")
+            raise refusal(word, f"the type {shown(name)} is not defined in this schema")
         field.type_name = f".{full}"
         field.type = kinds[full]
         if has_default and field.type != _Field.TYPE_ENUM:
-            raise refused(word, "a field that is a message has no default")
+            raise refusal(word, "a field that is a message has no default")
 
 
 def _candidates(name: str, scope: str) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _check_message(parsed: Parsed, full: str, message: Any) -> None:
     for field in message.field:
         word = parsed.places[f"{full}.{field.name}"]
         if field.number in numbers:
-            raise refused(
+            raise refusal(
                 word,
                 f"{shown(field.name)} has the number {field.number}, which "
                 f"{shown(numbers[field.number])} has already",
@@ -100,7 +100,7 @@ def _check_message(parsed: Parsed, full: str, message: Any) -> None:
         reserved.check(field, word)
         json_name = field.json_name or json_name_of(field.name)
         if json_name in json_names:
-            raise refused(
+            raise refusal(
                 word,
                 f"{shown(field.name)} and {shown(json_names[json_name])} are both "
                 f"{shown(json_name)} in JSON",
@@ -116,7 +116,7 @@ def _check_enum(parsed: Parsed, scope: str, enum: Any) -> None:
     for value in enum.value:
         word = parsed.places[f"{scope}.{value.name}"]
         if value.number in numbers and not enum.options.allow_alias:
-            raise refused(
+            raise refusal(
                 word,
                 f"{shown(value.name)} has the number {value.number}, which "
                 f"{shown(numbers[value.number])} has already; allow_alias allows it",
@@ -139,9 +139,9 @@ class _Reserved:
         """Raises InvalidArgument for a field or a value that has one of them."""
         place = bisect_right(self._starts, member.number) - 1
         if place >= 0 and member.number < self._ends[place]:
-            raise refused(word, f"{shown(member.name)} has the number {member.number}: reserved")
+            raise refusal(word, f"{shown(member.name)} has the number {member.number}: reserved")
         if member.name in self._names:
-            raise refused(word, f"the name {shown(member.name)} is reserved")
+            raise refusal(word, f"the name {shown(member.name)} is reserved")
 
 
 def json_name_of(name: str) -> str:
@@ -149,5 +149,5 @@ def json_name_of(name: str) -> str:
     return first + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
-def _joined(scope: str, name: str) -> str:
+def _join_name(scope: str, name: str) -> str:
     return f"{scope}.{name}" if scope else name

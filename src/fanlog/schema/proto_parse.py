@@ -14,7 +14,7 @@ from google.protobuf import descriptor_pb2
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
 from fanlog.schema.budget import StepBudget
-from fanlog.schema.proto_scan import Word, refused, scan, text_of, wrong
+from fanlog.schema.proto_scan import Word, refusal, scan, text_of, wrong
 
 _Field: Any = descriptor_pb2.FieldDescriptorProto
 SCALARS: dict[str, int] = {
@@ -145,7 +145,7 @@ class _Parser:
 
     def _syntax(self) -> None:
         if self._next.text == "edition":
-            raise refused(self._next, "editions are not supported; use proto2 or proto3")
+            raise refusal(self._next, "editions are not supported; use proto2 or proto3")
         # A file that does not say is proto2.
         if self._has("syntax"):
             self._expect("=")
@@ -171,19 +171,19 @@ class _Parser:
             case "enum":
                 self._enum(self._file.enum_type.add(), self._file.package)
             case "import":
-                raise refused(
+                raise refusal(
                     word, "imports are not supported; write the types into the one message"
                 )
             case "service" | "extend":
-                raise refused(word, f"a schema has no {word.text}; it defines one message")
+                raise refusal(word, f"a schema has no {word.text}; it defines one message")
             case _:
                 raise wrong(word, "'message'")
 
     def _message(self, message: Any, scope: str, depth: int) -> None:
         name = self._name("the name of a message")
         if depth > _NESTING_MAX:
-            raise refused(name, f"messages are nested more than {_NESTING_MAX} deep")
-        full = _joined(scope, name.text)
+            raise refusal(name, f"messages are nested more than {_NESTING_MAX} deep")
+        full = _join_name(scope, name.text)
         message.name = name.text
         self._place(full, name)
         self._expect("{")
@@ -226,7 +226,7 @@ class _Parser:
                     self._options(None)
                 self._expect(";")
             case "extend" | "group":
-                raise refused(word, f"{word.text} is not supported in a schema")
+                raise refusal(word, f"{word.text} is not supported in a schema")
             case _:
                 self._field(message, scope, oneof=None)
 
@@ -234,7 +234,7 @@ class _Parser:
         name = self._name("the name of a oneof")
         index = len(message.oneof_decl)
         message.oneof_decl.add(name=name.text)
-        self._place(_joined(scope, name.text), name)
+        self._place(_join_name(scope, name.text), name)
         before = len(message.field)
         self._expect("{")
         while not self._has("}"):
@@ -243,7 +243,7 @@ class _Parser:
             elif not self._has(";"):
                 self._field(message, scope, oneof=index)
         if len(message.field) == before:
-            raise refused(name, f"the oneof {shown(name.text)} has no fields")
+            raise refusal(name, f"the oneof {shown(name.text)} has no fields")
 
     # Fields.
 
@@ -252,15 +252,15 @@ class _Parser:
         label = self._label(oneof)
         kind_word, kind = self._dotted("the type of a field")
         if kind == "group":
-            raise refused(kind_word, "group is not supported in a schema")
+            raise refusal(kind_word, "group is not supported in a schema")
         if kind == "map" and self._next.text == "<":
             if label is not None or oneof is not None:
-                raise refused(label_word, "a map has no label, and stands in no oneof")
+                raise refusal(label_word, "a map has no label, and stands in no oneof")
             self._map(message, scope)
             return
         field = message.field.add()
         if label is None and oneof is None and not self._is_proto3:
-            raise refused(kind_word, "a field of proto2 begins with optional, required or repeated")
+            raise refusal(kind_word, "a field of proto2 begins with optional, required or repeated")
         field.label = _LABELS[label or "optional"]
         if oneof is not None:
             field.oneof_index = oneof
@@ -270,7 +270,7 @@ class _Parser:
             field.type = SCALARS[kind]
         else:
             field.type_name = kind
-        self._named_and_numbered(field, scope)
+        self._name_and_number(field, scope)
         has_default = self._options(field) if self._next.text == "[" else False
         self._expect(";")
         if kind not in SCALARS:
@@ -282,9 +282,9 @@ class _Parser:
         if word.text not in _LABELS or (after.kind == "sign" and after.text != "."):
             return None
         if oneof is not None:
-            raise refused(word, f"a field of a oneof is not {word.text}")
+            raise refusal(word, f"a field of a oneof is not {word.text}")
         if word.text == "required" and self._is_proto3:
-            raise refused(word, "proto3 has no required fields")
+            raise refusal(word, "proto3 has no required fields")
         self._take()
         return word.text
 
@@ -297,7 +297,7 @@ class _Parser:
         kind_word, kind = self._dotted("the type of the map's values")
         self._expect(">")
         field = message.field.add(label=_LABELS["repeated"], type=_Field.TYPE_MESSAGE)
-        self._named_and_numbered(field, scope)
+        self._name_and_number(field, scope)
         if self._next.text == "[":
             self._options(field)
         self._expect(";")
@@ -307,21 +307,21 @@ class _Parser:
         entry.options.map_entry = True
         entry.field.add(name="key", number=1, label=1, type=SCALARS[key.text])
         value = entry.field.add(name="value", number=2, label=1)
-        field.type_name = f".{_joined(scope, entry.name)}"
+        field.type_name = f".{_join_name(scope, entry.name)}"
         if kind in SCALARS:
             value.type = SCALARS[kind]
         else:
             value.type_name = kind
             self._references.append(Reference(value, scope, kind_word, False))
 
-    def _named_and_numbered(self, field: Any, scope: str) -> None:
+    def _name_and_number(self, field: Any, scope: str) -> None:
         name = self._name("the name of a field")
         field.name = name.text
-        self._place(_joined(scope, name.text), name)
+        self._place(_join_name(scope, name.text), name)
         self._expect("=")
         word, number = self._integer("the number of a field")
         if not 1 <= number < _NUMBER_END or 19_000 <= number < 20_000:
-            raise refused(
+            raise refusal(
                 word,
                 f"{number} cannot be the number of a field; 1 to {_NUMBER_END - 1} without "
                 "19000 to 19999 can",
@@ -333,7 +333,7 @@ class _Parser:
     def _enum(self, enum: Any, scope: str) -> None:
         name = self._name("the name of an enum")
         enum.name = name.text
-        self._place(_joined(scope, name.text), name)
+        self._place(_join_name(scope, name.text), name)
         self._expect("{")
         while not self._has("}"):
             if self._has(";"):
@@ -348,18 +348,18 @@ class _Parser:
             else:
                 self._value(enum, scope)
         if not enum.value:
-            raise refused(name, f"the enum {shown(name.text)} has no values")
+            raise refusal(name, f"the enum {shown(name.text)} has no values")
 
     def _value(self, enum: Any, scope: str) -> None:
         name = self._name("the name of a value")
         # The values of an enum are names beside the enum, not in it.
-        self._place(_joined(scope, name.text), name)
+        self._place(_join_name(scope, name.text), name)
         self._expect("=")
         word, number = self._integer("the number of a value")
         if not -(2**31) <= number < 2**31:
-            raise refused(word, f"{number} is no 32-bit number")
+            raise refusal(word, f"{number} is no 32-bit number")
         if self._is_proto3 and not enum.value and number:
-            raise refused(word, "the first value of an enum is 0 in proto3")
+            raise refusal(word, "the first value of an enum is 0 in proto3")
         enum.value.add(name=name.text, number=number)
         if self._next.text == "[":
             self._options(None)
@@ -385,7 +385,7 @@ class _Parser:
             if self._has("to"):
                 last = end - 1 if self._has("max") else self._integer("a number or 'max'")[1]
             if not -end <= start <= last < end:
-                raise refused(word, f"{start} to {last} is not a range of numbers")
+                raise refusal(word, f"{start} to {last} is not a range of numbers")
             ranges.append((start, last + 1))
             if not self._has(","):
                 return ranges
@@ -400,7 +400,7 @@ class _Parser:
         if name == "allow_alias" and enum is not None:
             enum.options.allow_alias = value.text == "true"
         elif name == "message_set_wire_format":
-            raise refused(name_word, "message_set_wire_format is not supported in a schema")
+            raise refusal(name_word, "message_set_wire_format is not supported in a schema")
 
     def _options(self, field: Any) -> bool:
         """Read [name = value, …]; give whether a default is among them."""
@@ -425,12 +425,12 @@ class _Parser:
 
     def _option_name(self) -> tuple[Word, str]:
         if self._next.text == "(":
-            raise refused(self._next, "an option of your own needs an import; leave it out")
+            raise refusal(self._next, "an option of your own needs an import; leave it out")
         return self._dotted("the name of an option")
 
     def _constant(self) -> Word:
         if self._next.text == "{":
-            raise refused(self._next, "an option of several parts is not supported; leave it out")
+            raise refusal(self._next, "an option of several parts is not supported; leave it out")
         if self._next.text in ("-", "+"):
             self._take()
         word = self._take()
@@ -445,9 +445,9 @@ class _Parser:
 
     def _default(self, field: Any, name: Word, value: Word, *, is_negative: bool) -> None:
         if self._is_proto3:
-            raise refused(name, "proto3 has no defaults")
+            raise refusal(name, "proto3 has no defaults")
         if field.label == _LABELS["repeated"]:
-            raise refused(name, "a repeated field has no default")
+            raise refusal(name, "a repeated field has no default")
         text = text_of(value) if value.kind == "string" else value.text
         if value.kind == "int":
             text = str(_number(value, "a number"))
@@ -458,7 +458,7 @@ class _Parser:
         self._budget.spend(1 + len(full) // _NAME_BYTES_PER_STEP)
         before = self._places.get(full)
         if before is not None:
-            raise refused(
+            raise refusal(
                 word, f"{shown(word.text)} is the name of something at line {before.line} already"
             )
         self._places[full] = word
@@ -476,5 +476,5 @@ def _number(word: Word, what: str) -> int:
         raise wrong(word, what) from None
 
 
-def _joined(scope: str, name: str) -> str:
+def _join_name(scope: str, name: str) -> str:
     return f"{scope}.{name}" if scope else name

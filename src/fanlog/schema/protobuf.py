@@ -50,7 +50,7 @@ class ProtobufSchema:
 
     def message(self, data: bytes, encoding: Encoding) -> Any:
         """Parse the data of a message; raises Mismatch or Impossible."""
-        return self._parsed(data, encoding)
+        return self._parse(data, encoding)
 
     def is_long(self, _data: bytes) -> bool:
         """No message is: others run between any two steps."""
@@ -61,7 +61,7 @@ class ProtobufSchema:
 
     def validate(self, data: bytes, encoding: Encoding) -> int:
         if encoding == "BINARY":
-            self._parsed_binary(data)
+            self._parse_binary(data)
             return len(data) // 64
         try:
             self._check(orjson.loads(data))
@@ -87,7 +87,7 @@ class ProtobufSchema:
 
         def transform(data: bytes) -> bytes:
             message = self._class.FromString(
-                writer._parsed(data, encoding).SerializePartialToString()
+                writer._parse(data, encoding).SerializePartialToString()
             )
             message.DiscardUnknownFields()
             try:
@@ -100,16 +100,16 @@ class ProtobufSchema:
 
         return transform
 
-    def _parsed(self, data: bytes, encoding: Encoding) -> Any:
+    def _parse(self, data: bytes, encoding: Encoding) -> Any:
         if encoding == "BINARY":
-            return self._parsed_binary(data)
+            return self._parse_binary(data)
         message = self._class()
         try:
             return json_format.Parse(data, message)
         except (json_format.ParseError, RecursionError) as error:
             raise Impossible(f"the message cannot be parsed: {error}") from None
 
-    def _parsed_binary(self, data: bytes) -> Any:
+    def _parse_binary(self, data: bytes) -> Any:
         try:
             message = self._class.FromString(data)
         except DecodeError:
@@ -127,11 +127,11 @@ class ProtobufSchema:
 def _check_required(message: Any) -> None:
     if not message.IsInitialized():
         # The library would list all that are missing: of a million parts, a million times.
-        *path, name = _missing(message)
+        *path, name = _find_missing(message)
         raise Mismatch(f"required and missing: {name}", tuple(path))
 
 
-def _missing(message: Any) -> tuple[str | int, ...]:
+def _find_missing(message: Any) -> tuple[str | int, ...]:
     """Where the first required field is that a message lacks."""
     for field in message.DESCRIPTOR.fields:
         if field.is_required and not message.HasField(field.name):
@@ -151,5 +151,5 @@ def _missing(message: Any) -> tuple[str | int, ...]:
             parts = [((field.name,), value)]
         for path, part in parts:
             if not part.IsInitialized():
-                return (*path, *_missing(part))
+                return (*path, *_find_missing(part))
     return ()

@@ -42,7 +42,7 @@ class JobsApi:
         name = names.job_name(project, request.job_id or f"job-{secrets.token_hex(6)}")
         names.parse_job(name, field="job_id")
         arguments = values_of(request.arguments, "arguments")
-        arguments = jobs.checked_arguments(project, request.kind, arguments)
+        arguments = jobs.check_arguments(project, request.kind, arguments)
         job = Job(name=name, kind=request.kind, arguments=arguments)
         return job_pb(await self._jobs.create(job, _message))
 

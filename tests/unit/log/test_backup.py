@@ -84,7 +84,7 @@ class TestFilesBeside:
     def test_a_broker_that_goes_on_meanwhile(self, accompanied: Path, tmp_path: Path):
         """The file is removed before it could be opened: a later state is copied, without it."""
         looked: list[str] = []
-        named = BESIDE.named
+        named = BESIDE.names_in
 
         def removing(key: bytes, value: bytes) -> list[str]:
             names = list(named(key, value))
@@ -103,7 +103,7 @@ class TestFilesBeside:
             looked.extend(names)
             return names
 
-        report = backup(accompanied, tmp_path / "backup", beside=BESIDE._replace(named=removing))
+        report = backup(accompanied, tmp_path / "backup", beside=BESIDE._replace(names_in=removing))
         assert report.findings == []
         assert report.message_count == 2
         assert looked == ["one", "two", "one"]

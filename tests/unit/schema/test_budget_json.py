@@ -44,7 +44,7 @@ def work(definition: Any) -> JsonWork:
 
 
 def steps(definition: Any, value: Any, most: int = 10**30) -> int:
-    return work(definition).of(value, most)[0]
+    return work(definition).count(value, most)[0]
 
 
 # Patterns.

@@ -31,7 +31,7 @@ from fanlog.pipeline.export.shapes import (
 from fanlog.schema.avro import AvroSchema
 from fanlog.schema.compiled import Impossible, Mismatch
 from fanlog.schema.compiler import compile_schema
-from fanlog.schema.json_refs import resolved
+from fanlog.schema.json_refs import resolve
 from fanlog.schema.protobuf import ProtobufSchema
 
 #: What a schema that is no record, at its top, has for its one column.
@@ -317,7 +317,7 @@ _JSON = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
 def _json_shape(root: Any, schema: Any, depth: int, room: _Room) -> Shape:
     if depth > _DEPTH_MAX or not room.has(1):
         return JSON
-    found = resolved(root, schema)
+    found = resolve(root, schema)
     kind = found.get("type")
     if isinstance(kind, list):
         others = [one for one in kind if one != "null"]

@@ -35,7 +35,7 @@ def compact(context: Context, work: Work) -> Mapping[str, Any]:
     target = int(arguments.get("target_bytes", 0)) or rewrites.TARGET_BYTES
     wanted = arguments.get("table")
     if wanted is not None and wanted != MESSAGES.name:
-        table = upkeep.named(context.location, wanted)
+        table = upkeep.find_table(context.location, wanted)
         return {"tables": _tended(context, work, [table], target, is_told=True)}
     done = _compacted(context, work, target, is_mending=bool(arguments.get("drop_damaged")))
     if wanted is None:
@@ -50,7 +50,7 @@ def expire(context: Context, work: Work) -> Mapping[str, Any]:
     Of another table than `messages`, those before a time, and only when somebody says so.
     """
     if "table" in work.arguments:
-        table = upkeep.named(context.location, work.arguments["table"])
+        table = upkeep.find_table(context.location, work.arguments["table"])
         work.progress(0, 0, "deleting")
         before = times.parse(work.arguments["before"])
         return {"table": table, "rows": upkeep.delete_before(context.location, table, before)}
