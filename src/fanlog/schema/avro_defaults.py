@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
-from fanlog.schema.avro_tree import MISSING, AvroNode, Field, takes_default
+from fanlog.schema.avro_tree import AvroNode, Field, takes_default
 from fanlog.schema.budget import StepBudget
 
 #: Bytes of a value or a key as JSON, at least, with its punctuation.
@@ -35,7 +35,7 @@ class Defaults:
         self._extents: dict[int, DefaultSize | None] = {}
         self._written: dict[int, Any] = {}
         self._budget = budget
-        fields = [one for one in _fields(root, budget) if one.default is not MISSING]
+        fields = [one for one in _fields(root, budget) if one.has_default]
         for one in fields:
             self.measure(one)
         for one in fields:

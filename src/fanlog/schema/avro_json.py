@@ -8,14 +8,13 @@ there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from fanlog.model.names import shown
 from fanlog.schema.avro_tree import AvroNode
 from fanlog.schema.budget import StepBudget
 from fanlog.schema.compiled import Mismatch, found
 
-Check = Callable[[Any], None]
+Check = Callable[[object], None]
 
 #: Types of a union that a sentence names, and how much of each name.
 _TAGS_SHOWN_MAX = 20
@@ -66,7 +65,7 @@ class _Compiler:
         checks: list[tuple[str, Check]] = []
         names: set[str] = set()
 
-        def record(value: Any) -> None:
+        def record(value: object) -> None:
             if type(value) is not dict:
                 raise Mismatch(f"expected an object (record {node.name}), found {found(value)}")
             name = ""
@@ -93,7 +92,7 @@ class _Compiler:
         branches = {part.tag: self.check_of(part) for part in node.parts if part.kind != "null"}
         is_nullable = any(part.kind == "null" for part in node.parts)
 
-        def union(value: Any) -> None:
+        def union(value: object) -> None:
             if value is None and is_nullable:
                 return
             if type(value) is not dict or len(value) != 1:
@@ -112,7 +111,7 @@ class _Compiler:
     def _array(self, node: AvroNode) -> Check:
         check = self.check_of(node.parts[0])
 
-        def array(value: Any) -> None:
+        def array(value: object) -> None:
             if type(value) is not list:
                 raise Mismatch(f"expected an array, found {found(value)}")
             at = 0
@@ -127,7 +126,7 @@ class _Compiler:
     def _map(self, node: AvroNode) -> Check:
         check = self.check_of(node.parts[0])
 
-        def mapping(value: Any) -> None:
+        def mapping(value: object) -> None:
             if type(value) is not dict:
                 raise Mismatch(f"expected an object (map), found {found(value)}")
             key = ""
@@ -152,28 +151,28 @@ def _cut(tag: str) -> str:
     return tag if len(tag) <= _TAG_LENGTH_MAX else f"{tag[:_TAG_LENGTH_MAX]}…"
 
 
-def _null(value: Any) -> None:
+def _null(value: object) -> None:
     if value is not None:
         raise Mismatch(f"expected null, found {found(value)}")
 
 
-def _boolean(value: Any) -> None:
+def _boolean(value: object) -> None:
     if type(value) is not bool:
         raise Mismatch(f"expected true or false, found {found(value)}")
 
 
-def _string(value: Any) -> None:
+def _string(value: object) -> None:
     if type(value) is not str:
         raise Mismatch(f"expected a string, found {found(value)}")
 
 
-def _number(value: Any) -> None:
+def _number(value: object) -> None:
     if type(value) is not float and type(value) is not int:
         raise Mismatch(f"expected a number, found {found(value)}")
 
 
 def _integer(what: str, low: int, high: int) -> Check:
-    def integer(value: Any) -> None:
+    def integer(value: object) -> None:
         if type(value) is not int or not low <= value < high:
             raise Mismatch(f"expected {what}, found {found(value)}")
 
@@ -187,7 +186,7 @@ _LONG = _integer("a 64-bit integer", -(2**63), 2**63)
 def _enum(node: AvroNode) -> Check:
     symbols = node.places
 
-    def enum(value: Any) -> None:
+    def enum(value: object) -> None:
         if type(value) is not str or value not in symbols:
             raise Mismatch(f"expected a symbol of enum {node.name}, found {found(value)}")
 
@@ -197,7 +196,7 @@ def _enum(node: AvroNode) -> Check:
 def _bytes(node: AvroNode) -> Check:
     size = node.size if node.kind == "fixed" else None
 
-    def octets(value: Any) -> None:
+    def octets(value: object) -> None:
         if type(value) is not str:
             raise Mismatch(f"expected bytes as a string, found {found(value)}")
         if not value.isascii() and max(value) > "\xff":

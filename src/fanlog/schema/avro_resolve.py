@@ -11,7 +11,7 @@ from typing import Any
 
 from fanlog.model.names import shown
 from fanlog.schema.avro_defaults import Defaults
-from fanlog.schema.avro_tree import MISSING, PRIMITIVES, AvroNode, Field
+from fanlog.schema.avro_tree import PRIMITIVES, AvroNode, Field
 from fanlog.schema.budget import StepBudget
 from fanlog.schema.compiled import Impossible, path_of
 
@@ -122,7 +122,7 @@ class Resolver:
                 made[one.name] = self._resolve(
                     one.node, source.node, value[source.name], (*path, source.name), budget
                 )
-            elif one.default is not MISSING:
+            elif one.has_default:
                 extent = self._defaults.measure(one)
                 budget.spend(extent.values + extent.size_bytes // _DEFAULT_BYTES_PER_STEP)
                 made[one.name] = self._defaults.write(one)
@@ -218,7 +218,7 @@ class _Breaks:
             source = _find_source(one, written)
             if source is not None:
                 self.look(one.node, source.node, (*path, one.name))
-            elif one.default is MISSING:
+            elif not one.has_default:
                 self._say(
                     (*path, one.name), "the field is not written by the other, and has no default"
                 )

@@ -13,6 +13,7 @@ import orjson
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
+from fanlog.model.json import Json
 from fanlog.model.names import shown
 from fanlog.model.resources import Encoding, SchemaType
 
@@ -94,7 +95,7 @@ class Compiled(Protocol):
         """
 
 
-def check_nesting(source: Any, what: str) -> None:
+def check_nesting(source: Json, what: str) -> None:
     """Raises InvalidArgument if JSON is nested deeper than a definition may be."""
     level = [[source]]
     for _ in range(limits.SCHEMA_NESTING_MAX + 1):
@@ -109,7 +110,7 @@ def check_nesting(source: Any, what: str) -> None:
     raise InvalidArgument(f"{what} is nested more than {limits.SCHEMA_NESTING_MAX} levels deep")
 
 
-def json_text(value: Any) -> bytes:
+def json_text(value: object) -> bytes:
     """Write a value as JSON; raises Impossible."""
     try:
         return orjson.dumps(value)
@@ -130,7 +131,7 @@ def path_of(path: tuple[str | int, ...]) -> str:
     return "".join(parts)
 
 
-def found(value: Any) -> str:
+def found(value: object) -> str:
     """Describe a JSON value for an error sentence."""
     if value is None:
         return "null"

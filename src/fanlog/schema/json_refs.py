@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from fanlog.model.json import Json, JsonObject
 from fanlog.schema.budget import StepBudget
 
 _STEPS_MAX = 50
 
 
-def resolve(root: Any, schema: Any, budget: StepBudget | None = None) -> Mapping[str, Any]:
+def resolve(root: Json, schema: Json, budget: StepBudget | None = None) -> JsonObject:
     """Give the object a schema stands for, its local references followed; `true` is the empty one.
 
     Keywords beside a reference are kept, and win over those of its target.
@@ -31,7 +29,7 @@ def resolve(root: Any, schema: Any, budget: StepBudget | None = None) -> Mapping
     return {}
 
 
-def _target(root: Any, reference: str, budget: StepBudget | None) -> Any:
+def _target(root: Json, reference: str, budget: StepBudget | None) -> Json:
     if reference == "#":
         return root
     if not reference.startswith("#/"):
@@ -48,7 +46,7 @@ def _target(root: Any, reference: str, budget: StepBudget | None) -> Any:
     return found
 
 
-def _find_anchor(schema: Any, anchor: str, budget: StepBudget | None) -> Any:
+def _find_anchor(schema: Json, anchor: str, budget: StepBudget | None) -> Json:
     if budget is not None:
         budget.spend()
     if isinstance(schema, dict):

@@ -10,14 +10,14 @@ JSON Schema itself has no renames, which transforms between revisions need: a pr
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import jsonschema_rs
 import orjson
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
+from fanlog.model.json import Json, JsonObject
 from fanlog.model.names import shown
 from fanlog.model.resources import Encoding, SchemaType
 from fanlog.schema import json_compat
@@ -135,7 +135,7 @@ class JsonSchema:
 
         return transform
 
-    def _validate(self, value: Any, size: int) -> int:
+    def _validate(self, value: Json, size: int) -> int:
         """Check a value that has so many bytes; raises Mismatch."""
         steps = size * self._steps_per_byte
         if size > self._sure_bytes:
@@ -154,7 +154,7 @@ class JsonSchema:
             self._explain(value)
         return steps // _PER_STEP
 
-    def _explain(self, value: Any) -> NoReturn:
+    def _explain(self, value: Json) -> NoReturn:
         """Raise Mismatch with the first mistake.
 
         Of a choice, the library lists every mistake in every branch: too much of a large message.
@@ -173,7 +173,7 @@ class JsonSchema:
         raise Mismatch("the message does not conform to the JSON Schema")
 
 
-def _patterns(schema: Mapping[str, Any]) -> list[str]:
+def _patterns(schema: JsonObject) -> list[str]:
     """The patterns of one subschema."""
     by_name = schema.get("patternProperties")
     found = [schema.get("pattern"), *(by_name if isinstance(by_name, dict) else ())]
@@ -219,7 +219,9 @@ def _pattern_bytes(pattern: str) -> int | None:
     return None
 
 
-def _path_to(source: Any, pattern: str, path: tuple[str | int, ...] = ()) -> str | None:
+def _path_to(
+    source: JsonObject | list[Json], pattern: str, path: tuple[str | int, ...] = ()
+) -> str | None:
     """Where a pattern stands; None for nowhere."""
     steps = source.items() if isinstance(source, dict) else enumerate(source)
     for key, value in steps:
@@ -232,7 +234,7 @@ def _path_to(source: Any, pattern: str, path: tuple[str | int, ...] = ()) -> str
     return None
 
 
-def _refuse_foreign(source: Any, path: tuple[str | int, ...]) -> None:
+def _refuse_foreign(source: JsonObject | list[Json], path: tuple[str | int, ...]) -> None:
     """Refuse references that leave the definition, by name, before they are followed."""
     steps = source.items() if isinstance(source, dict) else enumerate(source)
     for key, value in steps:

@@ -6,12 +6,13 @@ subschema, and each object costs the properties that the reader's schema has for
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
+from fanlog.model.json import Json, JsonObject
 from fanlog.schema.budget import StepBudget
+from fanlog.schema.json_keywords import map_at, names_at
 from fanlog.schema.json_refs import resolve
 
 #: Names that a property had in earlier revisions.
@@ -23,27 +24,27 @@ _DEFAULT_BYTES_PER_STEP = 16
 
 class _Property(NamedTuple):
     name: str
-    schema: Any
+    schema: Json
     aliases: list[str]
     has_default: bool
-    default: Any
+    default: Json
     default_steps: int
 
 
 class JsonTransform:
     """Turns values of a writer's schema into values of a reader's."""
 
-    def __init__(self, reader: Any, writer: Any) -> None:
+    def __init__(self, reader: Json, writer: Json) -> None:
         self._reader = reader
         self._writer = writer
-        self._resolved: dict[tuple[bool, int], Mapping[str, Any]] = {}
+        self._resolved: dict[tuple[bool, int], JsonObject] = {}
         self._known: dict[int, list[_Property]] = {}
 
-    def of(self, value: Any, budget: StepBudget) -> Any:
+    def of(self, value: Json, budget: StepBudget) -> Json:
         """Give a value of the writer's schema as one of the reader's; it is not checked yet."""
         return self._transform(self._reader, self._writer, value, budget)
 
-    def _transform(self, reader: Any, writer: Any, value: Any, budget: StepBudget) -> Any:
+    def _transform(self, reader: Json, writer: Json, value: Json, budget: StepBudget) -> Json:
         budget.spend()
         if not isinstance(value, dict | list):
             return value
@@ -56,15 +57,15 @@ class JsonTransform:
 
     def _object(
         self,
-        read: Mapping[str, Any],
-        written: Mapping[str, Any],
-        value: dict[str, Any],
+        read: JsonObject,
+        written: JsonObject,
+        value: JsonObject,
         budget: StepBudget,
-    ) -> Any:
+    ) -> Json:
         properties = self._properties(read, budget)
-        known = _mapping(written, "properties")
+        known = map_at(written, "properties")
         budget.spend(len(properties) + len(value))
-        made: dict[str, Any] = {}
+        made: JsonObject = {}
         moved: set[str] = set()
         for one in properties:
             source = one.name
@@ -85,18 +86,18 @@ class JsonTransform:
         }
         return made | kept
 
-    def _properties(self, read: Mapping[str, Any], budget: StepBudget) -> list[_Property]:
+    def _properties(self, read: JsonObject, budget: StepBudget) -> list[_Property]:
         """The properties of an object that the reader's schema names."""
         found = self._known.get(id(read))
         if found is None:
             found = [
                 _property(name, schema, self._meant(schema, budget, is_reader=True))
-                for name, schema in _mapping(read, "properties").items()
+                for name, schema in map_at(read, "properties").items()
             ]
             self._known[id(read)] = found
         return found
 
-    def _meant(self, schema: Any, budget: StepBudget, *, is_reader: bool) -> Mapping[str, Any]:
+    def _meant(self, schema: Json, budget: StepBudget, *, is_reader: bool) -> JsonObject:
         """The subschema that references lead to in the end."""
         # Neither of them goes away before this does: an `id` means the same all the time.
         key = is_reader, id(schema)
@@ -107,7 +108,7 @@ class JsonTransform:
         return known
 
 
-def _property(name: str, schema: Any, meant: Mapping[str, Any]) -> _Property:
+def _property(name: str, schema: Json, meant: JsonObject) -> _Property:
     if "default" not in meant:
         return _Property(name, schema, _aliases(schema), False, None, 0)
     default = meant["default"]
@@ -115,11 +116,5 @@ def _property(name: str, schema: Any, meant: Mapping[str, Any]) -> _Property:
     return _Property(name, schema, _aliases(schema), True, default, steps)
 
 
-def _mapping(schema: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = schema.get(key)
-    return found if isinstance(found, dict) else {}
-
-
-def _aliases(schema: Any) -> list[str]:
-    aliases = schema.get(ALIASES, []) if isinstance(schema, dict) else []
-    return [alias for alias in aliases if isinstance(alias, str)] * isinstance(aliases, list)
+def _aliases(schema: Json) -> list[str]:
+    return names_at(schema, ALIASES) if isinstance(schema, dict) else []

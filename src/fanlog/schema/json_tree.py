@@ -6,11 +6,13 @@ that leaves it can only mean a draft's own schema.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeGuard
 from urllib.parse import unquote, urldefrag, urljoin
 
+from fanlog.model.json import Json, JsonObject
 from fanlog.schema.budget import StepBudget
+from fanlog.schema.json_keywords import list_at, map_at
 
 #: Base of a definition that does not say its own.
 _BASE = "http://schema.invalid/"
@@ -27,9 +29,9 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 #: Stand for schemas that are not in the definition and look at everything below: those of the
 #: drafts, and the target of a reference that only the library can follow, if it can.
-DRAFT: dict[str, Any] = {}
+DRAFT: JsonObject = {}
 DRAFT |= {"additionalProperties": DRAFT, "items": DRAFT}
-UNKNOWN: dict[str, Any] = {}
+UNKNOWN: JsonObject = {}
 UNKNOWN |= {"additionalProperties": UNKNOWN, "items": UNKNOWN}
 DRAFTS = ("http://json-schema.org/", "https://json-schema.org/")
 
@@ -37,56 +39,58 @@ DRAFTS = ("http://json-schema.org/", "https://json-schema.org/")
 class Edges(NamedTuple):
     """The subschemas of one schema, by the part of the message that they look at."""
 
-    same: list[Any]
-    named: list[tuple[str | int, Any]]
-    rest: list[Any]
-    items: list[Any]
-    keys: list[Any]
+    same: list[JsonObject]
+    named: list[tuple[str | int, JsonObject]]
+    rest: list[JsonObject]
+    items: list[JsonObject]
+    keys: list[JsonObject]
     references: list[tuple[str, str]]
 
 
-def edges(schema: dict[str, Any]) -> Edges:
+def edges(schema: JsonObject) -> Edges:
     """The subschemas of a schema; values that are no schemas are left out."""
     return Edges(
         same=[
             *_objects(schema.get(key) for key in _SAME),
-            *_objects(one for key in _SAME_LISTS for one in _list(schema, key)),
-            *_objects(one for key in _SAME_MAPS for one in _map(schema, key).values()),
+            *_objects(one for key in _SAME_LISTS for one in list_at(schema, key)),
+            *_objects(one for key in _SAME_MAPS for one in map_at(schema, key).values()),
         ],
         named=[
-            *((name, one) for name, one in _map(schema, "properties").items() if _is(one)),
-            *((at, one) for at, one in enumerate(_list(schema, "prefixItems")) if _is(one)),
-            *((at, one) for at, one in enumerate(_list(schema, "items")) if _is(one)),
+            *((name, one) for name, one in map_at(schema, "properties").items() if _is(one)),
+            *((at, one) for at, one in enumerate(list_at(schema, "prefixItems")) if _is(one)),
+            *((at, one) for at, one in enumerate(list_at(schema, "items")) if _is(one)),
         ],
         rest=[
             *_objects(schema.get(key) for key in _REST),
-            *_objects(_map(schema, "patternProperties").values()),
+            *_objects(map_at(schema, "patternProperties").values()),
         ],
         items=list(_objects(schema.get(key) for key in _ITEMS)),
         keys=list(_objects([schema.get("propertyNames")])),
-        references=[(key, schema[key]) for key in _REFERENCES if isinstance(schema.get(key), str)],
+        references=[
+            (key, found) for key in _REFERENCES if isinstance(found := schema.get(key), str)
+        ],
     )
 
 
 class Tree:
     """All subschemas of a definition that can be reached; each is known by its `id`."""
 
-    def __init__(self, root: dict[str, Any], budget: StepBudget) -> None:
+    def __init__(self, root: JsonObject, budget: StepBudget) -> None:
         self.root = root
         self._budget = budget
         self._bases: dict[int, str] = {}
-        self._resources: dict[str, list[Any]] = {}
-        self._anchors: dict[str, list[Any]] = {}
-        self._dynamic: dict[str, list[Any]] = {}
-        self.schemas: dict[int, dict[str, Any]] = {}
+        self._resources: dict[str, list[JsonObject]] = {}
+        self._anchors: dict[str, list[JsonObject]] = {}
+        self._dynamic: dict[str, list[JsonObject]] = {}
+        self.schemas: dict[int, JsonObject] = {}
         self.edges: dict[int, Edges] = {}
         #: The targets of the references of a schema.
-        self.targets: dict[int, list[dict[str, Any]]] = {}
+        self.targets: dict[int, list[JsonObject]] = {}
         self._resources.setdefault(_BASE, []).append(root)
         self._add(root, _BASE)
         self._follow()
 
-    def _add(self, schema: dict[str, Any], base: str) -> None:
+    def _add(self, schema: JsonObject, base: str) -> None:
         """Take in a schema and all that stand in it."""
         left = [(schema, base)]
         while left:
@@ -103,11 +107,11 @@ class Tree:
             below += [
                 part
                 for key in ("$defs", "definitions")
-                for part in _objects(_map(one, key).values())
+                for part in _objects(map_at(one, key).values())
             ]
             left += [(part, base) for part in below]
 
-    def _add_names(self, schema: dict[str, Any], base: str) -> str:
+    def _add_names(self, schema: JsonObject, base: str) -> str:
         for key in ("$id", "id"):
             name = schema.get(key)
             if isinstance(name, str):
@@ -131,16 +135,16 @@ class Tree:
         while left := [key for key in self.schemas if key not in done]:
             for key in left:
                 done.add(key)
-                found: list[dict[str, Any]] = []
+                found: list[JsonObject] = []
                 for keyword, reference in self.edges[key].references:
                     self._budget.spend(1 + len(reference) // 16)
                     found += self._targets(keyword, reference, self._bases[key])
                 self.targets[key] = found
 
-    def _targets(self, keyword: str, reference: str, base: str) -> Iterator[dict[str, Any]]:
+    def _targets(self, keyword: str, reference: str, base: str) -> Iterator[JsonObject]:
         url, fragment = urldefrag(_join(base, reference))
         name = unquote(fragment)
-        found: list[Any] = []
+        found: list[Json] = []
         if keyword != "$ref":
             # Whichever is met first on the way: any of them.
             found += self._dynamic.get(name, [])
@@ -165,7 +169,7 @@ def _join(base: str, reference: str) -> str:
         return reference
 
 
-def _follow_pointer(root: Any, pointer: str) -> Any:
+def _follow_pointer(root: Json, pointer: str) -> Json:
     for step in pointer.split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(root, dict) and key in root:
@@ -177,19 +181,9 @@ def _follow_pointer(root: Any, pointer: str) -> Any:
     return root
 
 
-def _is(schema: Any) -> bool:
+def _is(schema: Json) -> TypeGuard[JsonObject]:
     return isinstance(schema, dict)
 
 
-def _objects(found: Any) -> Iterator[dict[str, Any]]:
+def _objects(found: Iterable[Json]) -> Iterator[JsonObject]:
     return (one for one in found if isinstance(one, dict))
-
-
-def _list(schema: dict[str, Any], key: str) -> list[Any]:
-    found = schema.get(key)
-    return found if isinstance(found, list) else []
-
-
-def _map(schema: dict[str, Any], key: str) -> dict[str, Any]:
-    found = schema.get(key)
-    return found if isinstance(found, dict) else {}

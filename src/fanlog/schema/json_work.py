@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any
 
 import orjson
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
+from fanlog.model.json import Json, JsonObject
 from fanlog.schema.budget import StepBudget
+from fanlog.schema.json_keywords import list_at, map_at
 from fanlog.schema.json_tree import DRAFT, UNKNOWN, Tree
 
 #: A message has no more values than half its bytes.
@@ -71,7 +72,7 @@ class JsonWork:
     """The steps of messages of one schema."""
 
     def __init__(
-        self, tree: Tree, root: Any, patterns: Mapping[str, int], budget: StepBudget
+        self, tree: Tree, root: JsonObject, patterns: Mapping[str, int], budget: StepBudget
     ) -> None:
         self._tree = tree
         self._patterns = patterns
@@ -105,7 +106,7 @@ class JsonWork:
         """The bytes up to which no message, with any content, takes more than `steps` steps."""
         return max(0, (steps - self._once) // self.per_byte) if self.per_byte else 0
 
-    def count(self, value: Any, most: int) -> tuple[int, int]:
+    def count(self, value: Json, most: int) -> tuple[int, int]:
         """Steps of a message, and those of them that are for patterns.
 
         Counting ends where the first are more than `most`.
@@ -121,7 +122,7 @@ class JsonWork:
             if not isinstance(one, dict | list):
                 continue
             total += place.child_steps * len(one)
-            children: Iterable[tuple[str | int, Any]]
+            children: Iterable[tuple[str | int, Json]]
             if isinstance(one, dict):
                 total += place.object_steps
                 patterns += place.key_steps * sum(map(len, one))
@@ -178,14 +179,13 @@ class JsonWork:
         schema, edges = self._tree.schemas[key], self._tree.edges[key]
         place.steps += times * (1 + len(schema) + _count_listed(schema) + _OUTSIDE.get(key, 0))
         place.object_steps += times * sum(
-            len(schema[name])
+            len(map_at(schema, name)) + len(list_at(schema, name))
             for name in ("properties", "required", "dependentRequired", "dependencies")
-            if isinstance(schema.get(name), dict | list)
         )
         if "pattern" in schema:
             place.text_steps += times * self._pattern_steps(schema["pattern"])
-        if isinstance(schema.get("patternProperties"), dict):
-            place.key_steps += times * sum(map(self._pattern_steps, schema["patternProperties"]))
+        by_pattern = map_at(schema, "patternProperties")
+        place.key_steps += times * sum(map(self._pattern_steps, by_pattern))
         if schema.get("uniqueItems") is True:
             place.child_steps += times * _UNIQUE_STEPS
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
@@ -200,8 +200,9 @@ class JsonWork:
         for part in edges.keys:
             place.keys[id(part)] += times
 
-    def _pattern_steps(self, pattern: Any) -> int:
-        return 1 + self._patterns.get(pattern, 0) // _PATTERN_BYTES_PER_STEP
+    def _pattern_steps(self, pattern: Json) -> int:
+        size = self._patterns.get(pattern, 0) if isinstance(pattern, str) else 0
+        return 1 + size // _PATTERN_BYTES_PER_STEP
 
     def _same(self, key: int) -> _Looks:
         """All that look at a value when a subschema does, itself included."""
@@ -247,7 +248,7 @@ class JsonWork:
                 yield self._place(looks)
 
 
-def _count_listed(schema: Mapping[str, Any]) -> int:
+def _count_listed(schema: JsonObject) -> int:
     """Steps to compare a value with those that are listed."""
     listed = [schema[key] for key in ("enum", "const") if key in schema]
     return sum(len(orjson.dumps(one)) // _LISTED_BYTES_PER_STEP for one in listed)

@@ -7,7 +7,14 @@ fields and of enum values in it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from google.protobuf.descriptor import (
+    Descriptor,
+    EnumDescriptor,
+    FieldDescriptor,
+    OneofDescriptor,
+)
 
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
@@ -35,7 +42,7 @@ class Break(NamedTuple):
     is_fatal: bool
 
 
-def breaks(reader: Any, writer: Any, budget: StepBudget) -> list[Break]:
+def breaks(reader: Descriptor, writer: Descriptor, budget: StepBudget) -> list[Break]:
     """List why the reader's message type cannot read some of the writer's messages.
 
     Raises:
@@ -55,7 +62,7 @@ class _Seen(set[tuple[str, str]]):
         self.budget = budget
 
 
-def _messages(reader: Any, writer: Any, path: Path, seen: _Seen) -> Iterator[Break]:
+def _messages(reader: Descriptor, writer: Descriptor, path: Path, seen: _Seen) -> Iterator[Break]:
     if (reader.full_name, writer.full_name) in seen:
         return
     seen.add((reader.full_name, writer.full_name))
@@ -72,7 +79,7 @@ def _messages(reader: Any, writer: Any, path: Path, seen: _Seen) -> Iterator[Bre
         yield from _oneof(oneof, writer, path)
 
 
-def _fields(reader: Any, writer: Any, path: Path, seen: _Seen) -> Iterator[Break]:
+def _fields(reader: Descriptor, writer: Descriptor, path: Path, seen: _Seen) -> Iterator[Break]:
     if reader.json_name != writer.json_name:
         yield Break(
             f"{path_of(path)}: number {reader.number} is called {shown(reader.json_name)} in JSON; "
@@ -99,7 +106,7 @@ def _fields(reader: Any, writer: Any, path: Path, seen: _Seen) -> Iterator[Break
         yield from _enum(reader.enum_type, writer.enum_type, path)
 
 
-def _enum(reader: Any, writer: Any, path: Path) -> Iterator[Break]:
+def _enum(reader: EnumDescriptor, writer: EnumDescriptor, path: Path) -> Iterator[Break]:
     for value in writer.values:
         known = reader.values_by_name.get(value.name)
         if known is None:
@@ -112,7 +119,7 @@ def _enum(reader: Any, writer: Any, path: Path) -> Iterator[Break]:
             )
 
 
-def _oneof(oneof: Any, writer: Any, path: Path) -> Iterator[Break]:
+def _oneof(oneof: OneofDescriptor, writer: Descriptor, path: Path) -> Iterator[Break]:
     """A oneof keeps one of its fields: two that could be set together cannot both come in."""
     known = [writer.fields_by_number.get(field.number) for field in oneof.fields]
     fields = [field for field in known if field is not None]
@@ -129,5 +136,5 @@ def _oneof(oneof: Any, writer: Any, path: Path) -> Iterator[Break]:
         )
 
 
-def _many(field: Any) -> str:
+def _many(field: FieldDescriptor) -> str:
     return "repeated" if field.is_repeated else "singular"

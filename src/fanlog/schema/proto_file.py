@@ -5,9 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate
-from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    EnumValueDescriptorProto,
+    FieldDescriptorProto,
+)
 
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
@@ -15,10 +21,10 @@ from fanlog.schema.budget import StepBudget, budget_to_compile
 from fanlog.schema.proto_parse import Parsed, parse
 from fanlog.schema.proto_scan import Word, refusal
 
-_Field: Any = descriptor_pb2.FieldDescriptorProto
+_Field = descriptor_pb2.FieldDescriptorProto
 
 
-def descriptor(source: str, budget: StepBudget | None = None) -> Any:
+def descriptor(source: str, budget: StepBudget | None = None) -> Descriptor:
     """Give the descriptor of the one message that a source defines.
 
     Args:
@@ -69,7 +75,7 @@ def _candidates(name: str, scope: str) -> Iterator[str]:
     yield name
 
 
-def _types(message: Any, full: str) -> Iterator[tuple[str, int]]:
+def _types(message: DescriptorProto, full: str) -> Iterator[tuple[str, int]]:
     yield full, _Field.TYPE_MESSAGE
     for enum in message.enum_type:
         yield f"{full}.{enum.name}", _Field.TYPE_ENUM
@@ -77,14 +83,14 @@ def _types(message: Any, full: str) -> Iterator[tuple[str, int]]:
         yield from _types(nested, f"{full}.{nested.name}")
 
 
-def _messages(message: Any, full: str) -> Iterator[tuple[str, Any]]:
+def _messages(message: DescriptorProto, full: str) -> Iterator[tuple[str, DescriptorProto]]:
     yield full, message
     for nested in message.nested_type:
         if not nested.options.map_entry:
             yield from _messages(nested, f"{full}.{nested.name}")
 
 
-def _check_message(parsed: Parsed, full: str, message: Any) -> None:
+def _check_message(parsed: Parsed, full: str, message: DescriptorProto) -> None:
     numbers: dict[int, str] = {}
     json_names: dict[str, str] = {}
     reserved = _Reserved(message, is_end_included=False)
@@ -110,7 +116,7 @@ def _check_message(parsed: Parsed, full: str, message: Any) -> None:
         _check_enum(parsed, full, enum)
 
 
-def _check_enum(parsed: Parsed, scope: str, enum: Any) -> None:
+def _check_enum(parsed: Parsed, scope: str, enum: EnumDescriptorProto) -> None:
     numbers: dict[int, str] = {}
     reserved = _Reserved(enum, is_end_included=True)
     for value in enum.value:
@@ -128,14 +134,16 @@ def _check_enum(parsed: Parsed, scope: str, enum: Any) -> None:
 class _Reserved:
     """The numbers and names that a message or an enum keeps free."""
 
-    def __init__(self, owner: Any, *, is_end_included: bool) -> None:
+    def __init__(
+        self, owner: DescriptorProto | EnumDescriptorProto, *, is_end_included: bool
+    ) -> None:
         self._names = frozenset(owner.reserved_name)
         #: Ranges by their starts, and the furthest end of those up to each.
         ranges = sorted((one.start, one.end + is_end_included) for one in owner.reserved_range)
         self._starts = [start for start, _ in ranges]
         self._ends = list(accumulate((end for _, end in ranges), max))
 
-    def check(self, member: Any, word: Word) -> None:
+    def check(self, member: FieldDescriptorProto | EnumValueDescriptorProto, word: Word) -> None:
         """Raises InvalidArgument for a field or a value that has one of them."""
         place = bisect_right(self._starts, member.number) - 1
         if place >= 0 and member.number < self._ends[place]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import binascii
 import re
 from collections.abc import Callable
-from typing import Any
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 from fanlog.model.names import shown
 from fanlog.schema.compiled import Mismatch, found
 from fanlog.schema.proto_parse import SCALARS
 
-Check = Callable[[Any], None]
+Check = Callable[[object], None]
 
 _INTEGERS = {
     "int32": (-(2**31), 2**31), "sint32": (-(2**31), 2**31), "sfixed32": (-(2**31), 2**31),
@@ -32,7 +33,7 @@ _DECIMAL = re.compile(r"-?\d+", re.ASCII)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
-def compile_check(descriptor: Any) -> Check:
+def compile_check(descriptor: Descriptor) -> Check:
     """Give a function that raises Mismatch for a JSON value that the message type refuses."""
     compiler = _Compiler()
     check = compiler.message(descriptor)
@@ -50,7 +51,7 @@ class _Compiler:
         while self._left:
             self._left.pop()()
 
-    def message(self, descriptor: Any) -> Check:
+    def message(self, descriptor: Descriptor) -> Check:
         known = self._made.get(descriptor.full_name)
         if known is not None:
             return known
@@ -59,7 +60,7 @@ class _Compiler:
         required: list[tuple[int, str]] = []
         name = descriptor.name
 
-        def message(value: Any) -> None:
+        def message(value: object) -> None:
             if type(value) is not dict:
                 raise Mismatch(f"expected an object (message {name}), found {found(value)}")
             present: set[int | str] = set()
@@ -99,14 +100,14 @@ class _Compiler:
         self._left.append(complete)
         return message
 
-    def _field(self, field: Any) -> Check:
+    def _field(self, field: FieldDescriptor) -> Check:
         if not field.is_repeated:
             return self._single(field)
         if field.type == _MESSAGE and field.message_type.GetOptions().map_entry:
             return self._map(field.message_type)
         check = self._single(field)
 
-        def repeated(value: Any) -> None:
+        def repeated(value: object) -> None:
             if type(value) is not list:
                 raise Mismatch(f"expected an array, found {found(value)}")
             at = 0
@@ -118,12 +119,12 @@ class _Compiler:
 
         return repeated
 
-    def _map(self, entry: Any) -> Check:
+    def _map(self, entry: Descriptor) -> Check:
         key_kind = _NAMES[entry.fields_by_name["key"].type]
         check = self._single(entry.fields_by_name["value"])
         check_key = _KEYS.get(key_kind) or _integer_key(key_kind)
 
-        def mapping(value: Any) -> None:
+        def mapping(value: object) -> None:
             if type(value) is not dict:
                 raise Mismatch(f"expected an object (map), found {found(value)}")
             key = ""
@@ -136,7 +137,7 @@ class _Compiler:
 
         return mapping
 
-    def _single(self, field: Any) -> Check:
+    def _single(self, field: FieldDescriptor) -> Check:
         if field.type == _MESSAGE:
             return self.message(field.message_type)
         if field.type == _ENUM:
@@ -148,13 +149,13 @@ class _Compiler:
 def _integer(kind: str) -> Check:
     low, high = _INTEGERS[kind]
 
-    def integer(value: Any) -> None:
+    def integer(value: object) -> None:
         if type(value) is int and low <= value < high:
             return
         if type(value) is float and value.is_integer() and low <= value < high:
             return
         is_text = type(value) is str and len(value) <= 20 and _DECIMAL.fullmatch(value)
-        if is_text and low <= int(value) < high:
+        if is_text and low <= int(str(value)) < high:
             return
         raise Mismatch(f"expected {kind}, {low} to {high - 1}, found {found(value)}")
 
@@ -164,30 +165,30 @@ def _integer(kind: str) -> Check:
 def _integer_key(kind: str) -> Check:
     check = _integer(kind)
 
-    def key(value: Any) -> None:
-        if not _DECIMAL.fullmatch(value):
+    def key(value: object) -> None:
+        if type(value) is not str or not _DECIMAL.fullmatch(value):
             raise Mismatch(f"expected {kind} as the key, found {found(value)}")
         check(value)
 
     return key
 
 
-def _string(value: Any) -> None:
+def _string(value: object) -> None:
     if type(value) is not str:
         raise Mismatch(f"expected a string, found {found(value)}")
 
 
-def _bool(value: Any) -> None:
+def _bool(value: object) -> None:
     if type(value) is not bool:
         raise Mismatch(f"expected true or false, found {found(value)}")
 
 
-def _bool_key(value: Any) -> None:
+def _bool_key(value: object) -> None:
     if value not in ("true", "false"):
         raise Mismatch(f"expected 'true' or 'false' as the key, found {found(value)}")
 
 
-def _bytes(value: Any) -> None:
+def _bytes(value: object) -> None:
     if type(value) is not str:
         raise Mismatch(f"expected bytes in base64, found {found(value)}")
     padded = value.replace("-", "+").replace("_", "/")
@@ -198,25 +199,29 @@ def _bytes(value: Any) -> None:
         raise Mismatch(f"expected bytes in base64, found {found(value)}") from None
 
 
-def _double(value: Any) -> None:
+def _double(value: object) -> None:
     if type(value) is float or type(value) is int:
         return
     if type(value) is not str or not (value in _WORDS or _NUMBER.fullmatch(value)):
         raise Mismatch(f"expected a number, found {found(value)}")
 
 
-def _float(value: Any) -> None:
-    _double(value)
-    if value not in _WORDS and abs(float(value)) > _FLOAT_MAX:
+def _float(value: object) -> None:
+    if type(value) is float or type(value) is int:
+        is_small = abs(value) <= _FLOAT_MAX
+    else:
+        _double(value)
+        is_small = value in _WORDS or abs(float(str(value))) <= _FLOAT_MAX
+    if not is_small:
         raise Mismatch(f"expected a 32-bit float, found {found(value)}")
 
 
-def _enum(enum: Any) -> Check:
+def _enum(enum: EnumDescriptor) -> Check:
     names = frozenset(enum.values_by_name)
     numbers = frozenset(enum.values_by_number)
     is_closed = enum.is_closed
 
-    def check(value: Any) -> None:
+    def check(value: object) -> None:
         if type(value) is str and value in names:
             return
         if type(value) is int and (

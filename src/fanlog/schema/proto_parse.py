@@ -7,16 +7,21 @@ options for code generators are accepted, since they do not change messages.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+)
 
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
 from fanlog.schema.budget import StepBudget
 from fanlog.schema.proto_scan import Word, refusal, scan, text_of, wrong
 
-_Field: Any = descriptor_pb2.FieldDescriptorProto
+_Field = FieldDescriptorProto
 SCALARS: dict[str, int] = {
     name: getattr(_Field, f"TYPE_{name.upper()}")
     for name in (
@@ -38,7 +43,7 @@ _NAME_BYTES_PER_STEP = 64
 class Reference(NamedTuple):
     """A field whose type has a name: to be looked up from `scope` on, outwards."""
 
-    field: Any
+    field: FieldDescriptorProto
     scope: str
     word: Word
     #: Whether a default may be set, which is of an enum only.
@@ -46,7 +51,7 @@ class Reference(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    file: Any
+    file: FileDescriptorProto
     references: list[Reference]
     #: Where each message, enum, field and value was named.
     places: dict[str, Word]
@@ -69,7 +74,7 @@ class _Parser:
         # Looking ahead never passes the end.
         self._words = [*words, words[-1], words[-1]]
         self._at = 0
-        self._file: Any = descriptor_pb2.FileDescriptorProto(name="schema.proto")
+        self._file = FileDescriptorProto(name="schema.proto")
         self._references: list[Reference] = []
         self._places: dict[str, Word] = {}
         self._is_proto3 = False
@@ -179,7 +184,7 @@ class _Parser:
             case _:
                 raise wrong(word, "'message'")
 
-    def _message(self, message: Any, scope: str, depth: int) -> None:
+    def _message(self, message: DescriptorProto, scope: str, depth: int) -> None:
         name = self._name("the name of a message")
         if depth > _NESTING_MAX:
             raise refusal(name, f"messages are nested more than {_NESTING_MAX} deep")
@@ -195,7 +200,7 @@ class _Parser:
                 field.oneof_index = len(message.oneof_decl)
                 message.oneof_decl.add(name=f"_{field.name}")
 
-    def _member(self, message: Any, scope: str, depth: int) -> None:
+    def _member(self, message: DescriptorProto, scope: str, depth: int) -> None:
         word = self._next
         after = self._words[self._at + 1]
         # A field may be of a type that is called as one of the words below.
@@ -230,7 +235,7 @@ class _Parser:
             case _:
                 self._field(message, scope, oneof=None)
 
-    def _oneof(self, message: Any, scope: str) -> None:
+    def _oneof(self, message: DescriptorProto, scope: str) -> None:
         name = self._name("the name of a oneof")
         index = len(message.oneof_decl)
         message.oneof_decl.add(name=name.text)
@@ -247,7 +252,7 @@ class _Parser:
 
     # Fields.
 
-    def _field(self, message: Any, scope: str, *, oneof: int | None) -> None:
+    def _field(self, message: DescriptorProto, scope: str, *, oneof: int | None) -> None:
         label_word = self._next
         label = self._label(oneof)
         kind_word, kind = self._dotted("the type of a field")
@@ -288,7 +293,7 @@ class _Parser:
         self._take()
         return word.text
 
-    def _map(self, message: Any, scope: str) -> None:
+    def _map(self, message: DescriptorProto, scope: str) -> None:
         self._expect("<")
         key = self._name("the type of the map's keys")
         if key.text not in _KEY_TYPES:
@@ -314,7 +319,7 @@ class _Parser:
             value.type_name = kind
             self._references.append(Reference(value, scope, kind_word, False))
 
-    def _name_and_number(self, field: Any, scope: str) -> None:
+    def _name_and_number(self, field: FieldDescriptorProto, scope: str) -> None:
         name = self._name("the name of a field")
         field.name = name.text
         self._place(_join_name(scope, name.text), name)
@@ -330,7 +335,7 @@ class _Parser:
 
     # Enums.
 
-    def _enum(self, enum: Any, scope: str) -> None:
+    def _enum(self, enum: EnumDescriptorProto, scope: str) -> None:
         name = self._name("the name of an enum")
         enum.name = name.text
         self._place(_join_name(scope, name.text), name)
@@ -350,7 +355,7 @@ class _Parser:
         if not enum.value:
             raise refusal(name, f"the enum {shown(name.text)} has no values")
 
-    def _value(self, enum: Any, scope: str) -> None:
+    def _value(self, enum: EnumDescriptorProto, scope: str) -> None:
         name = self._name("the name of a value")
         # The values of an enum are names beside the enum, not in it.
         self._place(_join_name(scope, name.text), name)
@@ -365,7 +370,7 @@ class _Parser:
             self._options(None)
         self._expect(";")
 
-    def _reserved(self, owner: Any, end: int) -> None:
+    def _reserved(self, owner: DescriptorProto | EnumDescriptorProto, end: int) -> None:
         if self._next.kind == "string":
             owner.reserved_name.append(self._string("a name")[1])
             while self._has(","):
@@ -392,7 +397,7 @@ class _Parser:
 
     # Options.
 
-    def _option_line(self, enum: Any) -> None:
+    def _option_line(self, enum: EnumDescriptorProto) -> None:
         name_word, name = self._option_name()
         self._expect("=")
         value = self._constant()
@@ -402,7 +407,7 @@ class _Parser:
         elif name == "message_set_wire_format":
             raise refusal(name_word, "message_set_wire_format is not supported in a schema")
 
-    def _options(self, field: Any) -> bool:
+    def _options(self, field: FieldDescriptorProto) -> bool:
         """Read [name = value, …]; give whether a default is among them."""
         self._expect("[")
         has_default = False
@@ -443,7 +448,9 @@ class _Parser:
             parts.append(self._take().text[1:-1])
         return word._replace(text=f'"{"".join(parts)}"')
 
-    def _default(self, field: Any, name: Word, value: Word, *, is_negative: bool) -> None:
+    def _default(
+        self, field: FieldDescriptorProto, name: Word, value: Word, *, is_negative: bool
+    ) -> None:
         if self._is_proto3:
             raise refusal(name, "proto3 has no defaults")
         if field.label == _LABELS["repeated"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from google.protobuf.descriptor import Descriptor
 
 from fanlog.schema.compiled import Mismatch
 
@@ -15,13 +15,13 @@ _WIRE_TYPES = {1: 1, 2: 5, 6: 1, 7: 5, 9: 2, 11: 2, 12: 2, 15: 5, 16: 1}
 _STRING, _MESSAGE = 9, 11
 
 
-def explain(descriptor: Any, data: bytes) -> None:
+def explain(descriptor: Descriptor, data: bytes) -> None:
     """Raise Mismatch at the first thing that is wrong; nothing, if nothing is found."""
     # Each level looks at a part of the same bytes: a hundred copies would be a hundred messages.
     _explain(descriptor, memoryview(data), 0)
 
 
-def _explain(descriptor: Any, data: memoryview, depth: int) -> None:
+def _explain(descriptor: Descriptor, data: memoryview, depth: int) -> None:
     if depth > _DEPTH_MAX:
         raise Mismatch("nested too deeply")
     position = 0

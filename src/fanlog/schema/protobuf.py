@@ -7,11 +7,11 @@ one and refuse it in the other; and a message is to be told from one of the next
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import orjson
 from google.protobuf import json_format, message_factory
-from google.protobuf.message import DecodeError
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.message import DecodeError, Message
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
@@ -37,7 +37,7 @@ class ProtobufSchema:
         self._check = proto_json.compile_check(self._descriptor)
         try:
             # The library goes from type to type, as deep as they refer to each other.
-            self._class: Any = message_factory.GetMessageClass(self._descriptor)
+            self._class = message_factory.GetMessageClass(self._descriptor)
         except RecursionError:
             raise InvalidArgument(
                 "the .proto definition has messages that refer to each other through too many types"
@@ -45,10 +45,10 @@ class ProtobufSchema:
         self.size_bytes = _BYTES_PER_STEP * budget.spent + _BYTES_PER_BYTE * len(definition)
 
     @property
-    def descriptor(self) -> Any:
+    def descriptor(self) -> Descriptor:
         return self._descriptor
 
-    def message(self, data: bytes, encoding: Encoding) -> Any:
+    def message(self, data: bytes, encoding: Encoding) -> Message:
         """Parse the data of a message; raises Mismatch or Impossible."""
         return self._parse(data, encoding)
 
@@ -100,7 +100,7 @@ class ProtobufSchema:
 
         return transform
 
-    def _parse(self, data: bytes, encoding: Encoding) -> Any:
+    def _parse(self, data: bytes, encoding: Encoding) -> Message:
         if encoding == "BINARY":
             return self._parse_binary(data)
         message = self._class()
@@ -109,7 +109,7 @@ class ProtobufSchema:
         except (json_format.ParseError, RecursionError) as error:
             raise Impossible(f"the message cannot be parsed: {error}") from None
 
-    def _parse_binary(self, data: bytes) -> Any:
+    def _parse_binary(self, data: bytes) -> Message:
         try:
             message = self._class.FromString(data)
         except DecodeError:
@@ -124,14 +124,14 @@ class ProtobufSchema:
         return message
 
 
-def _check_required(message: Any) -> None:
+def _check_required(message: Message) -> None:
     if not message.IsInitialized():
         # The library would list all that are missing: of a million parts, a million times.
         *path, name = _find_missing(message)
         raise Mismatch(f"required and missing: {name}", tuple(path))
 
 
-def _find_missing(message: Any) -> tuple[str | int, ...]:
+def _find_missing(message: Message) -> tuple[str | int, ...]:
     """Where the first required field is that a message lacks."""
     for field in message.DESCRIPTOR.fields:
         if field.is_required and not message.HasField(field.name):
@@ -142,7 +142,7 @@ def _find_missing(message: Any) -> tuple[str | int, ...]:
         if field.message_type.GetOptions().map_entry:
             if field.message_type.fields_by_name["value"].message_type is None:
                 continue
-            parts: Iterable[tuple[tuple[str | int, ...], Any]] = (
+            parts: Iterable[tuple[tuple[str | int, ...], Message]] = (
                 ((field.name, str(key)), one) for key, one in value.items()
             )
         elif field.is_repeated:
