@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from deltalake import CommitProperties, Transaction
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction
 
 from fanlog.lake import commit_order
 from fanlog.lake.commit_order import CommitLost
 from fanlog.lake.files import DataFile
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import Table, ensure_table, open_table
+from fanlog.model.json import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def add_files(
     app_id: str,
     app_version: int,
     after: int | None = None,
-    note: Mapping[str, Any] | None = None,
+    note: Mapping[str, Json] | None = None,
 ) -> Committed:
     """Add files to a table in one commit; a table that is not there is made.
 
@@ -70,18 +71,18 @@ def add_files(
     return Committed(_version_with(location, table, app_id, app_version), is_new=True)
 
 
-def _last(opened: Any, app_id: str) -> int | None:
+def _last(opened: DeltaTable, app_id: str) -> int | None:
     found = opened.transaction_version(app_id)
     return None if found is None else int(found)
 
 
 def _commit(
-    opened: Any,
+    opened: DeltaTable,
     table: Table,
-    actions: Sequence[object],
+    actions: Sequence[AddAction],
     app_id: str,
     app_version: int,
-    note: Mapping[str, Any] | None,
+    note: Mapping[str, Json] | None,
 ) -> None:
     properties = CommitProperties(
         app_transactions=[Transaction(app_id, app_version)],

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,15 @@ _STATS_TEXT_MAX = 256
 _PLAIN = frozenset({"offset", "message_id", "publish_time", "data", "sequence"})
 _OFFSETS = {("partition", pa.int64()), ("offset", pa.int64())}
 _RISING = frozenset({"offset", "publish_time", "sequence"})
+
+
+class FileStats(TypedDict):
+    """Delta's statistics of a file, as its log has them in JSON."""
+
+    numRecords: int
+    minValues: dict[str, float | str]
+    maxValues: dict[str, float | str]
+    nullCount: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +177,6 @@ class FileWriter:
             self._writer.close()
             self._stream.close()
         stats = footer_stats(self._writer.writer.metadata)
-        low = stats["minValues"].get("sequence", 0)
-        high = stats["maxValues"].get("sequence", 0)
         return DataFile(
             path=self._path,
             size_bytes=self._files.get_file_info(self._whole).size,
@@ -178,8 +185,8 @@ class FileWriter:
             count=self._count,
             modified_ms=time.time_ns() // 1_000_000,
             ranges=_ranges(self._runs),
-            sequence_first=low,
-            sequence_last=high,
+            sequence_first=int(stats["minValues"].get("sequence", 0)),
+            sequence_last=int(stats["maxValues"].get("sequence", 0)),
         )
 
     def discard(self) -> None:
@@ -257,7 +264,7 @@ def runs_of(partitions: pa.ChunkedArray, offsets: pa.ChunkedArray) -> list[RowRu
     return [RowRun(*one) for one in zip(*columns, strict=True)]
 
 
-def footer_stats(metadata: pq.FileMetaData) -> dict[str, Any]:
+def footer_stats(metadata: pq.FileMetaData) -> FileStats:
     """Delta's statistics of a file, from its footer's statistics of each row group."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
@@ -322,7 +329,7 @@ def _small(rows: pa.Table) -> Iterator[pa.Table]:
     yield from _small(rows.slice(half))
 
 
-def _encodings(schema: pa.Schema) -> dict[str, Any]:
+def _encodings(schema: pa.Schema) -> dict[str, object]:
     """How to write: small, quick to skip through, and with checksums."""
     leaves = [
         leaf
@@ -378,7 +385,7 @@ def _has_bounds(value: object) -> bool:
     return not isinstance(value, str) or len(value) <= _STATS_TEXT_MAX
 
 
-def _bound(value: object) -> object:
+def _bound(value: object) -> float | str:
     if isinstance(value, datetime):
         return times.of_datetime(value)
     if isinstance(value, date):

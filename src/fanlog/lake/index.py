@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 from pyarrow import fs
 
 from fanlog.errors import LakeUnavailable
@@ -173,7 +174,7 @@ def sort_read_errors(files: fs.FileSystem, file: LakeFile) -> Iterator[None]:
 class FileIndex:
     """The files of one version of the table. Never changed: a later version has another."""
 
-    def __init__(self, opened: Any) -> None:
+    def __init__(self, opened: DeltaTable) -> None:
         self.lake_id = str(opened.metadata().id)
         self.version = int(opened.version())
         actions = pa.table(opened.get_add_actions(flatten=True))

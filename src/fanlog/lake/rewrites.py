@@ -15,14 +15,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import RemoveAction
+from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs
 
 from fanlog.lake.commit_order import CommitLost
@@ -229,7 +228,7 @@ def replace_files(
     if missing:
         raise CommitLost(f"{MESSAGES.name}: {missing[0]} was replaced meanwhile")
     now_ms = time.time_ns() // 1_000_000
-    actions: list[Any] = [
+    actions: list[AddAction | RemoveAction] = [
         RemoveAction(path, is_change, now_ms, known[path]["size_bytes"], {"date": what.date})
         for path in what.paths
     ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema
@@ -32,7 +31,7 @@ TIME = pa.timestamp("us", tz="UTC")
 ATTRIBUTES = pa.map_(pa.string(), pa.field("value", pa.string(), nullable=True))
 
 #: Brings the columns of an open table from one version to the next; done again, it does no harm.
-Migration = Callable[[Any], None]
+Migration = Callable[[DeltaTable], None]
 
 
 def _columns(**types: pa.DataType) -> list[pa.Field]:
@@ -83,7 +82,7 @@ _MESSAGE = _columns(
 SEAL = pa.field("seal", pa.string())
 
 
-def _add_seal(opened: Any) -> None:
+def _add_seal(opened: DeltaTable) -> None:
     if SEAL.name not in {one.name for one in opened.schema().fields}:
         opened.alter.add_columns([Field(SEAL.name, PrimitiveType("string"), nullable=True)])
 
@@ -160,7 +159,7 @@ DELIVERY_STATS = Table(
 )
 
 
-def open_table(location: Location, table: Table, *, version: int | None = None) -> Any:
+def open_table(location: Location, table: Table, *, version: int | None = None) -> DeltaTable:
     """Open a table for reading, as of `version` or as it is now.
 
     Raises:
@@ -183,7 +182,7 @@ def open_table(location: Location, table: Table, *, version: int | None = None) 
     return opened
 
 
-def ensure_table(location: Location, table: Table) -> Any:
+def ensure_table(location: Location, table: Table) -> DeltaTable:
     """Open a table for writing: made if it is not there, migrated if it is older.
 
     Any number of processes may do so at once.
@@ -264,7 +263,7 @@ def _messages_id(location: Location) -> str:
     return str(open_table(location, MESSAGES).metadata().id)
 
 
-def _version(opened: Any) -> int:
+def _version(opened: DeltaTable) -> int:
     text = opened.metadata().configuration.get(VERSION_PROPERTY)
     # A table of our name by another program has no version: it counts as version 1.
     return int(text) if text is not None else 1

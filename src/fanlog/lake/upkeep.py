@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
@@ -126,7 +126,7 @@ def _is_table(location: Location, name: str) -> bool:
     return bool(DeltaTable.is_deltatable(uri, storage_options=location.storage_options))
 
 
-def _open(location: Location, name: str) -> Any:
+def _open(location: Location, name: str) -> DeltaTable:
     """Opened as it is: columns of exports are their users'."""
     uri = location.table_uri(name)
     try:

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from fanlog import limits, times
 from fanlog.errors import Aborted, FailedPrecondition, InvalidArgument
 from fanlog.model import names
+from fanlog.model.json import Json, JsonObject
 from fanlog.model.names import shown
 from fanlog.routing import filter_parse
 
@@ -41,7 +42,7 @@ class Job:
     #: projects/p/jobs/j
     name: str
     kind: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Json] = field(default_factory=dict)
     state: State = "WAITING"
     attempt: int = 0
     worker: str = ""
@@ -49,7 +50,7 @@ class Job:
     total: int = 0
     phase: str = ""
     error: str = ""
-    result: Mapping[str, Any] = field(default_factory=dict)
+    result: Mapping[str, Json] = field(default_factory=dict)
     created_s: float = 0.0
     #: 0 before it is.
     started_s: float = 0.0
@@ -146,7 +147,7 @@ class JobReport:
     total: int = 0
     phase: str = ""
     error: str = ""
-    result: Mapping[str, Any] = field(default_factory=dict)
+    result: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.worker:
@@ -161,10 +162,10 @@ class JobReport:
 
 # Arguments.
 
-_Check = Callable[[str, str, Any], Any]
+_Check = Callable[[str, str, Json], Json]
 
 
-def check_arguments(project: str, kind: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def check_arguments(project: str, kind: str, arguments: Mapping[str, Json]) -> JsonObject:
     """Check the arguments of a job; give them with full names and plain values.
 
     Raises:
@@ -189,14 +190,14 @@ def check_arguments(project: str, kind: str, arguments: Mapping[str, Any]) -> di
     return found
 
 
-def _text(field: str, _: str, value: Any) -> str:
+def _text(field: str, _: str, value: Json) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidArgument(f"{field}: must be a text")
     return value
 
 
 def _name(parse: Callable[..., object], full: Callable[[str, str], str]) -> _Check:
-    def check(field: str, project: str, value: Any) -> str:
+    def check(field: str, project: str, value: Json) -> str:
         text = _text(field, project, value)
         name = text if text.startswith("projects/") else full(project, text)
         parse(name, field=field)
@@ -212,7 +213,7 @@ _schema = _name(names.parse_schema, names.schema_name)
 
 
 def _list_of(check: _Check) -> _Check:
-    def checked(field: str, project: str, value: Any) -> list[Any]:
+    def checked(field: str, project: str, value: Json) -> list[Json]:
         values = [value] if isinstance(value, str) else value
         if not isinstance(values, list | tuple) or not values:
             raise InvalidArgument(f"{field}: must be a list, and not an empty one")
@@ -221,7 +222,7 @@ def _list_of(check: _Check) -> _Check:
     return checked
 
 
-def _time(field: str, project: str, value: Any) -> str:
+def _time(field: str, project: str, value: Json) -> str:
     text = _text(field, project, value)
     try:
         return times.of_datetime(times.parse(text), timespec="auto")
@@ -233,7 +234,7 @@ def _time(field: str, project: str, value: Any) -> str:
         ) from error
 
 
-def _filter(field: str, project: str, value: Any) -> str:
+def _filter(field: str, project: str, value: Json) -> str:
     text = _text(field, project, value)
     try:
         filter_parse.parse(text)
@@ -242,7 +243,7 @@ def _filter(field: str, project: str, value: Any) -> str:
     return text
 
 
-def _count(field: str, _: str, value: Any) -> int:
+def _count(field: str, _: str, value: Json) -> int:
     # JSON of protobuf has only floats.
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         raise InvalidArgument(f"{field}: must be a whole number")
@@ -251,14 +252,14 @@ def _count(field: str, _: str, value: Any) -> int:
     return int(value)
 
 
-def _flag(field: str, _: str, value: Any) -> bool:
+def _flag(field: str, _: str, value: Json) -> bool:
     if not isinstance(value, bool):
         raise InvalidArgument(f"{field}: must be true or false")
     return value
 
 
 def _one_of(*words: str) -> _Check:
-    def check(field: str, project: str, value: Any) -> str:
+    def check(field: str, project: str, value: Json) -> str:
         text = _text(field, project, value)
         if text not in words:
             raise InvalidArgument(f"{field}: {shown(text)}; there are {', '.join(words)}")
@@ -337,13 +338,15 @@ KINDS: dict[str, tuple[frozenset[str], dict[str, _Check], str]] = {
 }
 
 
-def _check_window(found: Mapping[str, Any]) -> None:
+def _check_window(found: Mapping[str, Json]) -> None:
     start, end = found.get("start_time"), found.get("end_time")
+    if not isinstance(start, str) or not isinstance(end, str):
+        return
     if start and end and times.parse(end) <= times.parse(start):
         raise InvalidArgument(f"arguments.end_time: {end} is not after start_time, {start}")
 
 
-def _check_together(kind: str, found: Mapping[str, Any]) -> None:
+def _check_together(kind: str, found: Mapping[str, Json]) -> None:
     if "topics" in found and "pattern" in found:
         raise InvalidArgument("arguments.pattern: give topics, or a pattern")
     if kind == "backtest":

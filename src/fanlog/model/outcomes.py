@@ -19,15 +19,15 @@ Pure: times are arguments.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any
 
 import orjson
 
 from fanlog import limits, times
 from fanlog.model import names
+from fanlog.model.json import JsonObject
 
 #: Where they are told: a topic like any other.
 TOPIC = names.topic_name(names.SYSTEM_PROJECT, "outcomes")
@@ -114,14 +114,14 @@ class SubscriptionOutcome:
         self.backlog = later.backlog
         self.latencies.add(later.latencies)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return {
             "subscription": self.subscription,
             **{name: getattr(self, name) for name in COUNTS},
             "backlog": self.backlog,
             "ack_latency_p50_ms": self.latencies.percentile_ms(0.5),
             "ack_latency_p99_ms": self.latencies.percentile_ms(0.99),
-            "ack_latencies": sorted(self.latencies.buckets.items()),
+            "ack_latencies": [[*one] for one in sorted(self.latencies.buckets.items())],
         }
 
 
@@ -144,14 +144,14 @@ class Outcomes:
 
     def to_messages(self, size_bytes: int = limits.OUTCOME_BYTES) -> list[bytes]:
         """The data of the messages that tell it; none when there is nothing to tell."""
-        topics = [
+        topics: list[JsonObject] = [
             {"topic": one.topic, "messages": one.messages, "bytes": one.bytes}
             for one in self.topics
         ]
         rows = [("topics", row) for row in topics]
         rows += [("subscriptions", one.to_json()) for one in self.subscriptions]
         parts: list[bytes] = []
-        waiting: dict[str, list[Mapping[str, Any]]] = {"topics": [], "subscriptions": []}
+        waiting: dict[str, list[JsonObject]] = {"topics": [], "subscriptions": []}
         waiting_bytes = 0
         for kind, row in rows:
             row_bytes = len(orjson.dumps(row))
@@ -162,7 +162,7 @@ class Outcomes:
             waiting_bytes += row_bytes + 1
         return [*parts, self._part(waiting)] if waiting_bytes else []
 
-    def _part(self, rows: Mapping[str, Any]) -> bytes:
+    def _part(self, rows: Mapping[str, Sequence[JsonObject]]) -> bytes:
         minute = times.of_datetime(self.minute, timespec="seconds")
         return orjson.dumps({"version": VERSION, "minute": minute, **rows})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -51,11 +51,11 @@ class Candidate:
         #: The topic's id, without `projects/…/topics/`.
         self.topic = topic
         self.message_id = message_id
-        self._payload: Any = _UNREAD
+        self._payload: object = _UNREAD
 
     @property
-    def payload(self) -> Any:
-        """The data as JSON."""
+    def payload(self) -> object:
+        """The data as JSON, as a parser gives it: a dict, a list, a string and so on."""
         if self._payload is _UNREAD:
             self._payload = NOT_JSON
             if not is_heavy(self.data):

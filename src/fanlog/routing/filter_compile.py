@@ -37,10 +37,12 @@ from fanlog.routing.filter_ast import (
 Test = Callable[[Candidate], bool]
 #: Gives the value of a field in a message, None where it is missing.
 Reader = Callable[[Candidate], Any]
+#: Whether two numbers, or two strings, are in an order.
+Order = Callable[[Any, Any], bool]
 
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").fullmatch
 
-_HOLDS: dict[Op, Callable[[Any, Any], bool]] = {
+_HOLDS: dict[Op, Order] = {
     Op.LT: operator.lt,
     Op.LE: operator.le,
     Op.GT: operator.gt,
@@ -232,7 +234,7 @@ def _in_order(field: Field, op: Op, value: Value) -> Test:
     return test
 
 
-def _payload_number_in_order(read: Reader, holds: Callable[[Any, Any], bool], bound: float) -> Test:
+def _payload_number_in_order(read: Reader, holds: Order, bound: float) -> Test:
     def test(candidate: Candidate) -> bool:
         found = read(candidate)
         kind = type(found)
@@ -274,7 +276,7 @@ def _glob(parts: tuple[str, ...]) -> Callable[[str], bool]:
 
 
 def _member(name: str) -> Reader:
-    def read(candidate: Candidate) -> Any:
+    def read(candidate: Candidate) -> object:
         payload = candidate.payload
         return payload.get(name) if type(payload) is dict else None
 
@@ -282,11 +284,11 @@ def _member(name: str) -> Reader:
 
 
 def _path(path: tuple[str | int, ...]) -> Reader:
-    steps: list[tuple[Any, object]] = [
+    steps: list[tuple[str | int, object]] = [
         (step, dict if isinstance(step, str) else list) for step in path
     ]
 
-    def read(candidate: Candidate) -> Any:
+    def read(candidate: Candidate) -> object:
         found: Any = candidate.payload
         for step, kind in steps:
             if type(found) is not kind:

@@ -130,10 +130,10 @@ class FilterIndex(Generic[Id]):
                             again.append(posting.group)
             if node.is_split:
                 for slot in node.find_slots(candidate):
-                    if type(slot) is list:
-                        ids += slot
-                    else:
+                    if type(slot) is IndexNode:
                         nodes.append(slot)
+                    else:
+                        ids += slot
         if again:
             for group in dict.fromkeys(again):
                 ids += group.ids

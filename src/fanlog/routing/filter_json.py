@@ -8,7 +8,7 @@ numbers stay as they are written, and depth is bounded.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TypeAlias
 
 from fanlog import limits
 from fanlog.routing import filter_terms as terms
@@ -26,7 +26,7 @@ _BRACKETS_MAX = 2 * limits.FILTER_NESTING_MAX + 4
 _DECODER = json.JSONDecoder()
 
 #: An object, a list, a string, or a number, true, false or null as a literal.
-Json = dict[str, Any] | list[Any] | str | terms.Literal
+JsonForm: TypeAlias = "dict[str, JsonForm] | list[JsonForm] | str | terms.Literal"
 
 
 def parse_json(text: str) -> Filter:
@@ -39,7 +39,7 @@ def parse_json(text: str) -> Filter:
     return _parse_all(_Reader(text).whole(), "")
 
 
-def _parse_all(found: Json, path: str) -> Filter:
+def _parse_all(found: JsonForm, path: str) -> Filter:
     if not isinstance(found, dict):
         raise _syntax_error("an object with fields as keys", path, found)
     if not found:
@@ -47,7 +47,7 @@ def _parse_all(found: Json, path: str) -> Filter:
     return terms.all_of([_parse_key(key, value, path) for key, value in found.items()])
 
 
-def _parse_key(key: str, value: Json, path: str) -> Filter:
+def _parse_key(key: str, value: JsonForm, path: str) -> Filter:
     if key == ANY:
         return _parse_any(value, _within(path, ANY))
     if key == NOT:
@@ -62,7 +62,7 @@ def _parse_key(key: str, value: Json, path: str) -> Filter:
     return terms.all_of(tests)
 
 
-def _parse_any(value: Json, path: str) -> Filter:
+def _parse_any(value: JsonForm, path: str) -> Filter:
     if not isinstance(value, list) or not value:
         raise _syntax_error("a list of at least one object", path, value)
     return terms.any_of(
@@ -70,7 +70,7 @@ def _parse_any(value: Json, path: str) -> Filter:
     )
 
 
-def _parse_test(field: Field, name: str, value: Json, path: str) -> Filter:
+def _parse_test(field: Field, name: str, value: JsonForm, path: str) -> Filter:
     if name not in OPERATORS:
         raise FilterError(
             f"unknown operator {_quote(name)} at {path}; there are {', '.join(OPERATORS)}"
@@ -91,14 +91,14 @@ def _parse_test(field: Field, name: str, value: Json, path: str) -> Filter:
     return terms.compare(field, _OPS[name], _literal(value, path))
 
 
-def _parse_exists(field: Field, value: Json, path: str) -> Filter:
+def _parse_exists(field: Field, value: JsonForm, path: str) -> Filter:
     if not isinstance(value, terms.Literal) or value.kind is not terms.LiteralKind.BOOL:
         raise _syntax_error("true or false", path, value)
     found = terms.has(field, f"at {path}")
     return found if value.text == "true" else Not(found)
 
 
-def _literal(value: Json, path: str) -> terms.Literal:
+def _literal(value: JsonForm, path: str) -> terms.Literal:
     if isinstance(value, str):
         return terms.Literal(terms.LiteralKind.QUOTED, _parts(value), f"at {path}")
     if not isinstance(value, terms.Literal):
@@ -148,7 +148,7 @@ def _quote(key: str) -> str:
     return json.dumps(cut(key), ensure_ascii=False)
 
 
-def _syntax_error(what: str, path: str, found: Json, hint: str = "") -> FilterError:
+def _syntax_error(what: str, path: str, found: JsonForm, hint: str = "") -> FilterError:
     match found:
         case dict():
             named = "an object" if found else "an empty object"
@@ -168,13 +168,13 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._scanner = Scanner(text)
 
-    def whole(self) -> Json:
+    def whole(self) -> JsonForm:
         found = self._value(0)
         if not self._scanner.is_at_end:
             raise self._scanner.syntax_error("the end")
         return found
 
-    def _value(self, brackets: int) -> Json:
+    def _value(self, brackets: int) -> JsonForm:
         scanner = self._scanner
         scanner.skip_space()
         if scanner.is_at("{") or scanner.is_at("["):
@@ -185,7 +185,7 @@ class _Reader:
                 )
             inside = self._object if scanner.is_at("{") else self._list
             scanner.position += 1
-            found: Json = inside(brackets + 1)
+            found: JsonForm = inside(brackets + 1)
         elif scanner.is_at('"'):
             found = self._string()
         else:
@@ -193,9 +193,9 @@ class _Reader:
         scanner.skip_space()
         return found
 
-    def _object(self, brackets: int) -> Json:
+    def _object(self, brackets: int) -> JsonForm:
         scanner = self._scanner
-        found: dict[str, Json] = {}
+        found: dict[str, JsonForm] = {}
         scanner.skip_space()
         if scanner.take("}"):
             return found
@@ -216,9 +216,9 @@ class _Reader:
             if not self._goes_on("}"):
                 return found
 
-    def _list(self, brackets: int) -> Json:
+    def _list(self, brackets: int) -> JsonForm:
         scanner = self._scanner
-        found: list[Json] = []
+        found: list[JsonForm] = []
         scanner.skip_space()
         if scanner.take("]"):
             return found

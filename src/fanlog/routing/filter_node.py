@@ -7,7 +7,8 @@ tests to be run, and tables: under each key that the message meets there, a filt
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, TypeAlias, final
 
 from fanlog.routing.candidate import Candidate
 from fanlog.routing.filter_ast import And, Attribute, Envelope, Field, Filter, Payload
@@ -37,7 +38,7 @@ class Group:
         #: One list for good, because the tables hold it too.
         self.ids: list[Any] = []
         #: Where each id is in `ids`, once there are many and one was removed.
-        self.places: dict[Any, int] | None = None
+        self.places: dict[Hashable, int] | None = None
         self.postings: tuple[Posting, ...] = ()
 
 
@@ -61,9 +62,9 @@ class Posting:
         return compile_filter(left[0] if len(left) == 1 else And(tuple(left)))
 
 
-#: What a table has under a key: the list of a group's ids, if coming there is all that a message
-#: needs to pass its filter and nothing else is filed there; otherwise a `IndexNode`.
-Slot = Any
+#: The value of a table under a key: the list of a group's ids, if a message that comes there passes
+#: its filter and nothing else is filed there; otherwise an `IndexNode`.
+Slot: TypeAlias = "list[Any] | IndexNode"
 
 
 class FieldTables:
@@ -72,7 +73,7 @@ class FieldTables:
     __slots__ = ("equal", "numbers", "prefixes", "present", "strings")
 
     def __init__(self) -> None:
-        self.equal: dict[Any, Slot] | None = None
+        self.equal: dict[object, Slot] | None = None
         self.prefixes: PrefixTable[Slot] | None = None
         self.numbers: RangeTable[Slot] | None = None
         self.strings: RangeTable[Slot] | None = None
@@ -134,7 +135,7 @@ class PathTables:
         self.tables: FieldTables | None = None
         self.below: dict[str | int, PathTables] = {}
 
-    def find(self, value: Any, found: list[Slot]) -> None:
+    def find(self, value: object, found: list[Slot]) -> None:
         """Walk the value and the paths together: a part that only one of them has costs nothing."""
         if value is None:
             return
@@ -154,6 +155,7 @@ class PathTables:
                     below[index].find(value[index], found)
 
 
+@final
 class IndexNode:
     """See the module. All fields but `depth` are made when they are needed."""
 
@@ -182,7 +184,7 @@ class IndexNode:
         self.again: dict[Group, None] | None = None
         self.tests: dict[Posting, Test] | None = None
         #: Equality of attributes, by key and value: the commonest test has one table for all.
-        self.equal: dict[tuple[str, Any], Slot] | None = None
+        self.equal: dict[tuple[str, object], Slot] | None = None
         self.attributes: dict[str, FieldTables] | None = None
         self.envelope: dict[Envelope, FieldTables] | None = None
         self.payload: PathTables | None = None
@@ -357,7 +359,7 @@ class IndexNode:
 _ENVELOPE = {field: reader(field) for field in Envelope}
 
 
-def _keys(step: Step) -> tuple[Any, ...]:
+def _keys(step: Step) -> tuple[object, ...]:
     match step:
         case Equal(Attribute(name), keys):
             return tuple((name, key) for key in keys)

@@ -23,16 +23,16 @@ REMEMBERED_MAX = 16
 STRING_BYTES = 48
 
 Slot = TypeVar("Slot")
-#: Numbers in one table, strings in another, or pairs of either: what can be put in order.
+#: Numbers in one table, strings in another, or pairs of either: values with an order.
 Bound = Any
 
 
 class SlotTable(Protocol[Slot]):
     """The part of a dict's methods that all tables have."""
 
-    def get(self, key: Any, /) -> Slot | None: ...
-    def __setitem__(self, key: Any, slot: Slot, /) -> None: ...
-    def __delitem__(self, key: Any, /) -> None: ...
+    def get(self, key: Bound, /) -> Slot | None: ...
+    def __setitem__(self, key: Bound, slot: Slot, /) -> None: ...
+    def __delitem__(self, key: Bound, /) -> None: ...
     def __len__(self) -> int: ...
 
 
@@ -197,7 +197,7 @@ class RangeTable(Generic[Slot]):
         "_range_count",
     )
 
-    def __init__(self, after: Callable[[Any], Bound], position: Callable[[Any], int]) -> None:
+    def __init__(self, after: Callable[[Bound], Bound], position: Callable[[Bound], int]) -> None:
         #: The next value that there can be.
         self._after = after
         #: Where a value lies on the line; a greater one lies at the same place or further on.
@@ -260,7 +260,7 @@ class RangeTable(Generic[Slot]):
         self._count(key, -1)
         self._met_from = {}
 
-    def find(self, value: Any) -> list[Slot]:
+    def find(self, value: Bound) -> list[Slot]:
         """Give the slots of the ranges that hold a value, in a list that is not the caller's."""
         start = self._bounds.floor(value)
         found = self._met_from.get(start)
@@ -270,7 +270,7 @@ class RangeTable(Generic[Slot]):
                 self._met_from[start] = found
         return found
 
-    def _search(self, value: Any) -> list[Slot]:
+    def _search(self, value: Bound) -> list[Slot]:
         after = self._after(value)
         found = self._lows.below(after)
         found += self._highs.since(after)
@@ -336,12 +336,12 @@ _Home = dict[tuple[Bound, Bound], Slot] | _SortedHome[Slot]
 _DOUBLE, _BITS = Struct(">d").pack, Struct(">q").unpack
 
 
-def number_ranges() -> RangeTable[Any]:
+def number_ranges() -> RangeTable[Slot]:
     """Make a table of ranges of doubles."""
     return RangeTable(lambda number: nextafter(number, inf), _number_position)
 
 
-def string_ranges() -> RangeTable[Any]:
+def string_ranges() -> RangeTable[Slot]:
     """Make a table of ranges of strings."""
     return RangeTable(lambda text: text + "\0", _string_position)
 
