@@ -120,9 +120,10 @@ class Seal:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
+    if not (text.isascii() and text.isdigit() and len(text) <= 20):
         return 0
-    return int(text)
+    number = int(text)
+    return number if number < 1 << 64 else 0
 
 
 #: The seal of a publisher's messages: for every subscription, and no attribute is the broker's.
