@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from fanlog import limits, times
 from fanlog.errors import Aborted, FailedPrecondition, InvalidArgument
@@ -42,7 +42,8 @@ class Job:
     #: projects/p/jobs/j
     name: str
     kind: str
-    arguments: Mapping[str, Json] = field(default_factory=dict)
+    #: JSON; records are read by these types, and their codec knows no recursive one.
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     state: State = "WAITING"
     attempt: int = 0
     worker: str = ""
@@ -50,7 +51,7 @@ class Job:
     total: int = 0
     phase: str = ""
     error: str = ""
-    result: Mapping[str, Json] = field(default_factory=dict)
+    result: Mapping[str, Any] = field(default_factory=dict)
     created_s: float = 0.0
     #: 0 before it is.
     started_s: float = 0.0
