@@ -20,7 +20,7 @@ from bench.session import Sample
 from fanlog.model.resources import Encoding
 from fanlog.schema import avro_codec, avro_tree
 from fanlog.schema.compiled import Compiled, Mismatch
-from fanlog.schema.registry import compile_schema
+from fanlog.schema.compiler import compile_schema
 
 ROUNDS = 5
 MESSAGE_BYTES = 300

@@ -33,6 +33,15 @@ BANNED_IN_PURE = {
 }  # fmt: skip
 
 
+#: Public class names that mean two things: none may be added, and the set is to become empty.
+DOUBLE_NAMES: set[str] = {
+    "Addresses", "Answer", "Binding", "Bounds", "CallFailed", "Catalog", "Client", "DeadLetters",
+    "Decide",
+    "Exported", "Exports", "Jobs", "Mismatch", "Needs", "Outcome", "Outcomes", "Part", "Piece",
+    "Progress", "Replays", "Revisions", "Route", "Router", "Rows", "Selection", "Staged", "Writer",
+}  # fmt: skip
+
+
 def modules(*parts: str) -> Iterator[Path]:
     for part in parts or (".",):
         path = SOURCE / part
@@ -101,6 +110,19 @@ def test_files_stay_short():
     assert too_long == {}
     spent = {path for path in LONG_FILES if lengths.get(path, 0) <= LINES_MAX}
     assert spent == set(), "these are short now: take them out of LONG_FILES"
+
+
+def test_a_public_class_name_has_one_meaning():
+    """Generated code has the names of its contract, and is left out."""
+    homes: dict[str, list[str]] = {}
+    for path in modules():
+        if path.stem.endswith("_pb2"):
+            continue
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(name(path))
+    double = {word: paths for word, paths in homes.items() if len(paths) > 1}
+    assert {word: double[word] for word in double.keys() - DOUBLE_NAMES} == {}
 
 
 def test_every_module_says_what_it_is():

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-#: A whole text that is a time: one pattern for Python, Arrow and others that match texts.
+#: A whole text that is a time: one pattern for Python, Arrow and other matchers of texts.
 PATTERN: Final = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?"
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})"

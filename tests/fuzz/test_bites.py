@@ -13,7 +13,7 @@ from fanlog.broker.verbs.admin import Admin
 from fanlog.errors import InvalidArgument
 from fanlog.schema import avro_binary
 from fanlog.schema.avro_defaults import Defaults
-from fanlog.schema.budget import Budget
+from fanlog.schema.budget import StepBudget
 from fanlog.schema.json_work import JsonWork
 from fanlog.wire import types
 from fuzz import budget_seeds
@@ -46,7 +46,7 @@ async def refuses_what_it_did(admin: Admin, update: Any) -> Any:
 
 async def writes_nothing(admin: Admin, update: Any) -> Any:
     catalog = admin._broker.hard.catalog
-    topic = update.applied_to(catalog.topic(update.name))
+    topic = update.apply_to(catalog.topic(update.name))
     admin._broker.hard.apply_all(catalog.put_topic(topic))
     return topic
 
@@ -122,17 +122,17 @@ def test_schema_work(monkeypatch: pytest.MonkeyPatch, kind: int) -> None:
     built = bytes([40]) + bytes([12 if kind == 0 else 11]) * 40 + b"\0"
     story = bytes([kind]) + built * 2 + b"\0" + b"[" * 40 + b"]" * 40
     TARGETS["schema_work"].run(story)
-    monkeypatch.setattr(Defaults, "extent", _expanded)
-    monkeypatch.setattr(Budget, "spend", lambda *_: None)
+    monkeypatch.setattr(Defaults, "measure", _expanded)
+    monkeypatch.setattr(StepBudget, "spend", lambda *_: None)
     monkeypatch.setattr(avro_binary, "_STEPS_MAX", 2**100)
     monkeypatch.setattr(schema_work, "CALLS", 100_000)
-    monkeypatch.setattr(JsonWork, "of", _endless)
+    monkeypatch.setattr(JsonWork, "count", _endless)
     with pytest.raises(schema_work.Stalled):
         TARGETS["schema_work"].run(story)
 
 
 def _expanded(self: Defaults, field: Any) -> Any:
-    return self._measured(field.node, field.default)
+    return self._measure_value(field.node, field.default)
 
 
 def _endless(*_: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from fanlog.broker.tiering.belief import Mismatch, archived_now, closed
 from fanlog.core.records import ArchivedRecord
-from fanlog.lake.api import Content, Run
+from fanlog.lake.api import Content, RowRun
 from fanlog.log.api import Bounds
 from fanlog.model.attributes import LABEL_ARCHIVE
 from fanlog.model.resources import PartitionId, Topic, TopicId
@@ -31,7 +31,7 @@ def now(
     topic = Topic(
         id=TopicId(1), name="projects/p/topics/orders", partitions=(P,), labels=labels or {}
     )
-    content = Content(runs={P: [Run(P, first, end - first) for first, end in runs]})
+    content = Content(runs={P: [RowRun(P, first, end - first) for first, end in runs]})
     return archived_now(P, topic, before, Bounds(*appended), content, hot_start=hot_start)
 
 

@@ -5,9 +5,9 @@ from threading import Barrier, Thread
 import pytest
 
 from fanlog.lake import archive, commits, files, tables
+from fanlog.lake.commit_order import CommitLost
 from fanlog.lake.location import LakeError
 from fanlog.lake.tables import MESSAGES
-from fanlog.lake.turns import CommitLost
 from lake.rows import rows
 
 LOG = "0f" * 16

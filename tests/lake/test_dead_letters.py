@@ -10,11 +10,11 @@ import pytest
 from deltalake import DeltaTable
 
 from fanlog.lake.archive import commit_archive
-from fanlog.lake.dead_letters import Looked, collect_letters, letters_of
+from fanlog.lake.commit_order import CommitLost
+from fanlog.lake.dead_letters import LettersCollected, collect_letters, letters_of
 from fanlog.lake.files import write_rows
 from fanlog.lake.location import Location
 from fanlog.lake.tables import DEAD_LETTERS, MESSAGES, ensure_lake
-from fanlog.lake.turns import CommitLost
 from fanlog.model import attributes
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC)
@@ -141,29 +141,29 @@ def letters(lake: Location) -> list[int]:
 
 
 def test_each_letter_is_collected_once(lake):
-    assert collect_letters(lake, "log") == Looked(0, 0)
+    assert collect_letters(lake, "log") == LettersCollected(0, 0)
     archive(lake, 0, 3, {}, LETTER)
-    assert collect_letters(lake, "log") == Looked(1, 3)
-    assert collect_letters(lake, "log") == Looked(0, 3)
+    assert collect_letters(lake, "log") == LettersCollected(1, 3)
+    assert collect_letters(lake, "log") == LettersCollected(0, 3)
     archive(lake, 3, 5, {})
-    assert collect_letters(lake, "log", after=3) == Looked(0, 5)
+    assert collect_letters(lake, "log", after=3) == LettersCollected(0, 5)
     archive(lake, 5, 6, LETTER, LETTER)
     # One that forgot everything begins where the table ends.
-    assert collect_letters(lake, "log") == Looked(2, 6)
+    assert collect_letters(lake, "log") == LettersCollected(2, 6)
     assert letters(lake) == [301, 600, 601]
 
 
 def test_an_older_lake_is_looked_through_again(lake):
     """What was looked at was in another one."""
     archive(lake, 0, 1, LETTER)
-    assert collect_letters(lake, "log", after=9) == Looked(1, 1)
+    assert collect_letters(lake, "log", after=9) == LettersCollected(1, 1)
     archive(lake, 1, 2, LETTER)
-    assert collect_letters(lake, "log", after=9) == Looked(1, 2)
+    assert collect_letters(lake, "log", after=9) == LettersCollected(1, 2)
 
 
 def test_that_nothing_was_found_can_be_noted(lake):
     archive(lake, 0, 3, {})
-    assert collect_letters(lake, "log", is_noted=True) == Looked(0, 3)
+    assert collect_letters(lake, "log", is_noted=True) == LettersCollected(0, 3)
     opened = DeltaTable(f"{lake.uri}/{DEAD_LETTERS.name}")
     assert opened.transaction_version("log") == 3
 
@@ -172,18 +172,18 @@ def test_of_two_at_once_one_loses(lake, monkeypatch):
     from fanlog.lake import dead_letters
 
     archive(lake, 0, 3, LETTER)
-    written = dead_letters._written
+    written = dead_letters._write_letters
 
     def slowly(*arguments: Any) -> Any:
         found = written(*arguments)
         with monkeypatch.context() as patched:
-            patched.setattr(dead_letters, "_written", written)
+            patched.setattr(dead_letters, "_write_letters", written)
             archive(lake, 3, 4, {})
             collect_letters(lake, "log")
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(dead_letters, "_written", slowly)
+        patched.setattr(dead_letters, "_write_letters", slowly)
         with pytest.raises(CommitLost):
             collect_letters(lake, "log")
     assert letters(lake) == [300]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fanlog.lake import commits, syncing
+from fanlog.lake import commits, durability
 from fanlog.lake.tables import open_table
 from fanlog.model.resources import FileExport, TableExport
 from fanlog.pipeline.export.batch import BatchPlan, Piece, commit_batch, export_batch, table_columns
@@ -121,7 +121,7 @@ class Disk:
     def __init__(self, monkeypatch: Any, location: Any) -> None:
         self.root = Path(location.uri)
         self.synced: list[str] = []
-        monkeypatch.setattr(syncing, "_sync", self._sync)
+        monkeypatch.setattr(durability, "_sync", self._sync)
 
     def _sync(self, path: Path) -> None:
         assert path.exists()
@@ -188,6 +188,6 @@ class TestOnTheDisk:
         def failing(_: Path) -> None:
             raise OSError(errno.EIO, "Input/output error")
 
-        monkeypatch.setattr(syncing, "_sync", failing)
+        monkeypatch.setattr(durability, "_sync", failing)
         with pytest.raises(OSError, match="Input/output error"):
             commit_batch(first, pieces, folder)

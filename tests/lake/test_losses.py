@@ -8,7 +8,7 @@ from pyroaring import BitMap64
 
 from fanlog.broker.tiering.losses import count, judge
 from fanlog.core.records import ArchivedRecord, LostRecord
-from fanlog.lake.api import Content, Run
+from fanlog.lake.api import Content, RowRun
 from fanlog.log.api import Bounds, Damaged
 from fanlog.model.resources import PartitionId
 
@@ -18,7 +18,7 @@ OFFSETS = st.sets(st.integers(0, 40))
 
 def content(offsets: set[int]) -> Content:
     found = Content()
-    found.gather({P: [Run(P, offset, 1) for offset in offsets]})
+    found.gather({P: [RowRun(P, offset, 1) for offset in offsets]})
     return found
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from fanlog.lake import commits, rewriting, tending
+from fanlog.lake import commits, rewrites, upkeep
 from fanlog.lake.files import write_rows
 from fanlog.lake.location import Location
 from fanlog.lake.tables import (
@@ -23,7 +23,7 @@ from fanlog.lake.tables import (
     ensure_lake,
 )
 from lake.rows import rows
-from lake.test_tending import METADATA, exported
+from lake.test_upkeep import METADATA, exported
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 
@@ -65,14 +65,14 @@ def lake(tmp_path_factory) -> Location:
             location, MESSAGES, rows(range(number * 50, number * 50 + 50)), attempt=f"a{number}"
         )
         commits.add_files(location, MESSAGES, written, app_id="log", app_version=number)
-    _, files = rewriting.files_of(location)
-    [what] = rewriting.plan_merges(files)
-    made, _ = rewriting.rewrite(location, what)
-    rewriting.replace_files(location, what, made, is_change=False)
+    _, files = rewrites.files_of(location)
+    [what] = rewrites.plan_merges(files)
+    made, _ = rewrites.rewrite(location, what)
+    rewrites.replace_files(location, what, made, is_change=False)
     for table in (DEAD_LETTERS, TOPIC_STATS, DELIVERY_STATS):
         fill(location, table, 10)
     exported(location, 3, METADATA)
-    tending.compact(location, "exports/shop.orders")
+    upkeep.compact(location, "exports/shop.orders")
     return location
 
 
@@ -87,7 +87,7 @@ TABLES = {
 
 
 def test_these_are_all_there_are(lake):
-    assert set(tending.tables_of(lake)) | {MESSAGES.name} == TABLES.keys()
+    assert set(upkeep.tables_of(lake)) | {MESSAGES.name} == TABLES.keys()
 
 
 def sorted_rows(found: list[dict[str, Any]]) -> list[Any]:

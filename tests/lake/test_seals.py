@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from fanlog.lake import commits, files, rewriting, tables
+from fanlog.lake import commits, files, rewrites, tables
 from fanlog.lake.cold import ColdReader
 from fanlog.lake.index import FileDamaged
 from fanlog.lake.tables import MESSAGES
@@ -65,10 +65,10 @@ async def test_new_rows_beside_old_ones_keep_what_they_are(folder):
     ]
     assert await seals(folder, 15) == expected
     # And when all of them are in one file.
-    _, found = rewriting.files_of(folder)
-    [what] = rewriting.plan_merges(found)
-    made, _ = rewriting.rewrite(folder, what)
-    rewriting.replace_files(folder, what, made, is_change=False)
+    _, found = rewrites.files_of(folder)
+    [what] = rewrites.plan_merges(found)
+    made, _ = rewrites.rewrite(folder, what)
+    rewrites.replace_files(folder, what, made, is_change=False)
     assert len(tables.open_table(folder, MESSAGES).file_uris()) == 1
     assert await seals(folder, 15) == expected
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanlog.lake import files
-from fanlog.lake.api import Run
+from fanlog.lake.api import RowRun
 from fanlog.lake.archive import commit_archive
 from fanlog.lake.files import write_rows
 from fanlog.lake.index import FileIndex
@@ -42,7 +42,7 @@ def test_a_file_that_is_fine(location):
     commit_archive(location, "log", [file], after_sequence=0, to_sequence=1)
     found = checked(location)
     assert found.damage == ""
-    assert found.runs == [Run(1, 0, 20), Run(2, 0, 2), Run(2, 5, 1)]
+    assert found.runs == [RowRun(1, 0, 20), RowRun(2, 0, 2), RowRun(2, 5, 1)]
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_row_groups_beside_a_damaged_one_are_counted(folder, small_groups):
     path = written(folder, rows(range(300), data=bytes(1_000)))
-    assert checked(folder).runs == [Run(1, 0, 100), Run(1, 100, 100), Run(1, 200, 100)]
+    assert checked(folder).runs == [RowRun(1, 0, 100), RowRun(1, 100, 100), RowRun(1, 200, 100)]
     group = pq.read_metadata(path).row_group(1)
     [chunk] = [
         group.column(number)
@@ -96,6 +96,6 @@ RUNS = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12)), max_size=8)
 
 @given(RUNS, st.integers(0, 40), st.integers(0, 40))
 def test_counts(pairs, start, end):
-    runs = [Run(1, first, count) for first, count in pairs]
+    runs = [RowRun(1, first, count) for first, count in pairs]
     offsets = [at for run in runs for at in range(run.first, run.end) if start <= at < end]
     assert spread(runs, start, end) == (len(offsets), len(set(offsets)))

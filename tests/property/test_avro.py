@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fanlog.schema import avro_codec, avro_tree
 from fanlog.schema.compiled import Mismatch
-from fanlog.schema.registry import compile_schema
+from fanlog.schema.compiler import compile_schema
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
@@ -146,5 +146,5 @@ def test_a_revision_resolves_as_fastavro_resolves_it():
 
 @pytest.mark.parametrize("number", [0, -1, 1, 63, 64, -64, -65, 2**31, 2**63 - 1, -(2**63)])
 def test_numbers_come_back(number):
-    node = avro_tree.Node(kind="long")
+    node = avro_tree.AvroNode(kind="long")
     assert avro_codec.decode(node, avro_codec.encode(node, number))[0] == number

@@ -158,7 +158,7 @@ def check_ranges(table: Any, ranges: dict[Any, int], values: list[Any]) -> None:
             del left[gone]
             assert table.get(gone) is None
         for value in values:
-            assert sorted(table.met_by(value)) == sorted(
+            assert sorted(table.find(value)) == sorted(
                 slot
                 for (low, high), slot in left.items()
                 if (low is None or low <= value) and (high is None or value < high)

@@ -14,7 +14,7 @@ from google.api_core.exceptions import FailedPrecondition, InvalidArgument
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from fanlog.lake import rewriting
+from fanlog.lake import rewrites
 from fanlog.lake.location import Location
 from fanlog.server.resource_file import ensure_resources, read_resources
 from server.conftest import PATIENCE_S, PROJECT, RunningServer, unique
@@ -140,8 +140,8 @@ class TestWithALake:
         tiered.pass_time(6.5 * YEAR)
         assert tiered.tiers(topic) == (2, 5, 5, 5)
         starts = {tiered.partition(topic): 2}
-        _, files = rewriting.files_of(Location.parse(str(tiered.lake)))
-        assert len(rewriting.plan_expiry(files, starts)) >= 2
+        _, files = rewrites.files_of(Location.parse(str(tiered.lake)))
+        assert len(rewrites.plan_expiry(files, starts)) >= 2
 
     def test_a_snapshot_of_an_old_backlog_is_refused(self, tiered):
         """As everywhere: it would live for seven days from its oldest message on."""

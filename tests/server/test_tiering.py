@@ -16,7 +16,7 @@ from fanlog.errors import LakeUnavailable
 from fanlog.lake import archive, tables
 from fanlog.lake.location import Location
 from fanlog.lake.tables import MESSAGES
-from fanlog.testing.archiver import Report
+from fanlog.testing.archiver import ArchiveReport
 from server.receiver import receiving
 from server.tiered import (
     DAY,
@@ -406,7 +406,7 @@ def test_dead_letters_wait_for_the_lake(tiered, monkeypatch):
 def test_reports_of_another_lake_are_refused(tiered):
     tiered.server.publish(tiered.server.topic(), b"x")
     report = tiered.archive(reports=False)
-    other = Report("another", report.table_version, report.sequence)
+    other = ArchiveReport("another", report.table_version, report.sequence)
     assert "another" in tiered.refused(other)
     assert "another" in tiered.alarm
     assert tiered.report(report) == report.sequence
@@ -420,11 +420,11 @@ def test_reports_of_what_is_not_so_are_refused(tiered):
     report = tiered.archive(reports=False)
     server.publish(topic, b"y")
     last = server.broker.writer.committed_sequence
-    ahead = Report(report.lake_id, report.table_version, last)
+    ahead = ArchiveReport(report.lake_id, report.table_version, last)
     assert "commits up to" in tiered.refused(ahead)
-    later = Report(report.lake_id, report.table_version + 1, report.sequence)
+    later = ArchiveReport(report.lake_id, report.table_version + 1, report.sequence)
     assert "version" in tiered.refused(later)
-    future = Report(report.lake_id, report.table_version, last + 1_000)
+    future = ArchiveReport(report.lake_id, report.table_version, last + 1_000)
     assert "does not have yet" in tiered.refused(future)
     assert tiered.tiers(topic) == (0, 0, 0, 2)
     tiered.archive()
@@ -453,7 +453,7 @@ def test_an_archive_that_lost_or_doubled_something_is_not_believed(tiered, harm)
             after_sequence=0,
             to_sequence=to,
         )
-        return Report(archiver.lake_id, committed.table_version, to)
+        return ArchiveReport(archiver.lake_id, committed.table_version, to)
 
     sentence = tiered.refused(server.run(harmed()))
     assert ("twice" if harm == "twice" else "which has 0 to 4, 5 to 10") in sentence

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from fanlog.lake.location import Location
-from fanlog.testing.archiver import Archiver, Report
+from fanlog.testing.archiver import Archiver, ArchiveReport
 from fanlog.v1 import log_pb2 as pb
 from server.conftest import PATIENCE_S, RunningServer
 
@@ -38,13 +38,13 @@ class Tiered:
 
         return Archiver(Location.parse(str(self.lake)), self.server.store.hot, topic_of)
 
-    def archive(self, *, reports: bool = True, **options) -> Report:
+    def archive(self, *, reports: bool = True, **options) -> ArchiveReport:
         report = self.server.run(self.archiver.run(**options))
         if reports:
             self.report(report)
         return report
 
-    def report(self, report: Report) -> int:
+    def report(self, report: ArchiveReport) -> int:
         request = pb.ReportArchivedRequest(
             lake_id=report.lake_id, table_version=report.table_version, sequence=report.sequence
         )
@@ -53,7 +53,7 @@ class Tiered:
             raw = call(request.SerializeToString(), timeout=PATIENCE_S)
         return pb.ReportArchivedResponse.FromString(raw).sequence
 
-    def refused(self, report: Report) -> str:
+    def refused(self, report: ArchiveReport) -> str:
         with pytest.raises(grpc.RpcError) as caught:
             self.report(report)
         assert caught.value.code() == grpc.StatusCode.FAILED_PRECONDITION

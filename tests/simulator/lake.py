@@ -1,8 +1,8 @@
 """A lake that outlives the process: a table of commits in memory, and a reader of it per life.
 
-The table grows by the rule of the real one (`fanlog.lake.turns`): each commit of the archive says
-which one it follows. It may be away for a while, or another one may lie in its place: an older copy
-of it, or an empty one. Those are written by nobody; in the end the right one comes back.
+The table grows by the rule of the real one (`fanlog.lake.commit_order`): each commit of the archive
+says which one it follows. It may be away for a while, or another one may lie in its place: an older
+copy of it, or an empty one. Those are written by nobody; in the end the right one comes back.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fanlog.errors import LakeUnavailable
-from fanlog.lake import turns
-from fanlog.lake.api import Content, Run, Standing
+from fanlog.lake import commit_order
+from fanlog.lake.api import Content, LakeStanding, RowRun
 from fanlog.lake.location import LakeError
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
@@ -127,7 +127,7 @@ class SimulatedLake:
         if self.shown != "the lake":
             raise LakeError(f"{self.shown} lies where the simulated lake should be")
         last = self.sequence if self._added else None
-        if not turns.has_happened("messages", last, to, after=after):
+        if not commit_order.has_happened("messages", last, to, after=after):
             self._added.append((to, batches))
             for batch in batches:
                 held = self.batches.setdefault(batch.partition, {})
@@ -155,11 +155,11 @@ class SimulatedReader:
         await self._wait()
         return self._lake.view().lake_id
 
-    async def standing(self, log_id: str) -> Standing:
+    async def standing(self, log_id: str) -> LakeStanding:
         await self._wait()
         assert log_id == self._lake.log_id
         view = self._lake.view()
-        return Standing(view.lake_id, view.version, self._lake.sequence_of(view))
+        return LakeStanding(view.lake_id, view.version, self._lake.sequence_of(view))
 
     async def whole_content(self) -> Content:
         await self._wait()
@@ -261,9 +261,9 @@ class SimulatedReader:
 
 
 def _content(batches: Iterator[Batch]) -> Content:
-    found: dict[int, list[Run]] = {}
+    found: dict[int, list[RowRun]] = {}
     for batch in batches:
-        run = Run(batch.partition, batch.base_offset, batch.count)
+        run = RowRun(batch.partition, batch.base_offset, batch.count)
         found.setdefault(batch.partition, []).append(run)
     content = Content()
     content.gather(found)

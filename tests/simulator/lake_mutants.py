@@ -8,8 +8,8 @@ from typing import Any
 from fanlog.broker.tiering.lake_tiers import LakeTiers
 from fanlog.broker.verbs.reopening import Replays
 from fanlog.core.records import ArchivedRecord, LakeRecord
-from fanlog.lake import turns
-from fanlog.lake.api import Standing
+from fanlog.lake import commit_order
+from fanlog.lake.api import LakeStanding
 from fanlog.lake.tiered import TieredLog
 from fanlog.log.api import Bounds, Trim
 from fanlog.model.resources import Offset, PartitionId
@@ -68,7 +68,7 @@ def _(_: Any) -> Any:
 
 @mutant("an older copy is as good as the lake", 50, (LakeTiers, "_standing"), needs="lake")
 def _(_: Any) -> Any:
-    async def trusting(self: LakeTiers, believed: LakeRecord | None) -> Standing:
+    async def trusting(self: LakeTiers, believed: LakeRecord | None) -> LakeStanding:
         return await self._store.cold.standing(self._store.identity.hex())
 
     return trusting
@@ -117,7 +117,7 @@ def _(_: Any) -> Any:
 @mutant(
     "a second archiver adds what is there",
     50,
-    (turns, "has_happened"),
+    (commit_order, "has_happened"),
     needs="archivers_race",
 )
 def _(_: Any) -> Any:

@@ -12,10 +12,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from fanlog.broker.clock import ManualClock
 from fanlog.errors import FailedPrecondition
 from fanlog.lake import archive as lake_archive
+from fanlog.lake.commit_order import CommitLost
 from fanlog.lake.files import DataFile
 from fanlog.lake.location import Location
 from fanlog.lake.tables import MESSAGES, open_table
-from fanlog.lake.turns import CommitLost
 from fanlog.pipeline.flows.archive import Archive
 from fanlog.pipeline.flows.archive_source import ArchiveSource
 from spark.reading import kept_topic

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable, Schema
 
 from fanlog.lake.location import Location
-from fanlog.lake.reach import NOTHING
+from fanlog.lake.pipeline_access import NOTHING
 from fanlog.pipeline.export.flow import Exports
 from fanlog.pipeline.export.flow import flow as exporting
 from server.registry import JSON, Registry, record

@@ -51,9 +51,9 @@ from fanlog import limits
 from fanlog.client import Client
 from fanlog.client.jobs import Jobs, state_of
 from fanlog.errors import FailedPrecondition, FanlogError
-from fanlog.lake import rewriting
+from fanlog.lake import rewrites
 from fanlog.lake.location import LakeError, Location
-from fanlog.lake.rewriting import Rewrite
+from fanlog.lake.rewrites import Rewrite
 from fanlog.lake.tables import MESSAGES, open_table
 from fanlog.pipeline.flows import archive_source as spark_archive
 from fanlog.pipeline.flows import flow
@@ -410,10 +410,10 @@ class TestExportOfADamagedFile:
         world.server.restart()
         world.server.await_lake()
         world.server.run(world.server.broker.tiers.accept_loss(confirm=True))
-        _, [old] = rewriting.files_of(world.location)
+        _, [old] = rewrites.files_of(world.location)
         what = Rewrite(date=old.date, paths=(old.path,), size_bytes=old.size_bytes)
-        made = rewriting.mend(world.location, what)
-        rewriting.replace_files(world.location, what, made, is_change=True)
+        made = rewrites.mend(world.location, what)
+        rewrites.replace_files(world.location, what, made, is_change=True)
         for _ in range(2):
             ExportSteps(world.server.endpoint, world.location).run(name)
         assert self.exported(world) == sorted(world.published[10:])

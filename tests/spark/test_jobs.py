@@ -9,8 +9,8 @@ import pytest
 
 from fanlog.errors import FailedPrecondition, InvalidArgument, PermissionDenied
 from fanlog.lake.location import Location
-from fanlog.lake.reach import Reach
-from fanlog.model.jobs import checked_arguments
+from fanlog.lake.pipeline_access import PipelineAccess
+from fanlog.model.jobs import check_arguments
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs import kinds
 from fanlog.pipeline.jobs.work import Work
@@ -20,13 +20,13 @@ from spark.reading import kept_topic
 @pytest.fixture(scope="module")
 def context(spark, broker, tmp_path_factory):
     location = Location.parse(str(tmp_path_factory.mktemp("lake")))
-    reach = Reach(import_roots=(str(tmp_path_factory.getbasetemp()),))
+    reach = PipelineAccess(import_roots=(str(tmp_path_factory.getbasetemp()),))
     return Context(spark=spark, endpoint=broker.endpoint, location=location, reach=reach)
 
 
 def do(context, kind, job="projects/test/jobs/job1", **arguments):
     """As a worker does, in a thread that Spark has not seen before."""
-    work = Work(job, kind, checked_arguments("test", kind, arguments))
+    work = Work(job, kind, check_arguments("test", kind, arguments))
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(kinds.runs(context)[kind], work).result()
 

@@ -12,8 +12,8 @@ from acceptance.served import PATIENCE_S
 from fanlog.client import Client
 from fanlog.client.jobs import Jobs, state_of
 from fanlog.errors import InvalidArgument
-from fanlog.lake import rewriting
-from fanlog.model.jobs import checked_arguments
+from fanlog.lake import rewrites
+from fanlog.model.jobs import check_arguments
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs import kinds
 from fanlog.pipeline.jobs.work import Work
@@ -29,7 +29,7 @@ def do(spark, world):
     context = Context(spark=spark, endpoint=world.server.endpoint, location=world.location)
 
     def run(kind: str, **arguments: Any) -> Any:
-        work = Work("projects/test/jobs/j", kind, checked_arguments("test", kind, arguments))
+        work = Work("projects/test/jobs/j", kind, check_arguments("test", kind, arguments))
         return kinds.runs(context)[kind](work)
 
     return run
@@ -120,7 +120,7 @@ def test_what_is_damaged_is_dropped_by_choice(do, world):
 def test_expire_goes_on_beside_a_damaged_file(do, world):
     archived(world, 3)
     world.pass_time(8 * DAY_S)
-    _, files = rewriting.files_of(world.location)
+    _, files = rewrites.files_of(world.location)
     path = world.lake / "messages" / files[0].path
     path.write_bytes(b"")
     found = do("expire")

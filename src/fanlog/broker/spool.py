@@ -28,7 +28,7 @@ from fanlog.core.sinks import StageKey
 from fanlog.errors import DataLoss, ResourceExhausted
 from fanlog.log import batch as codec
 from fanlog.log.batch import Batch, BatchDamaged
-from fanlog.log.beside import Beside
+from fanlog.log.side_files import SideFiles
 
 log = logging.getLogger("fanlog.spool")
 
@@ -51,7 +51,7 @@ def _named(key: bytes, value: bytes) -> list[str]:
 
 #: What a backup takes along: stages of epochs that are published in part. One that is not begun is
 #: staged again.
-BESIDE = Beside(FOLDER_NAME, CommittingRecord.KIND, _named)
+BESIDE = SideFiles(FOLDER_NAME, CommittingRecord.KIND, _named)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

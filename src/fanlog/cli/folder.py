@@ -12,7 +12,7 @@ from fanlog.cli import options
 from fanlog.cli.output import Output
 
 if TYPE_CHECKING:
-    from fanlog.log.report import Finding, Report
+    from fanlog.log.report import Finding, FolderReport
 
 
 def doctor(
@@ -102,11 +102,11 @@ def _inspect_state(state: list[tuple[bytes, bytes]]) -> list[Finding]:
     return audit(state)
 
 
-def _plain(report: Report) -> dict[str, object]:
+def _plain(report: FolderReport) -> dict[str, object]:
     return asdict(report) | {"data_dir": str(report.data_dir), "is_healthy": report.is_healthy}
 
 
-def _show(output: Output, report: Report) -> None:
+def _show(output: Output, report: FolderReport) -> None:
     output.text(
         f"{report.data_dir}: {report.message_count} messages in {report.batch_count} batches of"
         f" {report.partition_count} partitions, {report.state_count} records of state,"

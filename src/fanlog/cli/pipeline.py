@@ -57,7 +57,7 @@ def pipeline(
         if not folder.is_dir():
             raise InvalidArgument(f"--import-root: {str(folder)!r} is not a folder of this machine")
     try:
-        from fanlog.lake.reach import Reach
+        from fanlog.lake.pipeline_access import PipelineAccess
         from fanlog.pipeline.process import JavaNotFound, Settings, run
     except ImportError as error:
         note(f"fanlog pipeline: Spark is needed ({error}): pip install 'fanlog[spark]'")
@@ -69,7 +69,7 @@ def pipeline(
         state_dir=state_dir,
         memory=memory,
         log_level=log_level,
-        reach=Reach(
+        reach=PipelineAccess(
             import_roots=tuple(map(os.path.abspath, import_root or ())),
             buckets=tuple(s3_bucket or ()),
         ),

@@ -30,7 +30,7 @@ class Patterns:
         """
         name = names.parse_topic_or_pattern(topic)
         trie = self._tries.get(name.project) or PatternTrie[SubscriptionId]()
-        quotas.check("glob_shapes", name.project, self.usage, trie.missing_shapes(name.id))
+        quotas.check("glob_shapes", name.project, self.usage, trie.count_missing_shapes(name.id))
 
     def add(self, subscription: Subscription) -> None:
         if subscription.is_pattern:

@@ -1,4 +1,4 @@
-"""What the tiers need of a lake: its standing, the offsets in it, and cold reads.
+"""The lake as the tiers see it, a port: its standing, the offsets in it, and cold reads.
 
 `LakeTiers` and `TieredLog` are rules, and know the lake by this port alone. `ColdReader` is the one
 over Delta tables; a simulator has another.
@@ -18,7 +18,7 @@ from fanlog.log.batch import Batch
 from fanlog.model.resources import Offset, PartitionId, TopicId
 
 
-class Run(NamedTuple):
+class RowRun(NamedTuple):
     """Rows that follow each other in a file and in their partition."""
 
     partition: int
@@ -32,7 +32,7 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LakeStanding:
     """A lake as it is now."""
 
     lake_id: str
@@ -45,7 +45,7 @@ class Standing:
 class Content:
     """The offsets of each partition in some files: runs in order, joined where they meet."""
 
-    runs: dict[int, list[Run]] = field(default_factory=dict)
+    runs: dict[int, list[RowRun]] = field(default_factory=dict)
     #: Sentences about files that cannot be read.
     damaged: list[str] = field(default_factory=list)
     #: Sentences about offsets that are there twice.
@@ -63,7 +63,7 @@ class Content:
         return at >= end or _all_in(but, at, end)
 
     def without(self, damaged: Iterable[Damaged]) -> Content:
-        """The same, less what turned out not to be readable."""
+        """The same content without the offsets that turned out not to be readable."""
         bad: dict[int, list[tuple[int, int]]] = {}
         for one in damaged:
             bad.setdefault(one.partition, []).append((one.base_offset, one.base_offset + one.count))
@@ -74,13 +74,13 @@ class Content:
                 left.add_range(run.first, run.end)
             for first, end in ranges:
                 left.remove_range(first, end)
-            runs[partition] = [Run(partition, low, high - low) for low, high in edges(left)]
+            runs[partition] = [RowRun(partition, low, high - low) for low, high in edges(left)]
         return Content(runs, list(self.damaged), list(self.doubled))
 
-    def gather(self, found: dict[int, list[Run]]) -> None:
+    def gather(self, found: dict[int, list[RowRun]]) -> None:
         """Take in runs of each partition, in any order."""
         for partition, runs in found.items():
-            joined: list[Run] = []
+            joined: list[RowRun] = []
             for run in sorted(runs):
                 last = joined[-1] if joined else None
                 if last is not None and run.first < last.end:
@@ -88,7 +88,7 @@ class Content:
                         f"offset {run.first} of partition {partition} is in the lake twice"
                     )
                 if last is not None and run.first <= last.end:
-                    joined[-1] = Run(partition, last.first, max(last.end, run.end) - last.first)
+                    joined[-1] = RowRun(partition, last.first, max(last.end, run.end) - last.first)
                 else:
                     joined.append(run)
             self.runs[partition] = joined
@@ -101,13 +101,13 @@ def _all_in(offsets: BitMap64 | None, start: int, end: int) -> bool:
 class Lake(Protocol):
     """One lake, as the broker sees it. Lives on the broker's loop; nothing here blocks it.
 
-    What cannot be looked at raises `LakeError`, `LakeUnavailable` or `OSError`.
+    Methods raise `LakeError`, `LakeUnavailable` or `OSError` when the lake cannot be read.
     """
 
-    #: What a batch says its topic is. Set by the tiers; may be called in threads.
+    #: The topic of a partition, for rebuilt batches. Set by the tiers; may be called in threads.
     topic_of: Callable[[PartitionId], TopicId]
-    #: Whether a lake of that id, whose table is at that version, is the one with what is archived.
-    #: Set by the tiers. No other is read from: what it does not have would be taken for damaged.
+    #: Whether a lake of that id, with its table at that version, is the one that was archived to.
+    #: Set by the tiers. No other is read from: offsets that it lacks would be taken for damaged.
     is_right: Callable[[str, int], bool]
 
     @property
@@ -117,11 +117,11 @@ class Lake(Protocol):
     async def ensure(self) -> str:
         """Make the lake if there is none; its id."""
 
-    async def standing(self, log_id: str) -> Standing:
+    async def standing(self, log_id: str) -> LakeStanding:
         """How it stands, for the log of that id."""
 
     async def whole_content(self) -> Content:
-        """What all its files have, as they say themselves."""
+        """The offsets in all files, by their own footers."""
 
     async def content_after(
         self,
@@ -131,7 +131,7 @@ class Lake(Protocol):
         to_sequence: int,
         synced_version: int,
     ) -> Content:
-        """What the commits after one up to and with another added, from the rows themselves.
+        """The offsets that the commits after one up to and with another added, from the rows.
 
         Before this returns, those rows and the table's log from `synced_version` on are durable.
         """
@@ -144,8 +144,8 @@ class Lake(Protocol):
     ) -> list[Batch | Damaged]:
         """Batches from the one that holds `offset` on, up to about `max_bytes`; at least one.
 
-        Offsets before `end` are in the lake: what is not is reported as damaged. A batch may reach
-        beyond `end`.
+        Offsets before `end` are in the lake: missing ones are reported as damaged. A batch may
+        reach beyond `end`.
         """
 
     async def offset_for_time(

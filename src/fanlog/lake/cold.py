@@ -2,7 +2,7 @@
 
 A row group is the unit: read whole, rebuilt whole, kept while there is room, and the next one is
 fetched while this one is delivered. All that blocks is done in threads of its own; the rest lives
-on the broker's loop. Memory is bounded by what is kept, whatever the lake holds.
+on the broker's loop. Memory is bounded by the row groups that are kept, for a lake of any size.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from fanlog.errors import LakeUnavailable
 from fanlog.lake import inspection
-from fanlog.lake.api import Content, Standing
-from fanlog.lake.index import FileDamaged, FileIndex, Footer, Footers, LakeFile, reading
+from fanlog.lake.api import Content, LakeStanding
+from fanlog.lake.index import FileDamaged, FileIndex, Footer, Footers, LakeFile, sort_read_errors
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.rebuild import COLUMNS, batches_of
 from fanlog.lake.tables import MESSAGES, ensure_lake, open_table
@@ -30,9 +30,9 @@ from fanlog.model.resources import Offset, PartitionId, TopicId
 
 #: Rebuilt row groups that are kept, in bytes of messages.
 KEPT_BYTES = 64 * 1024 * 1024
-#: One reads for somebody, one ahead.
+#: One reads for a waiting reader, one ahead.
 THREADS = 2
-#: What a message weighs beyond its bytes, roughly: its slot, its hash, its share of a batch.
+#: Memory of a message beyond its bytes, roughly: its slot, its hash, its share of a batch.
 _MESSAGE_BYTES = 32
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class ColdReader:
 
     def __init__(self, location: Location) -> None:
         self.location = location
-        #: What a batch says its topic is. Called in threads.
+        #: The topic of a partition, for rebuilt batches. Called in threads.
         self.topic_of: Callable[[PartitionId], TopicId] = lambda _: TopicId(0)
         self.is_right: Callable[[str, int], bool] = lambda _, __: True
         self._footers = Footers(location.filesystem())
@@ -72,7 +72,7 @@ class ColdReader:
     async def ensure(self) -> str:
         return await self.in_thread(lambda: ensure_lake(self.location))
 
-    async def standing(self, log_id: str) -> Standing:
+    async def standing(self, log_id: str) -> LakeStanding:
         return await self.in_thread(lambda: inspection.standing(self.location, log_id))
 
     async def whole_content(self) -> Content:
@@ -99,7 +99,7 @@ class ColdReader:
         return await self.in_thread(look)
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """Do what blocks."""
+        """Run work that blocks."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def index_at(self, version: int | None = None) -> FileIndex:
@@ -121,8 +121,8 @@ class ColdReader:
     ) -> list[Batch | Damaged]:
         """Batches from the one that holds `offset` on, up to about `max_bytes`; at least one.
 
-        Offsets before `end` are in the lake: what is not is reported as damaged. A batch may reach
-        beyond `end`.
+        Offsets before `end` are in the lake: missing ones are reported as damaged. A batch may
+        reach beyond `end`.
 
         Raises:
             LakeUnavailable: The lake cannot be reached.
@@ -134,7 +134,7 @@ class ColdReader:
                 batches = await self._group_with(partition, offset, end)
             except FileDamaged as error:
                 if not found:
-                    found.append(await self._damaged(partition, offset, end, str(error)))
+                    found.append(await self._find_damage(partition, offset, end, str(error)))
                 return found
             for batch in _from(batches, offset):
                 if found and size_bytes + len(batch.content) > max_bytes:
@@ -250,7 +250,7 @@ class ColdReader:
 
     def _read_group(self, file: LakeFile, footer: Footer, group: int) -> _Batches:
         with (
-            reading(self._footers.files, file),
+            sort_read_errors(self._footers.files, file),
             self._footers.open(file, footer.metadata) as opened,
         ):
             # A file from before there were seals has no column for them, and gives none.
@@ -262,7 +262,7 @@ class ColdReader:
             return
 
         async def fetch() -> None:
-            # Whoever wants it will be told.
+            # A reader that needs this group loads it again, and gets the error then.
             with suppress(FileDamaged, LakeUnavailable):
                 await self._load(partition, offset)
 
@@ -270,7 +270,7 @@ class ColdReader:
         self._ahead.add(task)
         task.add_done_callback(self._ahead.discard)
 
-    async def _damaged(
+    async def _find_damage(
         self, partition: PartitionId, offset: Offset, end: Offset, reason: str
     ) -> Damaged:
         """As little as can be said to be damaged: to where something can be read again."""
@@ -377,7 +377,7 @@ def _first_at(
     )
     if not groups:
         return None
-    with reading(footers.files, file), footers.open(file, footer.metadata) as opened:
+    with sort_read_errors(footers.files, file), footers.open(file, footer.metadata) as opened:
         for group in groups:
             if _last_us(footer, group) < time_us:
                 continue

@@ -2,24 +2,25 @@
 
 An application (an archive, an export) has an id, and numbers its commits: the table remembers the
 last number of each id. A commit whose number is not above it has happened already and changes
-nothing. Of two committers of one id that race, one wins; the other is told, by `CommitLost`. Those
-of different ids do not disturb each other.
+nothing. Of two committers of one id that race, one wins; the other is told, by `CommitLost`.
+Committers of different ids do not disturb each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from deltalake import CommitProperties, Transaction
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction
 
-from fanlog.lake import turns
+from fanlog.lake import commit_order
+from fanlog.lake.commit_order import CommitLost
 from fanlog.lake.files import DataFile
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import Table, ensure_table, open_table
-from fanlog.lake.turns import CommitLost
+from fanlog.model.json_value import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def add_files(
     app_id: str,
     app_version: int,
     after: int | None = None,
-    note: Mapping[str, object] | None = None,
+    note: Mapping[str, Json] | None = None,
 ) -> Committed:
     """Add files to a table in one commit; a table that is not there is made.
 
@@ -64,24 +65,24 @@ def add_files(
     """
     opened = ensure_table(location, table)
     last = _last(opened, app_id)
-    if turns.has_happened(f"{table.name}: {app_id}", last, app_version, after=after):
+    if commit_order.has_happened(f"{table.name}: {app_id}", last, app_version, after=after):
         return Committed(opened.version(), is_new=False)
     _commit(opened, table, [one.add_action() for one in files], app_id, app_version, note)
     return Committed(_version_with(location, table, app_id, app_version), is_new=True)
 
 
-def _last(opened: Any, app_id: str) -> int | None:
+def _last(opened: DeltaTable, app_id: str) -> int | None:
     found = opened.transaction_version(app_id)
     return None if found is None else int(found)
 
 
 def _commit(
-    opened: Any,
+    opened: DeltaTable,
     table: Table,
-    actions: Sequence[object],
+    actions: Sequence[AddAction],
     app_id: str,
     app_version: int,
-    note: Mapping[str, object] | None,
+    note: Mapping[str, Json] | None,
 ) -> None:
     properties = CommitProperties(
         app_transactions=[Transaction(app_id, app_version)],

@@ -1,7 +1,7 @@
 """Dead letters, flattened: from the table `messages` to the table `dead_letters`, each once.
 
 A dead letter says in its attributes where it comes from and why it is one; here those are columns.
-That it is one is said by the broker's seal: attributes may be anybody's.
+Only the broker's seal makes a message a dead letter: any publisher can set such attributes.
 The application of the second table is the log, as that of the first; the number of a commit is the
 commit sequence of the log up to which the first was looked through.
 """
@@ -28,7 +28,7 @@ _HELD_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class LettersCollected:
     """How far dead letters were looked for."""
 
     #: Found and added by this call.
@@ -39,7 +39,7 @@ class Looked:
 
 def collect_letters(
     location: Location, log_id: str, *, after: int = 0, is_noted: bool = False
-) -> Looked:
+) -> LettersCollected:
     """Add the dead letters that were archived since the last time.
 
     Args:
@@ -56,12 +56,12 @@ def collect_letters(
     # A lake that was replaced by an older one has less than was looked at.
     after = last if after > to else max(after, last)
     if to <= after:
-        return Looked(0, after)
-    files = _written(location, after, to)
+        return LettersCollected(0, after)
+    files = _write_letters(location, after, to)
     count = sum(file.count for file in files)
     if files or is_noted:
         commits.add_files(location, DEAD_LETTERS, files, app_id=log_id, app_version=to, after=last)
-    return Looked(count, to)
+    return LettersCollected(count, to)
 
 
 def letters_of(messages: pa.Table) -> pa.Table:
@@ -71,7 +71,7 @@ def letters_of(messages: pa.Table) -> pa.Table:
     projects = _attribute(attributes, said_by.LETTER_PROJECT)
     says_so = pc.and_(pc.is_valid(subscriptions), pc.is_valid(projects))
     seals = messages[SEAL.name].combine_chunks()
-    # From before there were seals, what looks like a letter is one.
+    # Messages from before there were seals are letters if their attributes say so.
     is_sealed = pc.match_substring_regex(pc.fill_null(seals, "letter"), r"\bletter\b")
     is_letter = pc.and_(says_so, is_sealed)
     found = messages.filter(is_letter)
@@ -95,7 +95,7 @@ def letters_of(messages: pa.Table) -> pa.Table:
     return pa.table([made[name] for name in schema.names], names=schema.names).cast(schema)
 
 
-def _written(location: Location, after: int, to: int) -> list[DataFile]:
+def _write_letters(location: Location, after: int, to: int) -> list[DataFile]:
     attempt = secrets.token_hex(8)
     files: list[DataFile] = []
     held: list[pa.Table] = []
@@ -106,12 +106,12 @@ def _written(location: Location, after: int, to: int) -> list[DataFile]:
     for batch in scan.to_batches():
         held.append(letters_of(pa.Table.from_batches([batch])))
         if sum(one.nbytes for one in held) > _HELD_BYTES:
-            files += _flushed(location, held, attempt, len(files))
+            files += _flush(location, held, attempt, len(files))
             held = []
-    return files + _flushed(location, held, attempt, len(files))
+    return files + _flush(location, held, attempt, len(files))
 
 
-def _flushed(location: Location, held: list[pa.Table], attempt: str, number: int) -> list[DataFile]:
+def _flush(location: Location, held: list[pa.Table], attempt: str, number: int) -> list[DataFile]:
     rows = pa.concat_tables(held) if held else None
     if rows is None or not rows.num_rows:
         return []
@@ -127,7 +127,7 @@ def _text(attributes: pa.Array, name: str) -> pa.Array:
 
 
 def _numbers(texts: pa.Array) -> pa.Array:
-    """Numbers of texts; what is none is 0: anybody may publish such an attribute."""
+    """Numbers of texts; other texts are 0: any publisher may set such an attribute."""
     is_number = pc.match_substring_regex(texts, r"^\d{1,9}$")
     return pc.cast(pc.if_else(pc.fill_null(is_number, False), texts, "0"), pa.int64())
 

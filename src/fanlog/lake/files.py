@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,7 @@ from deltalake.transaction import AddAction
 from pyarrow import fs
 
 from fanlog import times
-from fanlog.lake.api import Run
+from fanlog.lake.api import RowRun
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import Table
 
@@ -45,9 +45,18 @@ _OFFSETS = {("partition", pa.int64()), ("offset", pa.int64())}
 _RISING = frozenset({"offset", "publish_time", "sequence"})
 
 
+class FileStats(TypedDict):
+    """Delta's statistics of a file, as its log has them in JSON."""
+
+    numRecords: int
+    minValues: dict[str, float | str]
+    maxValues: dict[str, float | str]
+    nullCount: dict[str, int]
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """What a file holds of one partition: `count` messages from `first` to `last`, both in it."""
+    """The part of one partition in a file: `count` messages from `first` to `last`, both in it."""
 
     partition: int
     first: int
@@ -125,7 +134,7 @@ class FileWriter:
         self._files = location.filesystem() if files is None else files
         self._whole = f"{table.name}/{self._path}"
         self._location = location
-        with self._writing():
+        with self._report_errors():
             if not location.is_s3:
                 self._files.create_dir(self._whole.rpartition("/")[0], recursive=True)
             self._stream = self._files.open_output_stream(self._whole)
@@ -133,7 +142,7 @@ class FileWriter:
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
         self._count = 0
-        self._runs: list[Run] = []
+        self._runs: list[RowRun] = []
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Add rows behind those written before.
@@ -162,14 +171,12 @@ class FileWriter:
             LakeError: The lake cannot be written; `discard` the file.
         """
         self._flush(is_last=True)
-        with self._writing():
+        with self._report_errors():
             if self._runs:
                 self._writer.add_key_value_metadata({RUNS_KEY: json.dumps(self._runs).encode()})
             self._writer.close()
             self._stream.close()
         stats = footer_stats(self._writer.writer.metadata)
-        low = stats["minValues"].get("sequence", 0)
-        high = stats["maxValues"].get("sequence", 0)
         return DataFile(
             path=self._path,
             size_bytes=self._files.get_file_info(self._whole).size,
@@ -178,13 +185,13 @@ class FileWriter:
             count=self._count,
             modified_ms=time.time_ns() // 1_000_000,
             ranges=_ranges(self._runs),
-            sequence_first=low,
-            sequence_last=high,
+            sequence_first=int(stats["minValues"].get("sequence", 0)),
+            sequence_last=int(stats["maxValues"].get("sequence", 0)),
         )
 
     def discard(self) -> None:
         """Give the file up, after an error: nothing of it is left, as far as that can be had."""
-        # Each of them may fail as the writing did, and what went wrong first is what matters.
+        # Each of them may fail as the writing did, and only the first error matters.
         for give_up in (
             self._writer.close,
             self._stream.close,
@@ -194,7 +201,7 @@ class FileWriter:
                 give_up()
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _report_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -208,7 +215,7 @@ class FileWriter:
         rows = pa.concat_tables(self._waiting)
         whole = rows.num_rows if is_last else rows.num_rows - rows.num_rows % ROW_GROUP_ROWS
         for group in _groups(rows.slice(0, whole)):
-            with self._writing():
+            with self._report_errors():
                 self._writer.write_table(group, row_group_size=group.num_rows)
         rest = rows.slice(whole)
         self._waiting = [rest] if rest.num_rows else []
@@ -226,7 +233,7 @@ def write_rows(
     if not rows.num_rows:
         return []
     if not table.partition_by:
-        return [_written(location, table, rows, attempt, name, {})]
+        return [_write_file(location, table, rows, attempt, name, {})]
     (column,) = table.partition_by
     if column not in rows.column_names:
         assert column == "date"
@@ -235,7 +242,7 @@ def write_rows(
     for value in pc.unique(rows[column]).sort():
         part = rows.filter(pc.equal(rows[column], value))
         text = None if value.as_py() is None else str(value.as_py())
-        written.append(_written(location, table, part, attempt, name, {column: text}))
+        written.append(_write_file(location, table, part, attempt, name, {column: text}))
     return written
 
 
@@ -245,7 +252,7 @@ def dates_of(rows: pa.Table) -> pa.ChunkedArray:
     return times.cast(pa.date32())
 
 
-def runs_of(partitions: pa.ChunkedArray, offsets: pa.ChunkedArray) -> list[Run]:
+def runs_of(partitions: pa.ChunkedArray, offsets: pa.ChunkedArray) -> list[RowRun]:
     """The runs of offsets in some rows, in the order of the rows."""
     numbers, places = partitions.to_numpy(), offsets.to_numpy()
     if not len(numbers):
@@ -254,13 +261,13 @@ def runs_of(partitions: pa.ChunkedArray, offsets: pa.ChunkedArray) -> list[Run]:
     starts = np.concatenate(([0], np.flatnonzero(is_edge) + 1))
     counts = np.diff(np.concatenate((starts, [len(numbers)])))
     columns = (numbers[starts].tolist(), places[starts].tolist(), counts.tolist())
-    return [Run(*one) for one in zip(*columns, strict=True)]
+    return [RowRun(*one) for one in zip(*columns, strict=True)]
 
 
-def footer_stats(metadata: pq.FileMetaData) -> dict[str, Any]:
-    """Delta's statistics of a file, from what its footer says of each row group."""
-    low: dict[str, object] = {}
-    high: dict[str, object] = {}
+def footer_stats(metadata: pq.FileMetaData) -> FileStats:
+    """Delta's statistics of a file, from its footer's statistics of each row group."""
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
     without: set[str] = set()
     for number in range(metadata.num_row_groups):
@@ -291,7 +298,7 @@ def footer_stats(metadata: pq.FileMetaData) -> dict[str, Any]:
     }
 
 
-def _written(
+def _write_file(
     location: Location,
     table: Table,
     rows: pa.Table,
@@ -350,15 +357,15 @@ def _encodings(schema: pa.Schema) -> dict[str, object]:
     }
 
 
-def _add_run(runs: list[Run], run: Run) -> None:
+def _add_run(runs: list[RowRun], run: RowRun) -> None:
     last = runs[-1] if runs else None
     if last is not None and (last.partition, last.end) == (run.partition, run.first):
-        runs[-1] = Run(last.partition, last.first, last.rows + run.rows)
+        runs[-1] = RowRun(last.partition, last.first, last.rows + run.rows)
     else:
         runs.append(run)
 
 
-def _ranges(runs: list[Run]) -> tuple[OffsetRange, ...]:
+def _ranges(runs: list[RowRun]) -> tuple[OffsetRange, ...]:
     found: dict[int, OffsetRange] = {}
     for run in runs:
         before = found.get(run.partition)
@@ -378,7 +385,7 @@ def _has_bounds(value: object) -> bool:
     return not isinstance(value, str) or len(value) <= _STATS_TEXT_MAX
 
 
-def _bound(value: object) -> object:
+def _bound(value: object) -> float | str:
     if isinstance(value, datetime):
         return times.of_datetime(value)
     if isinstance(value, date):

@@ -1,9 +1,9 @@
 """Which file of `messages` has which offsets: the table's log, and footers as they are needed.
 
-What the table's log says of every file, bounds of its columns, is kept for all of them; what only a
-footer says, which rows are which offsets, is kept for those looked at lately. Of one partition,
-later commits have higher offsets, so files in the order of their commits are searched by halving;
-where that does not lead anywhere (files of one commit, a partition that is in few files), all that
+The bounds of a file's columns, from the table's log, are kept for all files; the offsets of its
+rows, which only its footer has, are kept for files looked at lately. Of one partition, later
+commits have higher offsets, so files in the order of their commits are searched by halving; where
+that does not lead anywhere (files of one commit, a partition that is in few files), all files that
 may have an offset are looked at.
 """
 
@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 from pyarrow import fs
 
 from fanlog.errors import LakeUnavailable
-from fanlog.lake.api import Run
+from fanlog.lake.api import RowRun
 from fanlog.lake.files import RUNS_KEY, runs_of
 from fanlog.lake.tables import MESSAGES
 
@@ -51,18 +52,18 @@ class LakeFile:
 
 
 class Footer:
-    """What a file says of itself: where its row groups begin, and which offsets its rows are."""
+    """A file's footer: where its row groups begin, and which offsets its rows are."""
 
     __slots__ = ("_of", "metadata", "row_starts", "runs")
 
-    def __init__(self, metadata: pq.FileMetaData, runs: Sequence[Run]) -> None:
+    def __init__(self, metadata: pq.FileMetaData, runs: Sequence[RowRun]) -> None:
         self.metadata = metadata
         self.runs = runs
         self.row_starts = [0]
         for number in range(metadata.num_row_groups):
             self.row_starts.append(self.row_starts[-1] + metadata.row_group(number).num_rows)
         #: Runs of a partition, each with the row it begins at.
-        self._of: dict[int, list[tuple[Run, int]]] = {}
+        self._of: dict[int, list[tuple[RowRun, int]]] = {}
         row = 0
         for run in runs:
             self._of.setdefault(run.partition, []).append((run, row))
@@ -72,7 +73,7 @@ class Footer:
     def cost(self) -> int:
         return len(self.runs) + len(self.row_starts) * int(self.metadata.num_columns)
 
-    def runs_in(self, partition: int) -> list[tuple[Run, int]]:
+    def runs_in(self, partition: int) -> list[tuple[RowRun, int]]:
         return self._of.get(partition, [])
 
     def row_of(self, partition: int, offset: int) -> int | None:
@@ -115,12 +116,12 @@ class Footers:
             if found is not None:
                 self._kept.move_to_end(file.path)
                 return found
-        with reading(self.files, file), self.open(file) as opened:
+        with sort_read_errors(self.files, file), self.open(file) as opened:
             packed = (opened.metadata.metadata or {}).get(RUNS_KEY)
             if packed is not None:
-                runs = [Run(*one) for one in json.loads(packed)]
+                runs = [RowRun(*one) for one in json.loads(packed)]
             else:
-                # Written by somebody else: a compaction by another tool.
+                # Written by another program: a compaction by another tool.
                 rows = opened.read(["partition", "offset"], use_threads=False)
                 runs = runs_of(rows["partition"], rows["offset"])
             if sum(run.rows for run in runs) != opened.metadata.num_rows:
@@ -145,12 +146,12 @@ class Footers:
 
 
 @contextmanager
-def reading(files: fs.FileSystem, file: LakeFile) -> Iterator[None]:
+def sort_read_errors(files: fs.FileSystem, file: LakeFile) -> Iterator[None]:
     """Tell a file that is damaged from a lake that is out of reach, when reading one fails.
 
     Raises:
         FileDamaged: The file is there.
-        LakeUnavailable: It is not, or nobody can say.
+        LakeUnavailable: It is not, or that cannot be found out.
     """
     try:
         yield
@@ -173,7 +174,7 @@ def reading(files: fs.FileSystem, file: LakeFile) -> Iterator[None]:
 class FileIndex:
     """The files of one version of the table. Never changed: a later version has another."""
 
-    def __init__(self, opened: Any) -> None:
+    def __init__(self, opened: DeltaTable) -> None:
         self.lake_id = str(opened.metadata().id)
         self.version = int(opened.version())
         actions = pa.table(opened.get_add_actions(flatten=True))
@@ -216,7 +217,7 @@ class FileIndex:
         """The file that has an offset; None when there is none. `footer_of` may block."""
         candidates = self.candidates(partition, offset)
         looked_at: set[str] = set()
-        for file in (*self._halved(candidates, partition, offset, footer_of), *candidates):
+        for file in (*self._halve(candidates, partition, offset, footer_of), *candidates):
             if file.path in looked_at:
                 continue
             looked_at.add(file.path)
@@ -228,7 +229,7 @@ class FileIndex:
                 continue
         return None
 
-    def _halved(
+    def _halve(
         self,
         candidates: Sequence[LakeFile],
         partition: int,

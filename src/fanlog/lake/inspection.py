@@ -1,8 +1,8 @@
-"""What is in the lake, looked up in the lake itself. All of it blocks: not for the loop.
+"""The content of the lake, looked up in the lake itself. All of it blocks: not for the loop.
 
-Before the broker lets go of anything it looks here: at the lake's id, at the transaction of its own
-log in the table, and at the offsets that stand in the files, read from their columns. What it is
-going to rely on is synced to the disk first, where the lake is a folder.
+Before the broker trims archived messages it looks here: at the lake's id, at the transaction of its
+own log in the table, and at the offsets that stand in the files, read from their columns. Files
+that it is going to rely on are synced to the disk first, where the lake is a folder.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow.compute as pc
 
-from fanlog.lake import syncing
-from fanlog.lake.api import Content, Run, Standing
+from fanlog.lake import durability
+from fanlog.lake.api import Content, LakeStanding, RowRun
 from fanlog.lake.files import runs_of
-from fanlog.lake.index import FileDamaged, FileIndex, Footers, LakeFile, reading
+from fanlog.lake.index import FileDamaged, FileIndex, Footers, LakeFile, sort_read_errors
 from fanlog.lake.location import IDENTITY_FILE, Location
 from fanlog.lake.tables import MESSAGES, lake_id, open_table
 
 
-def standing(location: Location, log_id: str) -> Standing:
+def standing(location: Location, log_id: str) -> LakeStanding:
     """How a lake stands.
 
     Raises:
@@ -28,18 +28,18 @@ def standing(location: Location, log_id: str) -> Standing:
     found = lake_id(location)
     opened = open_table(location, MESSAGES)
     sequence = opened.transaction_version(log_id)
-    return Standing(found, int(opened.version()), int(sequence or 0))
+    return LakeStanding(found, int(opened.version()), int(sequence or 0))
 
 
 def content_after(
     footers: Footers, index: FileIndex, *, after_sequence: int, to_sequence: int
 ) -> Content:
-    """What the commits after one up to and with another added, from the rows themselves.
+    """The offsets that the commits after one up to and with another added, from the rows.
 
     Raises:
         LakeUnavailable: The lake cannot be reached.
     """
-    found: dict[int, list[Run]] = {}
+    found: dict[int, list[RowRun]] = {}
     content = Content()
     for file in index.after(after_sequence):
         try:
@@ -54,12 +54,12 @@ def content_after(
 
 
 def whole_content(footers: Footers, index: FileIndex) -> Content:
-    """What all files have, by their footers.
+    """The offsets in all files, by their footers.
 
     Raises:
         LakeUnavailable: The lake cannot be reached.
     """
-    found: dict[int, list[Run]] = {}
+    found: dict[int, list[RowRun]] = {}
     content = Content()
     for file in index.files:
         try:
@@ -74,14 +74,14 @@ def whole_content(footers: Footers, index: FileIndex) -> Content:
 
 
 def sync(location: Location, files: Iterable[LakeFile], *, from_version: int) -> None:
-    """See to it that files, and the table's log from a version on, survive a loss of power."""
+    """Make files, and the table's log from a version on, survive a loss of power."""
     paths = [f"{MESSAGES.name}/{file.path}" for file in files]
-    syncing.sync_files(location, [*paths, IDENTITY_FILE])
-    syncing.sync_log(location, MESSAGES.name, from_version=from_version)
+    durability.sync_files(location, [*paths, IDENTITY_FILE])
+    durability.sync_log(location, MESSAGES.name, from_version=from_version)
 
 
-def _rows_between(footers: Footers, file: LakeFile, after: int, to: int) -> Sequence[Run]:
-    with reading(footers.files, file), footers.open(file) as opened:
+def _rows_between(footers: Footers, file: LakeFile, after: int, to: int) -> Sequence[RowRun]:
+    with sort_read_errors(footers.files, file), footers.open(file) as opened:
         rows = opened.read(["partition", "offset", "sequence"], use_threads=False)
     if file.sequence_first <= after or file.sequence_last > to:
         is_wanted = pc.and_(

@@ -3,10 +3,10 @@
 An address is a path or `s3://bucket/prefix`. Credentials, region and endpoint of the storage come
 from the usual `AWS_*` variables. The tables of a lake are folders below its address.
 
-A lake's *identity* is the id that Delta gave its table `messages` when that was made: whoever makes
-the table makes the lake, in one conditional put, so that two who race make one lake between them.
-It stands once more in `_fanlog/lake.json`, for people, and so that tables of two lakes that were
-mixed up are noticed.
+A lake's *identity* is the id that Delta gave its table `messages` when that was made: making the
+table makes the lake, in one conditional put, so that two processes that race make one lake between
+them. It stands once more in `_fanlog/lake.json`, for people, and so that tables of two lakes that
+were mixed up are noticed.
 """
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ class Location:
 
     @property
     def storage_options(self) -> dict[str, str] | None:
-        """What `deltalake` wants to know."""
+        """The options of the storage for `deltalake`."""
         if not self.is_s3:
             return None
         options = dict(self.settings)
         # Puts that fail when the object is there already: two committers cannot both win.
         options["aws_conditional_put"] = "etag"
-        # Who waits for the lake is told soon, and asks again.
+        # Callers that wait for the lake get an error soon, and ask again.
         options |= {"max_retries": "4", "retry_timeout": "20s", "timeout": "30s"}
         options.setdefault("AWS_REGION", self._region)
         if options.get("AWS_ENDPOINT_URL", "").startswith("http://"):
@@ -121,7 +121,7 @@ class Location:
 
 
 def write_identity(location: Location, lake_id: str) -> None:
-    """Write the lake's id beside its tables. Whoever writes it writes the same."""
+    """Write the lake's id beside its tables. All writers write the same."""
     text = json.dumps({"id": lake_id, "format": FORMAT}) + "\n"
     if location.is_s3:
         with location.filesystem().open_output_stream(IDENTITY_FILE) as stream:
@@ -129,7 +129,7 @@ def write_identity(location: Location, lake_id: str) -> None:
         return
     path = Path(location.uri) / IDENTITY_FILE
     path.parent.mkdir(parents=True, exist_ok=True)
-    # In one step, as storage does it: nobody reads half of it.
+    # In one step, as storage does it, so that no reader sees half of it.
     made = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     made.write_text(text)
     made.replace(path)

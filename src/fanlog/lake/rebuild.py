@@ -1,4 +1,4 @@
-"""Rows back to batches: what was archived, as the log had it.
+"""Rows back to batches: archived messages, as the log had them.
 
 A batch is of one commit and has one seal, so that its header is true of every message in it.
 Bodies are canonical, hence the bytes that were published, up to the order of attributes.
@@ -30,7 +30,7 @@ from fanlog.wire.encode import (
 )
 from fanlog.wire.publish import key_hash
 
-#: What of a row makes a message; its id follows from its place.
+#: The columns that make a message; its id follows from its place.
 COLUMNS = (
     "partition",
     "offset",
@@ -82,7 +82,7 @@ def batches_of(
                 )
             )
     for batches in found.values():
-        # As they are, unless somebody else wrote the rows.
+        # Already in order, unless another program wrote the rows.
         batches.sort(key=lambda batch: batch.base_offset)
     return found
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema
@@ -32,7 +31,7 @@ TIME = pa.timestamp("us", tz="UTC")
 ATTRIBUTES = pa.map_(pa.string(), pa.field("value", pa.string(), nullable=True))
 
 #: Brings the columns of an open table from one version to the next; done again, it does no harm.
-Migration = Callable[[Any], None]
+Migration = Callable[[DeltaTable], None]
 
 
 def _columns(**types: pa.DataType) -> list[pa.Field]:
@@ -41,7 +40,7 @@ def _columns(**types: pa.DataType) -> list[pa.Field]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """What a table is called, and what is in it."""
+    """The name, the columns and the version of a table."""
 
     name: str
     #: All columns, those it is partitioned by last.
@@ -56,7 +55,7 @@ class Table:
         """The columns that stand in files: the others are said by the table's log."""
         return pa.schema([one for one in self.schema if one.name not in self.partition_by])
 
-    def completed(self, rows: pa.Table) -> pa.Table:
+    def complete(self, rows: pa.Table) -> pa.Table:
         """Rows of a file of any version, with the columns that files have now."""
         schema = self.file_schema
         for column in schema:
@@ -78,12 +77,12 @@ _MESSAGE = _columns(
     data=pa.binary(),
 )
 
-#: What the broker says of a message (`fanlog.log.seal`); null when it is from before there were
-#: seals, and then what its attributes say is believed.
+#: The seal of a message (`fanlog.log.seal`); null when it is from before there were seals, and then
+#: its attributes are believed.
 SEAL = pa.field("seal", pa.string())
 
 
-def _add_seal(opened: Any) -> None:
+def _add_seal(opened: DeltaTable) -> None:
     if SEAL.name not in {one.name for one in opened.schema().fields}:
         opened.alter.add_columns([Field(SEAL.name, PrimitiveType("string"), nullable=True)])
 
@@ -98,7 +97,7 @@ MESSAGES = Table(
     migrations={1: _add_seal},
 )
 
-#: Dead letters flattened: the copy, what it was, and why it is here. Empty where nobody said so.
+#: Dead letters flattened: the copy, its original, and why it is here; empty where that is unknown.
 DEAD_LETTERS = Table(
     name="dead_letters",
     schema=pa.schema(
@@ -160,7 +159,7 @@ DELIVERY_STATS = Table(
 )
 
 
-def open_table(location: Location, table: Table, *, version: int | None = None) -> Any:
+def open_table(location: Location, table: Table, *, version: int | None = None) -> DeltaTable:
     """Open a table for reading, as of `version` or as it is now.
 
     Raises:
@@ -183,7 +182,7 @@ def open_table(location: Location, table: Table, *, version: int | None = None) 
     return opened
 
 
-def ensure_table(location: Location, table: Table) -> Any:
+def ensure_table(location: Location, table: Table) -> DeltaTable:
     """Open a table for writing: made if it is not there, migrated if it is older.
 
     Any number of processes may do so at once.
@@ -204,11 +203,11 @@ def ensure_table(location: Location, table: Table) -> Any:
                 configuration={VERSION_PROPERTY: str(table.version)},
                 raise_if_key_not_exists=False,
                 storage_options=options,
-                # Tried again behind somebody else's, it would give the table another id.
+                # A retry after another process made the table would give it another id.
                 commit_properties=CommitProperties(max_commit_retries=0),
             )
     except (DeltaError, OSError) as error:
-        # Somebody else may have made it meanwhile; if not, opening it says so.
+        # Another process may have made it meanwhile; if not, opening it says so.
         if not DeltaTable.is_deltatable(uri, storage_options=options):
             raise LakeError(f"table {uri} cannot be made: {error}") from error
     opened = open_table(location, table)
@@ -264,7 +263,7 @@ def _messages_id(location: Location) -> str:
     return str(open_table(location, MESSAGES).metadata().id)
 
 
-def _version(opened: Any) -> int:
+def _version(opened: DeltaTable) -> int:
     text = opened.metadata().configuration.get(VERSION_PROPERTY)
-    # A table that somebody else made, with our name, says nothing: as if it were the first.
+    # A table of our name by another program has no version: it counts as version 1.
     return int(text) if text is not None else 1

@@ -1,9 +1,9 @@
 """The log in two tiers: a hot engine, and the lake below where it starts.
 
-`TieredLog` is a `Log`: whoever reads sees one sequence of offsets and does not know where a batch
-comes from. Only what the hot engine has let go of is read from the lake; what both have is read
-hot. Which offsets of a partition the lake has is the broker's to say, from its hard state: nothing
-is taken from a lake that the broker has not looked at.
+`TieredLog` is a `Log`: readers see one sequence of offsets and do not know where a batch comes
+from. Only offsets that the hot engine has trimmed are read from the lake; offsets in both are read
+hot. The broker says, from its hard state, which offsets of a partition the lake has: nothing is
+taken from a lake that the broker has not looked at.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ ColdBounds = Callable[[PartitionId], Bounds | None]
 class TieredLog:
     """A `Log` over a hot engine and a lake. `close` closes the hot one; the reader is the server's.
 
-    `cold_bounds`, `trouble` and `given_up` are set by whoever knows hard state; until then all is
-    hot. What the lake should have and cannot give is waited for, unless it was given up.
+    `cold_bounds`, `trouble` and `given_up` are set by the tiers, which know hard state; until then
+    all is hot. Reads of messages that the lake should have and cannot give fail, for the reader to
+    try again, unless those messages were given up.
     """
 
     features: Features
@@ -85,7 +86,7 @@ class TieredLog:
             items = await self.cold.read(
                 partition, max(offset, cold.start), end=cold.end, max_bytes=max_bytes
             )
-            return [self._passed(item) if isinstance(item, Damaged) else item for item in items]
+            return [self._pass_over(item) if isinstance(item, Damaged) else item for item in items]
 
     async def read_stored(
         self, partition: PartitionId, offset: Offset, *, end: Offset, max_bytes: int
@@ -110,7 +111,7 @@ class TieredLog:
         bounds = self.hot.bounds(partition)
         cold = self._below(partition, bounds)
         if cold is None or found > bounds.start:
-            # What the hot log begins with is older: the lake has nothing younger.
+            # The hot log's first message is older: all in the lake is older still.
             return found
         self._check_trouble()
         first = await self.cold.offset_for_time(partition, time_ns, start=cold.start, end=cold.end)
@@ -119,7 +120,7 @@ class TieredLog:
     async def extents(
         self, partition: PartitionId, offset: Offset, *, step_bytes: int, limit: int
     ) -> list[Extent]:
-        """Of the hot engine alone: what the lake has takes no room here."""
+        """Of the hot engine alone: messages in the lake take no room here."""
         return await self.hot.extents(partition, offset, step_bytes=step_bytes, limit=limit)
 
     def state(self) -> Iterator[tuple[bytes, bytes]]:
@@ -136,7 +137,7 @@ class TieredLog:
         self.hot.close()
 
     def _below(self, partition: PartitionId, hot: Bounds) -> Bounds | None:
-        """What is in the lake alone."""
+        """The offsets that are in the lake alone."""
         cold = self.cold_bounds(partition)
         if cold is None or cold.start >= min(cold.end, hot.start):
             # Of a topic that is kept out of the archive the lake has nothing, and says so.
@@ -151,11 +152,11 @@ class TieredLog:
         below = self._below(partition, hot)
         return hot if below is None else Bounds(below.start, hot.end)
 
-    def _passed(self, damaged: Damaged) -> Damaged:
-        """What may be passed over of offsets that the lake cannot give.
+    def _pass_over(self, damaged: Damaged) -> Damaged:
+        """The part, from the first on, of unreadable offsets that was given up and is passed over.
 
         Raises:
-            LakeUnavailable: Nothing of it: that is for somebody to decide.
+            LakeUnavailable: None of it was given up: an operator has to decide.
         """
         count = self.given_up(damaged)
         if not count:

@@ -3,8 +3,8 @@
 A `Log` stores two things and changes both only in `commit`: batches of messages, appended to
 partitions, and *state*, a map from short keys to small values. A commit is atomic and durable when
 `commit` returns, and has a sequence number one higher than the last. The log knows bytes and
-offsets, nothing of topics or subscriptions. What it stores of a message is the publisher's own
-bytes; see `fanlog.log.batch`.
+offsets, nothing of topics or subscriptions. A message is stored as the publisher's own bytes; see
+`fanlog.log.batch`.
 
 Invariants every engine keeps (and `fanlog.testing.conformance` checks):
 
@@ -30,7 +30,7 @@ KEY_BYTES_MAX = 511
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """What an engine can do beyond the protocol; declared, so that tests and the broker can ask."""
+    """Abilities of an engine beyond the protocol; declared, so that tests and broker can ask."""
 
     #: Survives the process and the power.
     durable: bool
@@ -181,7 +181,7 @@ class Log(Protocol):
     async def read_stored(
         self, partition: PartitionId, offset: Offset, *, end: Offset, max_bytes: int
     ) -> list[StoredBatch | Damaged]:
-        """As `read`, for those who decode elsewhere: the batches' own bytes, nothing at `end`.
+        """As `read`, for callers that decode elsewhere: the batches' own bytes, nothing at `end`.
 
         The batch that holds `end - 1` comes whole.
         """
@@ -234,7 +234,7 @@ class Log(Protocol):
 
 
 def check_commit(log: Log, commit: Commit) -> None:
-    """Assert what the writer owes every engine. Engines call it before they change anything."""
+    """Assert the rules of a commit that every engine relies on, before anything is changed."""
     assert commit.sequence == log.last_sequence + 1, "commit sequences are dense"
     assert commit.publish_time_ns >= log.last_publish_time_ns, "publish time ran backwards"
     ends: dict[PartitionId, Offset] = {}

@@ -17,10 +17,10 @@ import lmdb
 
 from fanlog.errors import ConfigError
 from fanlog.log import folder
-from fanlog.log.beside import Beside, copy_files
 from fanlog.log.doctor import examine
 from fanlog.log.envelope import EnvelopeDamaged
-from fanlog.log.report import Report
+from fanlog.log.report import FolderReport
+from fanlog.log.side_files import SideFiles, copy_files
 
 _PARTIAL_NAME = "partial"
 #: How often the files that state names are looked for: a broker may remove them between the two.
@@ -34,11 +34,11 @@ class Sizes(NamedTuple):
     after_bytes: int
 
 
-def backup(data_dir: Path, out_dir: Path, *, beside: Beside | None = None) -> Report:
+def backup(data_dir: Path, out_dir: Path, *, beside: SideFiles | None = None) -> FolderReport:
     """Copy the log as it is at one commit, free pages left out; the broker may run meanwhile.
 
     With it go the files that its state relies on at that commit. The copy is durable on return, and
-    has been read back: the report says what is in it. As long as it takes, pages that the broker
+    has been read back: the report counts its contents. As long as it takes, pages that the broker
     frees are not used again.
 
     Raises:
@@ -62,11 +62,11 @@ def backup(data_dir: Path, out_dir: Path, *, beside: Beside | None = None) -> Re
     folder.sync_folder(out_dir)
     report.data_dir = out_dir
     if beside is not None:
-        beside.missing(missing, report)
+        beside.report_missing(missing, report)
     return report
 
 
-def restore(backup_dir: Path, data_dir: Path, *, beside: Beside | None = None) -> None:
+def restore(backup_dir: Path, data_dir: Path, *, beside: SideFiles | None = None) -> None:
     """Put a backup where a broker will find it. The backup is not changed. Durable on return.
 
     Raises:
@@ -82,7 +82,7 @@ def restore(backup_dir: Path, data_dir: Path, *, beside: Beside | None = None) -
         partial = data_dir / _PARTIAL_NAME
         partial.mkdir()
         try:
-            with _writing(data_dir):
+            with _report_write_errors(data_dir):
                 shutil.copyfile(backup_dir / folder.DATA_NAME, partial / folder.DATA_NAME)
                 _sync_file(partial / folder.DATA_NAME)
                 if beside is not None:
@@ -97,7 +97,7 @@ def restore(backup_dir: Path, data_dir: Path, *, beside: Beside | None = None) -
 def compact(data_dir: Path) -> Sizes:
     """Give the free pages of a stopped broker's data file back to the disk.
 
-    Needs room for a copy of what is in use. The file is replaced in one step when the copy is
+    Needs room for a copy of the pages in use. The file is replaced in one step when the copy is
     whole.
 
     Raises:
@@ -126,8 +126,8 @@ def compact(data_dir: Path) -> Sizes:
     return Sizes(before_bytes, after_bytes)
 
 
-def _copy_compact(data_dir: Path, path: Path, beside: Beside | None) -> list[str]:
-    """Copy the data file, and what is beside it; gives what could not be had of the latter."""
+def _copy_compact(data_dir: Path, path: Path, beside: SideFiles | None) -> list[str]:
+    """Copy the data file and the side files; returns the names of side files that are missing."""
     store = folder.open_store(data_dir, readonly=True)
     try:
         for left in reversed(range(_TRIES)):
@@ -147,7 +147,7 @@ def _copy_compact(data_dir: Path, path: Path, beside: Beside | None) -> list[str
                 if missing and left:
                     # The broker is further by now.
                     continue
-                with _writing(path.parent), path.open("xb") as file:
+                with _report_write_errors(path.parent), path.open("xb") as file:
                     store.env.copyfd(file.fileno(), compact=True, txn=txn)
                     os.fsync(file.fileno())
                     if beside is not None:
@@ -168,20 +168,20 @@ def _restore_beside(source: Path, place: Path) -> None:
 
 def _check_opens(copy_dir: Path, source_dir: Path) -> None:
     if problems := folder.page_problems(copy_dir):
-        raise folder.damaged(source_dir, problems[0])
+        raise folder.data_loss(source_dir, problems[0])
     store = folder.open_store(copy_dir, readonly=True)
     try:
         with store.env.begin(buffers=True) as txn:
             if folder.read_facts(store, txn) is None:
                 raise ConfigError(f"there is no log in {source_dir}")
     except EnvelopeDamaged as error:
-        raise folder.damaged(source_dir, str(error)) from error
+        raise folder.data_loss(source_dir, str(error)) from error
     finally:
         store.close()
 
 
 @contextmanager
-def _writing(place: Path) -> Iterator[None]:
+def _report_write_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, lmdb.Error) as error:

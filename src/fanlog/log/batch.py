@@ -15,8 +15,8 @@ Invariants:
    header, covers everything after it. So every bit of a value is covered.
 2. The slot table has one entry more than there are messages: the first is 0, the last is the
    length of the body, and none is smaller than the one before it.
-3. What the broker says of the messages (`fanlog.log.seal`) is in the header's flags, and of an
-   addressee behind the slot table: nothing a publisher sends is there.
+3. The seal (`fanlog.log.seal`) is in the header's flags, and its addressee behind the slot table:
+   no byte of a publisher's is there.
 4. A value is at most `limits.BATCH_BYTES_MAX` long unless it holds a single message.
 """
 
@@ -64,7 +64,7 @@ assert array("Q").itemsize == _KEY_HASH_BYTES
 
 
 class BatchDamaged(ValueError):
-    """The bytes are not a batch this build can read; the sentence says what is wrong."""
+    """The bytes are not a batch this build can read; the sentence names the problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Body:
     key_hashes: Sequence[int] | None = None
     #: Attributes added to every message of the body when it is delivered.
     attributes: Mapping[str, str] = field(default_factory=dict)
-    #: What the broker says of them.
+    #: The broker's own statement about them.
     seal: Seal = UNSEALED
 
     @property
@@ -108,7 +108,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch as read back: what the header says, the slot table, and the body's bytes."""
+    """A batch as read back: the header's values, the slot table, and the body's bytes."""
 
     topic: int
     partition: PartitionId
@@ -135,7 +135,7 @@ class Batch:
 
 
 class Header(NamedTuple):
-    """What a batch says of itself before its slot table. Its own checksum has been verified."""
+    """The values of a batch before its slot table. The header's own checksum has been verified."""
 
     magic: bytes
     version: int
@@ -224,7 +224,7 @@ def verify(value: bytes | memoryview) -> Header:
     """Verify both checksums of a stored batch, and look no further.
 
     Raises:
-        BatchDamaged: The sentence says what is wrong.
+        BatchDamaged: The sentence names the problem.
     """
     header = decode_header(value)
     if len(value) != header.value_bytes:
@@ -238,7 +238,7 @@ def decode(value: bytes | memoryview) -> Batch:
     """Read a stored batch back, verifying both checksums. Copies: `value` may be a view of a map.
 
     Raises:
-        BatchDamaged: The sentence says what is wrong.
+        BatchDamaged: The sentence names the problem.
     """
     header = verify(value)
     view = memoryview(value)
@@ -250,8 +250,8 @@ def decode(value: bytes | memoryview) -> Batch:
         position += _KEY_HASH_BYTES * header.message_count
     seal, position = _decode_seal(header, view, position)
     body_start = position + header.attributes_bytes
-    # What has passed its checksum is what `encode` wrote, or what a publisher wrote into a message
-    # for a search of the file to find.
+    # Bytes that pass their checksum are by `encode`, or by a publisher that put a batch of its own
+    # into a message, for a search of the file to find.
     if not header.message_count or starts[0] or starts[-1] != header.body_bytes:
         raise BatchDamaged("the slot table does not span the body")
     return Batch(
@@ -269,7 +269,7 @@ def decode(value: bytes | memoryview) -> Batch:
 
 
 def check_slots(batch: Batch) -> None:
-    """Look at every slot: what `encode` wrote passes, and need not be asked.
+    """Check every slot. Batches by `encode` always pass, and need not be checked.
 
     Raises:
         BatchDamaged: A slot is smaller than the one before it.
@@ -286,7 +286,7 @@ class _Run:
     def __init__(self, body: Body, beside: bytes) -> None:
         self.attributes = body.attributes
         self.seal = body.seal
-        #: What stands between the slot table and the body.
+        #: The bytes between the slot table and the body.
         self.beside = beside
         #: Body, first message, message after the last one.
         self.pieces: list[tuple[Body, int, int]] = []
@@ -417,7 +417,7 @@ def _encode_addressee(seal: Seal) -> bytes:
 
 
 def _decode_seal(header: Header, view: memoryview, position: int) -> tuple[Seal | None, int]:
-    """The seal, and where what follows it begins."""
+    """The seal, and the position behind it."""
     if header.version == _UNSEALABLE_VERSION:
         return None, position
     if not header.flags & IS_ADDRESSED:

@@ -8,7 +8,7 @@ from collections import OrderedDict, defaultdict
 from fanlog.log.batch import Batch
 from fanlog.model.resources import Offset, PartitionId
 
-#: What a cached batch costs beside its content and slots.
+#: Memory of a cached batch beside its content and slots.
 _OVERHEAD_BYTES = 1_024
 
 
@@ -19,7 +19,7 @@ class BatchCache:
         self._max_bytes = max_bytes
         self._size_bytes = 0
         self._batches: OrderedDict[tuple[PartitionId, Offset], Batch] = OrderedDict()
-        #: Base offsets of what is there, ascending.
+        #: Base offsets of the cached batches, ascending.
         self._bases: defaultdict[PartitionId, list[Offset]] = defaultdict(list)
 
     @property
@@ -33,7 +33,7 @@ class BatchCache:
             self._batches.move_to_end(key)
         return batch
 
-    def holding(self, partition: PartitionId, offset: Offset) -> Batch | None:
+    def find(self, partition: PartitionId, offset: Offset) -> Batch | None:
         """The batch that holds `offset`, wherever in it that is."""
         bases = self._bases.get(partition)
         index = bisect_right(bases, offset) if bases else 0

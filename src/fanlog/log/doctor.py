@@ -1,7 +1,7 @@
 """Examine a data folder: every checksum, and whether its parts agree. Changes nothing.
 
 It may run while a broker writes to the folder. Then each partition is judged as it is when it is
-looked at, what is appended meanwhile is left for the next time, and the pages of LMDB itself are
+looked at, batches appended meanwhile are left for the next time, and the pages of LMDB itself are
 only judged if the file stands still. Read transactions are renewed often, for an old one would keep
 freed pages from being used again.
 """
@@ -13,16 +13,16 @@ from collections.abc import Callable
 from operator import lt
 from pathlib import Path
 
-from fanlog.log import folder, stored
+from fanlog.log import folder, stored_batches
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
 from fanlog.log.envelope import EnvelopeDamaged, Kind
-from fanlog.log.folder import Facts, PartitionRow, Store
-from fanlog.log.report import Finding, Report
+from fanlog.log.folder import FolderFacts, PartitionRow, Store
+from fanlog.log.report import Finding, FolderReport
 from fanlog.model.resources import Offset, PartitionId
 
-#: Judges the hard state as a whole, which is nothing to the log: takes every key with its value,
-#: returns what is wrong with it.
+#: Judges the hard state as a whole, which the log cannot read: takes every key with its value,
+#: returns findings.
 InspectState = Callable[[list[tuple[bytes, bytes]]], list[Finding]]
 
 #: A read transaction is renewed after so many bytes, and after so many entries of an index.
@@ -35,15 +35,15 @@ _PAGE_PROBLEMS_SHOWN = 20
 _TICK_S = 0.02
 
 
-def examine(data_dir: Path, *, inspect_state: InspectState | None = None) -> Report:
-    """Read all of a data folder and report what was found.
+def examine(data_dir: Path, *, inspect_state: InspectState | None = None) -> FolderReport:
+    """Read all of a data folder, and report its size and every problem found.
 
     Raises:
         ConfigError: There is no data folder, or another build's format is in it.
         DataLoss: LMDB cannot open it at all.
     """
     folder.require(data_dir)
-    report = Report(data_dir=data_dir)
+    report = FolderReport(data_dir=data_dir)
     report.file_bytes = (data_dir / folder.DATA_NAME).stat().st_size
     if not _examine_pages(data_dir, report):
         return report
@@ -57,7 +57,7 @@ def examine(data_dir: Path, *, inspect_state: InspectState | None = None) -> Rep
     return report
 
 
-def _examine_pages(data_dir: Path, report: Report) -> bool:
+def _examine_pages(data_dir: Path, report: FolderReport) -> bool:
     """Whether LMDB can be trusted to walk its trees."""
     path = data_dir / folder.DATA_NAME
     # Twice: a write within the tick of the one before it leaves the time of the file as it was.
@@ -80,7 +80,7 @@ def _examine_pages(data_dir: Path, report: Report) -> bool:
 class _Examination:
     """One run over an open store."""
 
-    def __init__(self, store: Store, report: Report) -> None:
+    def __init__(self, store: Store, report: FolderReport) -> None:
         self._store = store
         self._report = report
 
@@ -97,7 +97,7 @@ class _Examination:
         self._examine_commits()
         self._examine_state(inspect_state)
 
-    def _read_rows(self) -> tuple[Facts | None, dict[PartitionId, PartitionRow]]:
+    def _read_rows(self) -> tuple[FolderFacts | None, dict[PartitionId, PartitionRow]]:
         store, rows = self._store, {}
         with store.env.begin(buffers=True) as txn:
             try:
@@ -140,7 +140,7 @@ class _Examination:
                 key = self._examine_commit_slice(txn, at, key)
 
     def _examine_commit_slice(
-        self, txn: stored.Transaction, at: stored.Cursor, key: bytes
+        self, txn: stored_batches.Transaction, at: stored_batches.Cursor, key: bytes
     ) -> bytes | None:
         more = at.set_range(key)
         for _ in range(_SLICE_ENTRIES):
@@ -180,7 +180,9 @@ class _Examination:
 class _Partition:
     """One partition's batches, in slices."""
 
-    def __init__(self, store: Store, report: Report, facts: Facts, partition: PartitionId) -> None:
+    def __init__(
+        self, store: Store, report: FolderReport, facts: FolderFacts, partition: PartitionId
+    ) -> None:
         self._store = store
         self._report = report
         self._facts = facts
@@ -197,13 +199,15 @@ class _Partition:
                     return
                 position = self._examine_slice(txn, max(position, now.start), end)
 
-    def _examine_slice(self, txn: stored.Transaction, position: Offset, end: Offset) -> Offset:
+    def _examine_slice(
+        self, txn: stored_batches.Transaction, position: Offset, end: Offset
+    ) -> Offset:
         size_bytes = 0
         with txn.cursor(self._store.batches) as at:
-            for base, after, value in stored.walk(at, self._partition, position, end):
+            for base, after, value in stored_batches.walk(at, self._partition, position, end):
                 if base > position:
-                    self._missing(position, base)
-                batch = stored.load(self._partition, base, after, value)
+                    self._report_missing(position, base)
+                batch = stored_batches.load(self._partition, base, after, value)
                 if batch.base_offset + batch.count > position:
                     self._examine_batch(txn, batch, len(value))
                     position = batch.base_offset + batch.count
@@ -211,11 +215,11 @@ class _Partition:
                 if size_bytes >= _SLICE_BYTES:
                     return position
         if position < end:
-            self._missing(position, end)
+            self._report_missing(position, end)
         return end
 
     def _examine_batch(
-        self, txn: stored.Transaction, batch: Batch | Damaged, size_bytes: int
+        self, txn: stored_batches.Transaction, batch: Batch | Damaged, size_bytes: int
     ) -> None:
         report = self._report
         report.batch_count += 1
@@ -235,7 +239,7 @@ class _Partition:
             report.add("error", f"{where}: its sequence or publish time is below the last one's")
         self._last_position = position
 
-    def _missing(self, start: Offset, end: Offset) -> None:
+    def _report_missing(self, start: Offset, end: Offset) -> None:
         self._report.lost_message_count += end - start
         text = f"partition {self._partition} offsets {start} to {end - 1}: the batch is missing"
         # A salvaged folder has holes where something could not be read; that was said then.

@@ -1,14 +1,14 @@
 """The default engine: one LMDB environment in a data folder.
 
 One write transaction a commit, over batches, their index and hard state, synced before `commit`
-returns: LMDB gives atomicity and recovery, and there is none of ours to get wrong. What LMDB needs
-from us: small values (`fanlog.log.batch` cuts), numeric keys, short read transactions, and
-deletion in small portions. The layout is in `fanlog.log.folder`.
+returns: LMDB gives atomicity and recovery, and there is none of ours to get wrong. LMDB in turn
+needs small values (`fanlog.log.batch` cuts), numeric keys, short read transactions, and deletion in
+small portions. The layout is in `fanlog.log.folder`.
 
-Readers never see more than was answered: bounds and the last sequence are published after LMDB's
-commit, and what a read transaction holds beyond them is not looked at. Freed batches may be gone
-from a transaction that began after the bounds were looked up; then, and only then, the row inside
-the transaction is asked.
+Readers never see a commit that was not answered: bounds and the last sequence are published after
+LMDB's commit, and batches of a read transaction beyond them are not looked at. Freed batches may be
+gone from a transaction that began after the bounds were looked up; then, and only then, the row
+inside the transaction is asked.
 
 Hard state: all of it in LMDB. Soft state: the bounds (a copy of the partition rows), which
 partitions have garbage, and the cache of decoded batches.
@@ -30,7 +30,7 @@ import lmdb
 
 from fanlog import limits
 from fanlog.log import batch as codec
-from fanlog.log import envelope, folder, stored
+from fanlog.log import envelope, folder, stored_batches
 from fanlog.log.api import (
     Append,
     Bounds,
@@ -47,12 +47,12 @@ from fanlog.log.api import (
 from fanlog.log.batch import Batch
 from fanlog.log.cache import BatchCache
 from fanlog.log.envelope import EnvelopeDamaged, Kind
-from fanlog.log.folder import Facts, PartitionRow
+from fanlog.log.folder import FolderFacts, PartitionRow
 from fanlog.model.resources import Offset, PartitionId
 
 Item = TypeVar("Item", Batch | Damaged, StoredBatch | Damaged)
 
-#: Batches freed, and partitions looked at, by one commit at most: bounds what a trim adds to it.
+#: Batches freed, and partitions looked at, by one commit at most: bounds the work of a trim in it.
 FREED_BATCHES_MAX = 64
 
 
@@ -129,8 +129,8 @@ class EmbeddedLog:
             return found
         offset = max(offset, bounds.start)
         room_bytes = max_bytes
-        # Many subscriptions read the same new batch: serve what is cached without a transaction.
-        while (cached := self._cache.holding(partition, offset)) is not None:
+        # Many subscriptions read the same new batch: serve cached batches without a transaction.
+        while (cached := self._cache.find(partition, offset)) is not None:
             if found and len(cached.content) > room_bytes:
                 return found
             found.append(cached)
@@ -138,9 +138,9 @@ class EmbeddedLog:
             room_bytes -= len(cached.content)
             if offset >= bounds.end or room_bytes <= 0:
                 return found
-        with self._reading(self._store.batches) as (txn, at):
+        with self._open_cursor(self._store.batches) as (txn, at):
             span = Bounds(offset, bounds.end)
-            self._walk(txn, at, partition, span, room_bytes, self._cached_or_loaded, found)
+            self._walk(txn, at, partition, span, room_bytes, self._load_cached, found)
         return found
 
     async def read_stored(
@@ -150,16 +150,16 @@ class EmbeddedLog:
         bounds = self.bounds(partition)
         span = Bounds(max(offset, bounds.start), min(end, bounds.end))
         if span.start < span.end:
-            with self._reading(self._store.batches) as (txn, at):
-                self._walk(txn, at, partition, span, max_bytes, stored.copy, found)
+            with self._open_cursor(self._store.batches) as (txn, at):
+                self._walk(txn, at, partition, span, max_bytes, stored_batches.copy, found)
         return found
 
     def sequence_of(self, partition: PartitionId, offset: Offset) -> int | None:
         bounds = self.bounds(partition)
         if not bounds.start <= offset < bounds.end:
             return None
-        with self._reading(self._store.batches) as (_, at):
-            return stored.sequence_of(at, partition, offset)
+        with self._open_cursor(self._store.batches) as (_, at):
+            return stored_batches.sequence_of(at, partition, offset)
 
     def bounds(self, partition: PartitionId) -> Bounds:
         return self._bounds.get(partition) or Bounds(0, 0)
@@ -174,10 +174,10 @@ class EmbeddedLog:
         # Publish times never decrease, so the offsets can be bisected. Everything below `low` is
         # too early, everything from `high` on is late enough.
         low, high = bounds.start, bounds.end
-        with self._reading(self._store.batches) as (_, at):
+        with self._open_cursor(self._store.batches) as (_, at):
             while low < high:
                 middle = (low + high) // 2
-                base, after, published_ns = stored.probe(at, partition, middle, bounds.end)
+                base, after, published_ns = stored_batches.probe(at, partition, middle, bounds.end)
                 if published_ns < time_ns:
                     low = after
                 else:
@@ -194,17 +194,17 @@ class EmbeddedLog:
         return await asyncio.to_thread(self._weigh, partition, span, step_bytes, limit)
 
     def state(self) -> Iterator[tuple[bytes, bytes]]:
-        with self._reading(self._store.state) as (_, at):
+        with self._open_cursor(self._store.state) as (_, at):
             for key, value in at:
                 try:
                     yield bytes(key), folder.open_envelope(Kind.STATE, key, value)
                 except EnvelopeDamaged as error:
                     reason = f"state under the key {bytes(key).hex()}: {error}"
-                    raise folder.damaged(self._data_dir, reason) from error
+                    raise folder.data_loss(self._data_dir, reason) from error
 
     def positions(self, after: int, *, limit: int) -> list[LogPosition]:
         found: list[LogPosition] = []
-        with self._reading(self._store.commits) as (txn, at):
+        with self._open_cursor(self._store.commits) as (txn, at):
             for _, group in groupby(self._walk_commits(txn, at, after), key=attrgetter("sequence")):
                 commit_positions = list(group)
                 if found and len(found) + len(commit_positions) > limit:
@@ -247,7 +247,7 @@ class EmbeddedLog:
             with self._env.begin(write=True, buffers=True) as txn:
                 facts = folder.read_facts(self._store, txn)
                 if facts is None:
-                    facts = Facts(os.urandom(16), 0, 0, is_salvaged=False)
+                    facts = FolderFacts(os.urandom(16), 0, 0, is_salvaged=False)
                     folder.write_facts(self._store, txn, facts)
                 rows = self._load_rows(txn)
                 self._garbage = {
@@ -256,7 +256,7 @@ class EmbeddedLog:
                     if row.is_dropped or self._has_garbage(txn, partition, row)
                 }
         except (EnvelopeDamaged, *folder.UNREADABLE) as error:
-            raise folder.damaged(self._data_dir, str(error)) from error
+            raise folder.data_loss(self._data_dir, str(error)) from error
         self._has_freed = False
         self._identity = facts.identity
         self._last_sequence = facts.last_sequence
@@ -267,7 +267,7 @@ class EmbeddedLog:
             if not row.is_dropped
         }
 
-    def _load_rows(self, txn: stored.Transaction) -> dict[PartitionId, PartitionRow]:
+    def _load_rows(self, txn: stored_batches.Transaction) -> dict[PartitionId, PartitionRow]:
         rows = {}
         with txn.cursor(self._store.partitions) as at:
             for key, value in at:
@@ -276,15 +276,17 @@ class EmbeddedLog:
         return rows
 
     def _has_garbage(
-        self, txn: stored.Transaction, partition: PartitionId, row: PartitionRow
+        self, txn: stored_batches.Transaction, partition: PartitionId, row: PartitionRow
     ) -> bool:
         with txn.cursor(self._store.batches) as at:
-            first = stored.seek(at, partition, 0)
-            return first is not None and stored.next_base(at, partition, row.end) <= row.start
+            first = stored_batches.seek(at, partition, 0)
+            return (
+                first is not None and stored_batches.next_base(at, partition, row.end) <= row.start
+            )
 
     # Committing.
 
-    def _write(self, txn: stored.Transaction, commit: Commit) -> _Changes:
+    def _write(self, txn: stored_batches.Transaction, commit: Commit) -> _Changes:
         changes = _Changes(self._bounds, self._garbage)
         for append in commit.appends:
             self._append(txn, commit, append)
@@ -301,7 +303,7 @@ class EmbeddedLog:
         self._free(txn, changes)
         return changes
 
-    def _append(self, txn: stored.Transaction, commit: Commit, append: Append) -> None:
+    def _append(self, txn: stored_batches.Transaction, commit: Commit, append: Append) -> None:
         batches, commits, partition = self._store.batches, self._store.commits, append.partition
         values = codec.encode(
             append.bodies,
@@ -317,7 +319,7 @@ class EmbeddedLog:
             assert is_stored, "a batch stands where the partition ends"
             txn.put(folder.commit_key(commit.sequence, partition, base_offset), b"", db=commits)
 
-    def _put_state(self, txn: stored.Transaction, commit: Commit) -> None:
+    def _put_state(self, txn: stored_batches.Transaction, commit: Commit) -> None:
         state = self._store.state
         for key, payload in commit.state.items():
             if payload is None:
@@ -325,11 +327,11 @@ class EmbeddedLog:
             else:
                 txn.put(key, _wrap(commit, Kind.STATE, key, payload), db=state)
 
-    def _free(self, txn: stored.Transaction, changes: _Changes) -> None:
+    def _free(self, txn: stored_batches.Transaction, changes: _Changes) -> None:
         """Delete some of the batches that lie below their partition's start."""
         budget = FREED_BATCHES_MAX
         for partition, row in list(islice(changes.garbage.items(), FREED_BATCHES_MAX)):
-            freed, is_done = stored.free(self._store, txn, partition, row, budget)
+            freed, is_done = stored_batches.free(self._store, txn, partition, row, budget)
             changes.has_freed = changes.has_freed or freed > 0
             budget -= freed
             if not is_done:
@@ -356,30 +358,30 @@ class EmbeddedLog:
     # Reading.
 
     @contextmanager
-    def _reading(
+    def _open_cursor(
         self, database: lmdb._Database
-    ) -> Iterator[tuple[stored.Transaction, stored.Cursor]]:
+    ) -> Iterator[tuple[stored_batches.Transaction, stored_batches.Cursor]]:
         try:
             with self._env.begin(buffers=True) as txn, txn.cursor(database) as at:
                 yield txn, at
         except folder.UNREADABLE as error:
-            raise folder.damaged(self._data_dir, str(error)) from error
+            raise folder.data_loss(self._data_dir, str(error)) from error
 
     def _walk(
         self,
-        txn: stored.Transaction,
-        at: stored.Cursor,
+        txn: stored_batches.Transaction,
+        at: stored_batches.Cursor,
         partition: PartitionId,
         bounds: Bounds,
         room_bytes: int,
         load: Callable[[PartitionId, Offset, Offset, memoryview], Item],
         found: list[Item],
     ) -> None:
-        """Add to `found` what lies in `bounds`, the batch that holds its start included."""
+        """Add the batches in `bounds` to `found`, the one that holds its start included."""
         position = bounds.start
-        for base, after, value in stored.walk(at, partition, bounds.start, bounds.end):
+        for base, after, value in stored_batches.walk(at, partition, bounds.start, bounds.end):
             if base > position:
-                found += self._lost(txn, partition, position, base)
+                found += self._find_lost(txn, partition, position, base)
             if found and len(value) > room_bytes:
                 return
             item = load(partition, base, after, value)
@@ -391,41 +393,43 @@ class EmbeddedLog:
             if room_bytes <= 0:
                 return
         if position < bounds.end:
-            found += self._lost(txn, partition, position, bounds.end)
+            found += self._find_lost(txn, partition, position, bounds.end)
 
     def _weigh(
         self, partition: PartitionId, span: Bounds, step_bytes: int, limit: int
     ) -> list[Extent]:
-        """Called in a thread of its own; whoever asked may be gone, and the log closed."""
+        """Called in a thread of its own; the caller may be gone meanwhile, and the log closed."""
         with self._weighing:
             if self._is_closed:
                 return []
-            with self._reading(self._store.batches) as (_, at):
-                return stored.extents(at, partition, span, step_bytes=step_bytes, limit=limit)
+            with self._open_cursor(self._store.batches) as (_, at):
+                return stored_batches.extents(
+                    at, partition, span, step_bytes=step_bytes, limit=limit
+                )
 
-    def _cached_or_loaded(
+    def _load_cached(
         self, partition: PartitionId, base: Offset, after: Offset, value: memoryview
     ) -> Batch | Damaged:
         batch = self._cache.get(partition, base)
         if batch is not None:
             return batch
-        loaded = stored.load(partition, base, after, value)
+        loaded = stored_batches.load(partition, base, after, value)
         if isinstance(loaded, Batch):
             self._cache.add(loaded)
         return loaded
 
-    def _lost(
-        self, txn: stored.Transaction, partition: PartitionId, position: Offset, end: Offset
+    def _find_lost(
+        self, txn: stored_batches.Transaction, partition: PartitionId, position: Offset, end: Offset
     ) -> list[Damaged]:
         """Offsets where no batch stands, unless they were freed since bounds were looked up."""
         row = folder.read_row(self._store, txn, partition)
         position = end if row is None else max(position, row.start)
         if position >= end:
             return []
-        return [stored.damaged(partition, position, end, "the batch is missing")]
+        return [stored_batches.mark_damaged(partition, position, end, "the batch is missing")]
 
     def _walk_commits(
-        self, txn: stored.Transaction, at: stored.Cursor, after: int
+        self, txn: stored_batches.Transaction, at: stored_batches.Cursor, after: int
     ) -> Iterator[LogPosition]:
         last_sequence = self._last_sequence
         batches = txn.cursor(self._store.batches)
@@ -436,7 +440,9 @@ class EmbeddedLog:
                 return
             bounds = self._bounds.get(partition)
             if bounds is not None and base_offset < bounds.end:
-                after, size_bytes = stored.extent(batches, partition, base_offset, bounds.end)
+                after, size_bytes = stored_batches.extent(
+                    batches, partition, base_offset, bounds.end
+                )
                 # Trimmed in part, it still holds the start.
                 if base_offset >= bounds.start or (size_bytes and after > bounds.start):
                     yield LogPosition(
@@ -450,7 +456,7 @@ class EmbeddedLog:
 
 
 class _Changes:
-    """What a commit will have changed once LMDB has it: rows, and garbage left to free."""
+    """Changes of the soft state once LMDB has the commit: rows, and garbage left to free."""
 
     def __init__(
         self, bounds: Mapping[PartitionId, Bounds], garbage: Mapping[PartitionId, PartitionRow]

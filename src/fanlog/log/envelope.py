@@ -2,7 +2,7 @@
 
 State values, partition rows and the log's own facts are each wrapped with their key, their kind and
 the commit that wrote them, under one checksum. A flipped bit is noticed when the record is read,
-and a raw scan of a broken file can tell what a record was and which of two is newer.
+and a raw scan of a broken file can tell the kind of a record and which of two is newer.
 
     head (32 bytes, its last four the checksum) | key | payload
 
@@ -30,7 +30,7 @@ assert HEAD_BYTES == 32
 
 
 class Kind(IntEnum):
-    """What a record is for. Numbers are stored and never change meaning."""
+    """The purpose of a record. Numbers are stored and never change meaning."""
 
     #: Hard state of the broker: the key is the broker's own.
     STATE = 1
@@ -44,7 +44,7 @@ _KINDS = frozenset(Kind)
 
 
 class EnvelopeDamaged(ValueError):
-    """The bytes are not a record this build can read; the sentence says what is wrong."""
+    """The bytes are not a record this build can read; the sentence names the problem."""
 
 
 class Record(NamedTuple):
@@ -72,10 +72,10 @@ def encode(kind: Kind, key: bytes, payload: bytes, *, sequence: int, publish_tim
 
 
 def decode(value: bytes | memoryview) -> Record:
-    """Read a record back. What follows it in `value` is ignored: `value_bytes` says where it ends.
+    """Read a record back. Bytes behind it in `value` are ignored: `value_bytes` is its length.
 
     Raises:
-        EnvelopeDamaged: The sentence says what is wrong.
+        EnvelopeDamaged: The sentence names the problem.
     """
     if len(value) < HEAD_BYTES:
         raise EnvelopeDamaged(f"cut short: {len(value)} bytes, the head has {HEAD_BYTES}")

@@ -1,4 +1,4 @@
-"""The data folder: its files, who may write to it, and how LMDB's environment in it is laid out.
+"""The data folder: its files, its lock, and the databases of LMDB's environment in it.
 
     fanlog.lock   held by the one process that writes; its content is that process's number
     data.mdb      the LMDB file
@@ -38,7 +38,7 @@ from fanlog.model.resources import Offset, PartitionId
 
 log = logging.getLogger("fanlog.log")
 
-#: Version of the folder as a whole: databases, keys and what they mean.
+#: Version of the folder as a whole: databases, keys and their meaning.
 FORMAT_VERSION = 1
 
 LOCK_NAME = "fanlog.lock"
@@ -79,14 +79,14 @@ _TREE_ERRORS = (
     lmdb.VersionMismatchError,
 )
 
-#: What reading makes of a page or a key that makes no sense.
+#: The errors that reading raises for a page or a key that makes no sense.
 UNREADABLE = (lmdb.Error, struct.error)
 
 _SALVAGE_HINT = "Stop the broker and run `fanlog doctor --salvage`, or restore a backup."
 
 
 class PartitionRow(NamedTuple):
-    """What is stored of a partition beside its batches."""
+    """The stored facts about a partition beside its batches."""
 
     start: Offset
     end: Offset
@@ -94,8 +94,8 @@ class PartitionRow(NamedTuple):
     is_dropped: bool
 
 
-class Facts(NamedTuple):
-    """What `meta` says of the log."""
+class FolderFacts(NamedTuple):
+    """The facts about the log in the database `meta`."""
 
     identity: bytes
     last_sequence: int
@@ -145,7 +145,7 @@ def open_store(data_dir: Path, *, readonly: bool = False) -> Store:
             env.close()
             raise
     except _TREE_ERRORS as error:
-        raise damaged(data_dir, str(error)) from error
+        raise data_loss(data_dir, str(error)) from error
     except lmdb.DiskError as error:
         raise write_error(error, f"the data folder {data_dir}", data_dir) from error
     except lmdb.Error as error:
@@ -167,10 +167,10 @@ def _check_file(data_dir: Path) -> None:
     else:
         for problem in page_problems(data_dir):
             if not pages.is_harmless(problem):
-                raise damaged(data_dir, problem)
+                raise data_loss(data_dir, problem)
 
 
-def damaged(data_dir: Path, reason: str) -> DataLoss:
+def data_loss(data_dir: Path, reason: str) -> DataLoss:
     """The error for a folder whose trees or own records cannot be trusted."""
     return DataLoss(f"the data folder {data_dir} is damaged: {reason}. {_SALVAGE_HINT}")
 
@@ -191,7 +191,7 @@ def write_error(error: lmdb.Error | OSError, what: str, place: Path) -> DiskFull
 
 
 def page_problems(data_dir: Path) -> list[str]:
-    """What is wrong with LMDB's pages, judged without LMDB, which trusts them. At rest only."""
+    """Problems of LMDB's pages, found without LMDB, which trusts them. At rest only."""
     return pages.problems(data_dir / DATA_NAME, facts=DATABASES[-1], last=META_LAST)
 
 
@@ -203,7 +203,7 @@ def _check_length(env: lmdb.Environment, data_dir: Path) -> None:
     size_bytes = (data_dir / DATA_NAME).stat().st_size
     if size_bytes < expected_bytes and page_problems(data_dir):
         reason = f"{DATA_NAME} has {size_bytes} bytes and should have {expected_bytes}"
-        raise damaged(data_dir, reason)
+        raise data_loss(data_dir, reason)
 
 
 def make(data_dir: Path) -> None:
@@ -244,7 +244,7 @@ def require(data_dir: Path) -> None:
 
 
 def require_empty(data_dir: Path) -> None:
-    """Make the folder if need be, and refuse one that holds anything but a lock nobody holds.
+    """Make the folder if need be, and refuse one that holds anything but a lock that is free.
 
     Raises:
         ConfigError: It is not empty.
@@ -362,8 +362,8 @@ def open_envelope(kind: Kind, key: bytes | memoryview, value: bytes | memoryview
     return record.payload
 
 
-def read_facts(store: Store, txn: lmdb.Transaction[memoryview]) -> Facts | None:
-    """What `meta` says, or None when the folder is new.
+def read_facts(store: Store, txn: lmdb.Transaction[memoryview]) -> FolderFacts | None:
+    """Read the facts in `meta`; None when the folder is new.
 
     Raises:
         EnvelopeDamaged: A fact is missing or unreadable, or the format is another build's.
@@ -382,10 +382,10 @@ def read_facts(store: Store, txn: lmdb.Transaction[memoryview]) -> Facts | None:
         raise EnvelopeDamaged("the log's identity or its last sequence is missing")
     sequence, publish_time_ns = _META_LAST.unpack(last)
     is_salvaged = _get_meta(store, txn, META_SALVAGED) is not None
-    return Facts(identity, sequence, publish_time_ns, is_salvaged)
+    return FolderFacts(identity, sequence, publish_time_ns, is_salvaged)
 
 
-def write_facts(store: Store, txn: lmdb.Transaction[memoryview], facts: Facts) -> None:
+def write_facts(store: Store, txn: lmdb.Transaction[memoryview], facts: FolderFacts) -> None:
     """Write all of `meta`: for a new folder."""
     write_last(store, txn, facts.last_sequence, facts.last_publish_time_ns)
     entries = [(META_FORMAT, _META_FORMAT.pack(FORMAT_VERSION)), (META_IDENTITY, facts.identity)]

@@ -1,7 +1,7 @@
 """The reference engine: a log in memory, for tests, demonstrations and `fanlog serve --memory`.
 
 It has the semantics of every other engine and the simplest code that gives them. Batches go through
-the same bytes as on disk, so that what is read back has been encoded, cut, merged and verified.
+the same bytes as on disk, so that every batch read back has been encoded, cut, merged and verified.
 Nothing survives the process: `features.durable` is False.
 """
 
@@ -31,7 +31,7 @@ from fanlog.log.api import (
 from fanlog.log.batch import Batch, BatchDamaged
 from fanlog.model.resources import Offset, PartitionId
 
-#: What `stats` calls room: memory has no watermark of its own.
+#: The room that `stats` reports: memory has no watermark of its own.
 _ROOM_BYTES = 1 << 40
 
 
@@ -121,7 +121,7 @@ class MemoryLog:
                 size_bytes += len(value)
                 if base_offset >= end or (found and size_bytes > max_bytes):
                     break
-                found.append(_verified(partition, base_offset, held.end_of(base_offset), value))
+                found.append(_verify(partition, base_offset, held.end_of(base_offset), value))
         return found
 
     def sequence_of(self, partition: PartitionId, offset: Offset) -> int | None:
@@ -300,7 +300,7 @@ def _decode(
         return Damaged(partition=partition, base_offset=base_offset, count=count, reason=str(error))
 
 
-def _verified(
+def _verify(
     partition: PartitionId, base_offset: Offset, end_offset: Offset, value: bytes
 ) -> StoredBatch | Damaged:
     try:

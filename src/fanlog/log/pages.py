@@ -2,8 +2,8 @@
 
 A flipped bit in a page of a tree may make LMDB abort the process, lose entries without a word, or
 use a page again that is in use. So the structure of a file is verified before it is trusted. The
-verifier comes with `lmdb`; this module adds what it cannot know: which flags our trees have, and
-which of the two meta pages is the right one.
+verifier comes with `lmdb`; this module adds two facts that it cannot know: which flags our trees
+have, and which of the two meta pages is the right one.
 
 LMDB keeps two meta pages and believes the one with the higher transaction number. A flipped bit in
 that number makes it believe the other: the last commit is gone, and every page is in order. But
@@ -60,7 +60,7 @@ class _Meta(NamedTuple):
 
 
 def problems(path: Path, *, facts: bytes, last: bytes) -> list[str]:
-    """What is wrong with a data file; a sentence for each thing.
+    """List the problems of a data file, a sentence each.
 
     `facts` is the database, and `last` the key in it, of our record of the last commit.
     """

@@ -1,4 +1,4 @@
-"""What an examination of a data folder found."""
+"""The report of an examination of a data folder: counts, and findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Finding:
 
 
 @dataclass(slots=True, kw_only=True)
-class Report:
+class FolderReport:
     """Counts and findings, filled while a folder is read. Not safe to share between threads."""
 
     data_dir: Path

@@ -1,9 +1,10 @@
-"""Make a new data folder from what can still be read of a damaged one.
+"""Make a new data folder from the readable parts of a damaged one.
 
-Where LMDB's pages are sound, the trees are walked and only what fails its checksum is left behind.
-Where they are not, the file is searched for batches and envelopes, which describe themselves.
+Where LMDB's pages are sound, the trees are walked, and only values that fail their checksum are
+left behind. Where they are not, the file is searched for batches and envelopes, which describe
+themselves.
 
-What a salvaged log looks like:
+A salvaged log:
 
 - Every surviving message keeps its partition and offset, and so its message id.
 - Offsets that are lost stay unused: reading them gives `Damaged`, and their neighbours are served.
@@ -32,14 +33,14 @@ from typing import BinaryIO, NamedTuple
 import lmdb
 
 from fanlog.log import batch as codec
-from fanlog.log import envelope, folder, stored
+from fanlog.log import envelope, folder, stored_batches
 from fanlog.log.api import KEY_BYTES_MAX, Bounds, Damaged
 from fanlog.log.batch import BatchDamaged
-from fanlog.log.beside import Beside, copy_files
 from fanlog.log.doctor import InspectState, examine
 from fanlog.log.envelope import EnvelopeDamaged, Kind, Record
-from fanlog.log.folder import Facts, PartitionRow, Store
-from fanlog.log.report import Report
+from fanlog.log.folder import FolderFacts, PartitionRow, Store
+from fanlog.log.report import FolderReport
+from fanlog.log.side_files import SideFiles, copy_files
 from fanlog.model.resources import Offset, PartitionId
 
 _MAGICS = re.compile(re.escape(codec.MAGIC) + b"|" + re.escape(envelope.MAGIC))
@@ -64,7 +65,7 @@ class _Place(NamedTuple):
 
 
 class _Finds:
-    """What was found: where batches are, and the newest version of each record."""
+    """The finds of a search: where batches are, and the newest version of each record."""
 
     def __init__(self) -> None:
         self.places: list[_Place] = []
@@ -82,12 +83,12 @@ def salvage(
     out_dir: Path,
     *,
     inspect_state: InspectState | None = None,
-    beside: Beside | None = None,
-) -> Report:
-    """Write what can be read of `data_dir` to `out_dir`; `data_dir` itself is not changed.
+    beside: SideFiles | None = None,
+) -> FolderReport:
+    """Write the readable parts of `data_dir` to `out_dir`; `data_dir` itself is not changed.
 
-    With it go the files that the state found relies on. The report is of the new folder, with what
-    was lost on the way said first. Durable on return.
+    With it go the files that the state found relies on. The report is of the new folder, with the
+    losses on the way first. Durable on return.
 
     Raises:
         ConfigError: There is no data folder, or `out_dir` is not empty.
@@ -96,9 +97,9 @@ def salvage(
     """
     folder.require(data_dir)
     folder.require_empty(out_dir)
-    losses = Report(data_dir=out_dir)
+    losses = FolderReport(data_dir=out_dir)
     try:
-        with folder.hold(data_dir), _mapped(data_dir / folder.DATA_NAME) as content:
+        with folder.hold(data_dir), _map_file(data_dir / folder.DATA_NAME) as content:
             if problems := folder.page_problems(data_dir):
                 losses.add("warning", f"LMDB's pages are damaged ({problems[0]}): file searched")
                 _search_and_build(content, out_dir, losses)
@@ -114,7 +115,7 @@ def salvage(
     return report
 
 
-def _take_along(data_dir: Path, out_dir: Path, beside: Beside, report: Report) -> None:
+def _take_along(data_dir: Path, out_dir: Path, beside: SideFiles, report: FolderReport) -> None:
     store = folder.open_store(out_dir, readonly=True)
     try:
         with store.env.begin(buffers=True) as txn:
@@ -133,16 +134,16 @@ def _take_along(data_dir: Path, out_dir: Path, beside: Beside, report: Report) -
             copy_files(found, out_dir / beside.folder)
         except OSError as error:
             raise folder.write_error(error, f"the new data folder {out_dir}", out_dir) from error
-    beside.missing(missing, report)
+    beside.report_missing(missing, report)
 
 
 @contextmanager
-def _mapped(path: Path) -> Iterator[mmap.mmap]:
+def _map_file(path: Path) -> Iterator[mmap.mmap]:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         yield content
 
 
-def _search_and_build(content: mmap.mmap, out_dir: Path, report: Report) -> None:
+def _search_and_build(content: mmap.mmap, out_dir: Path, report: FolderReport) -> None:
     finds = _search(content)
 
     def read(place: _Place) -> bytes:
@@ -155,7 +156,7 @@ def _search_and_build(content: mmap.mmap, out_dir: Path, report: Report) -> None
 
 
 def _search(content: mmap.mmap) -> _Finds:
-    """Every sound batch and envelope in the file, whatever page it is on."""
+    """Every sound batch and envelope in the file, on any page."""
     finds = _Finds()
     searched_to = 0
     with memoryview(content) as view:
@@ -229,7 +230,9 @@ def _without_overlaps(
         yield from kept
 
 
-def _walk_and_build(data_dir: Path, content: mmap.mmap, out_dir: Path, report: Report) -> None:
+def _walk_and_build(
+    data_dir: Path, content: mmap.mmap, out_dir: Path, report: FolderReport
+) -> None:
     store = folder.open_store(data_dir, readonly=True)
     try:
         with store.env.begin(buffers=True) as txn, _Builder(out_dir) as builder:
@@ -251,13 +254,13 @@ def _walk_and_build(data_dir: Path, content: mmap.mmap, out_dir: Path, report: R
 
 
 def _sound_batch(
-    key: memoryview, value: memoryview, row: PartitionRow | None, report: Report
+    key: memoryview, value: memoryview, row: PartitionRow | None, report: FolderReport
 ) -> _Place | None:
-    """What the batch under `key` is, if it is sound and not trimmed."""
+    """Describe the batch under `key`; None if it is damaged or trimmed."""
     partition, base_offset = folder.parse_batch_key(key)
     if row is not None and row.is_dropped:
         return None
-    batch = stored.load(partition, base_offset, base_offset + 1, value)
+    batch = stored_batches.load(partition, base_offset, base_offset + 1, value)
     if isinstance(batch, Damaged):
         where = f"partition {partition} from offset {base_offset} on"
         report.add("warning", f"lost: {where}: {batch.reason}")
@@ -286,7 +289,7 @@ def _walk_records(
 
 
 def _restore_older(
-    content: mmap.mmap, finds: _Finds, damaged: list[tuple[Kind, bytes, str]], report: Report
+    content: mmap.mmap, finds: _Finds, damaged: list[tuple[Kind, bytes, str]], report: FolderReport
 ) -> None:
     """For records that fail their checksum, use the newest sound copy left in the file."""
     older = _search(content).records
@@ -337,7 +340,7 @@ class _Builder:
             self._txn = store.env.begin(write=True, buffers=True)
             self._pending_bytes = 0
 
-    def finish(self, finds: _Finds, report: Report) -> None:
+    def finish(self, finds: _Finds, report: FolderReport) -> None:
         """Store the records and the log's own facts, and make everything durable."""
         last = max([self._last, *map(_age, finds.records.values())])
         self._put_rows(finds, last, report)
@@ -349,13 +352,13 @@ class _Builder:
         if identity is None:
             report.add("warning", "lost: the log's identity; it has a new one")
         known = os.urandom(_IDENTITY_BYTES) if identity is None else identity.payload
-        facts = Facts(known, *last, True)
+        facts = FolderFacts(known, *last, True)
         folder.write_facts(self._store, self._txn, facts)
         self._txn.commit()
         folder.sync_folder(self._out_dir)
         self._txn = self._store.env.begin(write=True, buffers=True)
 
-    def _put_rows(self, finds: _Finds, last: tuple[int, int], report: Report) -> None:
+    def _put_rows(self, finds: _Finds, last: tuple[int, int], report: FolderReport) -> None:
         rows = {
             folder.parse_partition_key(key): folder.parse_row(record.payload)
             for (kind, key), record in finds.records.items()
@@ -371,7 +374,7 @@ class _Builder:
             self._txn.put(key, value, db=self._store.partitions)
 
     def _row(
-        self, partition: PartitionId, row: PartitionRow | None, report: Report
+        self, partition: PartitionId, row: PartitionRow | None, report: FolderReport
     ) -> PartitionRow:
         found = self._bounds.get(partition)
         if row is None:

@@ -1,7 +1,7 @@
-"""The seal of a batch: what the broker says of its messages, and no publisher can.
+"""The seal of a batch: the broker's own statement about its messages, which no publisher can make.
 
-Attributes are data: anybody may publish a message that looks like a dead letter. Whether it is one
-stands in the batch's header, which only the broker writes. Batches from before there were seals
+Attributes are data: any publisher may send a message that looks like a dead letter. Whether it is
+one stands in the batch's header, which only the broker writes. Batches from before there were seals
 have none (`None`), and of those the attributes are believed, as they were then.
 
 In a batch, a seal is bits of the header's flags and, if it names an addressee, eight bytes; in the
@@ -31,7 +31,7 @@ HOPS_MAX: Final = 0xFF
 class Seal:
     """The facts that hold for all messages of a batch."""
 
-    #: The broker made these dead letters: what they say of their originals is so.
+    #: The broker made these dead letters: their attributes about their originals are true.
     is_letter: bool = False
     #: Redriven copies, or letters of such: the original's id that they name is the right one.
     is_copy: bool = False
@@ -47,11 +47,11 @@ class Seal:
         assert 0 <= self.hops <= HOPS_MAX
         assert 0 <= self.spread <= SPREAD_MAX
 
-    def forwarded(self, branches: int) -> Seal | None:
+    def next_hop(self, branches: int) -> Seal | None:
         """The seal of copies that are forwarded, `branches` ways at once; None to stop here.
 
         Every copy of a message has its share of the copies there may be: where ways branch, they
-        divide it among themselves. So a tree of forwards ends, whatever its shape.
+        divide it among themselves. So a tree of forwards of any shape ends.
         """
         assert branches >= 1
         spread = self.spread + (branches - 1).bit_length()
@@ -120,10 +120,11 @@ class Seal:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 20):
+    if not (text.isascii() and text.isdigit() and len(text) <= 20):
         return 0
-    return int(text)
+    number = int(text)
+    return number if number < 1 << 64 else 0
 
 
-#: Of what a publisher published: for everybody, and nothing of what it says is the broker's word.
+#: The seal of a publisher's messages: for every subscription, and no attribute is the broker's.
 UNSEALED: Final = Seal()

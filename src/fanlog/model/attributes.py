@@ -25,13 +25,13 @@ DEDUP_PREFIX: Final = "fanlog-dedup-"
 
 # --- Attributes of messages: where they come from. The broker puts them there -------------------
 
-#: What a dead letter says of its original and of how that failed: Google's four, then ours.
+#: On a dead letter, about its original and how that failed: Google's four, then ours.
 LETTER_ATTEMPTS: Final = "CloudPubSubDeadLetterSourceDeliveryCount"
 LETTER_SUBSCRIPTION: Final = "CloudPubSubDeadLetterSourceSubscription"
 LETTER_PROJECT: Final = "CloudPubSubDeadLetterSourceSubscriptionProject"
 LETTER_PUBLISH_TIME: Final = "CloudPubSubDeadLetterSourceTopicPublishTime"
 LETTER_REASON: Final = "fanlog-dead-letter-reason"
-#: Of letters, redriven copies and what is forwarded: the message it was made of.
+#: On dead letters, redriven copies and forwarded messages: the message it was made of.
 SOURCE_TOPIC: Final = "fanlog-source-topic"
 SOURCE_ID: Final = "fanlog-source-message-id"
 DEAD_LETTER: Final = (
@@ -46,7 +46,7 @@ ORIGINAL_ID: Final = "fanlog-original-message-id"
 #: The topic of a message that a pattern delivers.
 TOPIC: Final = "fanlog-topic"
 
-#: What a message says of the schema it was checked by.
+#: On a message that was checked by a schema: which one, and how it is encoded.
 SCHEMA_NAME: Final = "googclient_schemaname"
 SCHEMA_ENCODING: Final = "googclient_schemaencoding"
 SCHEMA_REVISION: Final = "googclient_schemarevisionid"
@@ -54,15 +54,15 @@ SCHEMA_REVISION: Final = "googclient_schemarevisionid"
 SCHEMA_WRITTEN: Final = "fanlog-schema-written-revision"
 SCHEMA_REASON: Final = "fanlog-schema-reason"
 
-#: What a replay into another topic says of the message it published again.
+#: On a message that a replay published again into another topic: where it was first.
 ORIGIN_PREFIX: Final = "fanlog-origin-"
 ORIGIN_TOPIC: Final = "fanlog-origin-topic"
 ORIGIN_ID: Final = "fanlog-origin-message-id"
 ORIGIN_TIME: Final = "fanlog-origin-publish-time"
 ORIGIN_JOB: Final = "fanlog-origin-job"
 
-#: Attributes that a publisher may set: the instructions, and what consumers copy when they publish
-#: again what they got. The latter are data: nothing of them is believed.
+#: Attributes that a publisher may set: the instructions, and those that consumers copy when they
+#: publish a received message again. The latter are data: the broker does not believe them.
 PUBLISHED: Final = frozenset(
     {
         *(DEDUP_ID, LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID, TOPIC),
@@ -78,7 +78,7 @@ LABEL_DEAD_LETTER: Final = "fanlog-dead-letter"
 LABEL_DEDUP_WINDOW: Final = "fanlog-dedup-window"
 #: Asks for another schedule of retries on a subscription without a retry policy.
 LABEL_RETRY: Final = "fanlog-retry"
-#: Says what the body of a push is like.
+#: The form of a push's body.
 LABEL_PUSH_BODY: Final = "fanlog-push-body"
 #: Says how many seconds an endpoint has to answer.
 LABEL_PUSH_TIMEOUT: Final = "fanlog-push-timeout"
@@ -90,10 +90,10 @@ LABEL_ARCHIVE: Final = "fanlog-archive"
 # --- Attributes of push configs, metadata of calls, headers of answers --------------------------
 
 WEBHOOK_SECRET: Final = "fanlog-webhook-secret"
-#: An answer's remark on what was asked for.
+#: An answer's remark on the request.
 HINT: Final = "fanlog-hint"
 COMPATIBILITY: Final = "fanlog-compatibility"
-#: What a seek did: messages reopened, the publish time of the first, and messages acknowledged.
+#: The effect of a seek: messages reopened, the publish time of the first, messages acknowledged.
 REOPENED: Final = "fanlog-reopened"
 REOPENED_FROM: Final = "fanlog-reopened-from"
 ACKNOWLEDGED: Final = "fanlog-acknowledged"
@@ -109,7 +109,7 @@ GONE: Final = "fanlog-gone"
 
 def meant(name: str, known: frozenset[str]) -> str:
     """The known name that was probably meant by one that is not known; empty if none is near."""
-    # Most of a name is what all of them begin with: only the rest says how near it is.
+    # All names begin with the same prefix: only the rest says how near one is.
     rests = {one.removeprefix(PREFIX): one for one in known}
     near = get_close_matches(name.lower().replace("_", "-").removeprefix(PREFIX), rests, 1)
     return rests[near[0]] if near else ""

@@ -1,7 +1,7 @@
-"""Where a subscription pushes to, and the secrets it signs with: what is checked before it is kept.
+"""Where a subscription pushes to, and the secrets it signs with: the checks before they are kept.
 
-Only what the text says is looked at here; whether the host's addresses may be reached is asked when
-they are known (`fanlog.push.rules.guard`).
+Only the text is checked here; whether the host's addresses may be reached is asked when they are
+known (`fanlog.push.rules.guard`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FIELD = "push_config.push_endpoint"
 #: Sets the secrets; it is never shown.
 SECRET_FIELD = f'push_config.attributes["{attributes.WEBHOOK_SECRET}"]'
 WEB_SCHEMES = ("http", "https")
-#: What an endpoint over gRPC begins with; `grpcs` is with TLS.
+#: The schemes of endpoints over gRPC; `grpcs` is with TLS.
 GRPC_SCHEMES = ("grpc", "grpcs")
 #: Forwards to a topic; the rest is its name, full or within the subscription's project.
 TOPIC_SCHEME = "topic:"
@@ -160,7 +160,7 @@ def parse_secrets(text: str) -> tuple[str, ...]:
     """Read one secret, or two with a space between them while one replaces the other.
 
     Raises:
-        InvalidArgument: Says what is wrong and nothing of what was given.
+        InvalidArgument: Names the problem, and repeats nothing of the text.
     """
     found = tuple(text.split())
     if len(found) > limits.PUSH_SECRETS_MAX:

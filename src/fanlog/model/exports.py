@@ -1,7 +1,7 @@
-"""What an export subscription may ask for, and what its files are called.
+"""The settings of an export subscription, and the names of its files.
 
-Only what the text says is looked at: whether a table can be written, or a bucket reached, is seen
-by the pipeline, which says so in the subscription's state.
+Only the text is checked: whether a table can be written, or a bucket reached, is seen by the
+pipeline, which says so in the subscription's state.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fanlog.model.resources import FileExport, TableExport
 TABLE_FIELD = "bigquery_config"
 FILES_FIELD = "cloud_storage_config"
 
-#: What the table of rows that did not fit is called, after the one they were meant for.
+#: The suffix of the table of rejected rows, after the name of the table they were meant for.
 REJECTED = "_rejected"
 #: Used when none is asked for (Google's).
 DATETIME_FORMAT = "YYYY-MM-DD/hh_mm_ssZ"
@@ -44,7 +44,7 @@ _NEEDED = ("MM", "DD", "hh", "mm", "ss")
 
 
 def check_table(export: TableExport) -> None:
-    """Raises InvalidArgument: Names the field and what is wrong with it."""
+    """Raises InvalidArgument: Names the field and its problem."""
     field, table = f"{TABLE_FIELD}.table", export.table
     if not _TABLE.fullmatch(table) or len(table) > _TABLE_LENGTH_MAX:
         raise InvalidArgument(
@@ -65,7 +65,7 @@ def check_table(export: TableExport) -> None:
 
 
 def check_files(export: FileExport) -> None:
-    """Raises InvalidArgument: Names the field and what is wrong with it."""
+    """Raises InvalidArgument: Names the field and its problem."""
     _check_bucket(export.bucket)
     _check_part("filename_prefix", export.filename_prefix)
     _check_part("filename_suffix", export.filename_suffix)

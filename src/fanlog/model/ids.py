@@ -1,7 +1,7 @@
-"""Ids as texts: what a message id and an ack id look like, and how they are read.
+"""Ids as texts: the forms of message ids and ack ids, written and read.
 
 message id:  partition, decimal · offset, 12 decimal digits
-ack id:      what all of a lease have in common, 40 hex digits · offset, 12 hex digits
+ack id:      the lease's prefix, 40 hex digits · offset, 12 hex digits
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fanlog.model import names
 
 #: Digits of the offset in a message id; the partition's number stands before them.
 OFFSET_DIGITS: Final = 12
-#: Hex digits of what all ack ids of a lease begin with, and of the offset behind it.
+#: Hex digits of the prefix that all ack ids of a lease share, and of the offset behind it.
 ACK_PREFIX_DIGITS: Final = 40
 ACK_OFFSET_DIGITS: Final = 12
 

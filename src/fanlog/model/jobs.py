@@ -1,4 +1,4 @@
-"""Jobs: bounded work on the pipeline, what can be asked for and the states it goes through.
+"""Jobs: bounded work on the pipeline, its kinds and the states it goes through.
 
 A job is asked for once and done by whichever worker gets it. Each time a worker takes it up is an
 *attempt*; only the last attempt is listened to, so that a worker that was thought dead and comes
@@ -11,7 +11,7 @@ back changes nothing.
 | RUNNING    | claimed too often  | FAILED                                               |
 | WAITING    | cancel             | CANCELLED                                            |
 | RUNNING    | cancel             | CANCELLING; the worker learns it with its next report |
-| CANCELLING | claim, or report   | CANCELLED, or what the worker says it came to        |
+| CANCELLING | claim, or report   | CANCELLED, or the state that the worker reports      |
 
 Pure: times are arguments.
 """
@@ -25,6 +25,7 @@ from typing import Any, Literal
 from fanlog import limits, times
 from fanlog.errors import Aborted, FailedPrecondition, InvalidArgument
 from fanlog.model import names
+from fanlog.model.json_value import Json, JsonObject
 from fanlog.model.names import shown
 from fanlog.routing import filter_parse
 
@@ -41,6 +42,7 @@ class Job:
     #: projects/p/jobs/j
     name: str
     kind: str
+    #: JSON; records are read by these types, and their codec knows no recursive one.
     arguments: Mapping[str, Any] = field(default_factory=dict)
     state: State = "WAITING"
     attempt: int = 0
@@ -72,7 +74,7 @@ class Job:
         left = self.total - self.done
         return left / self.rate if self.state == "RUNNING" and self.rate and left > 0 else 0.0
 
-    def claimed(self, worker: str, now: float) -> Job:
+    def claim(self, worker: str, now: float) -> Job:
         """Take it up.
 
         Raises:
@@ -95,7 +97,7 @@ class Job:
             updated_s=now,
         )
 
-    def reported(self, report: Report, now: float) -> Job:
+    def report(self, report: JobReport, now: float) -> Job:
         """What a worker says of its attempt; one that is CANCELLING then is to stop and say so.
 
         Raises:
@@ -122,7 +124,7 @@ class Job:
             ended_s=now if report.state in ENDED else 0.0,
         )
 
-    def cancelled(self, now: float) -> Job:
+    def cancel(self, now: float) -> Job:
         """Ask it to stop.
 
         Raises:
@@ -136,8 +138,8 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What a worker says of a job."""
+class JobReport:
+    """A worker's report on its attempt at a job."""
 
     worker: str
     attempt: int
@@ -146,7 +148,7 @@ class Report:
     total: int = 0
     phase: str = ""
     error: str = ""
-    result: Mapping[str, object] = field(default_factory=dict)
+    result: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.worker:
@@ -161,13 +163,11 @@ class Report:
 
 # Arguments.
 
-_Check = Callable[[str, str, object], object]
+_Check = Callable[[str, str, Json], Json]
 
 
-def checked_arguments(
-    project: str, kind: str, arguments: Mapping[str, object]
-) -> dict[str, object]:
-    """Check what a job is to do; give it with full names and plain values.
+def check_arguments(project: str, kind: str, arguments: Mapping[str, Json]) -> JsonObject:
+    """Check the arguments of a job; give them with full names and plain values.
 
     Raises:
         InvalidArgument: An unknown kind or argument, one missing, or one that is wrong.
@@ -191,14 +191,14 @@ def checked_arguments(
     return found
 
 
-def _text(field: str, _: str, value: object) -> str:
+def _text(field: str, _: str, value: Json) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidArgument(f"{field}: must be a text")
     return value
 
 
 def _name(parse: Callable[..., object], full: Callable[[str, str], str]) -> _Check:
-    def check(field: str, project: str, value: object) -> str:
+    def check(field: str, project: str, value: Json) -> str:
         text = _text(field, project, value)
         name = text if text.startswith("projects/") else full(project, text)
         parse(name, field=field)
@@ -214,7 +214,7 @@ _schema = _name(names.parse_schema, names.schema_name)
 
 
 def _list_of(check: _Check) -> _Check:
-    def checked(field: str, project: str, value: object) -> list[object]:
+    def checked(field: str, project: str, value: Json) -> list[Json]:
         values = [value] if isinstance(value, str) else value
         if not isinstance(values, list | tuple) or not values:
             raise InvalidArgument(f"{field}: must be a list, and not an empty one")
@@ -223,7 +223,7 @@ def _list_of(check: _Check) -> _Check:
     return checked
 
 
-def _time(field: str, project: str, value: object) -> str:
+def _time(field: str, project: str, value: Json) -> str:
     text = _text(field, project, value)
     try:
         return times.of_datetime(times.parse(text), timespec="auto")
@@ -235,7 +235,7 @@ def _time(field: str, project: str, value: object) -> str:
         ) from error
 
 
-def _filter(field: str, project: str, value: object) -> str:
+def _filter(field: str, project: str, value: Json) -> str:
     text = _text(field, project, value)
     try:
         filter_parse.parse(text)
@@ -244,7 +244,7 @@ def _filter(field: str, project: str, value: object) -> str:
     return text
 
 
-def _count(field: str, _: str, value: object) -> int:
+def _count(field: str, _: str, value: Json) -> int:
     # JSON of protobuf has only floats.
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         raise InvalidArgument(f"{field}: must be a whole number")
@@ -253,14 +253,14 @@ def _count(field: str, _: str, value: object) -> int:
     return int(value)
 
 
-def _flag(field: str, _: str, value: object) -> bool:
+def _flag(field: str, _: str, value: Json) -> bool:
     if not isinstance(value, bool):
         raise InvalidArgument(f"{field}: must be true or false")
     return value
 
 
 def _one_of(*words: str) -> _Check:
-    def check(field: str, project: str, value: object) -> str:
+    def check(field: str, project: str, value: Json) -> str:
         text = _text(field, project, value)
         if text not in words:
             raise InvalidArgument(f"{field}: {shown(text)}; there are {', '.join(words)}")
@@ -272,7 +272,7 @@ def _one_of(*words: str) -> _Check:
 _WINDOW: dict[str, _Check] = {"start_time": _time, "end_time": _time}
 _TOPICS: dict[str, _Check] = {"topics": _list_of(_topic), "pattern": _pattern}
 
-#: By kind: arguments that must be there, how each is checked, and what the job is for.
+#: By kind: arguments that must be there, how each is checked, and the purpose of the job.
 KINDS: dict[str, tuple[frozenset[str], dict[str, _Check], str]] = {
     "replay": (
         frozenset({"subscription"}),
@@ -339,13 +339,15 @@ KINDS: dict[str, tuple[frozenset[str], dict[str, _Check], str]] = {
 }
 
 
-def _check_window(found: Mapping[str, Any]) -> None:
+def _check_window(found: Mapping[str, Json]) -> None:
     start, end = found.get("start_time"), found.get("end_time")
+    if not isinstance(start, str) or not isinstance(end, str):
+        return
     if start and end and times.parse(end) <= times.parse(start):
         raise InvalidArgument(f"arguments.end_time: {end} is not after start_time, {start}")
 
 
-def _check_together(kind: str, found: Mapping[str, object]) -> None:
+def _check_together(kind: str, found: Mapping[str, Json]) -> None:
     if "topics" in found and "pattern" in found:
         raise InvalidArgument("arguments.pattern: give topics, or a pattern")
     if kind == "backtest":

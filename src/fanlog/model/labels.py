@@ -24,7 +24,7 @@ from fanlog.model.attributes import (
 )
 from fanlog.model.resources import FIRST_IMMEDIATE, PUSH_BODIES
 
-#: Where a new subscription begins: at what comes next, at the oldest there is, or at a time in
+#: Where a new subscription begins: at the next message, at the oldest there is, or at a time in
 #: seconds since the epoch.
 Start = Literal["now", "earliest"] | float
 
@@ -104,7 +104,7 @@ def check_settings(labels: Mapping[str, str]) -> None:
     """Check the values of the labels that are settings.
 
     Raises:
-        InvalidArgument: Names the label, its value and what it may be.
+        InvalidArgument: Names the label, its value and the values that are allowed.
     """
     retry = labels.get(LABEL_RETRY, FIRST_IMMEDIATE)
     if retry != FIRST_IMMEDIATE:

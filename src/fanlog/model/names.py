@@ -4,7 +4,7 @@ Resource ids follow Pub/Sub's rule to the letter. Project ids are ours to be len
 written against an emulator call their project anything, so anything printable without a slash goes.
 
 A topic pattern stands where a topic name does, with `*` or `#` in its id, which no topic's id has.
-What patterns match is in `fanlog.routing.pattern`; here is how they are written.
+Matching is in `fanlog.routing.pattern`; here is how patterns are written.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fanlog.errors import InvalidArgument, PermissionDenied
 #: The collection a resource lives in, as it is spelled in its name.
 Collection = Literal["topics", "subscriptions", "snapshots", "schemas"]
 
-#: The project of what the service uses itself: jobs, outcomes.
+#: The project of topics and subscriptions that the service uses itself: jobs, outcomes.
 SYSTEM_PROJECT = "fanlog-system"
 _SYSTEM = f"projects/{SYSTEM_PROJECT}"
 
-#: What a subscription's own dead letter topic is called: the subscription's id and this.
+#: The id of a subscription's own dead letter topic is the subscription's id and this.
 DEAD_LETTER_SUFFIX = ".dead-letters"
 
 _ID_RULE = (
@@ -35,7 +35,7 @@ _ID = re.compile(
     r"(?!goog)[A-Za-z][A-Za-z0-9\-_.~+%]"
     rf"{{{limits.NAME_LENGTH_MIN - 1},{limits.NAME_LENGTH_MAX - 1}}}"
 )
-#: What a wildcard is, for those who wrote one that is none.
+#: The rule of wildcards, for refusals.
 _PATTERN_RULE = (
     "'*' is one whole segment, or any run of characters within one; "
     "'#' alone between dots is any number of segments"
@@ -49,7 +49,7 @@ _SHOWN_MAX = 120
 
 #: An id, or a number: ids have eight digits, and a number has fewer.
 _REVISION = re.compile(r"[0-9a-f]{8}|[1-9][0-9]{0,6}", re.ASCII)
-#: Such as `europe-west1`, or whatever an operator calls a place.
+#: Such as `europe-west1`, or an operator's own name of a place.
 _REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9\-_.]{0,62}", re.ASCII)
 
 
@@ -106,7 +106,7 @@ def parse_topic(name: str, *, field: str = "topic") -> ResourceName:
     """Parse a full topic name.
 
     Raises:
-        InvalidArgument: Says which `field` holds it, what it is and what a name looks like.
+        InvalidArgument: Names the `field` that holds it, its value and the form of a name.
     """
     return _parse(name, "topics", field)
 
@@ -121,13 +121,13 @@ def parse_topic_or_pattern(name: str, *, field: str = "topic") -> ResourceName:
     """Parse a full topic name whose id may be a pattern.
 
     Raises:
-        InvalidArgument: As `parse_topic` does; of a pattern it says what is wrong at which place.
+        InvalidArgument: As `parse_topic` does; of a pattern it names the problem and its place.
     """
     return _parse(name, "topics", field, may_be_pattern=True)
 
 
 def undotted_hint(pattern: str, topic_ids: Iterable[str]) -> str | None:
-    """Tell somebody who wrote `Order.*` that all there is are topics like `OrderPlaced`.
+    """Hint at a pattern like `Order.*` where all there is are topics like `OrderPlaced`.
 
     Args:
         pattern: A valid pattern's id.
@@ -297,7 +297,7 @@ def _parts(name: str, collection: str, field: str, may_be_pattern: bool) -> tupl
 
 
 def _wrong_with_pattern(pattern: str) -> str | None:
-    """Say what keeps an id with a wildcard from being a pattern; positions count from 1."""
+    """Say why an id with a wildcard is no pattern; positions count from 1."""
     if len(pattern) > limits.PATTERN_LENGTH_MAX:
         return f"is longer than {limits.PATTERN_LENGTH_MAX} characters"
     if strange := _NOT_IN_PATTERNS.search(pattern):

@@ -1,6 +1,6 @@
-"""Which web pages may reach the HTTP port, by what a browser says of a request.
+"""Which web pages may reach the HTTP port, by the headers of a browser's request.
 
-A server on loopback has no authentication, and every page that somebody on this machine opens may
+A server on loopback has no authentication, and every page opened in a browser on this machine may
 send requests to it. Two headers tell pages from other programs, and no page can set them: `Host` is
 the name the server was called by, which an attacker may let point to this machine (DNS rebinding),
 and `Origin` is where the page came from.
@@ -20,7 +20,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 _NAME = re.compile(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*", re.ASCII)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII)
 _AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^\[\]:]*)(?::([0-9]{1,5}))?", re.ASCII)
-#: What `Sec-Fetch-Site` says of a request that no other site made.
+#: Values of `Sec-Fetch-Site` for a request that no other site made.
 _OWN_SITES = ("same-origin", "none")
 
 
@@ -65,12 +65,12 @@ def parse_origin(text: str) -> str:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether a host name can only mean this machine: nobody can have such a name for another."""
+    """Whether a host name can only mean this machine: no DNS server gives it to another."""
     return name.endswith(".localhost") or is_loopback_listener(name)
 
 
 def is_loopback_listener(host: str) -> bool:
-    """Whether what listens there is reached from this machine only."""
+    """Whether a listener there is reached from this machine only."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -87,7 +87,7 @@ class Visit:
     origin: str | None = None
     #: `Sec-Fetch-Site`: browsers say it also where they leave `Origin` out.
     site: str | None = None
-    #: Whether somebody follows a link to a page that is only looked at.
+    #: Whether a user follows a link to a page, which changes nothing.
     is_look: bool = False
 
 

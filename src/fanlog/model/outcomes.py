@@ -1,7 +1,7 @@
-"""Outcomes: what became of the deliveries of one minute, as the broker tells it on a topic.
+"""Outcomes: the counts of one minute's deliveries, which the broker publishes on a topic.
 
-One message a minute and not one for each delivery: what was published to each topic, and what each
-subscription did. Its data is JSON:
+One message a minute and not one for each delivery: counts of each topic's publishes, and of each
+subscription's deliveries. Its data is JSON:
 
     {"version": 1, "minute": "2026-11-16T09:30:00Z",
      "topics": [{"topic": ..., "messages": 3, "bytes": 120}],
@@ -19,7 +19,7 @@ Pure: times are arguments.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 
@@ -27,6 +27,7 @@ import orjson
 
 from fanlog import limits, times
 from fanlog.model import names
+from fanlog.model.json_value import JsonObject
 
 #: Where they are told: a topic like any other.
 TOPIC = names.topic_name(names.SYSTEM_PROJECT, "outcomes")
@@ -53,7 +54,7 @@ class Latencies:
         self.buckets: dict[int, int] = dict(buckets)
 
     def observe(self, seconds: float, count: int = 1) -> None:
-        """Count acknowledgements that took so long; not a number is nobody's to say."""
+        """Count acknowledgements that took so long; NaN, an unknown time, is not counted."""
         if math.isnan(seconds):
             return
         bucket = 0
@@ -79,7 +80,7 @@ class Latencies:
 
 @dataclass(slots=True, kw_only=True)
 class TopicOutcome:
-    """What was published to one topic."""
+    """The counts of publishes to one topic."""
 
     topic: str
     messages: int = 0
@@ -92,7 +93,7 @@ class TopicOutcome:
 
 @dataclass(slots=True, kw_only=True)
 class SubscriptionOutcome:
-    """What became of one subscription's deliveries."""
+    """The counts of one subscription's deliveries."""
 
     subscription: str
     #: Redeliveries included.
@@ -113,14 +114,14 @@ class SubscriptionOutcome:
         self.backlog = later.backlog
         self.latencies.add(later.latencies)
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> JsonObject:
         return {
             "subscription": self.subscription,
             **{name: getattr(self, name) for name in COUNTS},
             "backlog": self.backlog,
             "ack_latency_p50_ms": self.latencies.percentile_ms(0.5),
             "ack_latency_p99_ms": self.latencies.percentile_ms(0.99),
-            "ack_latencies": sorted(self.latencies.buckets.items()),
+            "ack_latencies": [[*one] for one in sorted(self.latencies.buckets.items())],
         }
 
 
@@ -143,14 +144,14 @@ class Outcomes:
 
     def to_messages(self, size_bytes: int = limits.OUTCOME_BYTES) -> list[bytes]:
         """The data of the messages that tell it; none when there is nothing to tell."""
-        topics = [
+        topics: list[JsonObject] = [
             {"topic": one.topic, "messages": one.messages, "bytes": one.bytes}
             for one in self.topics
         ]
         rows = [("topics", row) for row in topics]
         rows += [("subscriptions", one.to_json()) for one in self.subscriptions]
         parts: list[bytes] = []
-        waiting: dict[str, list[Mapping[str, object]]] = {"topics": [], "subscriptions": []}
+        waiting: dict[str, list[JsonObject]] = {"topics": [], "subscriptions": []}
         waiting_bytes = 0
         for kind, row in rows:
             row_bytes = len(orjson.dumps(row))
@@ -161,13 +162,13 @@ class Outcomes:
             waiting_bytes += row_bytes + 1
         return [*parts, self._part(waiting)] if waiting_bytes else []
 
-    def _part(self, rows: Mapping[str, object]) -> bytes:
+    def _part(self, rows: Mapping[str, Sequence[JsonObject]]) -> bytes:
         minute = times.of_datetime(self.minute, timespec="seconds")
         return orjson.dumps({"version": VERSION, "minute": minute, **rows})
 
     @classmethod
     def from_message(cls, data: bytes) -> Outcomes:
-        """What a message tells.
+        """Read a message of outcomes.
 
         Raises:
             UnknownVersion: It is of a newer version of Fanlog.

@@ -1,6 +1,6 @@
 """Quotas: the most resources of each kind that a project, and the server as a whole, may have.
 
-All resources are hard state and live in memory, so a caller who may create them could fill it. The
+All resources are hard state and live in memory, so a caller that creates them could fill it. The
 defaults leave room for tens of thousands of each; an operator sets others by name in one setting:
 `quotas = "topics=50000 all-topics=200000"`.
 """
@@ -101,7 +101,7 @@ class Usage:
         return self._all.get(noun, 0)
 
     def change(self, project: str, counts: Mapping[str, int], sign: int) -> None:
-        """Add what a resource counts for, or with `sign` -1 take it away."""
+        """Add the counts of a resource, or with `sign` -1 take them away."""
         for noun, count in counts.items():
             self._all[noun] = self._all.get(noun, 0) + sign * count
             key = (noun, project)

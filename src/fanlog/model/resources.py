@@ -22,10 +22,10 @@ SchemaId = NewType("SchemaId", int)
 PartitionId = NewType("PartitionId", int)
 Offset = int
 
-#: What a subscription shows once its topic is gone (Google's spelling).
+#: Shown as a subscription's topic once that is deleted (Google's spelling).
 DELETED_TOPIC = "_deleted-topic_"
 
-#: What a schema shows as once it is gone (Google's spelling).
+#: Shown as a topic's schema once that is deleted (Google's spelling).
 DELETED_SCHEMA = "_deleted-schema_"
 
 #: `JSON` (JSON Schema) is ours; the others are Google's.
@@ -58,7 +58,7 @@ ExportState = Literal["ACTIVE", "PERMISSION_DENIED", "NOT_FOUND", "SCHEMA_MISMAT
 
 #: The schedule of retries whose first wait is none, and whose others double.
 FIRST_IMMEDIATE: Final = "first-immediate"
-#: What becomes of subscriptions that are made without a dead letter policy.
+#: The dead letter policy of subscriptions that are made without one: none, or one of their own.
 DeadLetterDefault = Literal["none", "auto"]
 PUSH_BODIES = ("wrapped", "plain", "cloudevents", "event")
 
@@ -80,7 +80,7 @@ class SchemaRevision:
     schema_id: SchemaId
     #: 1, 2, 3 …, never given twice: a later revision has a higher one.
     number: int
-    #: What users call it: eight hex digits.
+    #: The name that users see: eight hex digits.
     id: str
     definition: str
     created_s: float
@@ -88,7 +88,7 @@ class SchemaRevision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaSettings:
-    """What a topic asks of its messages."""
+    """The schema that a topic's messages must conform to, and its revisions and encoding."""
 
     #: Full name of the schema as it was when it was set.
     schema: str
@@ -119,7 +119,7 @@ class Topic:
     name: str
     partitions: tuple[PartitionId, ...]
     labels: Mapping[str, str] = field(default_factory=dict)
-    #: Messages are kept this long whatever the subscriptions do; None keeps nothing for itself.
+    #: Messages are kept this long, acknowledged or not; None keeps nothing for the topic itself.
     message_retention_s: float | None = None
     schema_settings: SchemaSettings | None = None
     #: None for one that was made before this was kept.
@@ -151,7 +151,7 @@ RetrySchedule = RetryPolicy | Literal["first-immediate"] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterPolicy:
-    #: Full name of the topic that takes what failed too often.
+    #: Full name of the topic that messages are forwarded to after too many attempts.
     dead_letter_topic: str
     max_delivery_attempts: int = limits.DELIVERY_ATTEMPTS_DEFAULT
 
@@ -211,7 +211,7 @@ class FileExport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterChange:
-    """A filter that a subscription had once, and still has for what was published then."""
+    """A filter that a subscription had once, and still has for messages published then."""
 
     filter: str
     #: It judges the messages of all commits before this one.
@@ -227,7 +227,7 @@ class Subscription:
     topic: str
     #: None once the topic was deleted, and for a pattern.
     topic_id: TopicId | None
-    #: Of a pattern none: which partitions it reads is what it has cursors in.
+    #: Empty for a pattern, which reads the partitions that it has cursors in.
     partitions: tuple[PartitionId, ...]
     ack_deadline_s: int = limits.ACK_DEADLINE_S_DEFAULT
     retain_acked: bool = False
@@ -274,7 +274,7 @@ class Subscription:
 
     @property
     def topic_shown(self) -> str:
-        return _topic_shown(self.topic, self.topic_id)
+        return _show_topic(self.topic, self.topic_id)
 
     @property
     def ordering(self) -> Ordering:
@@ -331,8 +331,8 @@ class Snapshot:
 
     @property
     def topic_shown(self) -> str:
-        return _topic_shown(self.topic, self.topic_id)
+        return _show_topic(self.topic, self.topic_id)
 
 
-def _topic_shown(topic: str, topic_id: TopicId | None) -> str:
+def _show_topic(topic: str, topic_id: TopicId | None) -> str:
     return topic if topic_id is not None or names.is_pattern(topic) else DELETED_TOPIC

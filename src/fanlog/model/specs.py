@@ -1,4 +1,4 @@
-"""What a caller asks for: topics, subscriptions and snapshots before the broker gives them ids.
+"""Specs: topics, subscriptions and snapshots as a caller asks for them, before they have ids.
 
 A spec that exists is valid: each checks itself when it is made, so that every surface (gRPC, files,
 command line) refuses the same things with the same sentences. Sentences name fields as the API
@@ -297,12 +297,12 @@ def check_ack_deadline(seconds: int, *, field: str = "ack_deadline_seconds") -> 
 
 
 def check_tier(topic: TopicSpec | Topic, before: Topic | None, *, has_lake: bool) -> None:
-    """See that what a topic is to keep for long has a lake to be kept in.
+    """Check that a topic with a long retention is archived to a lake.
 
-    One that came to be when there was a lake may stay as it was before.
+    A topic that was made when there was a lake may stay as it was before.
 
     Raises:
-        InvalidArgument: It has none.
+        InvalidArgument: There is no lake, or the topic is kept out of it.
     """
     retention_s, is_archived = topic.message_retention_s, _is_archived(topic)
     if retention_s is None or retention_s <= limits.RETENTION_S_MAX:

@@ -35,12 +35,12 @@ class TopicUpdate:
     name: str
     changes: Mapping[str, Any]
 
-    def applied_to(self, topic: Topic) -> Topic:
+    def apply_to(self, topic: Topic) -> Topic:
         """Give the topic as changed; raises InvalidArgument as `TopicSpec` does."""
         whole = {name: value for name, value in self.changes.items() if "." not in name}
         changed = replace(topic, **whole)
         if parts := self._parts_of("schema_settings"):
-            settings = _merged_settings(changed.schema_settings, parts)
+            settings = _merge_settings(changed.schema_settings, parts)
             changed = replace(changed, schema_settings=settings)
         if parts := self._parts_of("storage_policy"):
             policy = replace(changed.storage_policy or StoragePolicy(allowed_regions=()), **parts)
@@ -73,21 +73,21 @@ class SubscriptionUpdate:
     #: labels that are settings are fields, and stay when `labels` changes without them.
     short_body: str = ""
 
-    def applied_to(self, subscription: Subscription) -> Subscription:
+    def apply_to(self, subscription: Subscription) -> Subscription:
         """Give the subscription as changed; raises InvalidArgument as `SubscriptionSpec` does."""
         whole = {name: value for name, value in self.changes.items() if "." not in name}
         changed = replace(subscription, **whole)
         if "push" in whole:
             changed = replace(changed, push_off="")
         if changed.push is not None and "push" in whole:
-            # Nobody is ever shown them, so whoever sends back what was read has none to send.
+            # Secrets are never shown, so a caller that sends back a subscription it read has none.
             kept = subscription.push.webhook_secrets if subscription.push is not None else ()
             changed = replace(changed, push=replace(changed.push, webhook_secrets=kept))
         changed = replace(changed, labels=self._labels(subscription, changed))
         for path, value in self.changes.items():
             policy, _, part = path.partition(".")
             if part and policy != "labels":
-                merged: Any = _merged(getattr(changed, policy), policy, part, value)
+                merged: Any = _merge(getattr(changed, policy), policy, part, value)
                 changed = replace(changed, **{policy: merged})
         check_fixed_labels(subscription.labels, changed.labels)
         return replace(changed, filter=subscription_spec_of(changed).filter)
@@ -131,7 +131,7 @@ class SnapshotUpdate:
     name: str
     changes: Mapping[str, Any]
 
-    def applied_to(self, snapshot: Snapshot) -> Snapshot:
+    def apply_to(self, snapshot: Snapshot) -> Snapshot:
         """Give the snapshot as changed; raises InvalidArgument for bad labels."""
         changed = replace(snapshot, **self.changes)
         check_labels(changed.labels, SNAPSHOT_LABELS, "a snapshot")
@@ -144,7 +144,7 @@ def _is_web(subscription: Subscription) -> bool:
     return push is not None and endpoints.is_web(push.endpoint)
 
 
-def _merged_settings(present: SchemaSettings | None, parts: Mapping[str, Any]) -> SchemaSettings:
+def _merge_settings(present: SchemaSettings | None, parts: Mapping[str, Any]) -> SchemaSettings:
     if present is not None:
         return replace(present, **parts)
     missing = [name for name in ("schema", "encoding") if not parts.get(name)]
@@ -157,7 +157,7 @@ def _merged_settings(present: SchemaSettings | None, parts: Mapping[str, Any]) -
     return SchemaSettings(**parts)
 
 
-def _merged(
+def _merge(
     present: RetryPolicy | DeadLetterPolicy | PushConfig | None, policy: str, part: str, value: Any
 ) -> RetryPolicy | DeadLetterPolicy | PushConfig:
     if present is not None:

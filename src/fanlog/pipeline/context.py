@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fanlog.client import Client
 from fanlog.lake.location import Location
-from fanlog.lake.reach import NOTHING, Reach
+from fanlog.lake.pipeline_access import NOTHING, PipelineAccess
 from fanlog.pipeline.driver import Driver, driver_of, parallelism_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Context:
     endpoint: str
     location: Location
     #: The files and buckets outside the lake that callers may have it touch.
-    reach: Reach = NOTHING
+    reach: PipelineAccess = NOTHING
 
     def client(self) -> Client:
         return Client(self.endpoint)

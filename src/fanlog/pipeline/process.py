@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from fanlog.client import CallFailed, Client
 from fanlog.errors import FailedPrecondition
 from fanlog.lake.location import Location
-from fanlog.lake.reach import NOTHING, Reach
+from fanlog.lake.pipeline_access import NOTHING, PipelineAccess
 from fanlog.pipeline.caretaker import Caretaker
 from fanlog.pipeline.children import end_children
 from fanlog.pipeline.context import Context
@@ -59,7 +59,7 @@ class Settings:
     #: Of a driver of our own; None for what is usual.
     memory: str | None = None
     log_level: str | None = None
-    reach: Reach = NOTHING
+    reach: PipelineAccess = NOTHING
     spark: Mapping[str, str] = field(default_factory=dict)
 
 

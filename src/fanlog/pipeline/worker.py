@@ -118,7 +118,7 @@ class Worker:
         said: dict[str, Any]
         with beat:
             try:
-                work.arguments = jobs.checked_arguments(work.project, work.kind, work.arguments)
+                work.arguments = jobs.check_arguments(work.project, work.kind, work.arguments)
                 result = self._kinds[job.kind](work)
                 state, said = "DONE", {"result": dict(result)}
             except Stopped:

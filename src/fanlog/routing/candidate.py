@@ -1,4 +1,4 @@
-"""A message as filters see it: parsed at most once, and only as far as somebody looks."""
+"""A message as filters see it: parsed at most once, and no further than some filter looks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _UNREAD: Final = object()
 class Candidate:
     """One message that subscriptions may want. Not safe to share between threads.
 
-    JSON is what RFC 8259 says, in UTF-8, whose numbers fit a double and whose strings are text: one
-    `1e999` or one lone surrogate, anywhere, and the data is not JSON. Neither is what has more
-    values than anybody needs (`limits.JSON_WEIGHT_MAX`): everybody waits while it is read.
+    Data counts as JSON when it follows RFC 8259 in UTF-8, all its numbers fit a double and all its
+    strings are text: with one `1e999` or one lone surrogate, anywhere, it is not JSON. Nor is data
+    heavier than `limits.JSON_WEIGHT_MAX`: all other work of the broker waits while it is parsed.
     """
 
     __slots__ = (
@@ -55,7 +55,7 @@ class Candidate:
 
     @property
     def payload(self) -> object:
-        """The data as JSON."""
+        """The data as JSON, as a parser gives it: a dict, a list, a string and so on."""
         if self._payload is _UNREAD:
             self._payload = NOT_JSON
             if not is_heavy(self.data):

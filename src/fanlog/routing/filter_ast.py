@@ -1,4 +1,4 @@
-"""A filter as a tree: what the parser makes, and every back end reads.
+"""A filter as a tree: the parser makes it, and every back end reads it.
 
 The meaning, which all back ends share, has two truth values. A field that a message does not have
 makes every test of it false; so `k != "v"`, which is `NOT k = "v"`, holds where `k` is missing.
@@ -6,7 +6,7 @@ makes every test of it false; so `k != "v"`, which is `NOT k = "v"`, holds where
 | Field          | Value                                        | Missing when                    |
 |----------------|----------------------------------------------|---------------------------------|
 | `Attribute`    | a string                                     | no such key                     |
-| `Payload`      | whatever JSON has at the path                | not JSON, no such path, or null |
+| `Payload`      | the JSON value at the path                   | not JSON, no such path, or null |
 | `ordering_key` | a string                                     | empty                           |
 | `topic`        | the topic's id, without `projects/…/topics/` | never                           |
 | `message_id`   | a string                                     | never                           |
@@ -25,7 +25,7 @@ from enum import Enum
 
 
 class Envelope(Enum):
-    """What every message has besides data and attributes."""
+    """The fields that every message has besides data and attributes."""
 
     ORDERING_KEY = "ordering_key"
     PUBLISH_TIME = "publish_time"

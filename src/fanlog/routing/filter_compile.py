@@ -1,8 +1,8 @@
 """A filter as a function of a message: all that can be decided once is decided here.
 
-What is left for each message is dictionary look-ups and comparisons: no test of the tree's types,
-of operators or of values happens in the functions that this module gives away. They never raise,
-keep nothing, and may be shared between threads.
+Each message then costs dictionary look-ups and comparisons alone: the functions that this module
+returns do not test types of the tree, operators or literals any more. They never raise, keep
+nothing, and may be shared between threads.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ from fanlog.routing.filter_ast import (
 )
 
 Test = Callable[[Candidate], bool]
-#: Gives what a message has in a field, None where it is missing.
+#: Gives the value of a field in a message, None where it is missing.
 Reader = Callable[[Candidate], Any]
+#: Whether two numbers, or two strings, are in an order.
+Order = Callable[[Any, Any], bool]
 
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").fullmatch
 
-_HOLDS: dict[Op, Callable[[Any, Any], bool]] = {
+_HOLDS: dict[Op, Order] = {
     Op.LT: operator.lt,
     Op.LE: operator.le,
     Op.GT: operator.gt,
@@ -232,9 +234,7 @@ def _in_order(field: Field, op: Op, value: Value) -> Test:
     return test
 
 
-def _payload_number_in_order(
-    read: Reader, holds: Callable[[float, float], bool], bound: float
-) -> Test:
+def _payload_number_in_order(read: Reader, holds: Order, bound: float) -> Test:
     def test(candidate: Candidate) -> bool:
         found = read(candidate)
         kind = type(found)
@@ -284,7 +284,7 @@ def _member(name: str) -> Reader:
 
 
 def _path(path: tuple[str | int, ...]) -> Reader:
-    steps: list[tuple[object, object]] = [
+    steps: list[tuple[str | int, object]] = [
         (step, dict if isinstance(step, str) else list) for step in path
     ]
 

@@ -9,7 +9,8 @@ Invariants:
 
 1. A message passes a filter exactly if it passes one of its conjunctions: all steps and the rest.
 2. The number of conjunctions is at most `CONJUNCTIONS_MAX`, and their size at most
-   `PRODUCT_MAX` times that of the filter: what would pass them is left whole, as a test of a rest.
+   `PRODUCT_MAX` times that of the filter. A part of the filter that would grow past these is not
+   multiplied out, but becomes a test of a rest.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Present:
     tests: tuple[Filter, ...]
 
 
-#: Each says with `tests` what it stands for; nothing, where the rest says it again.
+#: The `tests` of a step are the predicates that it decides; empty, where the rest repeats them.
 Step = Equal | Starts | Between | Present
 
 
@@ -105,7 +106,7 @@ def conjunctions(tree: Filter) -> list[Conjunction]:
         if conjunction is not None:
             found.append(conjunction)
     if len(found) > CONJUNCTIONS_MAX or any(not each.steps for each in found):
-        # What is run for every message anyway is run once.
+        # A tree without steps is run for every message anyway: then run it once, as a whole.
         return [Conjunction((), () if Conjunction((), ()) in found else (tree,))]
     return found
 
@@ -215,7 +216,7 @@ def _can_hold(predicate: Predicate) -> bool:
 
 
 def _step(predicate: Predicate) -> Step | None:
-    """Give what a table can say about it; None for what always holds."""
+    """Give the part of a predicate that a table can answer; None where that part always holds."""
     field = predicate.field
     tests = (predicate,) if _is_said_by_step(predicate) else ()
     match predicate:
@@ -287,8 +288,8 @@ def _choose(steps: list[Step]) -> tuple[list[Step], _Literals]:
     fields: set[Field] = set()
     has_several = False
     for step in sorted(steps, key=_rank):
-        # Several keys multiply what is under them, so one step at most may have them. Of one field
-        # the first step is enough; it also says that the field is there.
+        # Several keys multiply the nodes under them, so one step at most may have them. One step
+        # for a field is enough; it also says that the field is there.
         is_several = isinstance(step, Equal) and len(step.keys) > 1
         if (
             len(chosen) < STEPS_MAX

@@ -26,7 +26,7 @@ def read_field(scanner: Scanner) -> Field:
     """Read a field that may be compared."""
     word = scanner.peek()
     if not _BARE.fullmatch(word) or word in RESERVED:
-        raise _not_a_field(scanner)
+        raise _field_error(scanner)
     scanner.position += len(word)
     if word == ATTRIBUTES:
         return _attribute(scanner)
@@ -36,12 +36,12 @@ def read_field(scanner: Scanner) -> Field:
     if rest := _rest(scanner):
         hint = f'write attributes."{cut(word + rest)}"'
         hint += f" or payload.{cut(word + rest)}" if _PATH.fullmatch(rest) else ""
-        raise scanner.expected("the end of a bare name", hint)
+        raise scanner.syntax_error("the end of a bare name", hint)
     return _ENVELOPE.get(word) or Attribute(word)
 
 
 def read_member(scanner: Scanner, of: str) -> Field:
-    """Read what follows `attributes:` or `payload:`."""
+    """Read the key after `attributes:` or the path after `payload:`."""
     scanner.skip_space()
     if of == ATTRIBUTES:
         return Attribute(_key(scanner, ":"))
@@ -50,7 +50,7 @@ def read_member(scanner: Scanner, of: str) -> Field:
     return Payload(_steps(scanner, first))
 
 
-def _not_a_field(scanner: Scanner) -> FilterError:
+def _field_error(scanner: Scanner) -> FilterError:
     word, hint = scanner.peek(), ""
     if scanner.is_at('"'):
         hint = 'a quoted key follows "attributes."; values stand on the right'
@@ -58,30 +58,32 @@ def _not_a_field(scanner: Scanner) -> FilterError:
         hint = "negation is NOT"
     elif word and word not in RESERVED:
         hint = f"a name that begins so is written attributes.{cut(word)}"
-    return scanner.expected("a field (attributes.k, payload.a.b, k)", hint)
+    return scanner.syntax_error("a field (attributes.k, payload.a.b, k)", hint)
 
 
 def _attribute(scanner: Scanner) -> Attribute:
     if not scanner.take("."):
-        raise scanner.expected('"." and a key after "attributes"')
+        raise scanner.syntax_error('"." and a key after "attributes"')
     return Attribute(_key(scanner, "."))
 
 
 def _key(scanner: Scanner, after: str) -> str:
     key = _name(scanner, f'a key after "attributes{after}"')
     if rest := _rest(scanner):
-        raise scanner.expected("the end of the key", f'write attributes{after}"{cut(key + rest)}"')
+        raise scanner.syntax_error(
+            "the end of the key", f'write attributes{after}"{cut(key + rest)}"'
+        )
     return key
 
 
 def _rest(scanner: Scanner) -> str:
-    """Give what clings to a name and cannot belong to it."""
+    """Give the characters right behind a name that are not allowed in a name."""
     return "" if scanner.is_at(":") else scanner.peek(WORD)
 
 
 def _payload(scanner: Scanner) -> Payload:
     if not scanner.is_at(".") and not scanner.is_at("["):
-        raise scanner.expected('"." and a path after "payload"')
+        raise scanner.syntax_error('"." and a path after "payload"')
     return Payload(_steps(scanner, ()))
 
 
@@ -100,7 +102,7 @@ def _index(scanner: Scanner) -> int:
     digits = scanner.peek(_INDEX)
     if not digits:
         hint = 'a name is written ."name"' if scanner.is_at('"') else "indexes count from 0"
-        raise scanner.expected('an index of up to nine digits and "]"', hint)
+        raise scanner.syntax_error('an index of up to nine digits and "]"', hint)
     scanner.position += len(digits) + 1
     return int(digits)
 
@@ -108,10 +110,10 @@ def _index(scanner: Scanner) -> int:
 def _name(scanner: Scanner, expected: str) -> str:
     if scanner.is_at('"'):
         # In a key a star is a star.
-        return "*".join(scanner.quoted())
+        return "*".join(scanner.read_quoted())
     word = scanner.peek(NAME)
     if not word:
-        raise scanner.expected(expected, _key_hint(scanner))
+        raise scanner.syntax_error(expected, _key_hint(scanner))
     scanner.position += len(word)
     return word
 

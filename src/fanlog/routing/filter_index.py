@@ -2,12 +2,12 @@
 
 Filters are taken apart into conjunctions (`filter_conjunctions`), and these are filed in a tree of
 tables (`filter_node`, `predicate_tables`), where one look-up answers for all filters that ask the
-same field: equality by hash, prefixes by hash of each length, ranges by order. What no table can
-answer, such as `!=` or a glob's middle, is run for those messages alone that pass what it stands
-beside; only a filter made of nothing else is run for every message.
+same field: equality by hash, prefixes by hash of each length, ranges by order. Tests that no table
+can answer, such as `!=` or a glob's middle, are run only for messages that pass the other tests of
+their conjunction; only a filter made of nothing else is run for every message.
 
-The order of what is found is of no meaning. Ids with the same filter share all but their place in
-a list: a thousand of them cost a message little more than one.
+The ids come in no particular order. Ids with the same filter share all but their place in a list:
+a thousand of them cost a message little more than one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fanlog.routing.filter_ast import (
     Payload,
 )
 from fanlog.routing.filter_conjunctions import conjunctions, fields_of
-from fanlog.routing.filter_node import Group, Node, Posting
+from fanlog.routing.filter_node import Group, IndexNode, Posting
 
 #: From so many ids with one filter on, they are removed by place instead of by search.
 SEARCHED_MAX = 16
@@ -37,20 +37,20 @@ Id = TypeVar("Id", bound=Hashable)
 
 
 class FilterIndex(Generic[Id]):
-    """Filters by id, and the ids whose filters a message passes.
+    """Filters by id; given a message, the ids of the filters that it passes.
 
     Not safe to share between threads.
     """
 
     def __init__(self) -> None:
-        self._root = Node(0, is_split=True)
+        self._root = IndexNode(0, is_split=True)
         self._groups: dict[object, Group] = {}
         self._group_of: dict[Id, Group] = {}
         #: Groups that look at attributes, at the payload, and at the ordering key.
         self._attribute_count = 0
         self._payload_count = 0
         self._key_count = 0
-        #: Grows with every change, so that what was derived from the index can tell its age.
+        #: Grows with every change, so that a value derived from the index can tell its age.
         self.version = 0
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class FilterIndex(Generic[Id]):
 
     @property
     def needs_message(self) -> bool:
-        """Whether `match` looks at the message itself; if not, what stands around it is enough."""
+        """Whether `match` reads the message itself; if not, its topic, id and time are enough."""
         return self.needs_attributes or self.needs_payload or self._key_count > 0
 
     @property
@@ -111,7 +111,7 @@ class FilterIndex(Generic[Id]):
         self.version += 1
 
     def match(self, candidate: Candidate) -> list[Id]:
-        """Give the ids whose filters the message passes, each once, in a list of the caller's."""
+        """Give the ids of the filters that the message passes: each once, in a new list."""
         ids: list[Id] = []
         again: list[Group] = []
         nodes = [self._root]
@@ -129,11 +129,11 @@ class FilterIndex(Generic[Id]):
                         else:
                             again.append(posting.group)
             if node.is_split:
-                for slot in node.found_by(candidate):
-                    if type(slot) is list:
-                        ids += slot
-                    else:
+                for slot in node.find_slots(candidate):
+                    if type(slot) is IndexNode:
                         nodes.append(slot)
+                    else:
+                        ids += slot
         if again:
             for group in dict.fromkeys(again):
                 ids += group.ids
@@ -170,8 +170,8 @@ def _remove_from(group: Group, id_: Hashable) -> None:
 def _identity(tree: Filter) -> object:
     """Give a key that two filters share only if they mean the same.
 
-    The tree itself is nearly that; but to Python 1 equals true, so that a tree with booleans comes
-    with what their places are.
+    The tree itself is nearly that; but to Python 1 equals true, so that the key of a tree with
+    booleans also says which of its values are booleans.
     """
     kinds = tuple(type(value) is bool for value in _values(tree))
     return (tree, kinds) if True in kinds else tree

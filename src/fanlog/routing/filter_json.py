@@ -1,14 +1,14 @@
 """The JSON form of a filter: `{"payload.amount": {">=": 1000}, "payload.currency": "USD"}`.
 
 Keys of one object are joined by AND; `any` has a list of objects joined by OR, `not` one object.
-JSON is read here and not by the library: refusals name what was expected, no key may come twice,
+JSON is read here and not by the library: refusals name the expected token, no key may come twice,
 numbers stay as they are written, and depth is bounded.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TypeAlias
 
 from fanlog import limits
 from fanlog.routing import filter_terms as terms
@@ -26,83 +26,86 @@ _BRACKETS_MAX = 2 * limits.FILTER_NESTING_MAX + 4
 _DECODER = json.JSONDecoder()
 
 #: An object, a list, a string, or a number, true, false or null as a literal.
-Json = dict[str, Any] | list[Any] | str | terms.Literal
+JsonForm: TypeAlias = "dict[str, JsonForm] | list[JsonForm] | str | terms.Literal"
 
 
 def parse_json(text: str) -> Filter:
     """Read a filter in the JSON form.
 
     Raises:
-        FilterError: Names the column of what is no JSON, or the keys that lead to what is wrong.
+        FilterError: Names the column where the text is not JSON, or the keys that lead to the part
+            that is not a filter.
     """
-    return _all(_Reader(text).whole(), "")
+    return _parse_all(_Reader(text).whole(), "")
 
 
-def _all(found: Json, path: str) -> Filter:
+def _parse_all(found: JsonForm, path: str) -> Filter:
     if not isinstance(found, dict):
-        raise _expected("an object with fields as keys", path, found)
+        raise _syntax_error("an object with fields as keys", path, found)
     if not found:
-        raise _expected("at least one key", path, found)
-    return terms.all_of([_keyed(key, value, path) for key, value in found.items()])
+        raise _syntax_error("at least one key", path, found)
+    return terms.all_of([_parse_key(key, value, path) for key, value in found.items()])
 
 
-def _keyed(key: str, value: Json, path: str) -> Filter:
+def _parse_key(key: str, value: JsonForm, path: str) -> Filter:
     if key == ANY:
-        return _any(value, _within(path, ANY))
+        return _parse_any(value, _within(path, ANY))
     if key == NOT:
-        return Not(_all(value, _within(path, NOT)))
-    path = _within(path, _named(key))
+        return Not(_parse_all(value, _within(path, NOT)))
+    path = _within(path, _quote(key))
     field = _field(key, path)
     if not isinstance(value, dict):
         return terms.compare(field, Op.EQ, _literal(value, path))
     if not value:
-        raise _expected("at least one operator", path, value)
-    tests = [_test(field, name, operand, path) for name, operand in value.items()]
+        raise _syntax_error("at least one operator", path, value)
+    tests = [_parse_test(field, name, operand, path) for name, operand in value.items()]
     return terms.all_of(tests)
 
 
-def _any(value: Json, path: str) -> Filter:
+def _parse_any(value: JsonForm, path: str) -> Filter:
     if not isinstance(value, list) or not value:
-        raise _expected("a list of at least one object", path, value)
-    return terms.any_of([_all(child, f"{path}[{index}]") for index, child in enumerate(value)])
+        raise _syntax_error("a list of at least one object", path, value)
+    return terms.any_of(
+        [_parse_all(child, f"{path}[{index}]") for index, child in enumerate(value)]
+    )
 
 
-def _test(field: Field, name: str, value: Json, path: str) -> Filter:
+def _parse_test(field: Field, name: str, value: JsonForm, path: str) -> Filter:
     if name not in OPERATORS:
         raise FilterError(
-            f"unknown operator {_named(name)} at {path}; there are {', '.join(OPERATORS)}"
+            f"unknown operator {_quote(name)} at {path}; there are {', '.join(OPERATORS)}"
         )
     path = _within(path, f'"{name}"')
     if name == "exists":
-        return _exists(field, value, path)
+        return _parse_exists(field, value, path)
     if name == "in":
         if not isinstance(value, list) or not value:
-            raise _expected("a list of at least one value", path, value)
+            raise _syntax_error("a list of at least one value", path, value)
         return terms.one_of(
             field, [_literal(one, f"{path}[{index}]") for index, one in enumerate(value)]
         )
     if name == "prefix":
         if not isinstance(value, str):
-            raise _expected("a string", path, value)
+            raise _syntax_error("a string", path, value)
         return terms.prefix(field, _literal(value, path))
     return terms.compare(field, _OPS[name], _literal(value, path))
 
 
-def _exists(field: Field, value: Json, path: str) -> Filter:
-    if not isinstance(value, terms.Literal) or value.kind is not terms.Kind.BOOL:
-        raise _expected("true or false", path, value)
+def _parse_exists(field: Field, value: JsonForm, path: str) -> Filter:
+    if not isinstance(value, terms.Literal) or value.kind is not terms.LiteralKind.BOOL:
+        raise _syntax_error("true or false", path, value)
     found = terms.has(field, f"at {path}")
     return found if value.text == "true" else Not(found)
 
 
-def _literal(value: Json, path: str) -> terms.Literal:
+def _literal(value: JsonForm, path: str) -> terms.Literal:
     if isinstance(value, str):
-        return terms.Literal(terms.Kind.QUOTED, _parts(value), f"at {path}")
+        return terms.Literal(terms.LiteralKind.QUOTED, _parts(value), f"at {path}")
     if not isinstance(value, terms.Literal):
         hint = 'one of several is {"in": […]}' if isinstance(value, list) else ""
-        raise _expected("a string, a number, true or false", path, value, hint)
-    if value.kind is terms.Kind.NULL:
-        raise _expected("a value", path, value, 'what is not there is {"exists": false}')
+        raise _syntax_error("a string, a number, true or false", path, value, hint)
+    if value.kind is terms.LiteralKind.NULL:
+        raise _syntax_error("a value", path, value, 'what is not there is {"exists": false}')
     return terms.Literal(value.kind, value.parts, f"at {path}")
 
 
@@ -132,7 +135,7 @@ def _field(key: str, path: str) -> Field:
     scanner = Scanner(key, of=f" of the key {path}")
     field = read_field(scanner)
     if not scanner.is_at_end:
-        raise scanner.expected("the end of the key")
+        raise scanner.syntax_error("the end of the key")
     return field
 
 
@@ -140,12 +143,12 @@ def _within(path: str, step: str) -> str:
     return f"{path} {step}".lstrip()
 
 
-def _named(key: str) -> str:
+def _quote(key: str) -> str:
     """Quote a key for a sentence, cut where it is too long to be read."""
     return json.dumps(cut(key), ensure_ascii=False)
 
 
-def _expected(what: str, path: str, found: Json, hint: str = "") -> FilterError:
+def _syntax_error(what: str, path: str, found: JsonForm, hint: str = "") -> FilterError:
     match found:
         case dict():
             named = "an object" if found else "an empty object"
@@ -154,35 +157,35 @@ def _expected(what: str, path: str, found: Json, hint: str = "") -> FilterError:
         case str():
             named = "a string"
         case _:
-            named = "a number" if found.kind is terms.Kind.NUMBER else found.text
+            named = "a number" if found.kind is terms.LiteralKind.NUMBER else found.text
     place = f" at {path}" if path else ""
     return FilterError(f"expected {what}{place}, found {named}{f'; {hint}' if hint else ''}")
 
 
 class _Reader:
-    """Reads JSON with columns. Every method stops right behind what it read."""
+    """Reads JSON and knows its columns. Every method stops right behind the value that it read."""
 
     def __init__(self, text: str) -> None:
         self._scanner = Scanner(text)
 
-    def whole(self) -> Json:
+    def whole(self) -> JsonForm:
         found = self._value(0)
         if not self._scanner.is_at_end:
-            raise self._scanner.expected("the end")
+            raise self._scanner.syntax_error("the end")
         return found
 
-    def _value(self, brackets: int) -> Json:
+    def _value(self, brackets: int) -> JsonForm:
         scanner = self._scanner
         scanner.skip_space()
         if scanner.is_at("{") or scanner.is_at("["):
             if brackets == _BRACKETS_MAX:
-                raise scanner.refused(
+                raise scanner.refusal(
                     f"{brackets + 1} brackets within each other",
                     hint=f"at most {_BRACKETS_MAX} are allowed",
                 )
             inside = self._object if scanner.is_at("{") else self._list
             scanner.position += 1
-            found: Json = inside(brackets + 1)
+            found: JsonForm = inside(brackets + 1)
         elif scanner.is_at('"'):
             found = self._string()
         else:
@@ -190,9 +193,9 @@ class _Reader:
         scanner.skip_space()
         return found
 
-    def _object(self, brackets: int) -> Json:
+    def _object(self, brackets: int) -> JsonForm:
         scanner = self._scanner
-        found: dict[str, Json] = {}
+        found: dict[str, JsonForm] = {}
         scanner.skip_space()
         if scanner.take("}"):
             return found
@@ -200,22 +203,22 @@ class _Reader:
             scanner.skip_space()
             begin = scanner.position
             if not scanner.is_at('"'):
-                raise scanner.expected("a key in double quotes")
+                raise scanner.syntax_error("a key in double quotes")
             key = self._string()
             if key in found:
-                raise scanner.refused(
-                    f"the key {_named(key)} a second time", begin, hint="each may come once"
+                raise scanner.refusal(
+                    f"the key {_quote(key)} a second time", begin, hint="each may come once"
                 )
             scanner.skip_space()
             if not scanner.take(":"):
-                raise scanner.expected('":" after a key')
+                raise scanner.syntax_error('":" after a key')
             found[key] = self._value(brackets)
             if not self._goes_on("}"):
                 return found
 
-    def _list(self, brackets: int) -> Json:
+    def _list(self, brackets: int) -> JsonForm:
         scanner = self._scanner
-        found: list[Json] = []
+        found: list[JsonForm] = []
         scanner.skip_space()
         if scanner.take("]"):
             return found
@@ -228,7 +231,7 @@ class _Reader:
         if self._scanner.take(","):
             return True
         if not self._scanner.take(closing):
-            raise self._scanner.expected(f'"," or "{closing}"')
+            raise self._scanner.syntax_error(f'"," or "{closing}"')
         return False
 
     def _string(self) -> str:
@@ -238,12 +241,12 @@ class _Reader:
             found, scanner.position = _DECODER.raw_decode(scanner.text, scanner.position)
         except json.JSONDecodeError as error:
             if error.pos == begin:
-                raise scanner.refused("a string without its closing quote") from None
-            raise scanner.refused("no JSON within a string", error.pos) from None
+                raise scanner.refusal("a string without its closing quote") from None
+            raise scanner.refusal("no JSON within a string", error.pos) from None
         assert isinstance(found, str)
         # JSON may escape half a surrogate pair, which no message can contain.
         if any("\ud800" <= char <= "\udfff" for char in found):
-            raise scanner.refused("half of a surrogate pair in the string", begin)
+            raise scanner.refusal("half of a surrogate pair in the string", begin)
         return found
 
     def _literal(self) -> terms.Literal:
@@ -251,6 +254,6 @@ class _Reader:
         number = scanner.peek(terms.NUMBER)
         word = number or scanner.peek()
         if not number and word not in ("true", "false", "null"):
-            raise scanner.expected("a value", "strings have double quotes" if word else "")
+            raise scanner.syntax_error("a value", "strings have double quotes" if word else "")
         scanner.position += len(word)
-        return terms.unquoted(word, "")
+        return terms.read_unquoted(word, "")

@@ -1,13 +1,14 @@
 """One node of the index: the filters that a message still may pass, and where each is decided.
 
-The index is a tree. On the way from its root to a node a message has met the steps of some
-conjunctions; a node holds what is left of these. It has filters that are passed by coming here,
+The index is a tree. On the way from its root to a node a message has met the first steps of some
+conjunctions; a node holds the rest of these. It has filters that a message passes by coming here,
 tests to be run, and tables: under each key that the message meets there, a filter or the next node.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, TypeAlias, final
 
 from fanlog.routing.candidate import Candidate
 from fanlog.routing.filter_ast import And, Attribute, Envelope, Field, Filter, Payload
@@ -16,7 +17,7 @@ from fanlog.routing.filter_conjunctions import Between, Conjunction, Equal, Star
 from fanlog.routing.predicate_tables import (
     PrefixTable,
     RangeTable,
-    Table,
+    SlotTable,
     number_ranges,
     string_ranges,
 )
@@ -37,7 +38,7 @@ class Group:
         #: One list for good, because the tables hold it too.
         self.ids: list[Any] = []
         #: Where each id is in `ids`, once there are many and one was removed.
-        self.places: dict[object, int] | None = None
+        self.places: dict[Hashable, int] | None = None
         self.postings: tuple[Posting, ...] = ()
 
 
@@ -55,15 +56,15 @@ class Posting:
         self.is_only = is_only
 
     def test(self, depth: int) -> Test:
-        """Give what is still to be said after so many steps, as one test."""
+        """Give the tests of all steps from `depth` on, and of the rest, as one test."""
         left: list[Filter] = [test for step in self.steps[depth:] for test in step.tests]
         left += self.rest
         return compile_filter(left[0] if len(left) == 1 else And(tuple(left)))
 
 
-#: What a table has under a key: the list of a group's ids, if coming there is all that a message
-#: needs to pass its filter and nothing else is filed there; otherwise a `Node`.
-Slot = Any
+#: The value of a table under a key: the list of a group's ids, if a message that comes there passes
+#: its filter and nothing else is filed there; otherwise an `IndexNode`.
+Slot: TypeAlias = "list[Any] | IndexNode"
 
 
 class FieldTables:
@@ -88,35 +89,35 @@ class FieldTables:
         self.present = self.present or None
         return not (self.equal or self.prefixes or self.numbers or self.strings or self.present)
 
-    def of_string(self, text: str, found: list[Slot]) -> None:
-        """Find what a string outside the payload meets."""
+    def find_string(self, text: str, found: list[Slot]) -> None:
+        """Find the slots of all predicates that a string outside the payload meets."""
         if self.numbers is not None:
             number = scan_number(text)
             if number is not None:
-                found += self.numbers.met_by(number)
+                found += self.numbers.find(number)
         if self.prefixes is not None:
-            found += self.prefixes.met_by(text)
+            found += self.prefixes.find(text)
         if self.strings is not None:
-            found += self.strings.met_by(text)
+            found += self.strings.find(text)
         if self.present is not None:
             found.append(self.present[""])
         if self.equal is not None and (slot := self.equal.get(text)) is not None:
             found.append(slot)
 
-    def of_json(self, value: Any, found: list[Slot]) -> None:
-        """Find what a value in the payload, or a number elsewhere, meets."""
+    def find_json(self, value: Any, found: list[Slot]) -> None:
+        """Find the slots that a value in the payload, or a number elsewhere, meets."""
         kind = type(value)
         if self.present is not None:
             found.append(self.present[""])
         if kind is int or kind is float:
             value = float(value)
             if self.numbers is not None:
-                found += self.numbers.met_by(value)
+                found += self.numbers.find(value)
         elif kind is str:
             if self.prefixes is not None:
-                found += self.prefixes.met_by(value)
+                found += self.prefixes.find(value)
             if self.strings is not None:
-                found += self.strings.met_by(value)
+                found += self.strings.find(value)
         elif kind is bool:
             value = key_of(value)
         else:
@@ -135,11 +136,11 @@ class PathTables:
         self.below: dict[str | int, PathTables] = {}
 
     def find(self, value: object, found: list[Slot]) -> None:
-        """Walk the value and the paths together: what only one of them has costs nothing."""
+        """Walk the value and the paths together: a part that only one of them has costs nothing."""
         if value is None:
             return
         if self.tables is not None:
-            self.tables.of_json(value, found)
+            self.tables.find_json(value, found)
         below = self.below
         if not below:
             return
@@ -154,7 +155,8 @@ class PathTables:
                     below[index].find(value[index], found)
 
 
-class Node:
+@final
+class IndexNode:
     """See the module. All fields but `depth` are made when they are needed."""
 
     __slots__ = (
@@ -208,7 +210,7 @@ class Node:
             self.again[posting.group] = None
 
     def remove(self, posting: Posting) -> None:
-        """Take out what was inserted, and what is empty then."""
+        """Take out a posting that was inserted, and the tables and nodes that are empty then."""
         if self.tests and posting in self.tests:
             del self.tests[posting]
             self.waiting_count -= len(posting.steps) > self.depth
@@ -222,8 +224,8 @@ class Node:
             # Two conjunctions of a group may be the same one.
             self.again.pop(posting.group, None)
 
-    def found_by(self, candidate: Candidate) -> list[Slot]:
-        """Give what the message meets in the tables."""
+    def find_slots(self, candidate: Candidate) -> list[Slot]:
+        """Give the slots of all keys in the tables that the message meets."""
         found: list[Slot] = []
         if self.equal:
             found += filter(None, map(self.equal.get, candidate.attributes.items()))
@@ -233,18 +235,18 @@ class Node:
             if len(by_key) < len(attributes):
                 for key, tables in by_key.items():
                     if key in attributes:
-                        tables.of_string(attributes[key], found)
+                        tables.find_string(attributes[key], found)
             else:
                 for key, value in attributes.items():
                     if key in by_key:
-                        by_key[key].of_string(value, found)
+                        by_key[key].find_string(value, found)
         if self.envelope:
             for field, tables in self.envelope.items():
                 value = _ENVELOPE[field](candidate)
                 if field is Envelope.PUBLISH_TIME:
-                    tables.of_json(value, found)
+                    tables.find_json(value, found)
                 elif value is not None:
-                    tables.of_string(value, found)
+                    tables.find_string(value, found)
         if self.payload is not None:
             self.payload.find(candidate.payload, found)
         return found
@@ -267,8 +269,8 @@ class Node:
             if slot is None and self._is_last(posting):
                 table[key] = posting.ids
                 continue
-            if type(slot) is not Node:
-                node = Node(self.depth + 1)
+            if type(slot) is not IndexNode:
+                node = IndexNode(self.depth + 1)
                 if slot is not None:
                     node.ends = {id(slot): slot}
                 table[key] = slot = node
@@ -293,7 +295,7 @@ class Node:
             if slot is None:
                 # A filter may say one thing twice: then the first conjunction took all with it.
                 continue
-            if type(slot) is Node:
+            if type(slot) is IndexNode:
                 slot.remove(posting)
                 if not slot.is_empty:
                     continue
@@ -302,7 +304,7 @@ class Node:
             del table[key]
         self._drop_if_empty(step.field)
 
-    def _table(self, step: Step) -> Table[Slot]:
+    def _table(self, step: Step) -> SlotTable[Slot]:
         """Find or make the table that a step is filed in."""
         if isinstance(step, Equal) and isinstance(step.field, Attribute):
             if self.equal is None:
@@ -372,7 +374,7 @@ def _keys(step: Step) -> tuple[object, ...]:
 
 
 def _prune(tables: PathTables, path: tuple[str | int, ...]) -> bool:
-    """Remove what is empty on the way down a path, and say whether nothing is left."""
+    """Remove empty tables on the way down a path, and say whether nothing is left."""
     if path:
         if path[0] in tables.below and _prune(tables.below[path[0]], path[1:]):
             del tables.below[path[0]]

@@ -48,7 +48,7 @@ _FUNCTIONS = ("hasPrefix", "hasAttribute")
 _FUNCTIONS_HINT = 'functions are hasPrefix(field, "p") and hasAttribute("k")'
 #: Longest first: `<` begins `<=` too.
 _OPERATORS = ("!=", "<=", ">=", "=", "<", ">")
-#: What other languages write, and what is meant.
+#: Operators of other languages, and a hint at ours.
 _FOREIGN_OPERATORS = {
     "==": "equality is one =",
     "<>": "unequal is !=",
@@ -66,12 +66,12 @@ def parse(text: str, *, limited: bool = True) -> Filter | None:
     Text that begins with `{` is the JSON form.
 
     Args:
-        limited: Whether the limits on bytes hold. What `filter_print` writes is spelled out, so it
-            may be longer than what it was made from; those of nesting and predicates hold always.
+        limited: Whether the limits on bytes hold. Text by `filter_print` is spelled out, so it may
+            be longer than the text it came from. Limits of nesting and predicates hold always.
 
     Raises:
-        FilterError: Says what was expected and at which column, counted in characters from 1, or
-            at which key of the JSON form.
+        FilterError: Names the expected token and its column, counted in characters from 1, or its
+            key in the JSON form.
     """
     size_bytes = len(text.encode("utf-8", "surrogatepass"))
     if limited and size_bytes > limits.FILTER_BYTES_MAX:
@@ -120,7 +120,7 @@ def _count(tree: Filter) -> int:
 
 
 class _Parser:
-    """One descent over one text. A method reads what it is named for and stops right behind it."""
+    """One descent over one text. A method reads the part it is named for and stops behind it."""
 
     def __init__(self, scanner: Scanner) -> None:
         self._scanner = scanner
@@ -151,9 +151,9 @@ class _Parser:
             case "OR":
                 junction = "OR"
             case _:
-                raise self._not_joined(opened)
+                raise self._junction_error(opened)
         if joined not in (None, junction):
-            raise scanner.refused(
+            raise scanner.refusal(
                 f"{junction} beside {joined}", hint="parentheses must say which goes first"
             )
         scanner.position += len(junction)
@@ -187,7 +187,7 @@ class _Parser:
 
     def _check_level(self, level: int) -> None:
         if level > limits.FILTER_NESTING_MAX:
-            raise self._scanner.refused(
+            raise self._scanner.refusal(
                 f"{level} levels of parentheses and NOT",
                 hint=f"at most {limits.FILTER_NESTING_MAX} are allowed",
             )
@@ -213,13 +213,13 @@ class _Parser:
             scanner.position = begin
             upper = name.upper()
             hint = f"write {upper}" if upper in RESERVED else _FUNCTIONS_HINT
-            raise scanner.expected("a field or a function", hint)
+            raise scanner.syntax_error("a field or a function", hint)
         self._symbol("(", name)
         if name == "hasAttribute":
             scanner.is_google = False
             if not scanner.is_at('"'):
-                raise scanner.expected("a key in double quotes")
-            node: Predicate = Has(Attribute("*".join(scanner.quoted())))
+                raise scanner.syntax_error("a key in double quotes")
+            node: Predicate = Has(Attribute("*".join(scanner.read_quoted())))
         else:
             field = read_field(scanner)
             self._symbol(",", "the field")
@@ -228,16 +228,16 @@ class _Parser:
         return node
 
     def _symbol(self, symbol: str, after: str) -> None:
-        """Step over what must be here, and the space around it."""
+        """Step over a symbol that must be here, and the space around it."""
         self._scanner.skip_space()
         if not self._scanner.take(symbol):
-            raise self._scanner.expected(f'"{symbol}" after {after}')
+            raise self._scanner.syntax_error(f'"{symbol}" after {after}')
         self._scanner.skip_space()
 
     def _comparison(self, field: Field, name: str) -> Filter:
         scanner = self._scanner
         if scanner.text[scanner.position : scanner.position + 2] in _FOREIGN_OPERATORS:
-            raise self._no_operator(field, name)
+            raise self._operator_error(field, name)
         for symbol in _OPERATORS:
             if scanner.take(symbol):
                 scanner.is_google &= symbol in ("=", "!=")
@@ -250,7 +250,7 @@ class _Parser:
         if scanner.peek() == "IN":
             scanner.position += len("IN")
             return terms.one_of(field, self._values())
-        raise self._no_operator(field, name)
+        raise self._operator_error(field, name)
 
     def _values(self) -> list[terms.Literal]:
         scanner = self._scanner
@@ -261,7 +261,7 @@ class _Parser:
             found.append(self._value('","'))
             scanner.skip_space()
         if not scanner.take(")"):
-            raise scanner.expected('"," or ")" after a value', self._value_hint())
+            raise scanner.syntax_error('"," or ")" after a value', self._value_hint())
         return found
 
     def _value(self, after: str) -> terms.Literal:
@@ -270,15 +270,15 @@ class _Parser:
         begin = scanner.position
         where = scanner.where()
         if scanner.is_at('"'):
-            return terms.Literal(terms.Kind.QUOTED, scanner.quoted(), where)
+            return terms.Literal(terms.LiteralKind.QUOTED, scanner.read_quoted(), where)
         scanner.is_google = False
         word = scanner.peek(WORD)
         if not word or word in RESERVED:
-            raise scanner.expected(f"a value after {after}", self._value_hint())
+            raise scanner.syntax_error(f"a value after {after}", self._value_hint())
         scanner.position = begin + len(word)
-        return terms.unquoted(word, where)
+        return terms.read_unquoted(word, where)
 
-    # Why something is refused, in words for those who know another language better.
+    # Refusals, with hints for users of other filter languages.
 
     def _value_hint(self) -> str:
         scanner = self._scanner
@@ -288,7 +288,7 @@ class _Parser:
             return "quote it to mean the word"
         return f"quote a value of other characters than {WORD_RULE}"
 
-    def _not_joined(self, opened: int | None) -> FilterError:
+    def _junction_error(self, opened: int | None) -> FilterError:
         scanner = self._scanner
         char, word = scanner.text[scanner.position : scanner.position + 1], scanner.peek()
         end = "the end" if opened is None else '")"'
@@ -308,9 +308,9 @@ class _Parser:
         else:
             hint = "predicates are joined by AND or OR"
             hint += ", and values with spaces quoted" if WORD.match(before[-1]) else ""
-        return scanner.expected(f"AND, OR or {end}", hint)
+        return scanner.syntax_error(f"AND, OR or {end}", hint)
 
-    def _no_operator(self, field: Field, name: str) -> FilterError:
+    def _operator_error(self, field: Field, name: str) -> FilterError:
         scanner = self._scanner
         hint = _FOREIGN_OPERATORS.get(scanner.text[scanner.position : scanner.position + 2], "")
         word = scanner.peek()
@@ -324,7 +324,7 @@ class _Parser:
             hint = "write IN"
         elif scanner.is_at_end or word in ("AND", "OR") or scanner.is_at(")"):
             hint = _existence_hint(field, name)
-        return scanner.expected(f'=, !=, <, <=, >, >=, : or IN after "{name}"', hint)
+        return scanner.syntax_error(f'=, !=, <, <=, >, >=, : or IN after "{name}"', hint)
 
 
 def _existence_hint(field: Field, name: str) -> str:

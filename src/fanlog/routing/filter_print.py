@@ -1,7 +1,7 @@
 """From the tree of a filter to its text: one text for one tree.
 
-What is printed parses back to the same tree (`parse(to_text(tree), limited=False) == tree`), for
-every tree that the parser makes. Where Google's language has words for it, they are Google's.
+The text parses back to the same tree (`parse(to_text(tree), limited=False) == tree`), for every
+tree that the parser makes. Where Google's language can say it, the text is in Google's language.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def to_text(tree: Filter) -> str:
         case Compare(field, op, value):
             return f"{_field(field)} {op.value} {_value(field, op, value)}"
         case Prefix(field, prefix):
-            return f"hasPrefix({_field(field)}, {_quoted(prefix, _ESCAPES)})"
+            return f"hasPrefix({_field(field)}, {_quote(prefix, _ESCAPES)})"
         case Glob(field, parts):
-            glob = "*".join(_escaped(part, _STARRED) for part in parts)
+            glob = "*".join(_escape(part, _STARRED) for part in parts)
             return f'{_field(field)} = "{glob}"'
         case In(field, values):
             return f"{_field(field)} IN ({', '.join(_value(field, Op.EQ, v) for v in values)})"
@@ -90,24 +90,24 @@ def _path(path: tuple[str | int, ...]) -> str:
 
 
 def _name(name: str) -> str:
-    return name if NAME.fullmatch(name) else _quoted(name, _ESCAPES)
+    return name if NAME.fullmatch(name) else _quote(name, _ESCAPES)
 
 
 def _value(field: Field, op: Op, value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return _quoted(value, _STARRED if op in (Op.EQ, Op.NE) else _ESCAPES)
+        return _quote(value, _STARRED if op in (Op.EQ, Op.NE) else _ESCAPES)
     if field is Envelope.PUBLISH_TIME and isinstance(value, int):
         return f'"{time_text(value)}"'
     return repr(value)
 
 
-def _quoted(text: str, escapes: dict[str, str]) -> str:
-    return f'"{_escaped(text, escapes)}"'
+def _quote(text: str, escapes: dict[str, str]) -> str:
+    return f'"{_escape(text, escapes)}"'
 
 
-def _escaped(text: str, escapes: dict[str, str]) -> str:
+def _escape(text: str, escapes: dict[str, str]) -> str:
     return "".join(escapes.get(char) or _character(char) for char in text)
 
 

@@ -1,6 +1,6 @@
 """A place in the text of a filter: words, quoted strings, and refusals that name the column.
 
-The scanner knows characters and nothing of grammar. Whoever reads with it says what may stand next;
+The scanner knows characters and nothing of grammar. The parser says which token may come next;
 names and values have different alphabets, so words are cut when they are asked for, not before.
 """
 
@@ -10,9 +10,9 @@ import re
 
 from fanlog.errors import InvalidArgument
 
-#: What keys and names consist of when they are not quoted (Google).
+#: Characters of keys and names that are not quoted (Google).
 NAME = re.compile(r"[A-Za-z0-9_-]+")
-#: What values consist of when they are not quoted.
+#: Characters of values that are not quoted.
 WORD = re.compile(r"[A-Za-z0-9\-_.~+%/:@*]+")
 #: The same, for sentences.
 WORD_RULE = "letters, digits and -_.~+%/:@*"
@@ -34,12 +34,12 @@ _CURLY = "“”„«»"
 
 
 def cut(text: str) -> str:
-    """Shorten what a sentence repeats: it travels in gRPC trailers, which are small."""
+    """Shorten text that a refusal repeats: it travels in gRPC trailers, which are small."""
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
 
 class FilterError(InvalidArgument):
-    """A filter is not understood; the sentence says what was expected, and where."""
+    """A filter is not understood; the sentence names the expected token, and where."""
 
     def __init__(self, message: str) -> None:
         super().__init__(f"filter: {message}")
@@ -80,7 +80,7 @@ class Scanner:
         found = pattern.match(self.text, self.position)
         return found[0] if found else ""
 
-    def quoted(self) -> Parts:
+    def read_quoted(self) -> Parts:
         """Read a string from its opening to its closing quote."""
         begin = self.position
         self.position += 1
@@ -97,12 +97,12 @@ class Scanner:
                 self.position += 1
             else:
                 piece.append(self._escape() if char == "\\" else self._plain(char))
-        raise self.refused("a string without its closing quote", begin)
+        raise self.refusal("a string without its closing quote", begin)
 
     def _plain(self, char: str) -> str:
         # Text from outside is UTF-8 and has none; a str in Python may.
         if "\ud800" <= char <= "\udfff":
-            raise self.refused("half of a surrogate pair")
+            raise self.refusal("half of a surrogate pair")
         self.position += 1
         return char
 
@@ -120,27 +120,27 @@ class Scanner:
             return self._code(self.position + 2, count, base)
         if char in _OCTAL:
             return self._code(self.position + 1, 3, 8)
-        raise self.refused(f'an unknown escape "\\{char}"', hint='a backslash itself is "\\\\"')
+        raise self.refusal(f'an unknown escape "\\{char}"', hint='a backslash itself is "\\\\"')
 
     def _code(self, begin: int, count: int, base: int) -> str:
         digits = self.text[begin : begin + count]
         if len(digits) < count or not (_HEX if base == 16 else _OCTAL).issuperset(digits):
             kind = "hexadecimal" if base == 16 else "octal"
-            raise self.refused(f"an escape that lacks its {count} {kind} digits")
+            raise self.refusal(f"an escape that lacks its {count} {kind} digits")
         code = int(digits, base)
         if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF or (base == 8 and code > 0o377):
-            raise self.refused("an escape that is no character", hint=_CODE_HINT)
+            raise self.refusal("an escape that is no character", hint=_CODE_HINT)
         self.position = begin + count
         return chr(code)
 
-    # What a refusal says.
+    # The parts of a refusal's sentence.
 
     def where(self, position: int | None = None) -> str:
         column = (self.position if position is None else position) + 1
         return f"at column {column}{self._of}"
 
-    def found(self) -> str:
-        """Name what is here, for the end of a sentence."""
+    def describe_next(self) -> str:
+        """Name the next token, for the end of a sentence."""
         if self.is_at_end:
             return "the end"
         char = self.text[self.position]
@@ -149,12 +149,12 @@ class Scanner:
         run = self.peek(WORD) or self.peek(_SYMBOLS) or char
         return f'"{cut(run)}"' if run.isprintable() else ascii(run)
 
-    def expected(self, what: str, hint: str = "") -> FilterError:
-        """Make the refusal of whatever comes next."""
+    def syntax_error(self, what: str, hint: str = "") -> FilterError:
+        """Make the refusal of the next token."""
         self.skip_space()
-        return self.refused(f"expected {what}", tail=f", found {self.found()}", hint=hint)
+        return self.refusal(f"expected {what}", tail=f", found {self.describe_next()}", hint=hint)
 
-    def refused(
+    def refusal(
         self, what: str, position: int | None = None, *, tail: str = "", hint: str = ""
     ) -> FilterError:
         hint = self._quotes_hint() or hint

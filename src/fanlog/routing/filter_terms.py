@@ -50,7 +50,7 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  all of the arithmetic is in UTC
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class Kind(Enum):
+class LiteralKind(Enum):
     """How a literal is written."""
 
     QUOTED = "a quoted string"
@@ -62,9 +62,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value as it is written; what it means depends on the field beside it."""
+    """A value as it is written; its meaning depends on the field beside it."""
 
-    kind: Kind
+    kind: LiteralKind
     #: The string between stars; numbers and words as they are written.
     parts: Parts
     #: Where it stands, for refusals: `at column 7`.
@@ -83,15 +83,15 @@ class Literal:
         raise FilterError(f"{what} {self.where}; {hint}")
 
 
-def unquoted(word: str, where: str) -> Literal:
-    """Say what an unquoted word is."""
+def read_unquoted(word: str, where: str) -> Literal:
+    """Read an unquoted word: a number, true or false, null, or else a string."""
     if NUMBER.fullmatch(word):
-        return Literal(Kind.NUMBER, (word,), where)
+        return Literal(LiteralKind.NUMBER, (word,), where)
     if word in ("true", "false"):
-        return Literal(Kind.BOOL, (word,), where)
+        return Literal(LiteralKind.BOOL, (word,), where)
     if word == "null":
-        return Literal(Kind.NULL, (word,), where)
-    return Literal(Kind.WORD, tuple(word.split("*")), where)
+        return Literal(LiteralKind.NULL, (word,), where)
+    return Literal(LiteralKind.WORD, tuple(word.split("*")), where)
 
 
 def has(field: Field, where: str) -> Has:
@@ -107,13 +107,13 @@ def compare(field: Field, op: Op, literal: Literal) -> Filter:
         return Compare(field, op, _equal_value(field, literal))
     if field is Envelope.PUBLISH_TIME:
         return Compare(field, op, _time(literal))
-    if literal.kind is Kind.NUMBER:
+    if literal.kind is LiteralKind.NUMBER:
         return Compare(field, op, _number(literal))
-    if literal.kind is not Kind.QUOTED:
+    if literal.kind is not LiteralKind.QUOTED:
         _refuse_null(field, literal)
         raise FilterError(
             f'expected a number or a quoted string after "{op.value}" {literal.where}, '
-            f"found {_shown(literal)}"
+            f"found {_show(literal)}"
         )
     return Compare(field, op, _text(field, literal))
 
@@ -122,12 +122,12 @@ def prefix(field: Field, literal: Literal) -> Prefix:
     if field is Envelope.PUBLISH_TIME:
         literal.refuse("a prefix of publish_time", "compare it with <, <=, > or >=")
     _refuse_null(field, literal)
-    if literal.kind is Kind.WORD and literal.has_stars:
+    if literal.kind is LiteralKind.WORD and literal.has_stars:
         literal.refuse(
-            f"a star in the prefix {_shown(literal)}", "globs are k = us-*, existence attributes:k"
+            f"a star in the prefix {_show(literal)}", "globs are k = us-*, existence attributes:k"
         )
-    if isinstance(field, Payload) and literal.kind in (Kind.NUMBER, Kind.BOOL):
-        literal.refuse(f"{_shown(literal)} as a prefix", "quote it to mean a string")
+    if isinstance(field, Payload) and literal.kind in (LiteralKind.NUMBER, LiteralKind.BOOL):
+        literal.refuse(f"{_show(literal)} as a prefix", "quote it to mean a string")
     return Prefix(field, _text(field, literal))
 
 
@@ -142,7 +142,7 @@ def one_of(field: Field, literals: Iterable[Literal]) -> In:
 
 
 def all_of(children: Sequence[Filter]) -> Filter:
-    """Join what is at least one filter."""
+    """Join one filter or more by AND."""
     if len(children) == 1:
         return children[0]
     return And(
@@ -151,7 +151,7 @@ def all_of(children: Sequence[Filter]) -> Filter:
 
 
 def any_of(children: Sequence[Filter]) -> Filter:
-    """Join what is at least one filter."""
+    """Join one filter or more by OR."""
     if len(children) == 1:
         return children[0]
     return Or(tuple(leaf for c in children for leaf in (c.children if isinstance(c, Or) else (c,))))
@@ -181,9 +181,9 @@ def _equal_value(field: Field, literal: Literal) -> Value:
         return _time(literal)
     _refuse_null(field, literal)
     if isinstance(field, Payload):
-        if literal.kind is Kind.NUMBER:
+        if literal.kind is LiteralKind.NUMBER:
             return _number(literal)
-        if literal.kind is Kind.BOOL:
+        if literal.kind is LiteralKind.BOOL:
             return literal.text == "true"
     return _text(field, literal)
 
@@ -196,20 +196,20 @@ def _text(field: Field, literal: Literal) -> str:
 def _check_topic(field: Field, literal: Literal) -> None:
     if field is Envelope.TOPIC and "/" in literal.text:
         literal.refuse(
-            f"{_shown(literal)} is no topic id",
+            f"{_show(literal)} is no topic id",
             "topic compares by the id alone, without projects/…/topics/",
         )
 
 
 def _refuse_null(field: Field, literal: Literal) -> None:
-    if literal.kind is not Kind.NULL:
+    if literal.kind is not LiteralKind.NULL:
         return
     missing = "NOT payload:x" if isinstance(field, Payload) else "NOT attributes:k"
     literal.refuse("null is no value", f'what is not there is {missing}, the text is "null"')
 
 
 def _number(literal: Literal) -> int | float:
-    """Give an int for what is written as one. All must fit a double: so they are compared."""
+    """Give an int for digits alone, else a float. All must fit a double, as they are compared."""
     text = literal.parts[0]
     value = float(text)
     if not math.isfinite(value):
@@ -225,10 +225,10 @@ def _identity(value: Value) -> tuple[type, Value]:
 
 def _time(literal: Literal) -> int:
     """Give microseconds since 1970."""
-    found = _TIME.fullmatch(literal.text) if literal.kind is Kind.QUOTED else None
+    found = _TIME.fullmatch(literal.text) if literal.kind is LiteralKind.QUOTED else None
     if found is None:
         literal.refuse(
-            f"{_shown(literal)} is no time",
+            f"{_show(literal)} is no time",
             'publish_time takes RFC 3339 in quotes, as in "2026-01-31T12:00:00Z"',
         )
     *date_and_clock, fraction, sign, hours, minutes = found.groups()
@@ -241,7 +241,7 @@ def _time(literal: Literal) -> int:
         if sign:
             moment -= _offset(sign, int(hours), int(minutes))
     except (ValueError, OverflowError):
-        literal.refuse(f"{_shown(literal)} is no time", "there is no such day, hour or offset")
+        literal.refuse(f"{_show(literal)} is no time", "there is no such day, hour or offset")
     return (moment - _EPOCH) // _MICROSECOND + int((fraction or "").ljust(6, "0"))
 
 
@@ -251,5 +251,5 @@ def _offset(sign: str, hours: int, minutes: int) -> timedelta:
     return timedelta(hours=hours, minutes=minutes) * (-1 if sign == "-" else 1)
 
 
-def _shown(literal: Literal) -> str:
+def _show(literal: Literal) -> str:
     return f'"{cut(literal.text)}"' if literal.text.isprintable() else ascii(cut(literal.text))

@@ -1,10 +1,10 @@
-"""Globs of one segment, found by what they are made of rather than tried one after the other.
+"""Globs of one segment, found by their literal parts rather than tried one after the other.
 
-A glob is text with `*` in it, each any run of characters: `us-*`, `*-eu-*`. What is literal at its
-start, at its end, and the longest part between, is its frame; the three lengths are its shape. For
-each shape that is there, a segment is cut into the frames of that shape that it could have, and
-these are looked up. The work grows with the number of shapes, not of globs: a hundred thousand
-`us-…*` of one length cost one lookup.
+A glob is text with `*` in it, each any run of characters: `us-*`, `*-eu-*`. Its literal text at the
+start, at the end, and the longest part between, is its *frame*; the three lengths are its *shape*.
+For each shape in use, a segment is cut into the frames of that shape that it could have, and these
+are looked up. The work grows with the number of shapes, not of globs: a hundred thousand `us-…*` of
+one length cost one lookup.
 
 Only a glob with further parts between has to be tried, against those segments that have its frame.
 """
@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 Value = TypeVar("Value")
 Counted = TypeVar("Counted")
 
-#: Lengths of what stands first, of the longest part between, and of what stands last.
+#: Lengths of the first part, of the longest part between, and of the last part.
 _Shape = tuple[int, int, int]
 
 
@@ -108,7 +108,7 @@ class GlobIndex(Generic[Value]):
 
 
 def fits(segment: str, glob: str) -> bool:
-    """Whether a segment is what a glob says. Takes every part where it first comes: never back."""
+    """Whether a segment matches a glob. Takes every part where it first comes: no backtracking."""
     first, *between, final = glob.split("*")
     stop = len(segment) - len(final)
     if len(first) > stop or not segment.startswith(first) or not segment.endswith(final):

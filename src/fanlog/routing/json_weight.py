@@ -1,8 +1,8 @@
 """The weight of JSON before it is read: three bytes, `[],`, become sixty.
 
 A comma stands before every value but the first of a list or object, so that commas and brackets
-bound how many values there are. Those within texts count as well: the bound is far above what
-anybody needs, and nothing has to be read to hold it.
+bound how many values there are. Those within strings count as well: the bound is far above the
+weight of honest messages, and counting needs no parser.
 """
 
 from __future__ import annotations
@@ -17,6 +17,6 @@ def weight(content: bytes) -> int:
 
 
 def is_heavy(content: bytes) -> bool:
-    """Whether JSON weighs more than `limits.JSON_WEIGHT_MAX`; what is short never does."""
+    """Whether JSON weighs more than `limits.JSON_WEIGHT_MAX`; short JSON never does."""
     is_long = len(content) * limits.JSON_CONTAINER_WEIGHT > limits.JSON_WEIGHT_MAX
     return is_long and weight(content) > limits.JSON_WEIGHT_MAX

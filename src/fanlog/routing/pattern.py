@@ -12,10 +12,10 @@ them. A pattern matches segment by segment:
 
 The trie has a node for each beginning of a pattern. A topic is read once, from left to right, with
 the set of all nodes that its segments so far lead to; so the work is bounded by the number of its
-segments times the number of nodes they can lead to, whatever stands in the patterns, and no way is
-tried twice. Patterns that say the same (`canonical_pattern`) share a node.
+segments times the number of nodes they can lead to, for any set of patterns, and no way is tried
+twice. Patterns that say the same (`canonical_pattern`) share a node.
 
-Ids are kept here as topics' and patterns' are, without their project: a project has its own trie.
+Topics and patterns are given as ids, without their project: each project has its own trie.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any, Generic, TypeVar
 from fanlog import limits
 from fanlog.routing.globs import GlobIndex
 
-#: What a pattern is kept for; never None.
+#: The id of a subscription, say, that is kept for a pattern; never None.
 Id = TypeVar("Id", bound=Hashable)
 
 
@@ -84,7 +84,7 @@ class TrieStats:
 class PatternTrie(Generic[Id]):
     """Ids by pattern, found by topic. Not safe to share between threads.
 
-    Invariants: every node but the root leads to an id; what is cached is of this `version`.
+    Invariants: every node but the root leads to an id; cached answers are of this `version`.
     """
 
     __slots__ = ("_cache", "_ids", "_nodes", "_patterns", "_root", "_shapes", "_visits", "version")
@@ -92,7 +92,7 @@ class PatternTrie(Generic[Id]):
     def __init__(self) -> None:
         self._root: _Node = _Node("")
         self._cache: _Cache[Id] = _Cache()
-        #: Changes whenever an answer may have changed: for those who keep what follows from one.
+        #: Changes whenever an answer may have changed: for callers that cache answers.
         self.version = 0
         self._patterns = 0
         self._ids = 0
@@ -119,11 +119,11 @@ class PatternTrie(Generic[Id]):
             return False
         self._patterns += is_first
         self._ids += 1
-        self._changed()
+        self._note_change()
         return True
 
     def remove(self, pattern: str, kept: Id) -> bool:
-        """Forget an id for a pattern, and what only led to it; False when it is not there."""
+        """Forget an id for a pattern, and nodes that led only to it; False if it is not there."""
         path = [self._root]
         for segment in canonical_pattern(pattern).split("."):
             child = path[-1].child(segment)
@@ -140,10 +140,10 @@ class PatternTrie(Generic[Id]):
             path[-1].prune(bare.label)
             self._shapes += path[-1].shapes
             self._nodes -= 1
-        self._changed()
+        self._note_change()
         return True
 
-    def missing_shapes(self, pattern: str) -> int:
+    def count_missing_shapes(self, pattern: str) -> int:
         """How many shapes of globs a pattern would add: each costs every new topic a look-up."""
         node: _Node | None = self._root
         missing = 0
@@ -168,7 +168,7 @@ class PatternTrie(Generic[Id]):
         return tuple(found) if len(nodes) < 2 else tuple(dict.fromkeys(found))
 
     def matches(self, topic_id: str) -> tuple[Id, ...]:
-        """Give what `match` gives, remembered until a pattern comes or goes."""
+        """Give the answer of `match`, remembered until a pattern comes or goes."""
         found = self._cache.young.get(topic_id)
         if found is not None:
             return found
@@ -189,7 +189,7 @@ class PatternTrie(Generic[Id]):
             visits=self._visits,
         )
 
-    def _changed(self) -> None:
+    def _note_change(self) -> None:
         self.version += 1
         if self._cache.young:
             self._cache = _Cache()
@@ -339,8 +339,8 @@ class _Node:
 class _Cache(Generic[Id]):
     """Answers by topic in two generations.
 
-    What is asked for moves to the young one; when that is full it becomes the old one, and the old
-    one is gone. So what is asked for often stays, and a hit among the young costs one lookup.
+    An answer that is asked for moves to the young one; when that is full it becomes the old one,
+    and the old one is dropped. So frequent topics stay, and a hit among the young costs one lookup.
     """
 
     __slots__ = ("_ids_old", "_ids_young", "_old", "young")
@@ -382,10 +382,10 @@ _ANY_SEGMENT = r"[^.]*+\."
 
 
 def _expression(pattern: str) -> str:
-    """Write a canonical pattern as a regular expression that never goes far back.
+    """Write a canonical pattern as a regular expression that never backtracks far.
 
-    What stands between two `#` is taken where it first comes, and for good: if the rest fits behind
-    a later place, it fits behind the first.
+    The segments between two `#` are taken where they first come, and for good: if the rest fits
+    behind a later place, it fits behind the first.
     """
     first, *others = _between(pattern)
     if not others:
@@ -396,7 +396,7 @@ def _expression(pattern: str) -> str:
 
 
 def _between(pattern: str) -> list[str]:
-    """Write what stands before, between and behind the `#` of a pattern."""
+    """Write the segments before, between and behind the `#` of a pattern, as expressions."""
     runs = [""]
     for segment in pattern.split("."):
         if segment == "#":

@@ -1,8 +1,8 @@
-"""Tables of the index: given a value, what is filed under all predicates that the value meets.
+"""Tables of the index: given a value, the slots filed under all predicates that the value meets.
 
-Each table is a mapping from a predicate's key to one slot, whatever the caller files there, with a
-method that finds slots by a value. Its cost grows with what it finds, and with the logarithm of
-what there is; adding and deleting move a chunk of keys at most.
+Each table is a mapping from a predicate's key to one slot, a value of the caller's, with a method
+that finds slots by a value. Its cost grows with the number of slots found, and with the logarithm
+of the number of keys; adding and deleting move a chunk of keys at most.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ REMEMBERED_MAX = 16
 STRING_BYTES = 48
 
 Slot = TypeVar("Slot")
-#: Numbers in one table, strings in another, or pairs of either: what can be put in order.
+#: Numbers in one table, strings in another, or pairs of either: values with an order.
 Bound = Any
 
 
-class Table(Protocol[Slot]):
-    """What a dict is, too."""
+class SlotTable(Protocol[Slot]):
+    """The part of a dict's methods that all tables have."""
 
-    def get(self, key: Any, /) -> Slot | None: ...
-    def __setitem__(self, key: Any, slot: Slot, /) -> None: ...
-    def __delitem__(self, key: Any, /) -> None: ...
+    def get(self, key: Bound, /) -> Slot | None: ...
+    def __setitem__(self, key: Bound, slot: Slot, /) -> None: ...
+    def __delitem__(self, key: Bound, /) -> None: ...
     def __len__(self) -> int: ...
 
 
@@ -66,7 +66,7 @@ class PrefixTable(Generic[Slot]):
             del self._prefix_counts[len(prefix)]
             self._lengths = sorted(self._prefix_counts)
 
-    def met_by(self, text: str) -> list[Slot]:
+    def find(self, text: str) -> list[Slot]:
         found = []
         slots, size = self._slots, len(text)
         for length in self._lengths:
@@ -156,7 +156,7 @@ class SortedTable(Generic[Slot]):
     def _find(self, key: Bound) -> tuple[int, int, bool]:
         if not self._keys:
             return 0, 0, False
-        # The chunk whose first key is the last that is not greater; the first, if there is none.
+        # Of the chunks that begin at or below the key, the last; the first chunk, if none does.
         chunk = bisect_left(self._firsts, key)
         if chunk == len(self._firsts) or key < self._firsts[chunk]:
             chunk = max(0, chunk - 1)
@@ -181,8 +181,9 @@ class RangeTable(Generic[Slot]):
     again one end of the sorted low bounds, and right of it of the high ones. A value looks into one
     cell of each size in use: a few, and never more than a position has bits.
 
-    Between two neighbouring bounds all values are held by the same ranges. What was found there is
-    remembered until the next change, if it is short: to find much costs what it costs anyway.
+    Between two neighbouring bounds all values are held by the same ranges. The slots found there
+    are remembered until the next change, if they are few: many slots cost their caller more than
+    the search does.
     """
 
     __slots__ = (
@@ -196,7 +197,7 @@ class RangeTable(Generic[Slot]):
         "_range_count",
     )
 
-    def __init__(self, after: Callable[[Any], Bound], position: Callable[[Any], int]) -> None:
+    def __init__(self, after: Callable[[Bound], Bound], position: Callable[[Bound], int]) -> None:
         #: The next value that there can be.
         self._after = after
         #: Where a value lies on the line; a greater one lies at the same place or further on.
@@ -207,7 +208,7 @@ class RangeTable(Generic[Slot]):
         self._homes: dict[int, dict[int, _Home[Slot]]] = {}
         #: Every bound, and how many ranges have it.
         self._bounds: SortedTable[int] = SortedTable()
-        #: What values meet from a bound on to the next; None is before the first.
+        #: The slots that values meet from a bound on to the next; None is before the first.
         self._met_from: dict[Bound, list[Slot]] = {}
         self._range_count = 0
 
@@ -238,7 +239,7 @@ class RangeTable(Generic[Slot]):
             homes = self._homes.setdefault(size, {})
             home = homes.setdefault(place, {})
             home[key] = slot
-            # Cells of size 0 have no halves; what shares a place there differs further on.
+            # Cells of size 0 have no halves; strings in one differ only after `STRING_BYTES`.
             if isinstance(home, dict) and len(home) > LOOSE_MAX and size:
                 homes[place] = _SortedHome(home)
 
@@ -259,7 +260,7 @@ class RangeTable(Generic[Slot]):
         self._count(key, -1)
         self._met_from = {}
 
-    def met_by(self, value: Any) -> list[Slot]:
+    def find(self, value: Bound) -> list[Slot]:
         """Give the slots of the ranges that hold a value, in a list that is not the caller's."""
         start = self._bounds.floor(value)
         found = self._met_from.get(start)
@@ -269,7 +270,7 @@ class RangeTable(Generic[Slot]):
                 self._met_from[start] = found
         return found
 
-    def _search(self, value: Any) -> list[Slot]:
+    def _search(self, value: Bound) -> list[Slot]:
         after = self._after(value)
         found = self._lows.below(after)
         found += self._highs.since(after)
@@ -335,12 +336,12 @@ _Home = dict[tuple[Bound, Bound], Slot] | _SortedHome[Slot]
 _DOUBLE, _BITS = Struct(">d").pack, Struct(">q").unpack
 
 
-def number_ranges() -> RangeTable[Any]:
+def number_ranges() -> RangeTable[Slot]:
     """Make a table of ranges of doubles."""
     return RangeTable(lambda number: nextafter(number, inf), _number_position)
 
 
-def string_ranges() -> RangeTable[Any]:
+def string_ranges() -> RangeTable[Slot]:
     """Make a table of ranges of strings."""
     return RangeTable(lambda text: text + "\0", _string_position)
 
@@ -352,6 +353,6 @@ def _number_position(number: float) -> int:
 
 
 def _string_position(text: str) -> int:
-    """How the string begins, in UTF-8, whose bytes are in the order of code points."""
+    """The first bytes of a string in UTF-8: their order is the order of code points."""
     start = text[:STRING_BYTES].encode("utf-8", "surrogatepass")[:STRING_BYTES]
     return int.from_bytes(start.ljust(STRING_BYTES, b"\0"), "big")

@@ -2,7 +2,7 @@
 
 from fanlog.schema.compat import breaking_changes
 from fanlog.schema.compiled import Compiled, Impossible, Long, Mismatch, Transform
-from fanlog.schema.registry import compile_schema
+from fanlog.schema.compiler import compile_schema
 
 __all__ = [
     "Compiled",

@@ -11,7 +11,12 @@ from fanlog.schema import avro_codec, avro_resolve, avro_tree
 from fanlog.schema.avro_binary import compile_skip, overspent, steps_max
 from fanlog.schema.avro_defaults import Defaults
 from fanlog.schema.avro_json import compile_check
-from fanlog.schema.budget import Budget, comparing, compiling, transforming
+from fanlog.schema.budget import (
+    StepBudget,
+    budget_to_compare,
+    budget_to_compile,
+    budget_to_transform,
+)
 from fanlog.schema.compiled import Impossible, Mismatch, Transform, json_text
 
 _TOO_DEEP = "nested too deeply"
@@ -27,7 +32,7 @@ class AvroSchema:
     type: SchemaType = "AVRO"
 
     def __init__(self, definition: str) -> None:
-        budget = compiling(definition)
+        budget = budget_to_compile(definition)
         try:
             self._root = avro_tree.parse(definition, budget)
             self._check = compile_check(self._root, budget)
@@ -69,9 +74,9 @@ class AvroSchema:
             return data
         return avro_codec.encode(self._root, orjson.loads(data))
 
-    def breaks(self, writer: AvroSchema, budget: Budget | None = None) -> list[str]:
+    def breaks(self, writer: AvroSchema, budget: StepBudget | None = None) -> list[str]:
         try:
-            return avro_resolve.breaks(self._root, writer._root, budget or comparing())
+            return avro_resolve.breaks(self._root, writer._root, budget or budget_to_compare())
         except RecursionError:
             raise InvalidArgument("the definitions are nested too deeply to be compared") from None
 
@@ -86,10 +91,10 @@ class AvroSchema:
                 value: object
                 if encoding == "BINARY":
                     value, _ = avro_codec.decode(writer_root, data)
-                    made = resolver.resolve(value, transforming())
+                    made = resolver.resolve(value, budget_to_transform())
                     return avro_codec.encode(reader_root, made)
                 value = orjson.loads(data)
-                return json_text(resolver.resolve(value, transforming()))
+                return json_text(resolver.resolve(value, budget_to_transform()))
             except RecursionError:
                 raise Impossible(f"the message is {_TOO_DEEP}") from None
 

@@ -1,11 +1,11 @@
 """Avro's binary encoding, checked: one closure for each type, made once.
 
-Each takes the bytes and a position and gives the position after the value. Nothing is built: most
-messages are fine, and whoever reads them decodes them. Every claim the bytes make is checked
+Each takes the bytes and a position and gives the position after the value. Values are not decoded:
+most messages are fine, and subscribers decode them. Every length and index in the bytes is checked
 against the bytes there are.
 
-The steps of a value are known beforehand but for what unions, arrays and maps contain: these spend
-from the message's budget when they are met, so that nothing else counts anything.
+The steps of a value are known beforehand except for the contents of unions, arrays and maps: these
+spend from the message's budget when they are met, so that no other type has to count.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Callable
 from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
-from fanlog.schema.avro_tree import Node
-from fanlog.schema.budget import Budget
+from fanlog.schema.avro_tree import AvroNode
+from fanlog.schema.budget import StepBudget
 from fanlog.schema.compiled import Mismatch
 
-#: Steps that a message has left: not a `Budget`, for one is made for each message.
+#: Steps that a message has left: not a `StepBudget`, for one is made for each message.
 Left = list[int]
 Skip = Callable[[bytes, int, Left], int]
 
@@ -31,10 +31,10 @@ _STEPS_MAX = (
 _CUT = "the bytes end in the middle of the value"
 
 
-def compile_skip(root: Node, budget: Budget) -> tuple[Skip, int]:
-    """Give what passes over one value, and the steps that any value takes at least.
+def compile_skip(root: AvroNode, budget: StepBudget) -> tuple[Skip, int]:
+    """Give a function that passes over one value, and the steps that any value takes at least.
 
-    The first raises Mismatch for bytes that the type does not allow.
+    The function raises Mismatch for bytes that the type does not allow.
 
     Args:
         budget: Of the compilation.
@@ -44,14 +44,14 @@ def compile_skip(root: Node, budget: Budget) -> tuple[Skip, int]:
 
 
 class _Compiler:
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: StepBudget) -> None:
         self._budget = budget
         self._made: dict[int, Skip] = {}
         #: Steps and least bytes of records; those that contain themselves are none, further in.
         self._steps: dict[int, int] = {}
         self._least: dict[int, int] = {}
 
-    def skip_of(self, node: Node) -> Skip:
+    def skip_of(self, node: AvroNode) -> Skip:
         self._budget.spend()
         match node.kind:
             case "record":
@@ -68,7 +68,7 @@ class _Compiler:
                 return _fixed(node.size)
         return _SIMPLE[node.kind]
 
-    def _record(self, node: Node) -> Skip:
+    def _record(self, node: AvroNode) -> Skip:
         known = self._made.get(id(node))
         if known is not None:
             return known
@@ -93,8 +93,8 @@ class _Compiler:
             )
         return record
 
-    def steps_of(self, node: Node) -> int:
-        """How many steps a value takes, without what its unions, arrays and maps contain."""
+    def steps_of(self, node: AvroNode) -> int:
+        """How many steps a value takes, without the contents of its unions, arrays and maps."""
         if node.kind != "record":
             return 1
         known = self._steps.get(id(node))
@@ -105,7 +105,7 @@ class _Compiler:
             self._steps[id(node)] = known
         return known
 
-    def _least_bytes(self, node: Node) -> int:
+    def _least_bytes(self, node: AvroNode) -> int:
         """How many bytes a value has at least."""
         if node.kind != "record":
             return node.size if node.kind == "fixed" else _LEAST.get(node.kind, 1)
@@ -117,7 +117,7 @@ class _Compiler:
             self._least[id(node)] = known
         return known
 
-    def _union(self, node: Node) -> Skip:
+    def _union(self, node: AvroNode) -> Skip:
         branches = [(part.tag, self.skip_of(part), self.steps_of(part)) for part in node.parts]
 
         def union(data: bytes, position: int, left: Left) -> int:
@@ -136,7 +136,7 @@ class _Compiler:
 
         return union
 
-    def _blocks(self, node: Node, *, has_keys: bool) -> Skip:
+    def _blocks(self, node: AvroNode, *, has_keys: bool) -> Skip:
         part = node.parts[0]
         skip = self.skip_of(part)
         least = self._least_bytes(part) + has_keys
@@ -263,7 +263,7 @@ def _fixed(size: int) -> Skip:
     return fixed
 
 
-def _enum(node: Node) -> Skip:
+def _enum(node: AvroNode) -> Skip:
     count = len(node.symbols)
 
     def enum(data: bytes, position: int, _left: Left) -> int:

@@ -10,13 +10,13 @@ import struct
 from typing import Any
 
 from fanlog.schema.avro_binary import read_long
-from fanlog.schema.avro_tree import Node
+from fanlog.schema.avro_tree import AvroNode
 
 _FLOAT = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")
 
 
-def decode(node: Node, data: bytes, position: int = 0) -> tuple[object, int]:
+def decode(node: AvroNode, data: bytes, position: int = 0) -> tuple[Any, int]:
     """Read one value; the bytes have been checked."""
     match node.kind:
         case "null":
@@ -47,23 +47,23 @@ def decode(node: Node, data: bytes, position: int = 0) -> tuple[object, int]:
             value, position = decode(part, data, position)
             return (None if part.kind == "null" else {part.tag: value}), position
         case "record":
-            record: dict[str, object] = {}
+            record: dict[str, Any] = {}
             for one in node.fields:
                 record[one.name], position = decode(one.node, data, position)
             return record, position
     return _decode_blocks(node, data, position)
 
 
-def encode(node: Node, value: object) -> bytes:
+def encode(node: AvroNode, value: Any) -> bytes:
     """Write one value that the type allows."""
     out = bytearray()
     _encode(node, value, out)
     return bytes(out)
 
 
-def _decode_blocks(node: Node, data: bytes, position: int) -> tuple[object, int]:
-    items: list[object] = []
-    entries: dict[str, object] = {}
+def _decode_blocks(node: AvroNode, data: bytes, position: int) -> tuple[Any, int]:
+    items: list[Any] = []
+    entries: dict[str, Any] = {}
     part, is_map = node.parts[0], node.kind == "map"
     while True:
         count, position = read_long(data, position)
@@ -81,7 +81,7 @@ def _decode_blocks(node: Node, data: bytes, position: int) -> tuple[object, int]
                 items.append(item)
 
 
-def _encode(node: Node, value: Any, out: bytearray) -> None:
+def _encode(node: AvroNode, value: Any, out: bytearray) -> None:
     match node.kind:
         case "null":
             pass
@@ -115,7 +115,7 @@ def _encode(node: Node, value: Any, out: bytearray) -> None:
             _encode_blocks(list(value.items()), node.parts[0], out)
 
 
-def _encode_blocks(entries: list[tuple[str | None, Any]], part: Node, out: bytearray) -> None:
+def _encode_blocks(entries: list[tuple[str | None, Any]], part: AvroNode, out: bytearray) -> None:
     if entries:
         _write_long(len(entries), out)
     for key, item in entries:

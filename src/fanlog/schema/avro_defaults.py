@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
-from fanlog.schema.avro_tree import MISSING, Field, Node, takes_default
-from fanlog.schema.budget import Budget
+from fanlog.schema.avro_tree import AvroNode, Field, takes_default
+from fanlog.schema.budget import StepBudget
 
-#: What a value, a key and its signs take at least, about, as JSON.
+#: Bytes of a value or a key as JSON, at least, with its punctuation.
 _VALUE_BYTES = 4
 
 
-class Extent(NamedTuple):
+class DefaultSize(NamedTuple):
     values: int
     size_bytes: int
 
@@ -31,17 +31,17 @@ class Defaults:
         InvalidArgument: A default contains itself, or is larger than it may be.
     """
 
-    def __init__(self, root: Node, budget: Budget) -> None:
-        self._extents: dict[int, Extent | None] = {}
-        self._written: dict[int, object] = {}
+    def __init__(self, root: AvroNode, budget: StepBudget) -> None:
+        self._extents: dict[int, DefaultSize | None] = {}
+        self._written: dict[int, Any] = {}
         self._budget = budget
-        fields = [one for one in _fields(root, budget) if one.default is not MISSING]
+        fields = [one for one in _fields(root, budget) if one.has_default]
         for one in fields:
-            self.extent(one)
+            self.measure(one)
         for one in fields:
-            self.written(one)
+            self.write(one)
 
-    def extent(self, field: Field) -> Extent:
+    def measure(self, field: Field) -> DefaultSize:
         """How large the default of a field is, written out."""
         known = self._extents.get(id(field))
         if known is not None:
@@ -49,7 +49,7 @@ class Defaults:
         if id(field) in self._extents:
             raise InvalidArgument(f"the default of the field {shown(field.name)} contains itself")
         self._extents[id(field)] = None
-        made = self._measured(field.node, field.default)
+        made = self._measure_value(field.node, field.default)
         if (
             made.values > limits.SCHEMA_DEFAULT_VALUES_MAX
             or made.size_bytes > limits.SCHEMA_DEFAULT_BYTES_MAX
@@ -62,70 +62,72 @@ class Defaults:
         self._extents[id(field)] = made
         return made
 
-    def written(self, field: Field) -> object:
+    def write(self, field: Field) -> Any:
         """The default of a field as a value of the JSON encoding.
 
         The same object each time, also where it stands in another default: not to be changed.
         """
         if id(field) not in self._written:
-            self._written[id(field)] = self._tagged(field.node, field.default)
+            self._written[id(field)] = self._write_value(field.node, field.default)
         return self._written[id(field)]
 
-    def _measured(self, node: Node, default: Any) -> Extent:
+    def _measure_value(self, node: AvroNode, default: Any) -> DefaultSize:
         self._budget.spend()
-        parts: list[Extent] = []
+        parts: list[DefaultSize] = []
         match node.kind:
             case "union":
                 part = self._branch(node, default)
-                parts = [self._measured(part, default), Extent(1, len(part.tag))]
+                parts = [self._measure_value(part, default), DefaultSize(1, len(part.tag))]
             case "record":
                 for one in node.fields:
                     is_given = one.name in default
                     parts.append(
-                        self._measured(one.node, default[one.name])
+                        self._measure_value(one.node, default[one.name])
                         if is_given
-                        else self.extent(one)
+                        else self.measure(one)
                     )
-                    parts.append(Extent(0, len(one.name)))
+                    parts.append(DefaultSize(0, len(one.name)))
             case "array":
-                parts = [self._measured(node.parts[0], item) for item in default]
+                parts = [self._measure_value(node.parts[0], item) for item in default]
             case "map":
                 for key, item in default.items():
-                    parts += [self._measured(node.parts[0], item), Extent(0, len(key))]
+                    parts += [self._measure_value(node.parts[0], item), DefaultSize(0, len(key))]
             case "string" | "bytes" | "fixed":
-                parts = [Extent(0, len(default))]
-        return Extent(
+                parts = [DefaultSize(0, len(default))]
+        return DefaultSize(
             1 + sum(part.values for part in parts),
             _VALUE_BYTES + sum(part.size_bytes for part in parts),
         )
 
-    def _tagged(self, node: Node, default: Any) -> Any:
+    def _write_value(self, node: AvroNode, default: Any) -> Any:
         match node.kind:
             case "union":
                 part = self._branch(node, default)
-                return None if part.kind == "null" else {part.tag: self._tagged(part, default)}
+                return None if part.kind == "null" else {part.tag: self._write_value(part, default)}
             case "record":
                 return {
                     one.name: (
-                        self._tagged(one.node, default[one.name])
+                        self._write_value(one.node, default[one.name])
                         if one.name in default
-                        else self.written(one)
+                        else self.write(one)
                     )
                     for one in node.fields
                 }
             case "array":
-                return [self._tagged(node.parts[0], item) for item in default]
+                return [self._write_value(node.parts[0], item) for item in default]
             case "map":
-                return {key: self._tagged(node.parts[0], item) for key, item in default.items()}
+                return {
+                    key: self._write_value(node.parts[0], item) for key, item in default.items()
+                }
             case "float" | "double":
                 return float(default)
         return default
 
-    def _branch(self, node: Node, default: Any) -> Node:
+    def _branch(self, node: AvroNode, default: Any) -> AvroNode:
         return next(part for part in node.parts if takes_default(part, default, self._budget))
 
 
-def _fields(root: Node, budget: Budget) -> list[Field]:
+def _fields(root: AvroNode, budget: StepBudget) -> list[Field]:
     """All fields of all records, those of inner ones first."""
     seen: set[int] = set()
     left = [root]

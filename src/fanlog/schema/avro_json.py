@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fanlog.model.names import shown
-from fanlog.schema.avro_tree import Node
-from fanlog.schema.budget import Budget
+from fanlog.schema.avro_tree import AvroNode
+from fanlog.schema.budget import StepBudget
 from fanlog.schema.compiled import Mismatch, found
 
 Check = Callable[[object], None]
@@ -21,8 +21,8 @@ _TAGS_SHOWN_MAX = 20
 _TAG_LENGTH_MAX = 100
 
 
-def compile_check(root: Node, budget: Budget) -> Check:
-    """Give what raises Mismatch for a parsed JSON value that the type does not allow.
+def compile_check(root: AvroNode, budget: StepBudget) -> Check:
+    """Give a function that raises Mismatch for a parsed JSON value that the type does not allow.
 
     It takes a step or two for each value of the message: all types but the union have one there.
 
@@ -33,11 +33,11 @@ def compile_check(root: Node, budget: Budget) -> Check:
 
 
 class _Compiler:
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: StepBudget) -> None:
         self._budget = budget
         self._made: dict[int, Check] = {}
 
-    def check_of(self, node: Node) -> Check:
+    def check_of(self, node: AvroNode) -> Check:
         self._budget.spend()
         match node.kind:
             case "record":
@@ -58,7 +58,7 @@ class _Compiler:
                 return _LONG
         return _SIMPLE[node.kind]
 
-    def _record(self, node: Node) -> Check:
+    def _record(self, node: AvroNode) -> Check:
         known = self._made.get(id(node))
         if known is not None:
             return known
@@ -88,7 +88,7 @@ class _Compiler:
         names |= {one.name for one in node.fields}
         return record
 
-    def _union(self, node: Node) -> Check:
+    def _union(self, node: AvroNode) -> Check:
         branches = {part.tag: self.check_of(part) for part in node.parts if part.kind != "null"}
         is_nullable = any(part.kind == "null" for part in node.parts)
 
@@ -108,7 +108,7 @@ class _Compiler:
 
         return union
 
-    def _array(self, node: Node) -> Check:
+    def _array(self, node: AvroNode) -> Check:
         check = self.check_of(node.parts[0])
 
         def array(value: object) -> None:
@@ -123,7 +123,7 @@ class _Compiler:
 
         return array
 
-    def _map(self, node: Node) -> Check:
+    def _map(self, node: AvroNode) -> Check:
         check = self.check_of(node.parts[0])
 
         def mapping(value: object) -> None:
@@ -139,7 +139,7 @@ class _Compiler:
         return mapping
 
 
-def _choice(union: Node) -> str:
+def _choice(union: AvroNode) -> str:
     """The types of a union in words; of many, the first ones."""
     tags = [part.tag for part in union.parts[:_TAGS_SHOWN_MAX]]
     rest = len(union.parts) - len(tags)
@@ -183,7 +183,7 @@ _INT = _integer("a 32-bit integer", -(2**31), 2**31)
 _LONG = _integer("a 64-bit integer", -(2**63), 2**63)
 
 
-def _enum(node: Node) -> Check:
+def _enum(node: AvroNode) -> Check:
     symbols = node.places
 
     def enum(value: object) -> None:
@@ -193,7 +193,7 @@ def _enum(node: Node) -> Check:
     return enum
 
 
-def _bytes(node: Node) -> Check:
+def _bytes(node: AvroNode) -> Check:
     size = node.size if node.kind == "fixed" else None
 
     def octets(value: object) -> None:

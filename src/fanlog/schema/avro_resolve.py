@@ -1,8 +1,8 @@
-"""Avro's schema resolution: what a reader's type makes of a writer's, and what it cannot read.
+"""Avro's schema resolution: how messages of a writer's type are read with a reader's type.
 
-`breaks` looks at the two types alone and lists what may go wrong for some message. A `Resolver`
-takes one message (as values of the JSON encoding) and raises only where that one goes wrong: a
-symbol that the reader lacks is a break, but harms only messages that have it.
+`breaks` looks at the two types alone and lists the reasons why some message may not be readable. A
+`Resolver` takes one message (as values of the JSON encoding) and raises only where that one is not:
+a symbol that the reader lacks is a break, but harms only messages that have it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 from fanlog.model.names import shown
 from fanlog.schema.avro_defaults import Defaults
-from fanlog.schema.avro_tree import MISSING, PRIMITIVES, Field, Node
-from fanlog.schema.budget import Budget
+from fanlog.schema.avro_tree import PRIMITIVES, AvroNode, Field
+from fanlog.schema.budget import StepBudget
 from fanlog.schema.compiled import Impossible, path_of
 
 Path = tuple[str | int, ...]
 
-#: What a reader's primitive can take besides itself.
+#: The writer's primitives that a reader's primitive can take besides itself.
 PROMOTIONS = {
     "long": frozenset({"int"}),
     "float": frozenset({"int", "long"}),
@@ -31,8 +31,8 @@ PROMOTIONS = {
 _DEFAULT_BYTES_PER_STEP = 16
 
 
-def breaks(reader: Node, writer: Node, budget: Budget) -> list[str]:
-    """List what the reader's type cannot read of what the writer's type allows."""
+def breaks(reader: AvroNode, writer: AvroNode, budget: StepBudget) -> list[str]:
+    """List the values that the writer's type allows and the reader's type cannot read."""
     found = _Breaks(budget)
     found.look(reader, writer, ())
     return found.sentences
@@ -42,9 +42,9 @@ class _Branches:
     """Which branch of a reader's union reads a writer's type; found once for each pair."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, int], Node | None] = {}
+        self._found: dict[tuple[int, int], AvroNode | None] = {}
 
-    def of(self, reader: Node, writer: Node, budget: Budget) -> Node | None:
+    def of(self, reader: AvroNode, writer: AvroNode, budget: StepBudget) -> AvroNode | None:
         """The same type if there is one, else the first of its kind, else the first that can."""
         place = reader.places.get(writer.tag)
         if place is not None and _is_same(reader.parts[place], writer):
@@ -61,7 +61,7 @@ class _Branches:
 class Resolver:
     """Turns values of the writer's type into values of the reader's."""
 
-    def __init__(self, reader: Node, writer: Node, defaults: Defaults) -> None:
+    def __init__(self, reader: AvroNode, writer: AvroNode, defaults: Defaults) -> None:
         self._reader = reader
         self._writer = writer
         self._defaults = defaults
@@ -69,7 +69,7 @@ class Resolver:
         #: By a pair of records: the reader's fields, and the writer's field that each is read from.
         self._sources: dict[tuple[int, int], list[tuple[Field, Field | None]]] = {}
 
-    def resolve(self, value: object, budget: Budget) -> object:
+    def resolve(self, value: Any, budget: StepBudget) -> Any:
         """Give a valid value of the writer's type as one of the reader's.
 
         Raises:
@@ -78,8 +78,8 @@ class Resolver:
         return self._resolve(self._reader, self._writer, value, (), budget)
 
     def _resolve(
-        self, reader: Node, writer: Node, value: Any, path: Path, budget: Budget
-    ) -> object:
+        self, reader: AvroNode, writer: AvroNode, value: Any, path: Path, budget: StepBudget
+    ) -> Any:
         budget.spend()
         if writer.kind == "union":
             tag, content = ("null", None) if value is None else next(iter(value.items()))
@@ -109,18 +109,23 @@ class Resolver:
         }
 
     def _record(
-        self, reader: Node, writer: Node, value: dict[str, Any], path: Path, budget: Budget
-    ) -> object:
-        made: dict[str, object] = {}
+        self,
+        reader: AvroNode,
+        writer: AvroNode,
+        value: dict[str, Any],
+        path: Path,
+        budget: StepBudget,
+    ) -> Any:
+        made: dict[str, Any] = {}
         for one, source in self._sources_of(reader, writer, budget):
             if source is not None:
                 made[one.name] = self._resolve(
                     one.node, source.node, value[source.name], (*path, source.name), budget
                 )
-            elif one.default is not MISSING:
-                extent = self._defaults.extent(one)
+            elif one.has_default:
+                extent = self._defaults.measure(one)
                 budget.spend(extent.values + extent.size_bytes // _DEFAULT_BYTES_PER_STEP)
-                made[one.name] = self._defaults.written(one)
+                made[one.name] = self._defaults.write(one)
             else:
                 raise Impossible(
                     f"{path_of((*path, one.name))}: the message was written without this field, "
@@ -129,19 +134,19 @@ class Resolver:
         return made
 
     def _sources_of(
-        self, reader: Node, writer: Node, budget: Budget
+        self, reader: AvroNode, writer: AvroNode, budget: StepBudget
     ) -> list[tuple[Field, Field | None]]:
         pair = id(reader), id(writer)
         known = self._sources.get(pair)
         if known is None:
             budget.spend(len(reader.fields) + len(writer.fields))
             written = {one.name: one for one in writer.fields}
-            known = [(one, _written_as(one, written)) for one in reader.fields]
+            known = [(one, _find_source(one, written)) for one in reader.fields]
             self._sources[pair] = known
         return known
 
 
-def _plain(reader: Node, writer: Node, value: Any, path: Path) -> object:
+def _plain(reader: AvroNode, writer: AvroNode, value: Any, path: Path) -> Any:
     """Give a value that contains no others."""
     match reader.kind:
         case "enum" if value not in reader.places:
@@ -166,15 +171,15 @@ def _plain(reader: Node, writer: Node, value: Any, path: Path) -> object:
 class _Breaks:
     """One comparison; each pair of types is looked at once."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: StepBudget) -> None:
         self.sentences: list[str] = []
         self._budget = budget
         self._branches = _Branches()
         self._seen: set[tuple[int, int]] = set()
 
-    def look(self, reader: Node, writer: Node, path: Path) -> None:
+    def look(self, reader: AvroNode, writer: AvroNode, path: Path) -> None:
         self._budget.spend()
-        # Primitives are the same everywhere, and what they break is told of each place.
+        # All uses of a primitive are one node, and a break is reported at each place of its use.
         if reader.kind not in PRIMITIVES or writer.kind not in PRIMITIVES:
             if (id(reader), id(writer)) in self._seen:
                 return
@@ -206,14 +211,14 @@ class _Breaks:
                         lacks = f"lacks the symbol {shown(symbol)} and has no default"
                         self._say(path, f"enum {reader.name} {lacks}")
 
-    def _record(self, reader: Node, writer: Node, path: Path) -> None:
+    def _record(self, reader: AvroNode, writer: AvroNode, path: Path) -> None:
         self._budget.spend(len(reader.fields) + len(writer.fields))
         written = {one.name: one for one in writer.fields}
         for one in reader.fields:
-            source = _written_as(one, written)
+            source = _find_source(one, written)
             if source is not None:
                 self.look(one.node, source.node, (*path, one.name))
-            elif one.default is MISSING:
+            elif not one.has_default:
                 self._say(
                     (*path, one.name), "the field is not written by the other, and has no default"
                 )
@@ -224,20 +229,20 @@ class _Breaks:
         self.sentences.append(f"{path_of(path)}: {problem}")
 
 
-def _written_as(read: Field, written: dict[str, Field]) -> Field | None:
+def _find_source(read: Field, written: dict[str, Field]) -> Field | None:
     return next(
         (written[name] for name in (read.name, *read.aliases) if name in written),
         None,
     )
 
 
-def _is_same(reader: Node, writer: Node) -> bool:
+def _is_same(reader: AvroNode, writer: AvroNode) -> bool:
     """Whether the types are of one kind and full name, and one can be read as the other."""
     return reader.kind == writer.kind and reader.name == writer.name and _matches(reader, writer)
 
 
-def _matches(reader: Node, writer: Node) -> bool:
-    """Whether the types are of one kind, name and size; what they contain is not looked at."""
+def _matches(reader: AvroNode, writer: AvroNode) -> bool:
+    """Whether the types are of one kind, name and size; their parts are not looked at."""
     if reader.kind != writer.kind:
         return writer.kind in PROMOTIONS.get(reader.kind, ())
     if reader.kind in ("record", "enum", "fixed"):
@@ -246,7 +251,7 @@ def _matches(reader: Node, writer: Node) -> bool:
     return True
 
 
-def _said(node: Node) -> str:
+def _said(node: AvroNode) -> str:
     if node.kind == "fixed":
         return f"fixed {node.name} of {node.size} bytes"
     return f"{node.kind} {node.name}" if node.name else node.kind

@@ -9,18 +9,16 @@ import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 
 from fanlog.errors import InvalidArgument
+from fanlog.model.json_value import Json, JsonObject
 from fanlog.model.names import shown
-from fanlog.schema.budget import Budget, compiling
+from fanlog.schema.budget import StepBudget, budget_to_compile
 from fanlog.schema.compiled import Mismatch, check_nesting, found
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-#: A field without a default.
-MISSING: object = object()
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NAME_RULE = "a name has letters, digits and '_', and does not begin with a digit"
@@ -36,13 +34,15 @@ Path = tuple[str | int, ...]
 @dataclass(slots=True, eq=False)
 class Field:
     name: str
-    node: Node
-    default: object = MISSING
+    node: AvroNode
+    #: None without a default, and for the default null.
+    default: Json = None
+    has_default: bool = False
     aliases: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class AvroNode:
     """One type; which fields say something depends on its kind."""
 
     #: A primitive's name, or record, enum, fixed, array, map or union.
@@ -56,7 +56,7 @@ class Node:
     default: str | None = None
     size: int = 0
     #: Types of a union; the one of an array's items or of a map's values.
-    parts: list[Node] = field(default_factory=list)
+    parts: list[AvroNode] = field(default_factory=list)
     #: Place of each symbol in an enum, of each type in a union by its tag.
     places: dict[str, int] = field(default_factory=dict)
 
@@ -71,14 +71,14 @@ class Node:
 
 
 #: One for each, which all definitions share.
-_PRIMITIVE_NODES = {name: Node(kind=name) for name in PRIMITIVES}
+_PRIMITIVE_NODES = {name: AvroNode(kind=name) for name in PRIMITIVES}
 
 
-def parse(definition: str, budget: Budget | None = None) -> Node:
+def parse(definition: str, budget: StepBudget | None = None) -> AvroNode:
     """Parse a definition, from a budget or from one of its own.
 
     Raises:
-        InvalidArgument: The sentence says where, and what Avro wants there.
+        InvalidArgument: The sentence names the place, and the type or value that Avro wants there.
     """
     try:
         source = orjson.loads(definition)
@@ -96,7 +96,7 @@ def parse(definition: str, budget: Budget | None = None) -> Node:
         )
     check_nesting(source, "the Avro definition")
     try:
-        reader = _Reader(budget or compiling(definition))
+        reader = _Reader(budget or budget_to_compile(definition))
         node = reader.type_of(source, (), "")
         while reader.deferred:
             reader.deferred.popleft()()
@@ -110,13 +110,13 @@ def parse(definition: str, budget: Budget | None = None) -> Node:
 class _Reader:
     """One pass over the JSON; types may refer only to those before them, and to themselves."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: StepBudget) -> None:
         self._budget = budget
-        self._named: dict[str, Node] = {}
+        self._named: dict[str, AvroNode] = {}
         #: Defaults are checked when all types are complete.
         self.deferred: deque[Callable[[], None]] = deque()
 
-    def type_of(self, source: object, path: Path, namespace: str) -> Node:
+    def type_of(self, source: Json, path: Path, namespace: str) -> AvroNode:
         self._budget.spend()
         if isinstance(source, str):
             return self._reference(source, path, namespace)
@@ -124,9 +124,9 @@ class _Reader:
             return self._union(source, path, namespace)
         if not isinstance(source, dict):
             raise Mismatch(f"expected a type, found {found(source)}", path)
-        kind = source.get("type", MISSING)
-        if kind is MISSING:
+        if "type" not in source:
             raise Mismatch("expected an object with 'type', which is not there", path)
+        kind = source["type"]
         if isinstance(kind, dict | list):
             return self.type_of(kind, (*path, "type"), namespace)
         match kind:
@@ -137,14 +137,14 @@ class _Reader:
             case "fixed":
                 return self._fixed(source, path, namespace)
             case "array":
-                return Node(kind="array", parts=[self._part(source, "items", path, namespace)])
+                return AvroNode(kind="array", parts=[self._part(source, "items", path, namespace)])
             case "map":
-                return Node(kind="map", parts=[self._part(source, "values", path, namespace)])
+                return AvroNode(kind="map", parts=[self._part(source, "values", path, namespace)])
         if not isinstance(kind, str):
             raise Mismatch(f"expected the name of a type, found {found(kind)}", (*path, "type"))
         return self._reference(kind, (*path, "type"), namespace)
 
-    def _reference(self, name: str, path: Path, namespace: str) -> Node:
+    def _reference(self, name: str, path: Path, namespace: str) -> AvroNode:
         primitive = _PRIMITIVE_NODES.get(name)
         if primitive is not None:
             return primitive
@@ -157,7 +157,7 @@ class _Reader:
             )
         return known
 
-    def _union(self, source: list[object], path: Path, namespace: str) -> Node:
+    def _union(self, source: list[Json], path: Path, namespace: str) -> AvroNode:
         if not source:
             raise Mismatch("expected at least one type in the union, found none", path)
         parts = [self.type_of(one, (*path, at), namespace) for at, one in enumerate(source)]
@@ -168,9 +168,9 @@ class _Reader:
             if part.tag in places:
                 raise Mismatch(f"the union has {shown(part.tag)} twice", (*path, at))
             places[part.tag] = at
-        return Node(kind="union", parts=parts, places=places)
+        return AvroNode(kind="union", parts=parts, places=places)
 
-    def _record(self, source: dict[str, object], path: Path, namespace: str) -> Node:
+    def _record(self, source: JsonObject, path: Path, namespace: str) -> AvroNode:
         node, inner = self._name(source, "record", path, namespace)
         members = source.get("fields")
         if not isinstance(members, list):
@@ -186,41 +186,43 @@ class _Reader:
             node.fields.append(made)
         return node
 
-    def _field(self, source: object, path: Path, namespace: str) -> Field:
+    def _field(self, source: Json, path: Path, namespace: str) -> Field:
         if not isinstance(source, dict):
             raise Mismatch(f"expected a field as an object, found {found(source)}", path)
         name = _simple_name(source.get("name"), (*path, "name"))
         if "type" not in source:
             raise Mismatch(f"the field {shown(name)} has no 'type'", path)
         node = self.type_of(source["type"], (*path, "type"), namespace)
-        made = Field(name, node, source.get("default", MISSING), _aliases(source, path))
-        if made.default is not MISSING:
+        made = Field(name, node, source.get("default"), "default" in source, _aliases(source, path))
+        if made.has_default:
             where = (*path, "default")
             self.deferred.append(lambda: check_default(node, made.default, where, self._budget))
         return made
 
-    def _enum(self, source: dict[str, Any], path: Path, namespace: str) -> Node:
+    def _enum(self, source: JsonObject, path: Path, namespace: str) -> AvroNode:
         node, _ = self._name(source, "enum", path, namespace)
         symbols = source.get("symbols")
         if not isinstance(symbols, list) or not symbols:
             raise Mismatch(
                 f"expected a list of symbols, found {found(symbols)}", (*path, "symbols")
             )
-        for at, symbol in enumerate(symbols):
-            _simple_name(symbol, (*path, "symbols", at))
+        node.symbols = tuple(
+            _simple_name(symbol, (*path, "symbols", at)) for at, symbol in enumerate(symbols)
+        )
         self._budget.spend(len(symbols))
-        node.symbols = tuple(symbols)
-        node.places = {symbol: place for place, symbol in enumerate(symbols)}
+        node.places = {symbol: place for place, symbol in enumerate(node.symbols)}
         if len(node.places) != len(symbols):
             raise Mismatch("a symbol is there twice", (*path, "symbols"))
-        node.default = source.get("default")
-        if node.default is not None and not _is_symbol(node, node.default):
-            raise Mismatch(
-                f"expected one of the symbols, found {found(node.default)}", (*path, "default")
-            )
+        default = source.get("default")
+        if default is not None:
+            if not isinstance(default, str) or default not in node.places:
+                raise Mismatch(
+                    f"expected one of the symbols, found {found(default)}", (*path, "default")
+                )
+            node.default = default
         return node
 
-    def _fixed(self, source: dict[str, object], path: Path, namespace: str) -> Node:
+    def _fixed(self, source: JsonObject, path: Path, namespace: str) -> AvroNode:
         node, _ = self._name(source, "fixed", path, namespace)
         size = source.get("size")
         if type(size) is not int or size < 0:
@@ -228,14 +230,14 @@ class _Reader:
         node.size = size
         return node
 
-    def _part(self, source: dict[str, object], key: str, path: Path, namespace: str) -> Node:
+    def _part(self, source: JsonObject, key: str, path: Path, namespace: str) -> AvroNode:
         if key not in source:
             raise Mismatch(f"expected '{key}', which says what it contains", path)
         return self.type_of(source[key], (*path, key), namespace)
 
     def _name(
-        self, source: dict[str, object], kind: str, path: Path, namespace: str
-    ) -> tuple[Node, str]:
+        self, source: JsonObject, kind: str, path: Path, namespace: str
+    ) -> tuple[AvroNode, str]:
         """Begin a named type; it may refer to itself from here on."""
         name = source.get("name")
         if not isinstance(name, str) or not all(map(_NAME.fullmatch, name.split("."))):
@@ -253,7 +255,7 @@ class _Reader:
             raise Mismatch(f"the name {shown(name)} is taken already", (*path, "name"))
         inner = name.rpartition(".")[0]
         aliases = tuple(self._full(alias, inner) for alias in _aliases(source, path))
-        node = Node(kind=kind, name=name, aliases=aliases)
+        node = AvroNode(kind=kind, name=name, aliases=aliases)
         self._named[name] = node
         return node, inner
 
@@ -263,20 +265,22 @@ class _Reader:
         return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
-def _simple_name(name: object, path: Path) -> str:
+def _simple_name(name: Json, path: Path) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise Mismatch(f"expected a name, found {found(name)}; {_NAME_RULE}", path)
     return name
 
 
-def _aliases(source: dict[str, object], path: Path) -> tuple[str, ...]:
+def _aliases(source: JsonObject, path: Path) -> tuple[str, ...]:
     aliases = source.get("aliases", [])
-    if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
-        raise Mismatch(f"expected a list of names, found {found(aliases)}", (*path, "aliases"))
-    return tuple(aliases)
+    if isinstance(aliases, list):
+        names = tuple(alias for alias in aliases if isinstance(alias, str))
+        if len(names) == len(aliases):
+            return names
+    raise Mismatch(f"expected a list of names, found {found(aliases)}", (*path, "aliases"))
 
 
-def check_default(node: Node, value: object, path: Path, budget: Budget) -> None:
+def check_default(node: AvroNode, value: Json, path: Path, budget: StepBudget) -> None:
     """Check a default, which is written as JSON without the tags of unions; raises Mismatch."""
     budget.spend()
     match node.kind:
@@ -292,7 +296,7 @@ def check_default(node: Node, value: object, path: Path, budget: Budget) -> None
             for one in node.fields:
                 if one.name in value:
                     check_default(one.node, value[one.name], (*path, one.name), budget)
-                elif one.default is MISSING:
+                elif not one.has_default:
                     raise Mismatch(f"the default lacks the field {shown(one.name)}", path)
             budget.spend(len(node.fields))
         case "array" if isinstance(value, list):
@@ -306,7 +310,7 @@ def check_default(node: Node, value: object, path: Path, budget: Budget) -> None
                 raise Mismatch(f"expected {node.kind} as default, found {found(value)}", path)
 
 
-def takes_default(node: Node, value: object, budget: Budget) -> bool:
+def takes_default(node: AvroNode, value: Json, budget: StepBudget) -> bool:
     """Whether a value, written as defaults are, is one of the type."""
     try:
         check_default(node, value, (), budget)
@@ -315,11 +319,11 @@ def takes_default(node: Node, value: object, budget: Budget) -> bool:
     return True
 
 
-def _is_symbol(node: Node, value: object) -> bool:
+def _is_symbol(node: AvroNode, value: Json) -> bool:
     return isinstance(value, str) and value in node.places
 
 
-def _is_default(node: Node, value: Any) -> bool:
+def _is_default(node: AvroNode, value: Json) -> bool:
     match node.kind:
         case "null":
             return value is None
@@ -330,7 +334,7 @@ def _is_default(node: Node, value: Any) -> bool:
         case "long":
             return type(value) is int and -(2**63) <= value < 2**63
         case "float":
-            return type(value) in (int, float) and abs(value) <= _FLOAT_MAX
+            return (type(value) is int or type(value) is float) and abs(value) <= _FLOAT_MAX
         case "double":
             return type(value) in (int, float)
         case "string":

@@ -2,8 +2,8 @@
 
 A step is one visit of one type or value: a fraction of a microsecond, mostly. Definitions and
 messages come from callers, and a few bytes can ask for work without end: every walk over them
-spends from a budget. What a message may take grows with its bytes, so that a large and honest
-message is checked as before.
+spends from a budget. The budget of a message grows with its bytes, so that a large and honest
+message passes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fanlog.errors import InvalidArgument
 from fanlog.schema.compiled import Impossible
 
 
-class Budget:
+class StepBudget:
     """A number of steps, and the error that is raised when they are spent."""
 
     __slots__ = ("_error", "_left", "_most", "_work")
@@ -36,17 +36,17 @@ class Budget:
         return self._most - self._left
 
 
-def compiling(definition: str) -> Budget:
+def budget_to_compile(definition: str) -> StepBudget:
     """For one definition: linear in its length, as honest definitions are."""
     most = limits.SCHEMA_COMPILE_STEPS + limits.SCHEMA_COMPILE_STEPS_PER_BYTE * len(definition)
-    return Budget(most, "compiling the definition", InvalidArgument)
+    return StepBudget(most, "compiling the definition", InvalidArgument)
 
 
-def comparing() -> Budget:
+def budget_to_compare() -> StepBudget:
     """For a revision against all that it is compared with."""
-    return Budget(limits.SCHEMA_COMPARE_STEPS_MAX, "comparing the revisions", InvalidArgument)
+    return StepBudget(limits.SCHEMA_COMPARE_STEPS_MAX, "comparing the revisions", InvalidArgument)
 
 
-def transforming() -> Budget:
+def budget_to_transform() -> StepBudget:
     """For one message that is turned into another revision's."""
-    return Budget(limits.SCHEMA_TRANSFORM_STEPS_MAX, "transforming the message", Impossible)
+    return StepBudget(limits.SCHEMA_TRANSFORM_STEPS_MAX, "transforming the message", Impossible)

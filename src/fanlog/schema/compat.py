@@ -1,7 +1,7 @@
 """Whether a new revision may follow the revisions there are.
 
-`BACKWARD`: programs that read with the new revision read what was written with the old.
-`FORWARD`: programs that read with the old one read what is written with the new. `FULL`: both.
+`BACKWARD`: programs that read with the new revision can read messages of the old one.
+`FORWARD`: programs that read with the old revision can read messages of the new one. `FULL`: both.
 Against the latest revision, or (`_TRANSITIVE`) against every one.
 """
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fanlog.model.resources import Compatibility
-from fanlog.schema.budget import comparing
+from fanlog.schema.budget import budget_to_compare
 from fanlog.schema.compiled import Compiled
 
 
 def breaking_changes(
     level: Compatibility, new: Compiled, earlier: Sequence[tuple[str, Compiled]]
 ) -> list[str]:
-    """List what keeps `new` from following `earlier`: (revision id, schema), the latest last.
+    """List the reasons why `new` may not follow `earlier`: (revision id, schema), the latest last.
 
     Raises:
         InvalidArgument: The comparison takes more steps than it may.
@@ -26,7 +26,7 @@ def breaking_changes(
         return []
     against = earlier if level.endswith("_TRANSITIVE") else earlier[-1:]
     found: list[str] = []
-    budget = comparing()
+    budget = budget_to_compare()
     for revision, old in reversed(against):
         if not level.startswith("FORWARD"):
             found += [f"reading what {revision} wrote: {one}" for one in new.breaks(old, budget)]

@@ -1,4 +1,4 @@
-"""What every compiled schema can do, whatever its type, and how it says that something is wrong.
+"""The methods that every compiled schema has, of whichever type, and the errors that they raise.
 
 A path begins at `$`, the whole message: `$.items[2].count`. Definitions are spoken of in the same
 way, beginning at `$` as well.
@@ -13,6 +13,7 @@ import orjson
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
+from fanlog.model.json_value import Json
 from fanlog.model.names import shown
 from fanlog.model.resources import Encoding, SchemaType
 
@@ -21,7 +22,7 @@ Transform = Callable[[bytes], bytes]
 
 
 class Mismatch(ValueError):
-    """Data does not conform to a schema; `path` says where, `problem` what was expected."""
+    """Data does not conform to a schema; `path` says where, `problem` names the expected value."""
 
     def __init__(self, problem: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(problem)
@@ -60,7 +61,7 @@ class Compiled(Protocol):
 
     @property
     def short_bytes(self) -> int:
-        """Messages of so many bytes take little to be checked: everybody can wait for it."""
+        """Messages up to so many bytes are checked quickly enough to do it on the event loop."""
 
     def is_long(self, data: bytes) -> bool:
         """Whether the data may take long to be checked, and nothing else can run meanwhile."""
@@ -73,7 +74,7 @@ class Compiled(Protocol):
         """
 
     def breaks(self, writer: Any, budget: Any = None) -> list[str]:
-        """Say what this schema cannot read of messages that `writer`, of the same type, allows.
+        """List why this schema cannot read some messages that `writer`, of the same type, allows.
 
         Raises:
             InvalidArgument: The comparison takes more steps than the budget has.
@@ -82,19 +83,19 @@ class Compiled(Protocol):
     def transform_from(
         self, writer: Any, encoding: Encoding, *, is_patient: bool = True
     ) -> Transform:
-        """Give what turns messages of `writer` into messages of this schema.
+        """Give a function that turns messages of `writer` into messages of this schema.
 
         Args:
             writer: A schema of the same type.
             encoding: Of the messages.
-            is_patient: Otherwise what is given raises Long for what may take long.
+            is_patient: Otherwise the function raises Long for a message that may take long.
 
         Raises:
-            Impossible: No message can be; what is given raises it for a single one.
+            Impossible: No message can be transformed. The function raises it for a single message.
         """
 
 
-def check_nesting(source: object, what: str) -> None:
+def check_nesting(source: Json, what: str) -> None:
     """Raises InvalidArgument if JSON is nested deeper than a definition may be."""
     level = [[source]]
     for _ in range(limits.SCHEMA_NESTING_MAX + 1):

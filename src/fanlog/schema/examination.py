@@ -1,6 +1,6 @@
 """Questions about definitions and messages that strangers wrote, answered from nothing but them.
 
-Whoever asks need not have anything compiled, so that the answer may come from another process.
+The caller need not have anything compiled, so that the answer may come from another process.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Literal
 from fanlog.model.resources import Compatibility, Encoding, SchemaType
 from fanlog.schema.compat import breaking_changes
 from fanlog.schema.compiled import Impossible, Mismatch
-from fanlog.schema.registry import compile_schema
+from fanlog.schema.compiler import compile_schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """Something to find out, and all that is needed for it."""
 
-    #: Whether a definition is right; what keeps it from following earlier ones; why messages do not
-    #: conform; what messages of an earlier one are in it.
+    #: Whether a definition is valid; why it may not follow earlier ones; why messages do not
+    #: conform to it; messages of an earlier definition, transformed to this one.
     about: Literal["definition", "breaks", "messages", "transformed"]
     type: SchemaType
     definition: str

@@ -1,8 +1,8 @@
-"""What one JSON Schema refuses of what another allows, in sentences.
+"""Which values one JSON Schema allows and another refuses, in sentences.
 
 Two questions are asked. `jsonschema-rs` decides whether one schema contains the other; where it can
 prove that, nothing breaks. Where it cannot, the keywords are compared one by one: each that became
-narrower is named with its path, and one whose effect cannot be judged counts as a break.
+narrower is named with its path, and one with an unknown effect counts as a break.
 
 **Writers are taken at their word:** a message has the properties that its writer's schema names,
 even where the schema would let others pass. Otherwise adding an optional property to an ordinary,
@@ -11,14 +11,14 @@ open schema would break every such schema, since some message might have had it 
 
 from __future__ import annotations
 
-from typing import Any
-
 import jsonschema_rs
 
+from fanlog.model.json_value import Json, JsonObject
 from fanlog.model.names import shown
-from fanlog.schema.budget import Budget
+from fanlog.schema.budget import StepBudget
 from fanlog.schema.compiled import path_of
-from fanlog.schema.json_refs import resolved
+from fanlog.schema.json_keywords import list_at, map_at, names_at
+from fanlog.schema.json_refs import resolve
 
 Path = tuple[str | int, ...]
 
@@ -40,11 +40,11 @@ _LISTED_MAX = 2_000
 _TYPES = ("null", "boolean", "number", "string", "array", "object")
 
 
-def breaks(reader: object, writer: object, budget: Budget) -> list[str]:
-    """List what the reader's schema refuses of what the writer's allows.
+def breaks(reader: Json, writer: Json, budget: StepBudget) -> list[str]:
+    """List why the reader's schema refuses some values that the writer's allows.
 
-    The library's part of it is not counted: whoever compares what strangers wrote has it done in a
-    process that can be ended.
+    The library's part of it is not counted: callers compare definitions of strangers in a process
+    that can be ended.
     """
     covered = _covers(reader, writer)
     if covered == "yes":
@@ -58,22 +58,22 @@ def breaks(reader: object, writer: object, budget: Budget) -> list[str]:
     return found
 
 
-def _covers(reader: object, writer: object) -> str:
+def _covers(reader: Json, writer: Json) -> str:
     if _lists_much(reader) or _lists_much(writer):
         return "unknown"
     try:
-        return str(_canonical(reader).covers(_canonical(_closed(writer))))
+        return str(_canonical(reader).covers(_canonical(_close(writer))))
     except (ValueError, RecursionError):
         return "unknown"
 
 
-def _lists_much(schema: object) -> bool:
+def _lists_much(schema: Json) -> bool:
     """Whether values are listed that the library would compare each with each."""
     left = [schema]
     while left:
         one = left.pop()
         if isinstance(one, dict):
-            if isinstance(one.get("enum"), list) and len(one["enum"]) > _LISTED_MAX:
+            if len(list_at(one, "enum")) > _LISTED_MAX:
                 return True
             left += one.values()
         elif isinstance(one, list):
@@ -81,22 +81,23 @@ def _lists_much(schema: object) -> bool:
     return False
 
 
-def _canonical(schema: Any) -> Any:
+def _canonical(schema: Json) -> jsonschema_rs.CanonicalSchema:
+    assert isinstance(schema, dict | bool)
     return jsonschema_rs.canonicalize(schema, validate_formats=True, offline=True)
 
 
-def _closed(schema: object) -> object:
+def _close(schema: Json) -> Json:
     """Give a writer's schema without the properties that it does not name."""
     if not isinstance(schema, dict):
         return schema
     made = dict(schema)
     for key in ("items", "additionalProperties"):
         if isinstance(made.get(key), dict):
-            made[key] = _closed(made[key])
+            made[key] = _close(made[key])
     for key in ("properties", "$defs", "definitions"):
-        if isinstance(made.get(key), dict):
-            made[key] = {name: _closed(one) for name, one in made[key].items()}
-    # What stands in several schemas at once is named by all of them together: it stays open.
+        if parts := map_at(made, key):
+            made[key] = {name: _close(one) for name, one in parts.items()}
+    # Where several schemas hold for one object, its properties are those of all: it stays open.
     is_alone = not made.keys() & {"allOf", "anyOf", "oneOf", "$ref", "if", "patternProperties"}
     if "properties" in made and is_alone and made.get("additionalProperties", True) is True:
         made["additionalProperties"] = False
@@ -104,14 +105,14 @@ def _closed(schema: object) -> object:
 
 
 class _Comparison:
-    def __init__(self, reader_root: object, writer_root: object, budget: Budget) -> None:
+    def __init__(self, reader_root: Json, writer_root: Json, budget: StepBudget) -> None:
         self._reader_root = reader_root
         self._writer_root = writer_root
         self._budget = budget
         #: By `id`: subschemas stay where they are as long as their roots do.
         self._seen: set[tuple[int, int]] = set()
 
-    def breaks(self, reader: object, writer: object, path: Path) -> list[str]:
+    def breaks(self, reader: Json, writer: Json, path: Path) -> list[str]:
         if reader is True or reader == {}:
             return []
         if reader is False:
@@ -121,8 +122,8 @@ class _Comparison:
         if pair in self._seen:
             return []
         self._seen.add(pair)
-        read = resolved(self._reader_root, reader, self._budget)
-        written = resolved(self._writer_root, writer, self._budget)
+        read = resolve(self._reader_root, reader, self._budget)
+        written = resolve(self._writer_root, writer, self._budget)
         self._budget.spend(len(read) + len(written))
         return [
             *self._types(read, written, path),
@@ -133,7 +134,7 @@ class _Comparison:
             *_others(read, written, path),
         ]
 
-    def _types(self, read: Any, written: Any, path: Path) -> list[str]:
+    def _types(self, read: JsonObject, written: JsonObject, path: Path) -> list[str]:
         if "type" not in read or "enum" in written or "const" in written:
             return []
         allowed = _types_of(read)
@@ -143,12 +144,13 @@ class _Comparison:
             return [f"{expected}; the other writes anything"] if lost else []
         return [f"{expected}; the other writes {one}, too" for one in lost]
 
-    def _objects(self, read: Any, written: Any, path: Path) -> list[str]:
-        properties, before = read.get("properties", {}), written.get("properties", {})
-        self._budget.spend(len(before) + len(read.get("required", [])))
+    def _objects(self, read: JsonObject, written: JsonObject, path: Path) -> list[str]:
+        properties, before = map_at(read, "properties"), map_at(written, "properties")
+        required = names_at(read, "required")
+        self._budget.spend(len(before) + len(required))
         found = []
-        surely = set(written.get("required", []))
-        for name in read.get("required", []):
+        surely = set(names_at(written, "required"))
+        for name in required:
             if name in surely:
                 continue
             is_new = name not in before
@@ -166,10 +168,10 @@ class _Comparison:
                 found += self.breaks(rest, one, (*path, name))
         return [*found, *self._additional(read, written, path)]
 
-    def _additional(self, read: Any, written: Any, path: Path) -> list[str]:
+    def _additional(self, read: JsonObject, written: JsonObject, path: Path) -> list[str]:
         rest = read.get("additionalProperties", True)
         before = written.get("additionalProperties", True)
-        # An object of which only the type is said is free in what it has.
+        # An object with a type and nothing else may have any properties.
         is_free = before is True and "properties" not in written and written.get("type") == "object"
         if isinstance(before, dict) and isinstance(rest, dict):
             return self.breaks(rest, before, (*path, "*"))
@@ -177,17 +179,17 @@ class _Comparison:
             return [f"{path_of(path)}: additional properties are restricted; the other writes any"]
         return []
 
-    def _items(self, read: Any, written: Any, path: Path) -> list[str]:
+    def _items(self, read: JsonObject, written: JsonObject, path: Path) -> list[str]:
         if "items" not in read or "array" not in _types_of(written):
             return []
         return self.breaks(read["items"], written.get("items", True), (*path, "*"))
 
-    def _values(self, read: object, written: Any, path: Path) -> list[str]:
-        """Compare what `enum` and `const` list."""
-        allowed = _listed(read)
+    def _values(self, read: JsonObject, written: JsonObject, path: Path) -> list[str]:
+        """Compare the values of `enum` and `const`."""
+        allowed = _list_values(read)
         if allowed is None:
             return []
-        before = _listed(written)
+        before = _list_values(written)
         if before is None:
             return [f"{path_of(path)}: expects one of {len(allowed)} values; the other writes any"]
         self._budget.spend(len(allowed) + len(before))
@@ -205,23 +207,23 @@ class _Comparison:
         return found
 
 
-def _types_of(schema: Any) -> set[str]:
-    kinds = schema.get("type", _TYPES)
-    return {kinds} if isinstance(kinds, str) else set(kinds)
+def _types_of(schema: JsonObject) -> set[str]:
+    kind = schema.get("type")
+    return {kind} if isinstance(kind, str) else set(names_at(schema, "type") or _TYPES)
 
 
 def _is_in(kind: str, allowed: set[str]) -> bool:
     return kind in allowed or (kind == "integer" and "number" in allowed)
 
 
-def _listed(schema: Any) -> list[object] | None:
+def _list_values(schema: JsonObject) -> list[Json] | None:
     if "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")
     return values if isinstance(values, list) else None
 
 
-def _bounds(read: Any, written: Any, path: Path) -> list[str]:
+def _bounds(read: JsonObject, written: JsonObject, path: Path) -> list[str]:
     found = []
     for key in (*_LOWER, *_UPPER):
         if key in read and not _is_within(read[key], written.get(key), is_lower=key in _LOWER):
@@ -231,14 +233,14 @@ def _bounds(read: Any, written: Any, path: Path) -> list[str]:
     return found
 
 
-def _is_within(bound: float, before: float | None, *, is_lower: bool) -> bool:
-    if before is None:
+def _is_within(bound: Json, before: Json, *, is_lower: bool) -> bool:
+    if not isinstance(bound, int | float) or not isinstance(before, int | float):
         return False
     return before >= bound if is_lower else before <= bound
 
 
-def _others(read: Any, written: Any, path: Path) -> list[str]:
-    """Name whatever else the reader says and the writer does not say in the same words."""
+def _others(read: JsonObject, written: JsonObject, path: Path) -> list[str]:
+    """Name the other keywords of the reader that the writer does not have with the same value."""
     known = _SILENT | _STRUCTURE | {*_LOWER, *_UPPER}
     return [
         f"{path_of(path)}: {key} is new or changed; whether the other keeps to it cannot be shown"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from fanlog.schema.budget import Budget
+from fanlog.model.json_value import Json, JsonObject
+from fanlog.schema.budget import StepBudget
 
 _STEPS_MAX = 50
 
 
-def resolved(root: object, schema: object, budget: Budget | None = None) -> Mapping[str, object]:
+def resolve(root: Json, schema: Json, budget: StepBudget | None = None) -> JsonObject:
     """Give the object a schema stands for, its local references followed; `true` is the empty one.
 
-    What stands beside a reference is kept, and goes before what it refers to.
+    Keywords beside a reference are kept, and win over those of its target.
     """
     for _ in range(_STEPS_MAX):
         if not isinstance(schema, dict):
@@ -30,11 +29,11 @@ def resolved(root: object, schema: object, budget: Budget | None = None) -> Mapp
     return {}
 
 
-def _target(root: object, reference: str, budget: Budget | None) -> object:
+def _target(root: Json, reference: str, budget: StepBudget | None) -> Json:
     if reference == "#":
         return root
     if not reference.startswith("#/"):
-        return _anchored(root, reference[1:], budget)
+        return _find_anchor(root, reference[1:], budget)
     found = root
     for step in reference[2:].split("/"):
         key = step.replace("~1", "/").replace("~0", "~").replace("%25", "%")
@@ -47,7 +46,7 @@ def _target(root: object, reference: str, budget: Budget | None) -> object:
     return found
 
 
-def _anchored(schema: object, anchor: str, budget: Budget | None) -> object:
+def _find_anchor(schema: Json, anchor: str, budget: StepBudget | None) -> Json:
     if budget is not None:
         budget.spend()
     if isinstance(schema, dict):
@@ -56,7 +55,7 @@ def _anchored(schema: object, anchor: str, budget: Budget | None) -> object:
         schema = list(schema.values())
     if isinstance(schema, list):
         for part in schema:
-            found = _anchored(part, anchor, budget)
+            found = _find_anchor(part, anchor, budget)
             if found is not None:
                 return found
     return None

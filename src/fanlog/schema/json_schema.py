@@ -1,33 +1,38 @@
 """JSON Schema: messages are JSON text, checked by `jsonschema-rs`.
 
 References may point into the definition itself and at the drafts' own schemas; nothing is ever
-fetched. `format` is checked, in every draft: who writes one expects it.
+fetched. `format` is checked, in every draft: authors of a `format` expect it.
 
-Turning one revision's message into another's knows no rename of its own in JSON Schema: a property
-may say `"x-aliases": ["old"]`.
+JSON Schema itself has no renames, which transforms between revisions need: a property may say
+`"x-aliases": ["old"]`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import jsonschema_rs
 import orjson
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
+from fanlog.model.json_value import Json, JsonObject
 from fanlog.model.names import shown
 from fanlog.model.resources import Encoding, SchemaType
 from fanlog.schema import json_compat
-from fanlog.schema.budget import Budget, comparing, compiling, transforming
+from fanlog.schema.budget import (
+    StepBudget,
+    budget_to_compare,
+    budget_to_compile,
+    budget_to_transform,
+)
 from fanlog.schema.compiled import Impossible, Long, Mismatch, Transform, check_nesting, path_of
 from fanlog.schema.json_transform import JsonTransform
 from fanlog.schema.json_tree import DRAFTS, Tree
 from fanlog.schema.json_work import JsonWork
 
-#: Patterns are matched in time linear in the text, whoever wrote them.
+#: Every pattern is matched in time linear in the text.
 _LINEAR = jsonschema_rs.RegexOptions(
     size_limit=limits.SCHEMA_PATTERN_BYTES_MAX, dfa_size_limit=limits.SCHEMA_PATTERN_CACHE_BYTES
 )
@@ -57,9 +62,9 @@ class JsonSchema:
             raise InvalidArgument("the JSON Schema is not an object")
         check_nesting(self._source, "the JSON Schema")
         _refuse_foreign(self._source, ())
-        budget = compiling(definition)
+        budget = budget_to_compile(definition)
         tree = Tree(self._source, budget)
-        patterns = _measured_patterns(tree)
+        patterns = _measure_patterns(tree)
         try:
             self._work = JsonWork(tree, self._source, patterns, budget)
         except RecursionError as error:
@@ -91,7 +96,7 @@ class JsonSchema:
         if len(data) <= self._work.bytes_within(limits.SCHEMA_INLINE_STEPS_MAX):
             return False
         try:
-            steps, patterns = self._work.of(orjson.loads(data), limits.SCHEMA_INLINE_STEPS_MAX)
+            steps, patterns = self._work.count(orjson.loads(data), limits.SCHEMA_INLINE_STEPS_MAX)
         except orjson.JSONDecodeError:
             return False
         return steps + patterns > limits.SCHEMA_INLINE_STEPS_MAX
@@ -104,8 +109,8 @@ class JsonSchema:
             raise Mismatch(f"expected JSON: {error.msg} at position {error.pos}") from None
         return self._validate(value, len(data))
 
-    def breaks(self, writer: JsonSchema, budget: Budget | None = None) -> list[str]:
-        return json_compat.breaks(self._source, writer._source, budget or comparing())
+    def breaks(self, writer: JsonSchema, budget: StepBudget | None = None) -> list[str]:
+        return json_compat.breaks(self._source, writer._source, budget or budget_to_compare())
 
     def transform_from(
         self, writer: JsonSchema, encoding: Encoding, *, is_patient: bool = True
@@ -117,7 +122,7 @@ class JsonSchema:
         def transform(data: bytes) -> bytes:
             try:
                 # Not by orjson, which makes a float of an integer of more than 64 bits.
-                value = made.of(json.loads(data), transforming())
+                value = made.of(json.loads(data), budget_to_transform())
                 text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
                 if not is_patient and self.is_long(text):
                     raise Long("the message may take long to be checked")
@@ -130,12 +135,12 @@ class JsonSchema:
 
         return transform
 
-    def _validate(self, value: object, size: int) -> int:
+    def _validate(self, value: Json, size: int) -> int:
         """Check a value that has so many bytes; raises Mismatch."""
         steps = size * self._steps_per_byte
         if size > self._sure_bytes:
             # Patterns may take less than they might: how long they do is not counted, but timed.
-            steps, _ = self._work.of(value, limits.SCHEMA_MESSAGE_STEPS_MAX)
+            steps, _ = self._work.count(value, limits.SCHEMA_MESSAGE_STEPS_MAX)
             if steps > limits.SCHEMA_MESSAGE_STEPS_MAX:
                 raise Mismatch(
                     f"checking the message takes more than {limits.SCHEMA_MESSAGE_STEPS_MAX} steps"
@@ -149,15 +154,14 @@ class JsonSchema:
             self._explain(value)
         return steps // _PER_STEP
 
-    def _explain(self, value: object) -> NoReturn:
+    def _explain(self, value: Json) -> NoReturn:
         """Raise Mismatch with the first mistake.
 
-        Of a choice, the library lists whatever is wrong with every branch: too much of a large
-        message.
+        Of a choice, the library lists every mistake in every branch: too much of a large message.
         """
         if self._has_choices:
             most = limits.SCHEMA_EXPLAIN_STEPS_MAX
-            if self._work.of(value, most)[0] > most:
+            if self._work.count(value, most)[0] > most:
                 raise Mismatch(
                     "the message does not conform to the JSON Schema; it is too large for the "
                     "place to be looked for"
@@ -169,14 +173,14 @@ class JsonSchema:
         raise Mismatch("the message does not conform to the JSON Schema")
 
 
-def _patterns(schema: Mapping[str, object]) -> list[str]:
+def _patterns(schema: JsonObject) -> list[str]:
     """The patterns of one subschema."""
     by_name = schema.get("patternProperties")
     found = [schema.get("pattern"), *(by_name if isinstance(by_name, dict) else ())]
     return [one for one in found if isinstance(one, str)]
 
 
-def _measured_patterns(tree: Tree) -> dict[str, int]:
+def _measure_patterns(tree: Tree) -> dict[str, int]:
     """How large each pattern is when it is compiled.
 
     Raises:
@@ -204,7 +208,7 @@ def _measured_patterns(tree: Tree) -> dict[str, int]:
 
 
 def _pattern_bytes(pattern: str) -> int | None:
-    """The smallest limit that a pattern keeps to; None for none, and for what is no pattern."""
+    """The smallest limit that a pattern keeps to; None if there is none, or it is no pattern."""
     for size in _PATTERN_SIZES:
         options = jsonschema_rs.RegexOptions(size_limit=size)
         try:
@@ -215,7 +219,9 @@ def _pattern_bytes(pattern: str) -> int | None:
     return None
 
 
-def _path_to(source: Any, pattern: str, path: tuple[str | int, ...] = ()) -> str | None:
+def _path_to(
+    source: JsonObject | list[Json], pattern: str, path: tuple[str | int, ...] = ()
+) -> str | None:
     """Where a pattern stands; None for nowhere."""
     steps = source.items() if isinstance(source, dict) else enumerate(source)
     for key, value in steps:
@@ -228,8 +234,8 @@ def _path_to(source: Any, pattern: str, path: tuple[str | int, ...] = ()) -> str
     return None
 
 
-def _refuse_foreign(source: Any, path: tuple[str | int, ...]) -> None:
-    """Refuse references that leave the definition, by name, before anybody looks for them."""
+def _refuse_foreign(source: JsonObject | list[Json], path: tuple[str | int, ...]) -> None:
+    """Refuse references that leave the definition, by name, before they are followed."""
     steps = source.items() if isinstance(source, dict) else enumerate(source)
     for key, value in steps:
         if key in ("$ref", "$dynamicRef", "$recursiveRef") and isinstance(value, str):

@@ -1,18 +1,19 @@
 """A message of one JSON Schema as one of another: defaults filled, aliases followed.
 
-What only the writer's schema knows is dropped. References are followed once for each subschema, and
-each object costs the properties that the reader's schema has for it.
+Properties that only the writer's schema knows are dropped. References are followed once for each
+subschema, and each object costs the properties that the reader's schema has for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import orjson
 
-from fanlog.schema.budget import Budget
-from fanlog.schema.json_refs import resolved
+from fanlog.model.json_value import Json, JsonObject
+from fanlog.schema.budget import StepBudget
+from fanlog.schema.json_keywords import map_at, names_at
+from fanlog.schema.json_refs import resolve
 
 #: Names that a property had in earlier revisions.
 ALIASES = "x-aliases"
@@ -23,27 +24,27 @@ _DEFAULT_BYTES_PER_STEP = 16
 
 class _Property(NamedTuple):
     name: str
-    schema: object
+    schema: Json
     aliases: list[str]
     has_default: bool
-    default: object
+    default: Json
     default_steps: int
 
 
 class JsonTransform:
     """Turns values of a writer's schema into values of a reader's."""
 
-    def __init__(self, reader: object, writer: object) -> None:
+    def __init__(self, reader: Json, writer: Json) -> None:
         self._reader = reader
         self._writer = writer
-        self._resolved: dict[tuple[bool, int], Mapping[str, object]] = {}
+        self._resolved: dict[tuple[bool, int], JsonObject] = {}
         self._known: dict[int, list[_Property]] = {}
 
-    def of(self, value: object, budget: Budget) -> object:
+    def of(self, value: Json, budget: StepBudget) -> Json:
         """Give a value of the writer's schema as one of the reader's; it is not checked yet."""
-        return self._made(self._reader, self._writer, value, budget)
+        return self._transform(self._reader, self._writer, value, budget)
 
-    def _made(self, reader: object, writer: object, value: object, budget: Budget) -> object:
+    def _transform(self, reader: Json, writer: Json, value: Json, budget: StepBudget) -> Json:
         budget.spend()
         if not isinstance(value, dict | list):
             return value
@@ -51,20 +52,20 @@ class JsonTransform:
         written = self._meant(writer, budget, is_reader=False)
         if isinstance(value, list):
             items, before = read.get("items"), written.get("items")
-            return [self._made(items, before, item, budget) for item in value]
+            return [self._transform(items, before, item, budget) for item in value]
         return self._object(read, written, value, budget)
 
     def _object(
         self,
-        read: Mapping[str, object],
-        written: Mapping[str, object],
-        value: dict[str, object],
-        budget: Budget,
-    ) -> object:
+        read: JsonObject,
+        written: JsonObject,
+        value: JsonObject,
+        budget: StepBudget,
+    ) -> Json:
         properties = self._properties(read, budget)
-        known = _mapping(written, "properties")
+        known = map_at(written, "properties")
         budget.spend(len(properties) + len(value))
-        made: dict[str, object] = {}
+        made: JsonObject = {}
         moved: set[str] = set()
         for one in properties:
             source = one.name
@@ -74,7 +75,7 @@ class JsonTransform:
             if source in value:
                 moved.add(source)
                 before = known.get(source)
-                made[one.name] = self._made(one.schema, before, value[source], budget)
+                made[one.name] = self._transform(one.schema, before, value[source], budget)
             elif one.has_default:
                 budget.spend(one.default_steps)
                 made[one.name] = one.default
@@ -85,29 +86,29 @@ class JsonTransform:
         }
         return made | kept
 
-    def _properties(self, read: Mapping[str, object], budget: Budget) -> list[_Property]:
+    def _properties(self, read: JsonObject, budget: StepBudget) -> list[_Property]:
         """The properties of an object that the reader's schema names."""
         found = self._known.get(id(read))
         if found is None:
             found = [
                 _property(name, schema, self._meant(schema, budget, is_reader=True))
-                for name, schema in _mapping(read, "properties").items()
+                for name, schema in map_at(read, "properties").items()
             ]
             self._known[id(read)] = found
         return found
 
-    def _meant(self, schema: object, budget: Budget, *, is_reader: bool) -> Mapping[str, object]:
+    def _meant(self, schema: Json, budget: StepBudget, *, is_reader: bool) -> JsonObject:
         """The subschema that references lead to in the end."""
         # Neither of them goes away before this does: an `id` means the same all the time.
         key = is_reader, id(schema)
         known = self._resolved.get(key)
         if known is None:
-            known = resolved(self._reader if is_reader else self._writer, schema, budget)
+            known = resolve(self._reader if is_reader else self._writer, schema, budget)
             self._resolved[key] = known
         return known
 
 
-def _property(name: str, schema: object, meant: Mapping[str, object]) -> _Property:
+def _property(name: str, schema: Json, meant: JsonObject) -> _Property:
     if "default" not in meant:
         return _Property(name, schema, _aliases(schema), False, None, 0)
     default = meant["default"]
@@ -115,11 +116,5 @@ def _property(name: str, schema: object, meant: Mapping[str, object]) -> _Proper
     return _Property(name, schema, _aliases(schema), True, default, steps)
 
 
-def _mapping(schema: Mapping[str, object], key: str) -> Mapping[str, object]:
-    found = schema.get(key)
-    return found if isinstance(found, dict) else {}
-
-
-def _aliases(schema: object) -> list[str]:
-    aliases = schema.get(ALIASES, []) if isinstance(schema, dict) else []
-    return [alias for alias in aliases if isinstance(alias, str)] * isinstance(aliases, list)
+def _aliases(schema: Json) -> list[str]:
+    return names_at(schema, ALIASES) if isinstance(schema, dict) else []

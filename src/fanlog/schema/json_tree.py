@@ -6,11 +6,13 @@ that leaves it can only mean a draft's own schema.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeGuard
 from urllib.parse import unquote, urldefrag, urljoin
 
-from fanlog.schema.budget import Budget
+from fanlog.model.json_value import Json, JsonObject
+from fanlog.schema.budget import StepBudget
+from fanlog.schema.json_keywords import list_at, map_at
 
 #: Base of a definition that does not say its own.
 _BASE = "http://schema.invalid/"
@@ -26,10 +28,10 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 #: Stand for schemas that are not in the definition and look at everything below: those of the
-#: drafts, and what a reference means that only the library can follow, if it can.
-DRAFT: dict[str, object] = {}
+#: drafts, and the target of a reference that only the library can follow, if it can.
+DRAFT: JsonObject = {}
 DRAFT |= {"additionalProperties": DRAFT, "items": DRAFT}
-UNKNOWN: dict[str, object] = {}
+UNKNOWN: JsonObject = {}
 UNKNOWN |= {"additionalProperties": UNKNOWN, "items": UNKNOWN}
 DRAFTS = ("http://json-schema.org/", "https://json-schema.org/")
 
@@ -37,56 +39,58 @@ DRAFTS = ("http://json-schema.org/", "https://json-schema.org/")
 class Edges(NamedTuple):
     """The subschemas of one schema, by the part of the message that they look at."""
 
-    same: list[object]
-    named: list[tuple[str | int, object]]
-    rest: list[object]
-    items: list[object]
-    keys: list[Any]
+    same: list[JsonObject]
+    named: list[tuple[str | int, JsonObject]]
+    rest: list[JsonObject]
+    items: list[JsonObject]
+    keys: list[JsonObject]
     references: list[tuple[str, str]]
 
 
-def edges(schema: dict[str, Any]) -> Edges:
-    """The subschemas of a schema; what is no schema is left out."""
+def edges(schema: JsonObject) -> Edges:
+    """The subschemas of a schema; values that are no schemas are left out."""
     return Edges(
         same=[
             *_objects(schema.get(key) for key in _SAME),
-            *_objects(one for key in _SAME_LISTS for one in _list(schema, key)),
-            *_objects(one for key in _SAME_MAPS for one in _map(schema, key).values()),
+            *_objects(one for key in _SAME_LISTS for one in list_at(schema, key)),
+            *_objects(one for key in _SAME_MAPS for one in map_at(schema, key).values()),
         ],
         named=[
-            *((name, one) for name, one in _map(schema, "properties").items() if _is(one)),
-            *((at, one) for at, one in enumerate(_list(schema, "prefixItems")) if _is(one)),
-            *((at, one) for at, one in enumerate(_list(schema, "items")) if _is(one)),
+            *((name, one) for name, one in map_at(schema, "properties").items() if _is(one)),
+            *((at, one) for at, one in enumerate(list_at(schema, "prefixItems")) if _is(one)),
+            *((at, one) for at, one in enumerate(list_at(schema, "items")) if _is(one)),
         ],
         rest=[
             *_objects(schema.get(key) for key in _REST),
-            *_objects(_map(schema, "patternProperties").values()),
+            *_objects(map_at(schema, "patternProperties").values()),
         ],
         items=list(_objects(schema.get(key) for key in _ITEMS)),
         keys=list(_objects([schema.get("propertyNames")])),
-        references=[(key, schema[key]) for key in _REFERENCES if isinstance(schema.get(key), str)],
+        references=[
+            (key, found) for key in _REFERENCES if isinstance(found := schema.get(key), str)
+        ],
     )
 
 
 class Tree:
     """All subschemas of a definition that can be reached; each is known by its `id`."""
 
-    def __init__(self, root: dict[str, object], budget: Budget) -> None:
+    def __init__(self, root: JsonObject, budget: StepBudget) -> None:
         self.root = root
         self._budget = budget
         self._bases: dict[int, str] = {}
-        self._resources: dict[str, list[object]] = {}
-        self._anchors: dict[str, list[object]] = {}
-        self._dynamic: dict[str, list[object]] = {}
-        self.schemas: dict[int, dict[str, Any]] = {}
+        self._resources: dict[str, list[JsonObject]] = {}
+        self._anchors: dict[str, list[JsonObject]] = {}
+        self._dynamic: dict[str, list[JsonObject]] = {}
+        self.schemas: dict[int, JsonObject] = {}
         self.edges: dict[int, Edges] = {}
-        #: What the references of a schema mean.
-        self.targets: dict[int, list[dict[str, object]]] = {}
+        #: The targets of the references of a schema.
+        self.targets: dict[int, list[JsonObject]] = {}
         self._resources.setdefault(_BASE, []).append(root)
         self._add(root, _BASE)
         self._follow()
 
-    def _add(self, schema: dict[str, object], base: str) -> None:
+    def _add(self, schema: JsonObject, base: str) -> None:
         """Take in a schema and all that stand in it."""
         left = [(schema, base)]
         while left:
@@ -94,7 +98,7 @@ class Tree:
             if id(one) in self.schemas:
                 continue
             self._budget.spend(1 + len(one) // 4)
-            base = self._named(one, base)
+            base = self._add_names(one, base)
             self.schemas[id(one)] = one
             self._bases[id(one)] = base
             found = self.edges[id(one)] = edges(one)
@@ -103,16 +107,16 @@ class Tree:
             below += [
                 part
                 for key in ("$defs", "definitions")
-                for part in _objects(_map(one, key).values())
+                for part in _objects(map_at(one, key).values())
             ]
             left += [(part, base) for part in below]
 
-    def _named(self, schema: dict[str, object], base: str) -> str:
+    def _add_names(self, schema: JsonObject, base: str) -> str:
         for key in ("$id", "id"):
             name = schema.get(key)
             if isinstance(name, str):
                 self._budget.spend(1 + (len(base) + len(name)) // 64)
-                url = _joined(base, name)
+                url = _join(base, name)
                 if name.startswith("#"):
                     self._anchors.setdefault(url, []).append(schema)
                 else:
@@ -126,27 +130,27 @@ class Tree:
         return base
 
     def _follow(self) -> None:
-        """Find what references mean; a pointer may point at what is no schema otherwise."""
+        """Find the targets of references; a pointer may make a schema of an object that is none."""
         done: set[int] = set()
         while left := [key for key in self.schemas if key not in done]:
             for key in left:
                 done.add(key)
-                found: list[dict[str, object]] = []
+                found: list[JsonObject] = []
                 for keyword, reference in self.edges[key].references:
                     self._budget.spend(1 + len(reference) // 16)
                     found += self._targets(keyword, reference, self._bases[key])
                 self.targets[key] = found
 
-    def _targets(self, keyword: str, reference: str, base: str) -> Iterator[dict[str, object]]:
-        url, fragment = urldefrag(_joined(base, reference))
+    def _targets(self, keyword: str, reference: str, base: str) -> Iterator[JsonObject]:
+        url, fragment = urldefrag(_join(base, reference))
         name = unquote(fragment)
-        found: list[Any] = []
+        found: list[Json] = []
         if keyword != "$ref":
             # Whichever is met first on the way: any of them.
             found += self._dynamic.get(name, [])
             found += [one for several in self._resources.values() for one in several] * (not name)
         if not name or name.startswith("/"):
-            found += [_pointed(one, name) for one in self._resources.get(url, [])]
+            found += [_follow_pointer(one, name) for one in self._resources.get(url, [])]
         else:
             found += self._anchors.get(f"{url}#{name}", [])
         found = [one for one in found if _is(one) or isinstance(one, bool)]
@@ -158,14 +162,14 @@ class Tree:
             yield one
 
 
-def _joined(base: str, reference: str) -> str:
+def _join(base: str, reference: str) -> str:
     try:
         return urljoin(base, reference)
     except ValueError:
         return reference
 
 
-def _pointed(root: object, pointer: str) -> Any:
+def _follow_pointer(root: Json, pointer: str) -> Json:
     for step in pointer.split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(root, dict) and key in root:
@@ -177,19 +181,9 @@ def _pointed(root: object, pointer: str) -> Any:
     return root
 
 
-def _is(schema: object) -> bool:
+def _is(schema: Json) -> TypeGuard[JsonObject]:
     return isinstance(schema, dict)
 
 
-def _objects(found: Any) -> Iterator[dict[str, object]]:
+def _objects(found: Iterable[Json]) -> Iterator[JsonObject]:
     return (one for one in found if isinstance(one, dict))
-
-
-def _list(schema: dict[str, object], key: str) -> list[object]:
-    found = schema.get(key)
-    return found if isinstance(found, list) else []
-
-
-def _map(schema: dict[str, object], key: str) -> dict[str, object]:
-    found = schema.get(key)
-    return found if isinstance(found, dict) else {}

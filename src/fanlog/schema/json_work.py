@@ -1,9 +1,10 @@
 """The work that a JSON Schema makes of a message, counted before the library is asked.
 
-The library does not count, and holds the interpreter while it works. So this file says, in steps of
-some 15 ns, what a message may take at most. A *place* is a set of subschemas that look at the same
-value of a message, each as often as it does: two references to one subschema look twice, and in a
-lattice of them that doubles with every level. Places are made as messages reach them.
+The library does not count, and holds the interpreter while it works. So this file computes an upper
+bound of the work for a message, in steps of some 15 ns. A *place* is a set of subschemas that look
+at the same value of a message, each as often as it does: two references to one subschema look
+twice, and in a lattice of them that doubles with every level. Places are made as messages reach
+them.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any
 
 import orjson
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
-from fanlog.schema.budget import Budget
+from fanlog.model.json_value import Json, JsonObject
+from fanlog.schema.budget import StepBudget
+from fanlog.schema.json_keywords import list_at, map_at
 from fanlog.schema.json_tree import DRAFT, UNKNOWN, Tree
 
 #: A message has no more values than half its bytes.
@@ -48,7 +50,7 @@ class _Enough(Exception):
     """There are more places than are looked at."""
 
 
-class Place:
+class ValuePlace:
     """The subschemas that look at one value, and the steps that takes."""
 
     __slots__ = (
@@ -63,27 +65,27 @@ class Place:
         self.rest: Counter[int] = Counter()
         self.items: Counter[int] = Counter()
         self.keys: Counter[int] = Counter()
-        self.known: dict[str | int | None, Place] = {}
+        self.known: dict[str | int | None, ValuePlace] = {}
 
 
 class JsonWork:
     """The steps of messages of one schema."""
 
     def __init__(
-        self, tree: Tree, root: object, patterns: Mapping[str, int], budget: Budget
+        self, tree: Tree, root: JsonObject, patterns: Mapping[str, int], budget: StepBudget
     ) -> None:
         self._tree = tree
         self._patterns = patterns
-        self._budget: Budget | None = budget
+        self._budget: StepBudget | None = budget
         self._together: dict[int, _Looks | None] = {}
-        self._places: dict[frozenset[tuple[int, int]], Place] = {}
-        self._leaf = Place()
+        self._places: dict[frozenset[tuple[int, int]], ValuePlace] = {}
+        self._leaf = ValuePlace()
         for key in tree.schemas:
             self._same(key)
         self._root = self._place({id(root): 1})
         # Some have no end, and others are many: a glance is enough.
         glance = _GLANCE_STEPS + _GLANCE_STEPS_EACH * len(tree.schemas)
-        self._budget = Budget(glance, "a glance at the places", _Enough)
+        self._budget = StepBudget(glance, "a glance at the places", _Enough)
         #: Steps that a byte of a message may cost; None where that has no end.
         self.per_byte: int | None = None
         self._once = 0
@@ -95,16 +97,16 @@ class JsonWork:
                 f"{limits.SCHEMA_MESSAGE_STEPS_MAX} steps, whatever is in it: its references "
                 "multiply"
             )
-        # From here on it is messages that pay, and what they need is made again.
+        # From here on messages pay for the work, and the places that they need are made again.
         self._budget = None
         self._forget()
         self._together.clear()
 
     def bytes_within(self, steps: int) -> int:
-        """No message of so many bytes takes more steps, whatever is in it."""
+        """The bytes up to which no message, with any content, takes more than `steps` steps."""
         return max(0, (steps - self._once) // self.per_byte) if self.per_byte else 0
 
-    def of(self, value: object, most: int) -> tuple[int, int]:
+    def count(self, value: Json, most: int) -> tuple[int, int]:
         """Steps of a message, and those of them that are for patterns.
 
         Counting ends where the first are more than `most`.
@@ -120,7 +122,7 @@ class JsonWork:
             if not isinstance(one, dict | list):
                 continue
             total += place.child_steps * len(one)
-            children: Iterable[tuple[str | int, object]]
+            children: Iterable[tuple[str | int, Json]]
             if isinstance(one, dict):
                 total += place.object_steps
                 patterns += place.key_steps * sum(map(len, one))
@@ -137,8 +139,8 @@ class JsonWork:
                 left += [(self._below(place, key, others), part) for key, part in children]
         return total, patterns
 
-    def _below(self, place: Place, key: str | int | None, others: Counter[int]) -> Place:
-        """The place of a child: what its name asks for, and what looks at all of them."""
+    def _below(self, place: ValuePlace, key: str | int | None, others: Counter[int]) -> ValuePlace:
+        """The place of a child: the subschemas for its name, and those for all children."""
         named = place.named.get(key)
         if named is None:
             if not others:
@@ -150,41 +152,40 @@ class JsonWork:
             known = place.known[key] = self._place(named + others)
         return known
 
-    def _place(self, looks: _Looks) -> Place:
+    def _place(self, looks: _Looks) -> ValuePlace:
         identity = frozenset(looks.items())
         known = self._places.get(identity)
         if known is None:
             if self._budget is None and len(self._places) >= _KEPT_MAX:
                 self._forget()
-            known = self._places[identity] = self._made(looks)
+            known = self._places[identity] = self._make(looks)
         return known
 
     def _forget(self) -> None:
         self._root.known.clear()
         self._places.clear()
 
-    def _made(self, looks: _Looks) -> Place:
+    def _make(self, looks: _Looks) -> ValuePlace:
         self._spend()
-        place = Place()
+        place = ValuePlace()
         for first, times in looks.items():
             for key, inner in self._same(first).items():
                 self._spend()
                 self._look(place, key, times * inner)
         return place
 
-    def _look(self, place: Place, key: int, times: int) -> None:
-        """Add what one subschema does, so many times."""
+    def _look(self, place: ValuePlace, key: int, times: int) -> None:
+        """Add the work of one subschema that looks so many times."""
         schema, edges = self._tree.schemas[key], self._tree.edges[key]
-        place.steps += times * (1 + len(schema) + _listed(schema) + _OUTSIDE.get(key, 0))
+        place.steps += times * (1 + len(schema) + _count_listed(schema) + _OUTSIDE.get(key, 0))
         place.object_steps += times * sum(
-            len(schema[name])
+            len(map_at(schema, name)) + len(list_at(schema, name))
             for name in ("properties", "required", "dependentRequired", "dependencies")
-            if isinstance(schema.get(name), dict | list)
         )
         if "pattern" in schema:
             place.text_steps += times * self._pattern_steps(schema["pattern"])
-        if isinstance(schema.get("patternProperties"), dict):
-            place.key_steps += times * sum(map(self._pattern_steps, schema["patternProperties"]))
+        by_pattern = map_at(schema, "patternProperties")
+        place.key_steps += times * sum(map(self._pattern_steps, by_pattern))
         if schema.get("uniqueItems") is True:
             place.child_steps += times * _UNIQUE_STEPS
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
@@ -199,8 +200,9 @@ class JsonWork:
         for part in edges.keys:
             place.keys[id(part)] += times
 
-    def _pattern_steps(self, pattern: Any) -> int:
-        return 1 + self._patterns.get(pattern, 0) // _PATTERN_BYTES_PER_STEP
+    def _pattern_steps(self, pattern: Json) -> int:
+        size = self._patterns.get(pattern, 0) if isinstance(pattern, str) else 0
+        return 1 + size // _PATTERN_BYTES_PER_STEP
 
     def _same(self, key: int) -> _Looks:
         """All that look at a value when a subschema does, itself included."""
@@ -226,8 +228,8 @@ class JsonWork:
 
     def _worst(self) -> tuple[int, int]:
         """Steps for each byte, and once: of the worst of all places."""
-        seen: dict[int, Place] = {}
-        left: list[Place] = [self._root]
+        seen: dict[int, ValuePlace] = {}
+        left: list[ValuePlace] = [self._root]
         while left:
             place = left.pop()
             if id(place) in seen:
@@ -238,7 +240,7 @@ class JsonWork:
         texts = max(max(one.text_steps, one.key_steps) for one in seen.values())
         return values // _BYTES_PER_VALUE + 1 + texts, values
 
-    def _children(self, place: Place) -> Iterable[Place]:
+    def _children(self, place: ValuePlace) -> Iterable[ValuePlace]:
         for key in place.named:
             yield self._below(place, key, place.rest if isinstance(key, str) else place.items)
         for looks in (place.rest, place.items, place.keys):
@@ -246,7 +248,7 @@ class JsonWork:
                 yield self._place(looks)
 
 
-def _listed(schema: Mapping[str, object]) -> int:
+def _count_listed(schema: JsonObject) -> int:
     """Steps to compare a value with those that are listed."""
     listed = [schema[key] for key in ("enum", "const") if key in schema]
     return sum(len(orjson.dumps(one)) // _LISTED_BYTES_PER_STEP for one in listed)

@@ -18,7 +18,7 @@ from google.protobuf.descriptor import (
 
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
-from fanlog.schema.budget import Budget
+from fanlog.schema.budget import StepBudget
 from fanlog.schema.compiled import path_of
 from fanlog.schema.proto_parse import SCALARS
 
@@ -42,7 +42,7 @@ class Break(NamedTuple):
     is_fatal: bool
 
 
-def breaks(reader: Descriptor, writer: Descriptor, budget: Budget) -> list[Break]:
+def breaks(reader: Descriptor, writer: Descriptor, budget: StepBudget) -> list[Break]:
     """List what the reader's message type cannot read of the writer's messages.
 
     Raises:
@@ -57,7 +57,7 @@ def breaks(reader: Descriptor, writer: Descriptor, budget: Budget) -> list[Break
 class _Seen(set[tuple[str, str]]):
     """The pairs of message types that were compared already, and what the rest may take."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: StepBudget) -> None:
         super().__init__()
         self.budget = budget
 

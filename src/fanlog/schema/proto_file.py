@@ -17,12 +17,12 @@ from google.protobuf.descriptor_pb2 import (
 
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
-from fanlog.schema.budget import Budget, compiling
+from fanlog.schema.budget import StepBudget, budget_to_compile
 from fanlog.schema.proto_parse import Parsed, parse
-from fanlog.schema.proto_scan import Word, refused
+from fanlog.schema.proto_scan import Word, refusal
 
 
-def descriptor(source: str, budget: Budget | None = None) -> Descriptor:
+def descriptor(source: str, budget: StepBudget | None = None) -> Descriptor:
     """Give the descriptor of the one message that a source defines.
 
     Args:
@@ -32,7 +32,7 @@ def descriptor(source: str, budget: Budget | None = None) -> Descriptor:
     Raises:
         InvalidArgument: With line and column wherever there is one.
     """
-    budget = budget or compiling(source)
+    budget = budget or budget_to_compile(source)
     parsed = parse(source, budget)
     [root] = parsed.file.message_type
     kinds = dict(_types(root, _joined(parsed.file.package, root.name)))
@@ -49,7 +49,7 @@ def descriptor(source: str, budget: Budget | None = None) -> Descriptor:
 
 
 def _resolve(
-    parsed: Parsed, kinds: dict[str, FieldDescriptorProto.Type.ValueType], budget: Budget
+    parsed: Parsed, kinds: dict[str, FieldDescriptorProto.Type.ValueType], budget: StepBudget
 ) -> None:
     for field, scope, word, has_default in parsed.references:
         name = field.type_name
@@ -57,11 +57,11 @@ def _resolve(
         budget.spend(1 + (scope.count(".") + 1) * len(scope) // 64)
         full = next((one for one in _candidates(name, scope) if one in kinds), None)
         if full is None:
-            raise refused(word, f"the type {shown(name)} is not defined in this schema")
+            raise refusal(word, f"the type {shown(name)} is not defined in this schema")
         field.type_name = f".{full}"
         field.type = kinds[full]
         if has_default and field.type != FieldDescriptorProto.TYPE_ENUM:
-            raise refused(word, "a field that is a message has no default")
+            raise refusal(word, "a field that is a message has no default")
 
 
 def _candidates(name: str, scope: str) -> Iterator[str]:
@@ -99,7 +99,7 @@ def _check_message(parsed: Parsed, full: str, message: DescriptorProto) -> None:
     for field in message.field:
         word = parsed.places[f"{full}.{field.name}"]
         if field.number in numbers:
-            raise refused(
+            raise refusal(
                 word,
                 f"{shown(field.name)} has the number {field.number}, which "
                 f"{shown(numbers[field.number])} has already",
@@ -108,7 +108,7 @@ def _check_message(parsed: Parsed, full: str, message: DescriptorProto) -> None:
         reserved.check(field, word)
         json_name = field.json_name or json_name_of(field.name)
         if json_name in json_names:
-            raise refused(
+            raise refusal(
                 word,
                 f"{shown(field.name)} and {shown(json_names[json_name])} are both "
                 f"{shown(json_name)} in JSON",
@@ -124,7 +124,7 @@ def _check_enum(parsed: Parsed, scope: str, enum: EnumDescriptorProto) -> None:
     for value in enum.value:
         word = parsed.places[f"{scope}.{value.name}"]
         if value.number in numbers and not enum.options.allow_alias:
-            raise refused(
+            raise refusal(
                 word,
                 f"{shown(value.name)} has the number {value.number}, which "
                 f"{shown(numbers[value.number])} has already; allow_alias allows it",
@@ -149,9 +149,9 @@ class _Reserved:
         """Raises InvalidArgument for a field or a value that has one of them."""
         place = bisect_right(self._starts, member.number) - 1
         if place >= 0 and member.number < self._ends[place]:
-            raise refused(word, f"{shown(member.name)} has the number {member.number}: reserved")
+            raise refusal(word, f"{shown(member.name)} has the number {member.number}: reserved")
         if member.name in self._names:
-            raise refused(word, f"the name {shown(member.name)} is reserved")
+            raise refusal(word, f"the name {shown(member.name)} is reserved")
 
 
 def json_name_of(name: str) -> str:

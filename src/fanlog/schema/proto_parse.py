@@ -18,8 +18,8 @@ from google.protobuf.descriptor_pb2 import (
 
 from fanlog.errors import InvalidArgument
 from fanlog.model.names import shown
-from fanlog.schema.budget import Budget
-from fanlog.schema.proto_scan import Word, refused, scan, text_of, wrong
+from fanlog.schema.budget import StepBudget
+from fanlog.schema.proto_scan import Word, refusal, scan, text_of, wrong
 
 SCALARS = {
     name: FieldDescriptorProto.Type.Value(f"TYPE_{name.upper()}")
@@ -59,7 +59,7 @@ class Parsed(NamedTuple):
     places: dict[str, Word]
 
 
-def parse(source: str, budget: Budget) -> Parsed:
+def parse(source: str, budget: StepBudget) -> Parsed:
     """Parse a definition; names of types are left to be resolved.
 
     Raises:
@@ -69,7 +69,7 @@ def parse(source: str, budget: Budget) -> Parsed:
 
 
 class _Parser:
-    def __init__(self, source: str, budget: Budget) -> None:
+    def __init__(self, source: str, budget: StepBudget) -> None:
         self._budget = budget
         words = list(scan(source))
         budget.spend(len(words) // 4)
@@ -152,7 +152,7 @@ class _Parser:
 
     def _syntax(self) -> None:
         if self._next.text == "edition":
-            raise refused(self._next, "editions are not supported; use proto2 or proto3")
+            raise refusal(self._next, "editions are not supported; use proto2 or proto3")
         # A file that does not say is proto2.
         if self._has("syntax"):
             self._expect("=")
@@ -178,18 +178,18 @@ class _Parser:
             case "enum":
                 self._enum(self._file.enum_type.add(), self._file.package)
             case "import":
-                raise refused(
+                raise refusal(
                     word, "imports are not supported; write the types into the one message"
                 )
             case "service" | "extend":
-                raise refused(word, f"a schema has no {word.text}; it defines one message")
+                raise refusal(word, f"a schema has no {word.text}; it defines one message")
             case _:
                 raise wrong(word, "'message'")
 
     def _message(self, message: DescriptorProto, scope: str, depth: int) -> None:
         name = self._name("the name of a message")
         if depth > _NESTING_MAX:
-            raise refused(name, f"messages are nested more than {_NESTING_MAX} deep")
+            raise refusal(name, f"messages are nested more than {_NESTING_MAX} deep")
         full = _joined(scope, name.text)
         message.name = name.text
         self._place(full, name)
@@ -233,7 +233,7 @@ class _Parser:
                     self._options(None)
                 self._expect(";")
             case "extend" | "group":
-                raise refused(word, f"{word.text} is not supported in a schema")
+                raise refusal(word, f"{word.text} is not supported in a schema")
             case _:
                 self._field(message, scope, oneof=None)
 
@@ -250,7 +250,7 @@ class _Parser:
             elif not self._has(";"):
                 self._field(message, scope, oneof=index)
         if len(message.field) == before:
-            raise refused(name, f"the oneof {shown(name.text)} has no fields")
+            raise refusal(name, f"the oneof {shown(name.text)} has no fields")
 
     # Fields.
 
@@ -259,15 +259,15 @@ class _Parser:
         label = self._label(oneof)
         kind_word, kind = self._dotted("the type of a field")
         if kind == "group":
-            raise refused(kind_word, "group is not supported in a schema")
+            raise refusal(kind_word, "group is not supported in a schema")
         if kind == "map" and self._next.text == "<":
             if label is not None or oneof is not None:
-                raise refused(label_word, "a map has no label, and stands in no oneof")
+                raise refusal(label_word, "a map has no label, and stands in no oneof")
             self._map(message, scope)
             return
         field = message.field.add()
         if label is None and oneof is None and not self._is_proto3:
-            raise refused(kind_word, "a field of proto2 begins with optional, required or repeated")
+            raise refusal(kind_word, "a field of proto2 begins with optional, required or repeated")
         field.label = _LABELS[label or "optional"]
         if oneof is not None:
             field.oneof_index = oneof
@@ -289,9 +289,9 @@ class _Parser:
         if word.text not in _LABELS or (after.kind == "sign" and after.text != "."):
             return None
         if oneof is not None:
-            raise refused(word, f"a field of a oneof is not {word.text}")
+            raise refusal(word, f"a field of a oneof is not {word.text}")
         if word.text == "required" and self._is_proto3:
-            raise refused(word, "proto3 has no required fields")
+            raise refusal(word, "proto3 has no required fields")
         self._take()
         return word.text
 
@@ -328,7 +328,7 @@ class _Parser:
         self._expect("=")
         word, number = self._integer("the number of a field")
         if not 1 <= number < _NUMBER_END or 19_000 <= number < 20_000:
-            raise refused(
+            raise refusal(
                 word,
                 f"{number} cannot be the number of a field; 1 to {_NUMBER_END - 1} without "
                 "19000 to 19999 can",
@@ -355,7 +355,7 @@ class _Parser:
             else:
                 self._value(enum, scope)
         if not enum.value:
-            raise refused(name, f"the enum {shown(name.text)} has no values")
+            raise refusal(name, f"the enum {shown(name.text)} has no values")
 
     def _value(self, enum: EnumDescriptorProto, scope: str) -> None:
         name = self._name("the name of a value")
@@ -364,9 +364,9 @@ class _Parser:
         self._expect("=")
         word, number = self._integer("the number of a value")
         if not -(2**31) <= number < 2**31:
-            raise refused(word, f"{number} is no 32-bit number")
+            raise refusal(word, f"{number} is no 32-bit number")
         if self._is_proto3 and not enum.value and number:
-            raise refused(word, "the first value of an enum is 0 in proto3")
+            raise refusal(word, "the first value of an enum is 0 in proto3")
         enum.value.add(name=name.text, number=number)
         if self._next.text == "[":
             self._options(None)
@@ -392,7 +392,7 @@ class _Parser:
             if self._has("to"):
                 last = end - 1 if self._has("max") else self._integer("a number or 'max'")[1]
             if not -end <= start <= last < end:
-                raise refused(word, f"{start} to {last} is not a range of numbers")
+                raise refusal(word, f"{start} to {last} is not a range of numbers")
             ranges.append((start, last + 1))
             if not self._has(","):
                 return ranges
@@ -407,7 +407,7 @@ class _Parser:
         if name == "allow_alias" and enum is not None:
             enum.options.allow_alias = value.text == "true"
         elif name == "message_set_wire_format":
-            raise refused(name_word, "message_set_wire_format is not supported in a schema")
+            raise refusal(name_word, "message_set_wire_format is not supported in a schema")
 
     def _options(self, field: FieldDescriptorProto | None) -> bool:
         """Read [name = value, …]; give whether a default is among them."""
@@ -432,12 +432,12 @@ class _Parser:
 
     def _option_name(self) -> tuple[Word, str]:
         if self._next.text == "(":
-            raise refused(self._next, "an option of your own needs an import; leave it out")
+            raise refusal(self._next, "an option of your own needs an import; leave it out")
         return self._dotted("the name of an option")
 
     def _constant(self) -> Word:
         if self._next.text == "{":
-            raise refused(self._next, "an option of several parts is not supported; leave it out")
+            raise refusal(self._next, "an option of several parts is not supported; leave it out")
         if self._next.text in ("-", "+"):
             self._take()
         word = self._take()
@@ -454,9 +454,9 @@ class _Parser:
         self, field: FieldDescriptorProto, name: Word, value: Word, *, is_negative: bool
     ) -> None:
         if self._is_proto3:
-            raise refused(name, "proto3 has no defaults")
+            raise refusal(name, "proto3 has no defaults")
         if field.label == _LABELS["repeated"]:
-            raise refused(name, "a repeated field has no default")
+            raise refusal(name, "a repeated field has no default")
         text = text_of(value) if value.kind == "string" else value.text
         if value.kind == "int":
             text = str(_number(value, "a number"))
@@ -467,7 +467,7 @@ class _Parser:
         self._budget.spend(1 + len(full) // _NAME_BYTES_PER_STEP)
         before = self._places.get(full)
         if before is not None:
-            raise refused(
+            raise refusal(
                 word, f"{shown(word.text)} is the name of something at line {before.line} already"
             )
         self._places[full] = word

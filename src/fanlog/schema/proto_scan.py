@@ -60,17 +60,17 @@ def scan(source: str) -> Iterator[Word]:
 def wrong(word: Word, expected: str) -> InvalidArgument:
     """Make the error of a word that stands where another was expected."""
     found = "the end" if word.kind == "end" else shown(word.text)
-    return refused(word, f"expected {expected}, found {found}")
+    return refusal(word, f"expected {expected}, found {found}")
 
 
-def refused(word: Word, problem: str) -> InvalidArgument:
+def refusal(word: Word, problem: str) -> InvalidArgument:
     return InvalidArgument(
         f"the .proto definition is wrong at line {word.line}, column {word.column}: {problem}"
     )
 
 
 def text_of(word: Word) -> str:
-    """Give what a quoted string says."""
+    """Give the content of a quoted string."""
 
     def plain(match: re.Match[str]) -> str:
         octal, hexadecimal, other = match.groups()

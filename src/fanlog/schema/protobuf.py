@@ -17,7 +17,7 @@ from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model.resources import Encoding, SchemaType
 from fanlog.schema import proto_compat, proto_file, proto_json, proto_wire
-from fanlog.schema.budget import Budget, comparing, compiling
+from fanlog.schema.budget import StepBudget, budget_to_compare, budget_to_compile
 from fanlog.schema.compiled import Impossible, Mismatch, Transform
 
 #: Memory of a compiled schema, in bytes for each step that compiling it took: measured.
@@ -32,12 +32,12 @@ class ProtobufSchema:
     type: SchemaType = "PROTOCOL_BUFFER"
 
     def __init__(self, definition: str) -> None:
-        budget = compiling(definition)
+        budget = budget_to_compile(definition)
         self._descriptor = proto_file.descriptor(definition, budget)
         self._check = proto_json.compile_check(self._descriptor)
         try:
             # The library goes from type to type, as deep as they refer to each other.
-            self._class: type[Message] = message_factory.GetMessageClass(self._descriptor)
+            self._class = message_factory.GetMessageClass(self._descriptor)
         except RecursionError:
             raise InvalidArgument(
                 "the .proto definition has messages that refer to each other through too many types"
@@ -50,7 +50,7 @@ class ProtobufSchema:
 
     def message(self, data: bytes, encoding: Encoding) -> Message:
         """Parse the data of a message; raises Mismatch or Impossible."""
-        return self._parsed(data, encoding)
+        return self._parse(data, encoding)
 
     def is_long(self, _data: bytes) -> bool:
         """No message is: others run between any two steps."""
@@ -61,7 +61,7 @@ class ProtobufSchema:
 
     def validate(self, data: bytes, encoding: Encoding) -> int:
         if encoding == "BINARY":
-            self._parsed_binary(data)
+            self._parse_binary(data)
             return len(data) // 64
         try:
             self._check(orjson.loads(data))
@@ -72,20 +72,22 @@ class ProtobufSchema:
         # A value has a byte, and mostly many more.
         return len(data) // 8
 
-    def breaks(self, writer: ProtobufSchema, budget: Budget | None = None) -> list[str]:
-        found = proto_compat.breaks(self._descriptor, writer._descriptor, budget or comparing())
+    def breaks(self, writer: ProtobufSchema, budget: StepBudget | None = None) -> list[str]:
+        found = proto_compat.breaks(
+            self._descriptor, writer._descriptor, budget or budget_to_compare()
+        )
         return [one.sentence for one in found]
 
     def transform_from(
         self, writer: ProtobufSchema, encoding: Encoding, *, is_patient: bool = True
     ) -> Transform:
-        for one in proto_compat.breaks(self._descriptor, writer._descriptor, comparing()):
+        for one in proto_compat.breaks(self._descriptor, writer._descriptor, budget_to_compare()):
             if one.is_fatal:
                 raise Impossible(one.sentence)
 
         def transform(data: bytes) -> bytes:
             message = self._class.FromString(
-                writer._parsed(data, encoding).SerializePartialToString()
+                writer._parse(data, encoding).SerializePartialToString()
             )
             message.DiscardUnknownFields()
             try:
@@ -93,21 +95,21 @@ class ProtobufSchema:
             except Mismatch as error:
                 raise Impossible(str(error)) from None
             if encoding == "BINARY":
-                return message.SerializeToString()
-            return json_format.MessageToJson(message, indent=None).encode()
+                return bytes(message.SerializeToString())
+            return str(json_format.MessageToJson(message, indent=None)).encode()
 
         return transform
 
-    def _parsed(self, data: bytes, encoding: Encoding) -> Message:
+    def _parse(self, data: bytes, encoding: Encoding) -> Message:
         if encoding == "BINARY":
-            return self._parsed_binary(data)
+            return self._parse_binary(data)
         message = self._class()
         try:
             return json_format.Parse(data, message)
         except (json_format.ParseError, RecursionError) as error:
             raise Impossible(f"the message cannot be parsed: {error}") from None
 
-    def _parsed_binary(self, data: bytes) -> Message:
+    def _parse_binary(self, data: bytes) -> Message:
         try:
             message = self._class.FromString(data)
         except DecodeError:
@@ -125,11 +127,11 @@ class ProtobufSchema:
 def _check_required(message: Message) -> None:
     if not message.IsInitialized():
         # The library would list all that are missing: of a million parts, a million times.
-        *path, name = _missing(message)
+        *path, name = _find_missing(message)
         raise Mismatch(f"required and missing: {name}", tuple(path))
 
 
-def _missing(message: Message) -> tuple[str | int, ...]:
+def _find_missing(message: Message) -> tuple[str | int, ...]:
     """Where the first required field is that a message lacks."""
     for field in message.DESCRIPTOR.fields:
         if field.is_required and not message.HasField(field.name):
@@ -149,5 +151,5 @@ def _missing(message: Message) -> tuple[str | int, ...]:
             parts = [((field.name,), value)]
         for path, part in parts:
             if not part.IsInitialized():
-                return (*path, *_missing(part))
+                return (*path, *_find_missing(part))
     return ()

@@ -21,8 +21,8 @@ async def create_job(broker: Broker, request: pb.CreateJobRequest) -> pb.Job:
     project = names.parse_project(request.parent, field="parent")
     name = names.job_name(project, request.job_id or f"job-{secrets.token_hex(6)}")
     names.parse_job(name, field="job_id")
-    arguments = values_of(request.arguments, "arguments")
-    arguments = jobs.checked_arguments(project, request.kind, arguments)
+    given = values_of(request.arguments, "arguments")
+    arguments = jobs.check_arguments(project, request.kind, given)
     job = Job(name=name, kind=request.kind, arguments=arguments)
     return job_pb(await broker.jobs.create(job, _make_message))
 

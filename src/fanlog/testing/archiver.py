@@ -1,6 +1,6 @@
 """An archive without Spark: moves commits of a log into a lake, for tests.
 
-Slow and plain, message by message; what it writes is what the pipeline's archive writes.
+Slow and plain, message by message; the files have the same rows as the pipeline's archive.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ READ_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What an archive tells the broker."""
+class ArchiveReport:
+    """The report of an archive to the broker: how far the lake has come."""
 
     lake_id: str
     table_version: int
@@ -49,18 +49,18 @@ class Archiver:
     def log_id(self) -> str:
         return self._log.identity.hex()
 
-    async def run(self, *, to_sequence: int | None = None, files_max: int = 1) -> Report:
-        """Archive what is not archived yet, in one commit; and say how far that is."""
+    async def run(self, *, to_sequence: int | None = None, files_max: int = 1) -> ArchiveReport:
+        """Archive the commits that are not in the lake yet, in one commit; report how far it is."""
         after = archive.archived_sequence(self._location, self.log_id)
         to = self._log.last_sequence if to_sequence is None else to_sequence
         if to <= after:
             version = tables.open_table(self._location, MESSAGES).version()
-            return Report(self.lake_id, int(version), after)
+            return ArchiveReport(self.lake_id, int(version), after)
         written = self.write(await self.rows(after, to), files_max=files_max)
         committed = archive.commit_archive(
             self._location, self.log_id, written, after_sequence=after, to_sequence=to
         )
-        return Report(self.lake_id, committed.table_version, to)
+        return ArchiveReport(self.lake_id, committed.table_version, to)
 
     def write(self, rows: pa.Table, *, files_max: int = 1) -> list[DataFile]:
         """Write rows to files that no commit has added yet."""

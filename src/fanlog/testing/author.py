@@ -22,7 +22,7 @@ def make_body(
     attributes: Mapping[str, str] | None = None,
     seal: Seal = UNSEALED,
 ) -> Body:
-    """A body of these messages; what is in them is nothing to the log."""
+    """A body of these messages; the log does not read their contents."""
     starts = [0]
     for message in messages:
         starts.append(starts[-1] + len(message))

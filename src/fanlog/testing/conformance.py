@@ -1,4 +1,4 @@
-"""What every log engine must do, as a suite that any engine can run.
+"""The rules of every log engine, as a suite that any engine can run.
 
 Subclass `LogConformance` in a test module, say how to make, reopen and damage a log, and pytest
 does the rest:
@@ -7,8 +7,8 @@ does the rest:
         def make_log(self, place: Path) -> Log:
             return MyLog(place)
 
-The tests are grouped by the numbered invariants of `fanlog.log.api`. What an engine declares not to
-have (`features`) is skipped, with the feature's name.
+The tests are grouped by the numbered invariants of `fanlog.log.api`. Tests of a feature that an
+engine declares not to have (`features`) are skipped, with the feature's name.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from fanlog.testing.stored_reads import StoredReads
 class LogConformance(StoredReads):
     """The suite. Each test gets a new, empty log."""
 
-    # What an engine says of itself; `damage` is one more of these.
+    # The methods that an engine's suite fills in; `damage` is one more of these.
 
     @abstractmethod
     def make_log(self, place: Path) -> Log:
@@ -205,7 +205,7 @@ class LogConformance(StoredReads):
         assert len(self.read(log, ONE, 0, max_bytes=0)) == 1
         assert len(self.read(log, ONE, 3, max_bytes=1)) == 1
         assert 2 <= len(self.read(log, ONE, 0, max_bytes=3_500)) <= 3
-        # The same again, from whatever the engine remembers.
+        # The same again, from the engine's cache, if it has one.
         assert 2 <= len(self.read(log, ONE, 0, max_bytes=3_500)) <= 3
         assert len(self.read(log, ONE, 0, max_bytes=100_000)) == 10
 
@@ -321,7 +321,7 @@ class LogConformance(StoredReads):
         assert [one.size_bytes for one in found] == [2 * sizes[0]] * 3
         assert [one.first_ns - START_NS for one in found] == [n * SECOND_NS for n in (1, 3, 5)]
         assert [one.last_ns - START_NS for one in found] == [n * SECOND_NS for n in (2, 4, 6)]
-        # The rest is one more, and what cannot be looked at in one go is gone on with.
+        # The rest is one more extent; a walk that stops at `limit` goes on from its last offset.
         assert [one.end_offset for one in self.extents(log, ONE, 1, step_bytes=1 << 30)] == [6]
         assert [one.end_offset for one in self.extents(log, ONE, 1, 1 << 30, limit=2)] == [3]
         assert self.extents(log, ONE, 6, step_bytes=1) == []

@@ -1,8 +1,8 @@
-"""What clients saw, written down, and whether it keeps the promises.
+"""A record of the events that clients saw, and the check that it keeps the promises.
 
-A `History` is what happened in one world as seen from outside: publishes that were answered,
-messages that came, acknowledgements that were confirmed. Clients write it down as it happens, from
-any number of threads; crash tests and simulations ask it the same questions afterwards, when
+A `History` has the events of one world as seen from outside: publishes that were answered,
+messages that came, acknowledgements that were confirmed. Clients write them down as they happen,
+from any number of threads; crash tests and simulations ask the same questions afterwards, when
 everything was drained:
 
 - `lost`: a publish that returned OK, and a message that never came (P1, P2).
@@ -13,12 +13,12 @@ everything was drained:
 - `dead_letters_lost`, `dead_letters_doubled`: a message that neither was acknowledged nor came as a
   dead letter, and one that came as two, or again after it was a dead letter (P3).
 
-Each gives a list of sentences, empty when the promise was kept. What a client does not know counts
+Each gives a list of sentences, empty when the promise was kept. Events with an unknown result count
 for nothing: a publish without an answer may be there or not, an acknowledgement without a
 confirmation may hold or not.
 
-Message ids are taken for what this service makes of them: the ids of a topic, compared as numbers,
-are in the order in which its messages were committed.
+Message ids are read as this service makes them: the ids of a topic, compared as numbers, are in the
+order in which its messages were committed.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class History:
             )
 
     def ack_sent(self, subscription: str, message_ids: Iterable[str]) -> None:
-        """Acknowledgements are about to be sent; they may hold even if nobody confirms them."""
+        """Acknowledgements are about to be sent; they may hold even without a confirmation."""
         with self._lock:
             self._now += 1
             sent = self._subscriptions[subscription].ack_sent

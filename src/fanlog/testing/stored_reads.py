@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class StoredReads(ABC):
-    """Tests of `read_stored`, `sequence_of` and what `positions` say; see `LogConformance`."""
+    """Tests of `read_stored`, `sequence_of` and the values of `positions`; see `LogConformance`."""
 
     @abstractmethod
     def damage(self, log: Log, place: Path, partition: PartitionId, base_offset: Offset) -> Log:

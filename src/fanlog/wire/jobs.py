@@ -10,12 +10,13 @@ from google.protobuf.struct_pb2 import Struct
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument, TooLarge
-from fanlog.model.jobs import Job, Report, State
+from fanlog.model.jobs import Job, JobReport, State
+from fanlog.model.json_value import JsonObject
 from fanlog.v1 import jobs_pb2
 from fanlog.wire.fields import timestamp
 
 
-def values_of(struct: Struct, field: str) -> dict[str, object]:
+def values_of(struct: Struct, field: str) -> JsonObject:
     """A Struct as plain values.
 
     Raises:
@@ -51,7 +52,7 @@ def _within(value: object) -> Iterable[object]:
     return value if isinstance(value, list) else ()
 
 
-def _plain(struct: Struct, field: str) -> dict[str, object]:
+def _plain(struct: Struct, field: str) -> JsonObject:
     try:
         return json_format.MessageToDict(struct)
     except (json_format.Error, ValueError) as error:
@@ -86,7 +87,7 @@ def job_pb(job: Job) -> jobs_pb2.Job:
     return shown
 
 
-def report_of(request: jobs_pb2.ReportJobRequest) -> Report:
+def report_of(request: jobs_pb2.ReportJobRequest) -> JobReport:
     """Raises InvalidArgument."""
     state: State
     match jobs_pb2.Job.State.Name(request.state):
@@ -94,7 +95,7 @@ def report_of(request: jobs_pb2.ReportJobRequest) -> Report:
             pass
         case _:
             raise InvalidArgument("state: a worker reports RUNNING, DONE, FAILED or CANCELLED")
-    return Report(
+    return JobReport(
         worker=request.worker,
         attempt=request.attempt,
         state=state,

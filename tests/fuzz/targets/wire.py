@@ -308,7 +308,7 @@ def update_mask(data: bytes) -> None:
         if not request.HasField(part) or not getattr(request, part).name:
             getattr(request, part).name = before.name
         request.update_mask.paths.extend(paths.split(",") if paths else [])
-        changed = read(request).applied_to(before)
+        changed = read(request).apply_to(before)
     except (InvalidArgument, Unimplemented, OutOfRange) as error:
         refusal(error)
         return
@@ -318,7 +318,7 @@ def update_mask(data: bytes) -> None:
             assert _SPELLED.get(one.name, one.name) in named, one.name
     again = message_class(update_mask=request.update_mask)
     getattr(again, part).CopyFrom(show(changed))
-    assert show(read(again).applied_to(changed)) == show(changed)
+    assert show(read(again).apply_to(changed)) == show(changed)
 
 
 TARGETS = (

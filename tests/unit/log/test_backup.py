@@ -13,9 +13,9 @@ from fanlog.errors import ConfigError, DataFolderInUse, DataLoss, DiskFull
 from fanlog.log import folder
 from fanlog.log.api import Trim
 from fanlog.log.backup import backup, compact, restore
-from fanlog.log.beside import Beside
 from fanlog.log.doctor import examine
 from fanlog.log.embedded import EmbeddedLog
+from fanlog.log.side_files import SideFiles
 from fanlog.testing.conformance import ALL_BYTES, ONE, TWO, Author, make_body, messages_of
 
 
@@ -48,7 +48,7 @@ def test_backup_and_restore(filled: Path, tmp_path: Path):
 
 
 #: Records of this test's own that name a file each.
-BESIDE = Beside("extras", b"file/", lambda key, value: [value.decode()])
+BESIDE = SideFiles("extras", b"file/", lambda key, value: [value.decode()])
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ class TestFilesBeside:
     def test_a_broker_that_goes_on_meanwhile(self, accompanied: Path, tmp_path: Path):
         """The file is removed before it could be opened: a later state is copied, without it."""
         looked: list[str] = []
-        named = BESIDE.named
+        named = BESIDE.names_in
 
         def removing(key: bytes, value: bytes) -> list[str]:
             names = list(named(key, value))
@@ -103,7 +103,7 @@ class TestFilesBeside:
             looked.extend(names)
             return names
 
-        report = backup(accompanied, tmp_path / "backup", beside=BESIDE._replace(named=removing))
+        report = backup(accompanied, tmp_path / "backup", beside=BESIDE._replace(names_in=removing))
         assert report.findings == []
         assert report.message_count == 2
         assert looked == ["one", "two", "one"]

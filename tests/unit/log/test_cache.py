@@ -58,16 +58,16 @@ def test_a_batch_is_found_by_any_of_its_offsets():
     cache = BatchCache(max_bytes=10_000)
     for base_offset in (30, 10, 20):
         cache.add(replace(make_batch(base_offset), starts=[0, 300, 500, 1_000]))
-    found = {offset: cache.holding(ONE, offset) for offset in range(9, 34)}
+    found = {offset: cache.find(ONE, offset) for offset in range(9, 34)}
     assert {offset: batch.base_offset for offset, batch in found.items() if batch} == {
         10: 10, 11: 10, 12: 10, 20: 20, 21: 20, 22: 20, 30: 30, 31: 30, 32: 30,
     }  # fmt: skip
-    assert cache.holding(PartitionId(2), 10) is None
+    assert cache.find(PartitionId(2), 10) is None
     # Looking is using.
-    assert cache.holding(ONE, 31)
+    assert cache.find(ONE, 31)
     for base_offset in range(40, 42):
         cache.add(make_batch(base_offset))
-    assert [offset for offset in (10, 20, 30) if cache.holding(ONE, offset + 1)] == [20, 30]
+    assert [offset for offset in (10, 20, 30) if cache.find(ONE, offset + 1)] == [20, 30]
     for base_offset in range(50, 60):
         cache.add(make_batch(base_offset))
-    assert cache.holding(ONE, 31) is None
+    assert cache.find(ONE, 31) is None

@@ -16,7 +16,7 @@ from fanlog.log.api import Trim
 from fanlog.log.doctor import examine
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.folder import Store
-from fanlog.log.report import FINDINGS_MAX, Finding, Report
+from fanlog.log.report import FINDINGS_MAX, Finding, FolderReport
 from fanlog.testing.conformance import ONE, THREE, TWO, Author, make_body
 from fanlog.testing.damage import damage_batch, damage_meta, damage_partition, damage_state
 
@@ -37,7 +37,7 @@ def filled(data_dir: Path) -> Path:
     return data_dir
 
 
-def texts(report: Report, severity: str = "error") -> list[str]:
+def texts(report: FolderReport, severity: str = "error") -> list[str]:
     return [finding.text for finding in report.findings if finding.severity == severity]
 
 
@@ -250,7 +250,7 @@ def test_slices(filled: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_report_is_bounded():
-    report = Report(data_dir=Path())
+    report = FolderReport(data_dir=Path())
     for i in range(FINDINGS_MAX + 5):
         report.add("warning", str(i))
     assert (len(report.findings), report.more_findings_count) == (FINDINGS_MAX, 5)

@@ -12,11 +12,11 @@ from fanlog.log import folder
 from fanlog.log import salvage as salvage_module
 from fanlog.log.api import Bounds, Damaged, Trim
 from fanlog.log.batch import Batch
-from fanlog.log.beside import Beside
 from fanlog.log.doctor import examine
 from fanlog.log.embedded import EmbeddedLog
-from fanlog.log.report import Report
+from fanlog.log.report import FolderReport
 from fanlog.log.salvage import salvage
+from fanlog.log.side_files import SideFiles
 from fanlog.model.resources import PartitionId
 from fanlog.testing.conformance import ALL_BYTES, ONE, THREE, TWO, Author, make_body, messages_of
 from fanlog.testing.damage import damage_batch, damage_meta, damage_partition, damage_state
@@ -60,7 +60,7 @@ def read(log: EmbeddedLog, partition: PartitionId = ONE) -> list[Batch | Damaged
     return asyncio.run(log.read(partition, 0, max_bytes=ALL_BYTES))
 
 
-def losses(report: Report) -> list[str]:
+def losses(report: FolderReport) -> list[str]:
     return [finding.text for finding in report.findings]
 
 
@@ -169,7 +169,7 @@ def test_file_is_searched(filled: Path, out_dir: Path):
 
 @pytest.mark.parametrize("are_pages_sound", [True, False])
 def test_files_that_state_names_go_along(filled: Path, out_dir: Path, are_pages_sound: bool):
-    beside = Beside("extras", b"key ", lambda key, _: [key.decode().replace(" ", "-")])
+    beside = SideFiles("extras", b"key ", lambda key, _: [key.decode().replace(" ", "-")])
     (filled / "extras").mkdir()
     for number in range(9):
         (filled / "extras" / f"key-{number}").write_text(f"extra {number}")

@@ -10,7 +10,7 @@ def copies(branches: int, depth: int) -> int:
     """Copies that a full tree of forwards makes of one message."""
     made, level, seal = 0, 1, UNSEALED
     for _ in range(depth):
-        onward = seal.forwarded(branches)
+        onward = seal.next_hop(branches)
         if onward is None:
             break
         level *= branches
@@ -29,16 +29,16 @@ def test_a_chain_ends_at_the_hop_limit():
 
 
 def test_the_first_branch_is_free_and_ways_that_do_not_branch_are():
-    seal = UNSEALED.forwarded(5_000)
+    seal = UNSEALED.next_hop(5_000)
     assert seal == Seal(hops=1, spread=13)
-    assert seal.forwarded(1) == Seal(hops=2, spread=13)
-    assert seal.forwarded(2) is None
-    assert UNSEALED.forwarded(10**6) == Seal(hops=1, spread=SPREAD_MAX)
+    assert seal.next_hop(1) == Seal(hops=2, spread=13)
+    assert seal.next_hop(2) is None
+    assert UNSEALED.next_hop(10**6) == Seal(hops=1, spread=SPREAD_MAX)
 
 
 def test_dead_letters_count_and_go_further():
     seal = Seal(hops=limits.FORWARD_HOPS_MAX, spread=3, is_copy=True)
-    assert seal.forwarded(1) is None
+    assert seal.next_hop(1) is None
     assert seal.letters() == Seal(
         is_letter=True, is_copy=True, hops=limits.FORWARD_HOPS_MAX + 1, spread=3
     )

@@ -6,73 +6,73 @@ import pytest
 
 from fanlog import limits
 from fanlog.errors import Aborted, FailedPrecondition, InvalidArgument
-from fanlog.model.jobs import KINDS, Job, Report, checked_arguments
+from fanlog.model.jobs import KINDS, Job, JobReport, check_arguments
 
 JOB = Job(name="projects/p/jobs/j", kind="verify", created_s=1.0)
 
 
 def report(attempt=1, state="RUNNING", worker="w", **said):
-    return Report(worker=worker, attempt=attempt, state=state, **said)
+    return JobReport(worker=worker, attempt=attempt, state=state, **said)
 
 
 class TestStates:
     def test_a_claim_runs_it(self):
-        job = JOB.claimed("w", 10.0)
+        job = JOB.claim("w", 10.0)
         assert (job.state, job.attempt, job.worker, job.started_s) == ("RUNNING", 1, "w", 10.0)
 
     def test_progress_gives_rate_and_estimate(self):
-        job = JOB.claimed("w", 10.0).reported(report(done=50, total=200), 20.0)
+        job = JOB.claim("w", 10.0).report(report(done=50, total=200), 20.0)
         assert (job.rate, job.remaining_s) == (5.0, 30.0)
 
     def test_an_end_is_kept(self):
-        job = JOB.claimed("w", 10.0).reported(report(state="DONE", result={"a": 1}), 20.0)
+        job = JOB.claim("w", 10.0).report(report(state="DONE", result={"a": 1}), 20.0)
         assert (job.state, job.ended_s, job.result) == ("DONE", 20.0, {"a": 1})
         assert job.remaining_s == 0.0
 
     def test_only_the_last_attempt_is_listened_to(self):
-        job = JOB.claimed("first", 10.0).claimed("second", 100.0)
+        job = JOB.claim("first", 10.0).claim("second", 100.0)
         with pytest.raises(Aborted, match="attempt 2 by 'second'"):
-            job.reported(report(worker="first", state="DONE"), 101.0)
-        assert job.reported(report(2, "DONE", "second"), 102.0).state == "DONE"
+            job.report(report(worker="first", state="DONE"), 101.0)
+        assert job.report(report(2, "DONE", "second"), 102.0).state == "DONE"
 
     def test_a_worker_that_comes_back_as_itself_is_another_attempt(self):
-        job = JOB.claimed("w", 10.0).claimed("w", 20.0)
+        job = JOB.claim("w", 10.0).claim("w", 20.0)
         with pytest.raises(Aborted):
-            job.reported(report(1), 21.0)
+            job.report(report(1), 21.0)
 
     def test_two_never_both_finish(self):
-        job = JOB.claimed("w", 10.0).reported(report(state="DONE"), 20.0)
+        job = JOB.claim("w", 10.0).report(report(state="DONE"), 20.0)
         with pytest.raises(Aborted):
-            job.reported(report(1, "FAILED", error="x"), 21.0)
+            job.report(report(1, "FAILED", error="x"), 21.0)
         with pytest.raises(FailedPrecondition, match="has ended: DONE"):
-            job.claimed("other", 22.0)
+            job.claim("other", 22.0)
 
     def test_an_end_said_twice_is_said_once(self):
-        job = JOB.claimed("w", 10.0).reported(report(state="DONE"), 20.0)
-        assert job.reported(report(state="DONE"), 30.0) == job
+        job = JOB.claim("w", 10.0).report(report(state="DONE"), 20.0)
+        assert job.report(report(state="DONE"), 30.0) == job
 
     def test_cancelled_while_it_waits(self):
-        job = JOB.cancelled(5.0)
+        job = JOB.cancel(5.0)
         assert (job.state, job.ended_s) == ("CANCELLED", 5.0)
         with pytest.raises(FailedPrecondition):
-            job.cancelled(6.0)
+            job.cancel(6.0)
 
     def test_cancelled_while_it_runs(self):
-        job = JOB.claimed("w", 10.0).cancelled(11.0)
+        job = JOB.claim("w", 10.0).cancel(11.0)
         assert job.state == "CANCELLING"
-        assert job.reported(report(done=3), 12.0).state == "CANCELLING"
-        assert job.reported(report(state="CANCELLED"), 13.0).state == "CANCELLED"
+        assert job.report(report(done=3), 12.0).state == "CANCELLING"
+        assert job.report(report(state="CANCELLED"), 13.0).state == "CANCELLED"
         # It was faster than the wish.
-        assert job.reported(report(state="DONE"), 13.0).state == "DONE"
+        assert job.report(report(state="DONE"), 13.0).state == "DONE"
 
     def test_cancelled_and_its_worker_gone(self):
-        assert JOB.claimed("w", 10.0).cancelled(11.0).claimed("x", 90.0).state == "CANCELLED"
+        assert JOB.claim("w", 10.0).cancel(11.0).claim("x", 90.0).state == "CANCELLED"
 
     def test_given_up_in_the_end(self):
         job = JOB
         for attempt in range(limits.JOB_ATTEMPTS_MAX):
-            job = job.claimed("w", float(attempt))
-        job = job.claimed("w", 99.0)
+            job = job.claim("w", float(attempt))
+        job = job.claim("w", 99.0)
         assert (job.state, job.ended_s) == ("FAILED", 99.0)
         assert "none came to an end" in job.error
 
@@ -94,7 +94,7 @@ class TestStates:
 
 class TestArguments:
     def test_names_become_full_and_times_utc(self):
-        found = checked_arguments(
+        found = check_arguments(
             "p",
             "replay",
             {
@@ -112,7 +112,7 @@ class TestArguments:
         }
 
     def test_numbers_come_as_floats(self):
-        found = checked_arguments("p", "backtest", {"filter": "attributes:a", "samples": 3.0})
+        found = check_arguments("p", "backtest", {"filter": "attributes:a", "samples": 3.0})
         assert found["samples"] == 3
 
     @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ class TestArguments:
     )
     def test_what_is_wrong_is_named(self, kind, arguments, says):
         with pytest.raises(InvalidArgument) as caught:
-            checked_arguments("p", kind, arguments)
+            check_arguments("p", kind, arguments)
         assert says in caught.value.message
 
     def test_what_is_required_can_be_given(self):

@@ -10,7 +10,7 @@ import pytest
 from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.schema import Impossible, Mismatch, breaking_changes, compile_schema
-from fanlog.schema.budget import Budget
+from fanlog.schema.budget import StepBudget
 from unit.schema.work import calls
 
 #: What a small request may cost: a few milliseconds.
@@ -49,7 +49,7 @@ def zigzag(number: int) -> bytes:
 
 
 def test_a_budget_says_what_was_too_much():
-    budget = Budget(3, "counting", InvalidArgument)
+    budget = StepBudget(3, "counting", InvalidArgument)
     budget.spend(2)
     budget.spend()
     assert budget.spent == 3

@@ -9,7 +9,7 @@ import pytest
 
 from fanlog.errors import InvalidArgument
 from fanlog.schema import Impossible, Long, Mismatch, breaking_changes, compile_schema
-from fanlog.schema.budget import compiling
+from fanlog.schema.budget import budget_to_compile
 from fanlog.schema.json_tree import Tree
 from fanlog.schema.json_work import JsonWork
 from unit.schema.work import calls
@@ -39,12 +39,12 @@ def lattice(levels: int, key: str = "allOf") -> dict[str, Any]:
 
 
 def work(definition: Any) -> JsonWork:
-    budget = compiling(json.dumps(definition) * 100)
+    budget = budget_to_compile(json.dumps(definition) * 100)
     return JsonWork(Tree(definition, budget), definition, {}, budget)
 
 
 def steps(definition: Any, value: Any, most: int = 10**30) -> int:
-    return work(definition).of(value, most)[0]
+    return work(definition).count(value, most)[0]
 
 
 # Patterns.

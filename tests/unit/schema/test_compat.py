@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fanlog.schema.compat import breaking_changes
-from fanlog.schema.registry import compile_schema
+from fanlog.schema.compiler import compile_schema
 
 
 def schema(**fields: object) -> object:

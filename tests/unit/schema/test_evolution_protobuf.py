@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fanlog.schema.compiled import Impossible
-from fanlog.schema.registry import compile_schema
+from fanlog.schema.compiler import compile_schema
 
 
 def proto3(body: str) -> object:

@@ -8,7 +8,7 @@ import pytest
 
 from fanlog.errors import InvalidArgument
 from fanlog.schema.compiled import Mismatch
-from fanlog.schema.registry import compile_schema
+from fanlog.schema.compiler import compile_schema
 
 ORDER = {
     "type": "object",

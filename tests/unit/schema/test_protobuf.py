@@ -7,8 +7,8 @@ from google.protobuf import json_format, message_factory
 
 from fanlog.errors import InvalidArgument
 from fanlog.schema.compiled import Mismatch
+from fanlog.schema.compiler import compile_schema
 from fanlog.schema.proto_file import descriptor
-from fanlog.schema.registry import compile_schema
 
 ORDER = """
 // An order.

@@ -55,7 +55,7 @@ def updated(paths: str, present: Subscription | None = None, **given: Any) -> Su
     request = types.UpdateSubscriptionRequest(
         subscription={"name": SUBSCRIPTION, **given}, update_mask=FieldMask(paths=paths.split())
     )
-    return subscription_update(request).applied_to(present or subscription())
+    return subscription_update(request).apply_to(present or subscription())
 
 
 # --- Updating topics ----------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def update_topic(*paths: str, **given: Any) -> Topic:
         topic={"name": TOPIC, **given}, update_mask=FieldMask(paths=paths)
     )
     present = topic(labels={"a": "b"}, message_retention_s=700.0)
-    return topic_update(request).applied_to(present)
+    return topic_update(request).apply_to(present)
 
 
 def test_update_topic() -> None:
@@ -353,7 +353,7 @@ def update_snapshot(*paths: str, **given: Any) -> Snapshot:
     request = types.UpdateSnapshotRequest(
         snapshot={"name": SNAPSHOT, **given}, update_mask=FieldMask(paths=paths)
     )
-    return snapshot_update(request).applied_to(present_snapshot())
+    return snapshot_update(request).apply_to(present_snapshot())
 
 
 def test_update_snapshot() -> None:
@@ -394,7 +394,7 @@ def short(present: Subscription, **changes: Any) -> dict[str, str]:
     """The labels of a subscription after an update of the short form."""
     named = {path.replace("__", ".").replace("_", "-"): v for path, v in changes.items()}
     update = SubscriptionUpdate(name=SUBSCRIPTION, changes=named, short_body="plain")
-    return dict(update.applied_to(present).labels)
+    return dict(update.apply_to(present).labels)
 
 
 def test_one_setting_is_changed_and_the_other_labels_stay() -> None:

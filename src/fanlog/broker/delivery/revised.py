@@ -55,7 +55,7 @@ from fanlog.model.resources import (
 )
 from fanlog.schema import Compiled, Impossible, Long, Mismatch, Transform
 from fanlog.schema.examination import Question
-from fanlog.schema.kept import Kept
+from fanlog.schema.sized_cache import SizedCache
 
 if TYPE_CHECKING:
     from fanlog.broker.broker import Broker
@@ -199,7 +199,7 @@ class Revisions:
         self._clock = clock
         self._contents = contents
         #: By schema, revision written, revision read and encoding; a sentence where there is none.
-        self._bridges: Kept[tuple[SchemaId, str, str, Encoding], _Bridge | str] = Kept(
+        self._bridges: SizedCache[tuple[SchemaId, str, str, Encoding], _Bridge | str] = SizedCache(
             limits.SCHEMA_CACHE_BYTES_MAX
         )
 

@@ -16,7 +16,7 @@ from fanlog.errors import InvalidArgument
 from fanlog.model.resources import Encoding, SchemaType
 from fanlog.schema import Compiled, Mismatch, compile_schema
 from fanlog.schema.examination import Answer, Question, answer
-from fanlog.schema.kept import Kept
+from fanlog.schema.sized_cache import SizedCache
 
 #: Definitions longer than this are compiled in a thread.
 COMPILED_INLINE_CHARACTERS_MAX = 4_000
@@ -40,7 +40,9 @@ class Definitions:
     def __init__(self) -> None:
         #: Answers what may take long; a server has one that can be ended.
         self.examiner: Examiner = AtOnce()
-        self._kept: Kept[tuple[SchemaType, str], Compiled] = Kept(limits.SCHEMA_CACHE_BYTES_MAX)
+        self._kept: SizedCache[tuple[SchemaType, str], Compiled] = SizedCache(
+            limits.SCHEMA_CACHE_BYTES_MAX
+        )
         self._threads = asyncio.Semaphore(THREADS_MAX)
 
     @property

@@ -9,7 +9,7 @@ from fanlog.broker.tiering.losses import count, judge
 from fanlog.broker.tiering.tiers import Loss
 from fanlog.core.hard_state import HardState
 from fanlog.core.records import ArchivedRecord, LakeRecord, LostRecord
-from fanlog.lake.api import Content, Standing
+from fanlog.lake.api import Content, LakeStanding
 from fanlog.lake.location import NoLake
 from fanlog.lake.tiered import TieredLog
 from fanlog.log.api import Bounds, Damaged
@@ -23,7 +23,7 @@ class Plan(NamedTuple):
     """What there is, what is lost, and what hard state would say of it."""
 
     #: Without an id when there is no lake.
-    found: Standing
+    found: LakeStanding
     #: The commit that the archive goes on behind.
     sequence: int
     losses: list[Loss]
@@ -47,7 +47,7 @@ async def planned(
         found = await store.cold.standing(store.identity.hex())
         content = (await store.cold.whole_content()).without(damage)
     except NoLake:
-        found, content = Standing("", 0, 0), Content()
+        found, content = LakeStanding("", 0, 0), Content()
     sequence = min(found.sequence, believed.sequence)
     appended = await appended_after(sequence)
     losses: list[Loss] = []

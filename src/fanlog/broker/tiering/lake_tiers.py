@@ -34,7 +34,7 @@ from fanlog.broker.tiering.tiers import Acceptance
 from fanlog.core.cursor import runs
 from fanlog.core.records import ArchivedRecord, LakeRecord, Record
 from fanlog.errors import FailedPrecondition, FanlogError, LakeUnavailable
-from fanlog.lake.api import Content, Standing
+from fanlog.lake.api import Content, LakeStanding
 from fanlog.lake.location import LakeError
 from fanlog.lake.tiered import TieredLog
 from fanlog.log.api import Bounds, Damaged, Trim
@@ -200,7 +200,7 @@ class LakeTiers:
         await self._look_at_damage()
         self._judge(content)
 
-    async def _standing(self, believed: LakeRecord | None) -> Standing:
+    async def _standing(self, believed: LakeRecord | None) -> LakeStanding:
         """The lake as it is, when it is the lake that it should be.
 
         Raises:

@@ -15,7 +15,7 @@ from pyroaring import BitMap64
 
 from fanlog.core.cursor import runs as runs_of
 from fanlog.core.records import ArchivedRecord, LostRecord
-from fanlog.lake.api import Run
+from fanlog.lake.api import RowRun
 from fanlog.log.api import Bounds
 from fanlog.model.resources import Offset
 
@@ -35,7 +35,7 @@ class Judged:
 
 def judge(
     record: ArchivedRecord,
-    runs: Sequence[Run],
+    runs: Sequence[RowRun],
     *,
     hot: Bounds,
     resumed: Offset,

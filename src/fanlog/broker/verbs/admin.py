@@ -87,7 +87,7 @@ class Admin:
     async def update_topic(self, update: TopicUpdate) -> Topic:
         catalog = self._broker.hard.catalog
         before = catalog.topic(update.name)
-        topic = update.applied_to(before)
+        topic = update.apply_to(before)
         specs.check_tier(topic, before, has_lake=bool(self._broker.tiers.lake_uri))
         self._check_labels(topic.name, before.labels, topic.labels)
         specs.check_region(topic, before, self.rules.region)
@@ -195,7 +195,7 @@ class Admin:
             await self.forget_filters(before.id)
             before = self._broker.hard.catalog.subscription(update.name)
         self._broker.used(before)
-        changed = self._with_filter_change(before, update.applied_to(before))
+        changed = self._with_filter_change(before, update.apply_to(before))
         self._check_labels(changed.name, before.labels, changed.labels)
         if "push" in update.changes:
             pushes.check_forward(self._broker, changed.name, changed.topic, changed.push)
@@ -322,7 +322,7 @@ class Admin:
     async def update_snapshot(self, update: SnapshotUpdate) -> Snapshot:
         catalog = self._broker.hard.catalog
         before = catalog.snapshot(update.name)
-        changed = update.applied_to(before)
+        changed = update.apply_to(before)
         self._check_labels(changed.name, before.labels, changed.labels)
         now = self._clock.now()
         if changed.expire_s != before.expire_s and not (

@@ -19,7 +19,7 @@ from fanlog.core.records import JobRecord, Record
 from fanlog.errors import AlreadyExists, FailedPrecondition, JobNotFound
 from fanlog.log.batch import Body
 from fanlog.model import jobs, names
-from fanlog.model.jobs import Job, Report
+from fanlog.model.jobs import Job, JobReport
 from fanlog.model.quotas import Usage
 from fanlog.model.specs import SubscriptionSpec, TopicSpec
 
@@ -83,7 +83,7 @@ class Jobs:
             JobNotFound: There is no such job.
             FailedPrecondition: It has ended.
         """
-        return await self._put(self._job(name).cancelled(self._clock.now()))
+        return await self._put(self._job(name).cancel(self._clock.now()))
 
     async def delete(self, name: str) -> None:
         """Forget a job that has ended.
@@ -104,12 +104,12 @@ class Jobs:
             JobNotFound: There is no such job.
             FailedPrecondition: It has ended, perhaps just now: it was cancelled, or given up.
         """
-        job = await self._put(self._job(name).claimed(worker, self._clock.now()))
+        job = await self._put(self._job(name).claim(worker, self._clock.now()))
         if job.has_ended:
             raise FailedPrecondition(f"job {name!r} has ended: {job.state}")
         return job
 
-    async def report(self, name: str, report: Report) -> Job:
+    async def report(self, name: str, report: JobReport) -> Job:
         """Say how far a job is.
 
         Raises:
@@ -117,7 +117,7 @@ class Jobs:
             Aborted: Another worker has it.
         """
         before = self._job(name)
-        job = before.reported(report, self._clock.now())
+        job = before.report(report, self._clock.now())
         if job.state == before.state and not job.has_ended:
             # Applied, not committed: after a restart the worker says it again.
             self._broker.hard.apply(JobRecord(name, job))

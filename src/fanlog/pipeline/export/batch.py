@@ -16,9 +16,9 @@ from typing import Literal
 import pyarrow as pa
 
 from fanlog.lake import commits
+from fanlog.lake.durability import sync_files, sync_log
 from fanlog.lake.files import DataFile, FileWriter, write_rows
 from fanlog.lake.location import Location
-from fanlog.lake.syncing import sync_files, sync_log
 from fanlog.lake.tables import EXPORTS, Table, ensure_table
 from fanlog.model.resources import FileExport, TableExport
 from fanlog.pipeline.export.files import FOLDER, FileBatch, bucket_location, write_files

@@ -19,6 +19,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from fanlog import limits, times
+from fanlog.model.json_value import Json
 from fanlog.model.resources import Encoding, SchemaType
 from fanlog.pipeline.export.shapes import (
     JSON,
@@ -32,7 +33,7 @@ from fanlog.pipeline.export.shapes import (
 )
 from fanlog.schema.avro import AvroSchema
 from fanlog.schema.compiled import Impossible, Mismatch
-from fanlog.schema.json_refs import resolved
+from fanlog.schema.json_refs import resolve
 from fanlog.schema.protobuf import ProtobufSchema
 from fanlog.schema.registry import compile_schema
 from fanlog.wire.fields import descriptor_of
@@ -321,10 +322,10 @@ def _proto_one(field: FieldDescriptor, value: object) -> object:
 _JSON = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
 
 
-def _json_shape(root: object, schema: object, depth: int, room: _Room) -> Shape:
+def _json_shape(root: Json, schema: Json, depth: int, room: _Room) -> Shape:
     if depth > _DEPTH_MAX or not room.has(1):
         return JSON
-    found = resolved(root, schema)
+    found = resolve(root, schema)
     kind = found.get("type")
     if isinstance(kind, list):
         others = [one for one in kind if one != "null"]

@@ -23,8 +23,8 @@ import pyarrow as pa
 from fastavro.read import SchemaResolutionError
 from fastavro.write import Writer
 
+from fanlog.lake.durability import sync_files
 from fanlog.lake.location import Location
-from fanlog.lake.syncing import sync_files
 from fanlog.model import exports
 from fanlog.model.resources import FileExport
 from fanlog.pipeline.export.decoders import AvroDecoder

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanlog.client import CallFailed, Client
 from fanlog.lake.location import Location
-from fanlog.lake.reach import Reach
+from fanlog.lake.pipeline_access import PipelineAccess
 from fanlog.pipeline.driver import parallelism_of
 from fanlog.pipeline.export.batch import BatchPlan, Piece, commit_batch
 from fanlog.pipeline.export.source import EXPORTS, FAILED, FORMAT, ExportSource, reporting
@@ -43,7 +43,7 @@ class Exports:
         endpoint: str,
         location: Location,
         checkpoints: Path,
-        reach: Reach,
+        reach: PipelineAccess,
     ) -> None:
         self._spark = spark
         self._endpoint = endpoint

@@ -34,7 +34,7 @@ from pyspark.sql.streaming.datasource import (
 from fanlog.core.cursor import runs
 from fanlog.errors import Aborted, FanlogError, PermissionDenied
 from fanlog.lake.location import Location
-from fanlog.lake.reach import NOTHING, Reach
+from fanlog.lake.pipeline_access import NOTHING, PipelineAccess
 from fanlog.model.exports import FILES_FIELD, S3
 from fanlog.model.resources import ExportState, FileExport, SchemaType, TableExport
 from fanlog.pipeline.export.batch import BatchPlan, export_batch, table_columns
@@ -84,7 +84,7 @@ class ExportSource(DataSource):
             location=Location.parse(self.options["lake"]),
             tasks=int(self.options.get("tasks", "1")),
             only=self.options.get("only", ""),
-            reach=Reach(buckets=tuple(self.options.get("buckets", "").split(","))),
+            reach=PipelineAccess(buckets=tuple(self.options.get("buckets", "").split(","))),
         )
 
 
@@ -108,7 +108,7 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         location: Location,
         tasks: int,
         only: str = "",
-        reach: Reach = NOTHING,
+        reach: PipelineAccess = NOTHING,
     ) -> None:
         self._endpoint = endpoint
         self._location = location

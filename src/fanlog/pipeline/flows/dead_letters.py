@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable
 
 from fanlog.client import Client
-from fanlog.lake.dead_letters import Looked, collect_letters
+from fanlog.lake.commit_order import CommitLost
+from fanlog.lake.dead_letters import LettersCollected, collect_letters
 from fanlog.lake.location import Location
 from fanlog.lake.tables import ensure_lake
-from fanlog.lake.turns import CommitLost
 from fanlog.pipeline.log import log_of
 
 log = logging.getLogger("fanlog.pipeline")
@@ -55,7 +55,7 @@ class DeadLetters:
         while not self._stopping.wait(self._every_s):
             self.step()
 
-    def step(self) -> Looked:
+    def step(self) -> LettersCollected:
         """Look once."""
         with Client(self._endpoint) as client:
             log_id = log_of(client).log_id
@@ -67,7 +67,7 @@ class DeadLetters:
             )
         except CommitLost:
             # Another pipeline has them; the table says how far.
-            return Looked(0, self._sequence)
+            return LettersCollected(0, self._sequence)
         self._sequence = looked.sequence
         if looked.letters or is_noted:
             self._noted_s = now

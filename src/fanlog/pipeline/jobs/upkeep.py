@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 
 from fanlog import times
-from fanlog.lake import rewriting, tending
+from fanlog.lake import rewrites, upkeep
+from fanlog.lake.commit_order import CommitLost
 from fanlog.lake.files import DataFile
 from fanlog.lake.index import FileIndex
 from fanlog.lake.location import LakeError, Location
-from fanlog.lake.rewriting import FileUnreadable, Rewrite
+from fanlog.lake.rewrites import FileUnreadable, Rewrite
 from fanlog.lake.tables import MESSAGES, open_table
-from fanlog.lake.turns import CommitLost
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs.verify import checked
 from fanlog.pipeline.jobs.work import Work
@@ -32,14 +32,14 @@ NAMED_MAX = 100
 def compact(context: Context, work: Work) -> Mapping[str, Any]:
     """Merge small files; then delete those that nobody has needed for a day."""
     arguments = work.arguments
-    target = int(arguments.get("target_bytes", 0)) or rewriting.TARGET_BYTES
+    target = int(arguments.get("target_bytes", 0)) or rewrites.TARGET_BYTES
     wanted = arguments.get("table")
     if wanted is not None and wanted != MESSAGES.name:
-        table = tending.named(context.location, wanted)
+        table = upkeep.find_table(context.location, wanted)
         return {"tables": _tended(context, work, [table], target, is_told=True)}
     done = _compacted(context, work, target, is_mending=bool(arguments.get("drop_damaged")))
     if wanted is None:
-        others = tending.tables_of(context.location)
+        others = upkeep.tables_of(context.location)
         done["tables"] = _tended(context, work, others, target, is_told=False)
     return done
 
@@ -50,16 +50,16 @@ def expire(context: Context, work: Work) -> Mapping[str, Any]:
     Of another table than `messages`, those before a time, and only when somebody says so.
     """
     if "table" in work.arguments:
-        table = tending.named(context.location, work.arguments["table"])
+        table = upkeep.find_table(context.location, work.arguments["table"])
         work.progress(0, 0, "deleting")
         before = times.parse(work.arguments["before"])
-        return {"table": table, "rows": tending.delete_before(context.location, table, before)}
+        return {"table": table, "rows": upkeep.delete_before(context.location, table, before)}
     with context.client() as client:
         request = log_pb2.GetOffsetsRequest()
         answer = client.call("fanlog.v1.Log/GetOffsets", request, log_pb2.GetOffsetsResponse)
     starts = {part.partition: part.start for part in answer.partitions if part.start}
-    _, files = rewriting.files_of(context.location)
-    planned = rewriting.plan_expiry(files, starts)
+    _, files = rewrites.files_of(context.location)
+    planned = rewrites.plan_expiry(files, starts)
     done = _rewritten(context, work, planned, is_change=True)
     return {"messages": done.gone, "files": done.replaced} | done.said()
 
@@ -84,10 +84,10 @@ class _Done:
 
 def _compacted(context: Context, work: Work, target: int, *, is_mending: bool) -> dict[str, Any]:
     dropped = {"dropped_messages": _mended(context, work)} if is_mending else {}
-    _, files = rewriting.files_of(context.location)
-    planned = rewriting.plan_merges(files, target_bytes=target)
+    _, files = rewrites.files_of(context.location)
+    planned = rewrites.plan_merges(files, target_bytes=target)
     done = _rewritten(context, work, planned, is_change=False)
-    deleted = rewriting.vacuum(context.location)
+    deleted = rewrites.vacuum(context.location)
     counts = {"files_before": len(files), "merged": done.replaced, "into": done.made}
     return counts | {"deleted": deleted} | dropped | done.said()
 
@@ -100,7 +100,7 @@ def _tended(
     for table in tables:
         work.progress(phase=f"compacting {table}")
         try:
-            found.append(asdict(tending.compact(context.location, table, target_bytes=target)))
+            found.append(asdict(upkeep.compact(context.location, table, target_bytes=target)))
         except (CommitLost, LakeError) as error:
             if is_told:
                 raise
@@ -131,7 +131,7 @@ def _rewritten(
             continue
         file = None if row.file is None else DataFile.from_json(row.file)
         try:
-            rewriting.replace_files(context.location, what, file, is_change=is_change)
+            rewrites.replace_files(context.location, what, file, is_change=is_change)
         except CommitLost:
             # Somebody else did it. What was written is vacuumed one day.
             continue
@@ -146,14 +146,14 @@ def _mended(context: Context, work: Work) -> int:
     location = context.location
     index = FileIndex(open_table(location, MESSAGES))
     damaged = {one.path for one in checked(context, work, index.files) if one.damage}
-    _, files = rewriting.files_of(location)
+    _, files = rewrites.files_of(location)
     gone = 0
     for file in files:
         if file.path in damaged:
             work.progress(phase=f"mending {file.path}")
             what = Rewrite(date=file.date, paths=(file.path,), size_bytes=file.size_bytes)
-            made = rewriting.mend(location, what)
-            rewriting.replace_files(location, what, made, is_change=True)
+            made = rewrites.mend(location, what)
+            rewrites.replace_files(location, what, made, is_change=True)
             gone += file.count - (made.count if made is not None else 0)
             log.warning("action=file_dropped job=%s file=%s", work.name, file.path)
     return gone
@@ -184,7 +184,7 @@ def _attempted(
     least = len(what.paths) if what.starts else 2
     while len(what.paths) >= least:
         try:
-            made, gone = rewriting.rewrite(location, what)
+            made, gone = rewrites.rewrite(location, what)
         except FileUnreadable as error:
             damaged += (error.path, error.reason)
             left = tuple(path for path in what.paths if path != error.path)

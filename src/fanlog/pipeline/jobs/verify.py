@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from fanlog.lake.api import Run
+from fanlog.lake.api import RowRun
 from fanlog.lake.index import FileIndex, LakeFile
 from fanlog.lake.location import Location
 from fanlog.lake.tables import MESSAGES, open_table
@@ -66,7 +66,7 @@ def verify(context: Context, work: Work) -> Mapping[str, Any]:
         log.error("action=file_damaged job=%s reason=%s", work.name, one.damage)
     with Progress(context, work, phase="comparing with the log"):
         hot, cold = _compared(context, parts, {one.path for one in damaged})
-    runs: defaultdict[int, list[Run]] = defaultdict(list)
+    runs: defaultdict[int, list[RowRun]] = defaultdict(list)
     for one in found:
         for run in one.runs:
             runs[run.partition].append(run)

@@ -144,7 +144,7 @@ class Forwarder:
         runs: list[tuple[Seal, Places]] = []
         stopped: Places = []
         for batch, first, end in delivery.runs:
-            seal = (batch.seal or UNSEALED).forwarded(branches)
+            seal = (batch.seal or UNSEALED).next_hop(branches)
             places = [(batch, index) for index in range(first, end)]
             if seal is None:
                 stopped += places

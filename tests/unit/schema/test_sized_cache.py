@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fanlog.schema.kept import Kept
+from fanlog.schema.sized_cache import SizedCache
 
 
 def test_the_one_unused_for_longest_goes_first():
-    kept: Kept[str, int] = Kept(100)
+    kept: SizedCache[str, int] = SizedCache(100)
     for number, key in enumerate("abc"):
         kept.put(key, number, 30)
     assert kept.get("a") == 0
@@ -16,7 +16,7 @@ def test_the_one_unused_for_longest_goes_first():
 
 
 def test_bytes_count_and_not_how_many():
-    kept: Kept[int, int] = Kept(1_000)
+    kept: SizedCache[int, int] = SizedCache(1_000)
     for number in range(100):
         kept.put(number, number, 1)
     kept.put(100, 100, 990)
@@ -25,14 +25,14 @@ def test_bytes_count_and_not_how_many():
 
 
 def test_what_is_too_large_is_not_kept_and_nothing_goes_for_it():
-    kept: Kept[str, int] = Kept(100)
+    kept: SizedCache[str, int] = SizedCache(100)
     kept.put("a", 1, 60)
     kept.put("b", 2, 101)
     assert (kept.get("a"), kept.get("b"), kept.size_bytes) == (1, None, 60)
 
 
 def test_a_value_replaced_weighs_once():
-    kept: Kept[str, int] = Kept(100)
+    kept: SizedCache[str, int] = SizedCache(100)
     kept.put("a", 1, 60)
     kept.put("a", 2, 80)
     assert (kept.get("a"), kept.size_bytes, len(kept)) == (2, 80, 1)

@@ -13,18 +13,18 @@ import lmdb
 from fanlog.log import folder
 from fanlog.log.envelope import EnvelopeDamaged, Kind
 from fanlog.log.folder import Store
-from fanlog.log.report import Report
+from fanlog.log.report import FolderReport
 
 
-class Beside(NamedTuple):
-    """Which files go with the state; what is in them is nothing to the log."""
+class SideFiles(NamedTuple):
+    """The files that go with the state; the log does not read their contents."""
 
     #: The folder that they are in, in the data folder.
     folder: str
     #: The keys of the records that rely on some begin with it.
     prefix: bytes
     #: The names of the files that one of them relies on, from its key and value.
-    named: Callable[[bytes, bytes], Iterable[str]]
+    names_in: Callable[[bytes, bytes], Iterable[str]]
 
     def names(self, store: Store, txn: lmdb.Transaction[memoryview]) -> list[str]:
         """The files that the state relies on."""
@@ -40,10 +40,10 @@ class Beside(NamedTuple):
                 except EnvelopeDamaged:
                     # The report will say so.
                     continue
-                names += self.named(bytes(key), opened)
+                names += self.names_in(bytes(key), opened)
         return names
 
-    def missing(self, names: Iterable[str], report: Report) -> None:
+    def report_missing(self, names: Iterable[str], report: FolderReport) -> None:
         """Say that some could not be had."""
         for name in names:
             path = f"{self.folder}/{name}"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fanlog.errors import InvalidArgument
-from fanlog.lake import tending
+from fanlog.lake import upkeep
 from fanlog.lake.location import LakeError
 from fanlog.lake.tables import MESSAGES, ensure_table, open_table
 from fanlog.model.resources import TableExport
@@ -35,11 +35,11 @@ def exported(location: Any, count: int, export: TableExport = EXPORT) -> Any:
 
 def test_small_files_of_exports_become_one(location):
     mine = exported(location, 6)
-    assert tending.tables_of(location) == [TABLE, REJECTED]
+    assert upkeep.tables_of(location) == [TABLE, REJECTED]
     for table in (TABLE, REJECTED):
-        done = tending.compact(location, table)
+        done = upkeep.compact(location, table)
         assert (done.files_before, done.merged, done.into) == (6, 6, 1)
-        again = tending.compact(location, table)
+        again = upkeep.compact(location, table)
         assert (again.files_before, again.merged, again.into) == (1, 0, 0)
     assert sorted(read(location, mine.table)["id"].to_pylist()) == list("123456")
     assert read(location, mine.rejected)["data"].to_pylist() == [b"bad"] * 6
@@ -54,24 +54,24 @@ def test_small_files_of_exports_become_one(location):
 
 def test_files_are_kept_for_a_day(folder, monkeypatch):
     exported(folder, 3)
-    tending.compact(folder, TABLE)
+    upkeep.compact(folder, TABLE)
     files = list((Path(folder.uri) / TABLE).rglob("*.parquet"))
     assert len(files) == 4
-    monkeypatch.setattr(tending, "KEPT_HOURS", 0)
-    assert tending.compact(folder, TABLE).deleted == 3
+    monkeypatch.setattr(upkeep, "KEPT_HOURS", 0)
+    assert upkeep.compact(folder, TABLE).deleted == 3
     assert len(list((Path(folder.uri) / TABLE).rglob("*.parquet"))) == 1
 
 
 def test_other_tables_of_the_lake(folder):
-    assert tending.tables_of(folder) == []
+    assert upkeep.tables_of(folder) == []
     ensure_table(folder, MESSAGES)
-    ensure_table(folder, tending.TOPIC_STATS)
+    ensure_table(folder, upkeep.TOPIC_STATS)
     exported(folder, 1)
     (Path(folder.uri) / "exports" / "a folder").mkdir()
-    assert tending.tables_of(folder) == ["topic_stats", TABLE, REJECTED]
-    assert tending.named(folder, "shop.orders") == tending.named(folder, TABLE) == TABLE
+    assert upkeep.tables_of(folder) == ["topic_stats", TABLE, REJECTED]
+    assert upkeep.find_table(folder, "shop.orders") == upkeep.find_table(folder, TABLE) == TABLE
     with pytest.raises(InvalidArgument, match="'nope' is no table of the lake; there are: mess"):
-        tending.named(folder, "nope")
+        upkeep.find_table(folder, "nope")
 
 
 def test_a_damaged_file_is_named_and_nothing_changes(folder):
@@ -80,7 +80,7 @@ def test_a_damaged_file_is_named_and_nothing_changes(folder):
     path.write_bytes(b"PAR1" + bytes(50) + b"PAR1")
     before = open_table(folder, plan(folder).table).version()
     with pytest.raises(LakeError, match=r"table 'exports/shop.orders' cannot be rewritten"):
-        tending.compact(folder, TABLE)
+        upkeep.compact(folder, TABLE)
     assert open_table(folder, plan(folder).table).version() == before
 
 
@@ -88,19 +88,19 @@ class TestDeleteBefore:
     def test_rows_before_a_time(self, location):
         mine = exported(location, 3, METADATA)
         [time] = set(read(location, mine.table)["publish_time"].to_pylist())
-        assert tending.delete_before(location, TABLE, time) == 0
+        assert upkeep.delete_before(location, TABLE, time) == 0
         assert read(location, mine.table).num_rows == 3
-        assert tending.delete_before(location, TABLE, time + timedelta(seconds=1)) == 3
+        assert upkeep.delete_before(location, TABLE, time + timedelta(seconds=1)) == 3
         assert read(location, mine.table).num_rows == 0
         # What was exported is not exported again by that.
         some = messages(b'{"id": "3", "partition": 3}')
         assert not commit_batch(mine, export_batch(mine, some.to_batches(), location), location)
-        assert tending.delete_before(location, REJECTED, time + timedelta(seconds=1)) == 3
+        assert upkeep.delete_before(location, REJECTED, time + timedelta(seconds=1)) == 3
 
     def test_a_table_that_does_not_say_how_old_its_rows_are(self, folder):
         exported(folder, 1)
         with pytest.raises(InvalidArgument, match="does not say how old its rows are"):
-            tending.delete_before(folder, TABLE, datetime.now(UTC))
+            upkeep.delete_before(folder, TABLE, datetime.now(UTC))
 
 
 def test_a_redrive_while_the_table_is_compacted(folder, monkeypatch):
@@ -114,7 +114,7 @@ def test_a_redrive_while_the_table_is_compacted(folder, monkeypatch):
         found = opened()
         calls.append(1)
         if len(calls) == 2:
-            tending.compact(folder, REJECTED)
+            upkeep.compact(folder, REJECTED)
         return found
 
     monkeypatch.setattr(rejected, "_opened", late)

@@ -38,7 +38,7 @@ class ImportFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class PipelineAccess:
     """The files and buckets of one pipeline. A plain value: it travels to tasks."""
 
     import_roots: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Reach:
         if bucket not in self.buckets:
             raise PermissionDenied(
                 f"{field}: the pipeline may not use the bucket {shown(bucket)}; "
-                f"{_allowed('buckets', self.buckets)} (fanlog pipeline --s3-bucket)"
+                f"{_list_allowed('buckets', self.buckets)} (fanlog pipeline --s3-bucket)"
             )
 
     def find_imports(self, path: str, *, field: str) -> ImportFiles:
@@ -98,12 +98,12 @@ class Reach:
         # The resolved path is not told: it would say where links of the machine lead to.
         raise PermissionDenied(
             f"{field}: {shown(path)} is not below an import root, or a link leads out of it; "
-            f"{_allowed('roots', self.import_roots)} (fanlog pipeline --import-root)"
+            f"{_list_allowed('roots', self.import_roots)} (fanlog pipeline --import-root)"
         )
 
 
 #: The reach of a pipeline that was told of no folder and no bucket.
-NOTHING: Final = Reach()
+NOTHING: Final = PipelineAccess()
 
 
 def _local_path(path: str, field: str) -> str:
@@ -132,7 +132,7 @@ def _files_below(path: str, field: str) -> list[str]:
         folders[:] = sorted(filter(_is_read, folders))
         for name in folders:
             if os.path.islink(os.path.join(folder, name)):
-                # Spark would follow it to files that nobody has looked at.
+                # Spark would follow it to files that were not checked here.
                 raise PermissionDenied(
                     f"{field}: {shown(os.path.join(folder, name))} is a link to a folder; name the "
                     "folder itself"
@@ -146,5 +146,5 @@ def _is_read(name: str) -> bool:
     return not name.startswith(".") and (not name.startswith("_") or "=" in name)
 
 
-def _allowed(what: str, names: Sequence[str]) -> str:
+def _list_allowed(what: str, names: Sequence[str]) -> str:
     return f"allowed {what} are {', '.join(names)}" if names else f"no {what} are allowed"

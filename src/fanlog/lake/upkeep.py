@@ -1,8 +1,8 @@
-"""Upkeep of the lake's tables other than `messages`: of exports, what they rejected, statistics.
+"""Upkeep of the lake's tables other than `messages`: exports, rejected rows, statistics.
 
-They are plain Delta tables, and their rows have no order that anybody relies on, so that
-`deltalake` merges their files itself, in commits that append-only writers do not notice. Nothing
-here takes a row away unless somebody asks for just that. All of it blocks.
+They are plain Delta tables, and no reader relies on an order of their rows, so that `deltalake`
+merges their files itself, in commits that append-only writers do not notice. Rows are deleted only
+by `delete_before`. All of it blocks.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
@@ -18,29 +18,29 @@ from pyarrow import fs
 
 from fanlog import times
 from fanlog.errors import InvalidArgument
+from fanlog.lake.commit_order import CommitLost
 from fanlog.lake.location import LakeError, Location
-from fanlog.lake.rewriting import KEPT_HOURS, TARGET_BYTES
+from fanlog.lake.rewrites import KEPT_HOURS, TARGET_BYTES
 from fanlog.lake.tables import DEAD_LETTERS, DELIVERY_STATS, EXPORTS, MESSAGES, TOPIC_STATS
-from fanlog.lake.turns import CommitLost
 
 #: Columns that say when a row is of, in the order they are looked for.
 TIMES = ("publish_time", "minute")
-#: How often a commit is tried that somebody else's came in the way of.
+#: How often a commit is tried that conflicts with another writer's.
 TRIES = 5
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Tended:
-    """What became of a table."""
+class UpkeepResult:
+    """The result of the upkeep of one table."""
 
     table: str
     files_before: int
     #: Files that were merged, and those they became.
     merged: int
     into: int
-    #: Files that nobody needed any more.
+    #: Old files that were deleted.
     deleted: int
 
 
@@ -59,8 +59,8 @@ def tables_of(location: Location) -> list[str]:
     return [name for name in wanted if _is_table(location, name)]
 
 
-def named(location: Location, name: str) -> str:
-    """The path of a table that somebody named, with or without the folder of exports.
+def find_table(location: Location, name: str) -> str:
+    """The path of a table that a caller named, with or without the folder of exports.
 
     Raises:
         InvalidArgument: There is none.
@@ -73,22 +73,24 @@ def named(location: Location, name: str) -> str:
     raise InvalidArgument(f"arguments.table: {name!r} is no table of the lake; there are: {known}")
 
 
-def compact(location: Location, name: str, *, target_bytes: int = TARGET_BYTES) -> Tended:
-    """Merge the small files of a table, and delete those that nobody has needed for a day.
+def compact(location: Location, name: str, *, target_bytes: int = TARGET_BYTES) -> UpkeepResult:
+    """Merge the small files of a table, and delete files that no version of the last day lists.
 
     Raises:
         LakeError: It cannot be read or written; a file that is damaged is named.
-        CommitLost: Somebody changed the same files meanwhile; nothing is wrong.
+        CommitLost: Another writer changed the same files meanwhile; nothing is wrong.
     """
     before = len(_open(location, name).file_uris())
-    merged = _tried(name, lambda: _open(location, name).optimize.compact(target_size=target_bytes))
-    deleted = _tried(
+    merged = _try_commit(
+        name, lambda: _open(location, name).optimize.compact(target_size=target_bytes)
+    )
+    deleted = _try_commit(
         name,
         lambda: _open(location, name).vacuum(
             retention_hours=KEPT_HOURS, dry_run=False, enforce_retention_duration=False, full=True
         ),
     )
-    return Tended(
+    return UpkeepResult(
         table=name,
         files_before=before,
         merged=int(merged["numFilesRemoved"]),
@@ -103,7 +105,7 @@ def delete_before(location: Location, name: str, before: datetime) -> int:
     Raises:
         InvalidArgument: The table does not say how old its rows are.
         LakeError: It cannot be written.
-        CommitLost: Somebody else was at it all the time.
+        CommitLost: Other writers' commits came first at every try.
     """
     columns = {field.name for field in _open(location, name).schema().fields}
     column = next((one for one in TIMES if one in columns), None)
@@ -113,9 +115,9 @@ def delete_before(location: Location, name: str, before: datetime) -> int:
             f"columns {' and '.join(TIMES)} (an export has, with write_metadata)"
         )
     text = times.of_datetime(before)
-    # Of the column's own type: what is compared with it otherwise is taken for nanoseconds.
+    # A literal of the column's own type: any other is taken for nanoseconds.
     where = f"{column} < arrow_cast('{text}', 'Timestamp(Microsecond, Some(\"UTC\"))')"
-    done = _tried(name, lambda: _open(location, name).delete(where))
+    done = _try_commit(name, lambda: _open(location, name).delete(where))
     return int(done["num_deleted_rows"] or 0)
 
 
@@ -124,7 +126,7 @@ def _is_table(location: Location, name: str) -> bool:
     return bool(DeltaTable.is_deltatable(uri, storage_options=location.storage_options))
 
 
-def _open(location: Location, name: str) -> Any:
+def _open(location: Location, name: str) -> DeltaTable:
     """Opened as it is: columns of exports are their users'."""
     uri = location.table_uri(name)
     try:
@@ -133,7 +135,7 @@ def _open(location: Location, name: str) -> Any:
         raise LakeError(f"table {uri} cannot be opened: {error}") from error
 
 
-def _tried(name: str, act: Callable[[], T]) -> T:
+def _try_commit(name: str, act: Callable[[], T]) -> T:
     for left in reversed(range(TRIES)):
         try:
             return act()

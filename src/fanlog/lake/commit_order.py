@@ -1,7 +1,7 @@
-"""Whose turn it is to commit: the numbers that an application gives its commits.
+"""The order of commits to a table, by the numbers that an application gives them.
 
 A table remembers the number of the last commit of each application. From that alone it follows
-whether another commit is new, has happened already, or was planned on what is no longer so.
+whether another commit is new, has happened already, or was planned on a table that has changed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from fanlog.errors import Aborted
 
 
 class CommitLost(Aborted):
-    """Another committer came first: look at what is in the table now, and begin from there."""
+    """Another committer came first: read the table again, and plan the commit anew."""
 
     code = "COMMIT_LOST"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from fanlog.lake import commits, files, rewriting, tables
-from fanlog.lake.rewriting import FileUnreadable, OldFile, Rewrite
+from fanlog.lake import commits, files, rewrites, tables
+from fanlog.lake.commit_order import CommitLost
+from fanlog.lake.rewrites import FileUnreadable, OldFile, Rewrite
 from fanlog.lake.tables import MESSAGES
-from fanlog.lake.turns import CommitLost
 from lake.rows import rows
 
 
@@ -32,10 +32,10 @@ def content(location):
 
 
 def merge_all(location):
-    _, found = rewriting.files_of(location)
-    for what in rewriting.plan_merges(found):
-        made, _ = rewriting.rewrite(location, what)
-        rewriting.replace_files(location, what, made, is_change=False)
+    _, found = rewrites.files_of(location)
+    for what in rewrites.plan_merges(found):
+        made, _ = rewrites.rewrite(location, what)
+        rewrites.replace_files(location, what, made, is_change=False)
 
 
 class TestPlans:
@@ -45,7 +45,7 @@ class TestPlans:
         )
 
     def test_small_neighbours_of_a_day(self):
-        found = rewriting.plan_merges(
+        found = rewrites.plan_merges(
             [
                 self.file("c", 30, sequence=3),
                 self.file("a", 30, sequence=1),
@@ -58,17 +58,17 @@ class TestPlans:
         assert [(one.date, one.paths) for one in found] == [("2026-01-01", ("a", "b", "c"))]
 
     def test_no_more_than_fits(self):
-        found = rewriting.plan_merges(
+        found = rewrites.plan_merges(
             [self.file(str(n), 40, sequence=n) for n in range(5)], target_bytes=100
         )
         assert [one.paths for one in found] == [("0", "1"), ("2", "3")]
 
     def test_only_files_that_may_have_some_expire(self):
-        found = rewriting.plan_expiry(
+        found = rewrites.plan_expiry(
             [self.file("old", 1), self.file("new", 1, offset_min=50)], {7: 50}
         )
         assert [one.paths for one in found] == [("old",)]
-        assert rewriting.plan_expiry([self.file("old", 1)], {}) == []
+        assert rewrites.plan_expiry([self.file("old", 1)], {}) == []
 
     def test_they_travel(self):
         what = Rewrite(date="2026-01-01", paths=("a",), size_bytes=3, starts={5: 7})
@@ -81,7 +81,7 @@ def test_merged_rows_are_the_same_in_fewer_files(location):
     before = content(location)
     merge_all(location)
     assert content(location) == before
-    _, [one] = rewriting.files_of(location)
+    _, [one] = rewrites.files_of(location)
     assert one.sequence == 1
     # How far the archive is has not changed.
     assert commits.last_version(location, MESSAGES, "log1") == 2
@@ -99,7 +99,7 @@ def test_older_versions_can_still_be_read(folder):
     archived(folder, range(3), range(3, 6))
     version = tables.open_table(folder, MESSAGES).version()
     merge_all(folder)
-    assert rewriting.vacuum(folder) == 0
+    assert rewrites.vacuum(folder) == 0
     older = tables.open_table(folder, MESSAGES, version=version)
     assert older.to_pyarrow_table().num_rows == 6
 
@@ -108,29 +108,29 @@ def test_vacuumed_when_nobody_can_need_them(folder):
     archived(folder, range(3), range(3, 6))
     before = content(folder)
     merge_all(folder)
-    assert rewriting.vacuum(folder, hours=0) == 2
+    assert rewrites.vacuum(folder, hours=0) == 2
     assert content(folder) == before
 
 
 def test_of_two_rewrites_one_wins(location):
     archived(location, range(3), range(3, 6))
-    _, found = rewriting.files_of(location)
-    [what] = rewriting.plan_merges(found)
-    mine, _ = rewriting.rewrite(location, what)
-    theirs, _ = rewriting.rewrite(location, what)
-    rewriting.replace_files(location, what, mine, is_change=False)
+    _, found = rewrites.files_of(location)
+    [what] = rewrites.plan_merges(found)
+    mine, _ = rewrites.rewrite(location, what)
+    theirs, _ = rewrites.rewrite(location, what)
+    rewrites.replace_files(location, what, mine, is_change=False)
     with pytest.raises(CommitLost):
-        rewriting.replace_files(location, what, theirs, is_change=False)
+        rewrites.replace_files(location, what, theirs, is_change=False)
     assert len(content(location)) == 6
 
 
 def test_an_archive_goes_on_meanwhile(location):
     archived(location, range(3), range(3, 6))
-    _, found = rewriting.files_of(location)
-    [what] = rewriting.plan_merges(found)
-    made, _ = rewriting.rewrite(location, what)
+    _, found = rewrites.files_of(location)
+    [what] = rewrites.plan_merges(found)
+    made, _ = rewrites.rewrite(location, what)
     archived(location, range(2), partition=2)
-    rewriting.replace_files(location, what, made, is_change=False)
+    rewrites.replace_files(location, what, made, is_change=False)
     assert len(content(location)) == 8
 
 
@@ -142,23 +142,23 @@ def test_rows_that_were_let_go_of(folder, starts, left, gone):
     archived(folder, range(3))
     archived(folder, range(3), partition=2)
     merge_all(folder)
-    _, found = rewriting.files_of(folder)
-    [what] = rewriting.plan_expiry(found, starts)
-    made, count = rewriting.rewrite(folder, what)
+    _, found = rewrites.files_of(folder)
+    [what] = rewrites.plan_expiry(found, starts)
+    made, count = rewrites.rewrite(folder, what)
     assert count == gone
-    rewriting.replace_files(folder, what, made, is_change=True)
+    rewrites.replace_files(folder, what, made, is_change=True)
     assert content(folder) == left
 
 
 def test_a_file_without_such_rows_is_left(folder):
     archived(folder, range(5))
     what = Rewrite(
-        date=rewriting.files_of(folder)[1][0].date,
-        paths=(rewriting.files_of(folder)[1][0].path,),
+        date=rewrites.files_of(folder)[1][0].date,
+        paths=(rewrites.files_of(folder)[1][0].path,),
         size_bytes=1,
         starts={9: 3},
     )
-    assert rewriting.rewrite(folder, what) == (None, -1)
+    assert rewrites.rewrite(folder, what) == (None, -1)
 
 
 class TestDamaged:
@@ -169,10 +169,10 @@ class TestDamaged:
     def test_it_is_named(self, folder, harm):
         archived(folder, range(10), range(10, 20))
         harm(self.path(folder, "a1-2"))
-        _, found = rewriting.files_of(folder)
-        [what] = rewriting.plan_merges(found)
+        _, found = rewrites.files_of(folder)
+        [what] = rewrites.plan_merges(found)
         with pytest.raises(FileUnreadable) as caught:
-            rewriting.rewrite(folder, what)
+            rewrites.rewrite(folder, what)
         assert caught.value.path.endswith("a1-2/0.parquet")
         assert "messages/date=2026-01-02/a1-2/0.parquet cannot be read" in caught.value.reason
 
@@ -190,11 +190,11 @@ class TestDamaged:
         end = chunk.data_page_offset + chunk.total_compressed_size
         content[end - 10 : end] = bytes(10)
         path.write_bytes(content)
-        _, [old] = rewriting.files_of(folder)
+        _, [old] = rewrites.files_of(folder)
         what = Rewrite(date=old.date, paths=(old.path,), size_bytes=old.size_bytes)
-        made = rewriting.mend(folder, what)
+        made = rewrites.mend(folder, what)
         assert (old.count, made.count) == (30, 20)
-        rewriting.replace_files(folder, what, made, is_change=True)
+        rewrites.replace_files(folder, what, made, is_change=True)
         assert content_of(folder) == [*range(10), *range(20, 30)]
 
     def test_of_what_has_no_footer_nothing_is_kept(self, folder):
@@ -206,8 +206,8 @@ class TestDamaged:
             paths=(str(path.relative_to(Path(folder.uri) / MESSAGES.name)),),
             size_bytes=1,
         )
-        assert rewriting.mend(folder, what) is None
-        rewriting.replace_files(folder, what, None, is_change=True)
+        assert rewrites.mend(folder, what) is None
+        rewrites.replace_files(folder, what, None, is_change=True)
         assert content_of(folder) == list(range(10, 20))
 
 

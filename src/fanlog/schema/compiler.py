@@ -15,7 +15,7 @@ from fanlog.schema.protobuf import ProtobufSchema
 
 
 def compile_schema(kind: SchemaType, definition: str) -> Compiled:
-    """Compile a definition; whoever needs it again keeps it.
+    """Compile a definition. Nothing is cached here: callers keep the schemas they need again.
 
     Raises:
         InvalidArgument: The sentence says where the definition is wrong.

@@ -8,8 +8,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Kept(Generic[K, V]):
-    """A cache that is bounded by what its values weigh, not by how many there are."""
+class SizedCache(Generic[K, V]):
+    """A cache that is bounded by the bytes of its values, not by their number."""
 
     def __init__(self, size_max: int) -> None:
         self._size_max = size_max

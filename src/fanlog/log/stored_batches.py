@@ -1,8 +1,8 @@
 """Stored batches of one partition, through an LMDB cursor: find, walk, probe, free.
 
-Functions over an open transaction and a cursor on `batches`; which offsets a caller may see is for
-the caller to say. A batch ends where the next one begins, or at the partition's end: so that its
-extent is known even when its own header is not readable.
+Functions over an open transaction and a cursor on `batches`; the caller says which offsets it may
+see. A batch ends where the next one begins, or at the partition's end: so that its extent is known
+even when its own header is not readable.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def seek(at: Cursor, partition: PartitionId, offset: Offset) -> Offset | None:
         return None
     if (base := _base(at, partition)) is not None:
         return base
-    # It was the partition before; what follows is ours or belongs to the partition after.
+    # That was the partition before; the next key is ours or belongs to the partition after.
     return _base(at, partition) if at.next() else None
 
 
@@ -69,26 +69,26 @@ def walk(
 def load(
     partition: PartitionId, base_offset: Offset, after: Offset, value: memoryview
 ) -> Batch | Damaged:
-    """Decode what stands at `base_offset`; anything but that very batch is `Damaged`."""
+    """Decode the value stored at `base_offset`; anything but that very batch is `Damaged`."""
     try:
         batch = codec.decode(value)
     except BatchDamaged as error:
-        return damaged(partition, base_offset, after, str(error))
+        return mark_damaged(partition, base_offset, after, str(error))
     if (batch.partition, batch.base_offset) != (partition, base_offset):
-        return damaged(partition, base_offset, after, "it is the batch of another place")
+        return mark_damaged(partition, base_offset, after, "it is the batch of another place")
     return batch
 
 
 def copy(
     partition: PartitionId, base_offset: Offset, after: Offset, value: memoryview
 ) -> StoredBatch | Damaged:
-    """Verify what stands at `base_offset`, and copy it as it is."""
+    """Verify the value stored at `base_offset`, and copy it as it is."""
     try:
         header = codec.verify(value)
     except BatchDamaged as error:
-        return damaged(partition, base_offset, after, str(error))
+        return mark_damaged(partition, base_offset, after, str(error))
     if (header.partition, header.base_offset) != (partition, base_offset):
-        return damaged(partition, base_offset, after, "it is the batch of another place")
+        return mark_damaged(partition, base_offset, after, "it is the batch of another place")
     return StoredBatch(
         partition=partition,
         base_offset=base_offset,
@@ -97,7 +97,7 @@ def copy(
     )
 
 
-def damaged(partition: PartitionId, base_offset: Offset, end: Offset, reason: str) -> Damaged:
+def mark_damaged(partition: PartitionId, base_offset: Offset, end: Offset, reason: str) -> Damaged:
     count = end - base_offset
     return Damaged(partition=partition, base_offset=base_offset, count=count, reason=reason)
 

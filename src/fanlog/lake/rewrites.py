@@ -1,9 +1,9 @@
 """Rewriting files of `messages`: small ones merged, rows that were let go of left out.
 
-What is planned is a *rewrite*: some files of one date, in, and at most one file, out. Tasks do
+The plan is a list of *rewrites*: some files of one date, in, and at most one file, out. Tasks do
 them, each for itself; the driver then replaces files in commits of the table, so that a reader sees
-all of a rewrite or nothing of it. Old files stay until they are vacuumed: whoever reads an older
-version of the table finds them.
+all of a rewrite or nothing of it. Old files stay until they are vacuumed: readers of an older
+version of the table find them.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import RemoveAction
+from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import fs
 
+from fanlog.lake.commit_order import CommitLost
 from fanlog.lake.files import DataFile, FileWriter
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import MESSAGES, open_table
-from fanlog.lake.turns import CommitLost
 
-#: What a merged file is to have, about.
+#: The size that a merged file should have, about.
 TARGET_BYTES = 128 * 2**20
 #: A file of at least this part of the target is left as it is.
 SMALL = 0.5
@@ -159,11 +158,11 @@ def rewrite(location: Location, what: Rewrite) -> tuple[DataFile | None, int]:
         return None, -1
     if not rows.num_rows:
         return None, gone
-    return _written(location, files, what, rows), gone
+    return _write_file(location, files, what, rows), gone
 
 
 def mend(location: Location, what: Rewrite) -> DataFile | None:
-    """Write what can be read of a damaged file; None when that is nothing."""
+    """Write the readable rows of a damaged file to a new one; None when there are none."""
     files = location.filesystem()
     [path] = what.paths
     found: list[pa.Table] = []
@@ -177,7 +176,7 @@ def mend(location: Location, what: Rewrite) -> DataFile | None:
                 found.append(opened.read_row_group(group))
     if not found:
         return None
-    return _written(location, files, what, MESSAGES.completed(pa.concat_tables(found)))
+    return _write_file(location, files, what, MESSAGES.complete(pa.concat_tables(found)))
 
 
 def _rows(files: fs.FileSystem, path: str) -> pa.Table:
@@ -188,10 +187,12 @@ def _rows(files: fs.FileSystem, path: str) -> pa.Table:
     except (OSError, pa.ArrowException) as error:
         what = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise FileUnreadable(path, what) from error
-    return MESSAGES.completed(found)
+    return MESSAGES.complete(found)
 
 
-def _written(location: Location, files: fs.FileSystem, what: Rewrite, rows: pa.Table) -> DataFile:
+def _write_file(
+    location: Location, files: fs.FileSystem, what: Rewrite, rows: pa.Table
+) -> DataFile:
     writer = FileWriter(
         location,
         MESSAGES,
@@ -227,7 +228,7 @@ def replace_files(
     if missing:
         raise CommitLost(f"{MESSAGES.name}: {missing[0]} was replaced meanwhile")
     now_ms = time.time_ns() // 1_000_000
-    actions: list[Any] = [
+    actions: list[AddAction | RemoveAction] = [
         RemoveAction(path, is_change, now_ms, known[path]["size_bytes"], {"date": what.date})
         for path in what.paths
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fanlog.errors import InvalidArgument, PermissionDenied
-from fanlog.lake.reach import NOTHING, Reach
+from fanlog.lake.pipeline_access import NOTHING, PipelineAccess
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def find(root: Path, path: object):
-    return Reach(import_roots=(str(root),)).find_imports(str(path), field="arguments.path")
+    return PipelineAccess(import_roots=(str(root),)).find_imports(str(path), field="arguments.path")
 
 
 def test_a_file_by_path_and_by_address(root):
@@ -114,7 +114,7 @@ def test_without_roots_nothing_is_read(root):
 
 
 def test_buckets():
-    reach = Reach(buckets=("mine",))
+    reach = PipelineAccess(buckets=("mine",))
     assert reach.find_imports("s3://mine/rows", field="arguments.path").paths == ["s3://mine/rows"]
     for address in ("s3://other/rows", "s3a://other/rows", "s3://mine.other/rows", "s3:///rows"):
         with pytest.raises(PermissionDenied, match="allowed buckets are mine"):

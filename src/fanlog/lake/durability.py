@@ -1,7 +1,7 @@
-"""What is written to a lake, on the disk: files, tables' logs, and the folders that name them.
+"""Make a lake durable: sync files, logs of tables, and the folders that name them to the disk.
 
-Storage does so by itself; a folder when it is told to. Whoever lets go of something because it is
-in the lake now has it synced first. All of it blocks: not for the loop.
+Object storage is durable by itself; a folder is when it is synced. Messages that are in the lake
+are synced there before they are trimmed elsewhere. All of it blocks: not for the loop.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _LAST_CHECKPOINT = "_last_checkpoint"
 
 
 def sync_files(location: Location, paths: Iterable[str]) -> None:
-    """See to it that files survive a loss of power; their paths are relative to the lake."""
+    """Make files survive a loss of power; their paths are relative to the lake."""
     if not location.is_s3:
         _sync_all(location, {Path(location.uri) / path for path in paths})
 
 
 def sync_log(location: Location, table: str, *, from_version: int | None = None) -> None:
-    """The same for the log of a table, from a version on.
+    """Make the log of a table survive a loss of power, from a version on.
 
-    Without one it is from the last checkpoint on: nobody needs what is before that.
+    Without a version it is from the last checkpoint on: readers need nothing before that.
     """
     if location.is_s3:
         return
     folder = Path(location.uri) / table / _LOG
     if from_version is None:
-        from_version = _checkpointed(folder)
+        from_version = _find_checkpoint(folder)
     paths = set()
     for path in folder.iterdir():
         version = path.name.partition(".")[0]
@@ -41,12 +41,12 @@ def sync_log(location: Location, table: str, *, from_version: int | None = None)
     _sync_all(location, paths)
 
 
-def _checkpointed(folder: Path) -> int:
+def _find_checkpoint(folder: Path) -> int:
     """The version of a log's last checkpoint; 0 for none."""
     try:
         return int(json.loads((folder / _LAST_CHECKPOINT).read_bytes())["version"])
     except (OSError, ValueError, KeyError, TypeError):
-        # None yet, or one that nobody can use: then all of the log is needed.
+        # No checkpoint yet, or one that cannot be read: then all of the log is needed.
         return 0
 
 
