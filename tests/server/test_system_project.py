@@ -6,7 +6,7 @@ import pytest
 from google.api_core.exceptions import Forbidden
 
 from fanlog.client import CallFailed, Client
-from fanlog.client.jobs import Jobs
+from fanlog.client.jobs import JobClient
 from fanlog.model import jobs, names
 from fanlog.server import grpc_api
 from fanlog.server.system_project import CHANGES
@@ -50,7 +50,7 @@ TOPIC = jobs.TOPIC
 def server(start_server):
     server = start_server("memory")
     with Client(server.endpoint) as client:
-        Jobs(client).create("projects/test", "expire", {})
+        JobClient(client).create("projects/test", "expire", {})
     return server
 
 

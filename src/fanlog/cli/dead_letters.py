@@ -56,13 +56,13 @@ def list_(
     """List dead letters that are not acknowledged; nothing is leased by looking."""
     from itertools import islice
 
-    from fanlog.client.reopening import Replays
+    from fanlog.client.reopening import ReopenClient
 
     name = options.subscription(subscription, project)
     selection = _selection(source, reason, start, end, project)
     with options.connect(endpoint) as client:
         page_size = min(most, limits.PAGE_SIZE_MAX)
-        letters = Replays(client).letters(name, page_size=page_size, **selection)
+        letters = ReopenClient(client).list_letters(name, page_size=page_size, **selection)
         rows = [_row(letter) for letter in islice(letters, most or None)]
     head = ("message_id", "source_subscription", "attempts", "leased", "reason")
     Output(is_json=json).rows(head, rows)
@@ -90,14 +90,14 @@ def redrive(
     json: options.Json = False,
 ) -> None:
     """Reopen the originals of dead letters where they failed, and acknowledge the letters."""
-    from fanlog.client.reopening import Replays
+    from fanlog.client.reopening import ReopenClient
 
     name = options.subscription(subscription, project)
     selection = _selection(source, reason, start, end, project)
     _check(message_id, all_ or bool(selection), most)
     counts = {"reopened": 0, "copied": 0, "skipped": 0}
     with options.connect(endpoint) as client:
-        replays = Replays(client)
+        replays = ReopenClient(client)
         if message_id:
             answers = iter([replays.redrive(name, message_id, copies=copies)])
         else:
@@ -127,14 +127,14 @@ def discard(
     json: options.Json = False,
 ) -> None:
     """Acknowledge dead letters: nobody will get them any more."""
-    from fanlog.client.reopening import Replays
+    from fanlog.client.reopening import ReopenClient
 
     name = options.subscription(subscription, project)
     selection = _selection(source, reason, start, end, project)
     _check(message_id, all_ or bool(selection), most)
     counts = {"discarded": 0, "skipped": 0}
     with options.connect(endpoint) as client:
-        replays = Replays(client)
+        replays = ReopenClient(client)
         if message_id:
             answers = iter([replays.discard(name, message_id)])
         else:

@@ -259,10 +259,10 @@ def list_(
     json: options.Json = False,
 ) -> None:
     """List the jobs of a project."""
-    from fanlog.client.jobs import Jobs
+    from fanlog.client.jobs import JobClient
 
     with options.connect(endpoint) as client:
-        found = (resource(one) for one in Jobs(client).listed(names.project_name(project)))
+        found = (resource(one) for one in JobClient(client).list_jobs(names.project_name(project)))
         Output(is_json=json).rows(["name", "kind", "state", "done", "total", "error"], found)
 
 
@@ -274,10 +274,10 @@ def describe(
     json: options.Json = False,
 ) -> None:
     """Show a job: what it is to do, how far it is, what came of it."""
-    from fanlog.client.jobs import Jobs
+    from fanlog.client.jobs import JobClient
 
     with options.connect(endpoint) as client:
-        found = _fields(Jobs(client).get(_full(job, project)))
+        found = _fields(JobClient(client).get(_full(job, project)))
     output = Output(is_json=json)
     if json:
         output.line(found)
@@ -309,10 +309,10 @@ def cancel(
     json: options.Json = False,
 ) -> None:
     """Ask a job to stop."""
-    from fanlog.client.jobs import Jobs, state_of
+    from fanlog.client.jobs import JobClient, state_of
 
     with options.connect(endpoint) as client:
-        found = Jobs(client).cancel(_full(job, project))
+        found = JobClient(client).cancel(_full(job, project))
     Output(is_json=json).done(f"job {found.name} is {state_of(found)}", resource(found))
 
 
@@ -324,11 +324,11 @@ def delete(
     json: options.Json = False,
 ) -> None:
     """Forget a job that has ended."""
-    from fanlog.client.jobs import Jobs
+    from fanlog.client.jobs import JobClient
 
     name = _full(job, project)
     with options.connect(endpoint) as client:
-        Jobs(client).delete(name)
+        JobClient(client).delete(name)
     Output(is_json=json).done(f"deleted job {name}", {"name": name, "deleted": True})
 
 
@@ -352,12 +352,12 @@ def _ask(
     endpoint: str | None,
     json: bool,
 ) -> None:
-    from fanlog.client.jobs import Jobs
+    from fanlog.client.jobs import JobClient
 
     given = {name: value for name, value in arguments.items() if value is not None}
     parent = names.project_name(project)
     with options.connect(endpoint) as client:
-        job = Jobs(client).create(parent, kind, given, job_id=job_id)
+        job = JobClient(client).create(parent, kind, given, job_id=job_id)
         if wait:
             _wait(client, job.name, json)
         else:
@@ -365,11 +365,11 @@ def _ask(
 
 
 def _wait(client: Any, name: str, json: bool) -> None:
-    from fanlog.client.jobs import Jobs, state_of
+    from fanlog.client.jobs import JobClient, state_of
 
     is_shown = not json and sys.stderr.isatty()
     try:
-        job = Jobs(client).wait(name, on_progress=_progress if is_shown else lambda _: None)
+        job = JobClient(client).wait(name, on_progress=_progress if is_shown else lambda _: None)
     except KeyboardInterrupt:
         note(f"\njob {name} goes on; `fanlog job wait {name}` waits for it again")
         raise typer.Exit(130) from None

@@ -39,7 +39,7 @@ def seek(
     json: options.Json = False,
 ) -> None:
     """Move a subscription: messages before the place are acknowledged, those after are not."""
-    from fanlog.client.reopening import Replays
+    from fanlog.client.reopening import ReopenClient
 
     given = [time, snapshot, position, message_id]
     if sum([*(one is not None for one in given), begin, end]) != 1:
@@ -49,9 +49,9 @@ def seek(
     name = options.subscription(subscription, project)
     place, target = _target(time, snapshot, position, message_id, begin, project)
     with options.connect(endpoint) as client:
-        done = Replays(client).seek(name, **target)
+        done = ReopenClient(client).seek(name, **target)
     since = done.reopened_from.ToJsonString() if done.HasField("reopened_from") else ""
-    fields = {"name": name, "place": place}
+    fields: dict[str, object] = {"name": name, "place": place}
     fields |= {"reopened": done.reopened, "acknowledged": done.acknowledged}
     fields |= {
         key: value for key, value in (("reopened_from", since), ("hint", done.hint)) if value

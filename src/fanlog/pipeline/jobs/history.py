@@ -1,15 +1,16 @@
-"""A window of history as a table, and sets of offsets found in it."""
+"""A window of history as a table, and the sets of offsets in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyroaring import BitMap64
 
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs import table
+from fanlog.pipeline.jobs.work import Arguments
 from fanlog.routing import filter_parse
 from fanlog.spark import column
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _SETS = "partition long, offsets binary"
 
 
-def window(context: Context, arguments: Mapping[str, Any]) -> DataFrame:
+def window(context: Context, arguments: Arguments) -> DataFrame:
     """The messages that the arguments of a job are about: which topics, from when to when."""
     options = {
         "endpoint": context.endpoint,

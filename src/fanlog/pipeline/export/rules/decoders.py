@@ -1,7 +1,7 @@
 """Decoders: the data of a message, by its schema, as values; and the columns those make.
 
-One for each revision of a schema. What a schema says that no column can hold becomes JSON text: a
-union of several types, a type that contains itself, an object whose fields nobody named.
+One for each revision of a schema. Values of types that no column can hold become JSON text: a union
+of several types, a type that contains itself, an object without named fields.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, datetime, time
 from typing import Any, Protocol, cast
 
 import fastavro
 import orjson
 import pyarrow as pa
+from fastavro.types import Schema as AvroType
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
 
 from fanlog import limits, times
 from fanlog.model.resources import Encoding, SchemaType
-from fanlog.pipeline.export.shapes import (
+from fanlog.pipeline.export.rules.shapes import (
     JSON,
     TIMESTAMP,
     Misfit,
@@ -34,7 +37,7 @@ from fanlog.schema.json_refs import resolved
 from fanlog.schema.protobuf import ProtobufSchema
 from fanlog.schema.registry import compile_schema
 
-#: What a schema that is no record, at its top, has for its one column.
+#: The one column of a schema that is no record at its top.
 VALUE = "value"
 
 #: How deep a column may be: readers of tables have limits, too.
@@ -47,15 +50,15 @@ class Decoder(Protocol):
     #: Of the whole message: always a struct.
     shape: Shape
 
-    def value(self, data: bytes, encoding: Encoding) -> dict[str, Any]:
-        """The message's fields, as the columns take them.
+    def value(self, data: bytes, encoding: Encoding) -> object:
+        """The message's fields by name, as the columns take them.
 
         Raises:
-            Misfit: The data is not what the schema says.
+            Misfit: The data does not conform to the schema.
         """
 
 
-def decoder(kind: SchemaType, definition: str) -> Decoder:
+def make_decoder(kind: SchemaType, definition: str) -> Decoder:
     """The decoder of a definition, which is valid."""
     match kind:
         case "AVRO":
@@ -69,16 +72,16 @@ def decoder(kind: SchemaType, definition: str) -> Decoder:
 class AvroDecoder:
     def __init__(self, definition: str) -> None:
         self._schema = cast(AvroSchema, compile_schema("AVRO", definition))
-        self.parsed: Any = fastavro.parse_schema(_source(definition))
+        self.parsed = fastavro.parse_schema(_source(definition))
         top = _AvroShapes().shape(self.parsed, 0)
         self._is_record = pa.types.is_struct(top.type)
         self.shape = top if self._is_record else struct({VALUE: top})
 
-    def record(self, data: bytes, encoding: Encoding, reader: Any = None) -> Any:
+    def record(self, data: bytes, encoding: Encoding, reader: AvroType | None = None) -> object:
         """The message as fastavro reads it, with another revision for a reader or without.
 
         Raises:
-            Misfit: The data is not what the schema says.
+            Misfit: The data does not conform to the schema.
             SchemaResolutionError: The reader cannot read it.
         """
         try:
@@ -92,9 +95,9 @@ class AvroDecoder:
             # A time before the first or after the last there is.
             raise Misfit(f"the value cannot be read: {error}") from None
 
-    def value(self, data: bytes, encoding: Encoding) -> dict[str, Any]:
+    def value(self, data: bytes, encoding: Encoding) -> object:
         found = self.record(data, encoding)
-        return cast(dict[str, Any], self.shape.plain(found if self._is_record else {VALUE: found}))
+        return self.shape.plain(found if self._is_record else {VALUE: found})
 
 
 class ProtobufDecoder:
@@ -102,12 +105,12 @@ class ProtobufDecoder:
         self._schema = cast(ProtobufSchema, compile_schema("PROTOCOL_BUFFER", definition))
         self.shape = _proto_struct(self._schema.descriptor, (), _Room())
 
-    def value(self, data: bytes, encoding: Encoding) -> dict[str, Any]:
+    def value(self, data: bytes, encoding: Encoding) -> object:
         try:
             message = self._schema.message(data, encoding)
         except (Mismatch, Impossible) as error:
             raise Misfit(str(error).removeprefix("$: ")) from None
-        return cast(dict[str, Any], self.shape.plain(_proto_fields(message)))
+        return self.shape.plain(_proto_fields(message))
 
 
 class JsonDecoder:
@@ -118,18 +121,18 @@ class JsonDecoder:
         self._is_object = pa.types.is_struct(top.type)
         self.shape = top if self._is_object else struct({VALUE: top})
 
-    def value(self, data: bytes, encoding: Encoding) -> dict[str, Any]:
+    def value(self, data: bytes, encoding: Encoding) -> object:
         try:
             self._schema.validate(data, "JSON")
             # Not by orjson, which makes a float of an integer of more than 64 bits.
             found = json.loads(data)
         except Mismatch as error:
             raise Misfit(error.problem, error.path) from None
-        return cast(dict[str, Any], self.shape.plain(found if self._is_object else {VALUE: found}))
+        return self.shape.plain(found if self._is_object else {VALUE: found})
 
 
 class _Room:
-    """The columns that there is room for: types that each use another twice have no end of them."""
+    """The columns that a table has room for: types that each use another twice make too many."""
 
     def __init__(self) -> None:
         self._left = limits.EXPORT_COLUMNS_MAX
@@ -153,9 +156,10 @@ _AVRO = {
 }
 
 
-def _source(definition: str) -> Any:
+def _source(definition: str) -> AvroType:
     try:
-        return orjson.loads(definition)
+        found: AvroType = orjson.loads(definition)
+        return found
     except orjson.JSONDecodeError:
         # A primitive's name, without quotes.
         return definition.strip()
@@ -165,11 +169,11 @@ class _AvroShapes:
     """Shapes of one definition; named types may be spoken of before and after."""
 
     def __init__(self) -> None:
-        self._named: dict[str, Any] = {}
+        self._named: dict[str, Mapping[str, Any]] = {}
         self._open: list[str] = []
         self._room = _Room()
 
-    def shape(self, schema: Any, depth: int) -> Shape:
+    def shape(self, schema: AvroType, depth: int) -> Shape:
         if depth > _DEPTH_MAX:
             return JSON
         if isinstance(schema, str):
@@ -230,12 +234,12 @@ def _logical(schema: Mapping[str, Any]) -> Shape | None:
     return None
 
 
-def _text(value: Any) -> Any:
+def _text(value: object) -> object:
     return None if value is None else str(value)
 
 
-def _iso(value: Any) -> Any:
-    return None if value is None else value.isoformat()
+def _iso(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime | time) else value
 
 
 # Protobuf.
@@ -254,12 +258,12 @@ _CPP = {
 _MESSAGE, _ENUM, _BYTES = 10, 8, 12
 
 
-def _proto_struct(descriptor: Any, inside: tuple[str, ...], room: _Room) -> Shape:
+def _proto_struct(descriptor: Descriptor, inside: tuple[str, ...], room: _Room) -> Shape:
     inside = (*inside, descriptor.full_name)
     return struct({field.name: _proto_shape(field, inside, room) for field in descriptor.fields})
 
 
-def _proto_shape(field: Any, inside: tuple[str, ...], room: _Room) -> Shape:
+def _proto_shape(field: FieldDescriptor, inside: tuple[str, ...], room: _Room) -> Shape:
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
         return mapped(_proto_item(message.fields_by_name["value"], inside, room))
@@ -267,7 +271,7 @@ def _proto_shape(field: Any, inside: tuple[str, ...], room: _Room) -> Shape:
     return listed(item) if field.is_repeated else item
 
 
-def _proto_item(field: Any, inside: tuple[str, ...], room: _Room) -> Shape:
+def _proto_item(field: FieldDescriptor, inside: tuple[str, ...], room: _Room) -> Shape:
     if field.cpp_type == _MESSAGE:
         message = field.message_type
         is_too_much = message.full_name in inside or len(inside) > _DEPTH_MAX
@@ -277,7 +281,7 @@ def _proto_item(field: Any, inside: tuple[str, ...], room: _Room) -> Shape:
     return scalar(pa.binary() if field.type == _BYTES else _CPP[field.cpp_type])
 
 
-def _proto_fields(message: Any) -> dict[str, Any]:
+def _proto_fields(message: Message) -> dict[str, object]:
     """The fields of a message; those without presence have their defaults, as protobuf says."""
     return {
         field.name: _proto_value(field, getattr(message, field.name))
@@ -286,7 +290,7 @@ def _proto_fields(message: Any) -> dict[str, Any]:
     }
 
 
-def _proto_value(field: Any, value: Any) -> Any:
+def _proto_value(field: FieldDescriptor, value: Any) -> object:
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
         part = message.fields_by_name["value"]
@@ -296,11 +300,11 @@ def _proto_value(field: Any, value: Any) -> Any:
     return _proto_one(field, value)
 
 
-def _proto_key(key: Any) -> str:
+def _proto_key(key: object) -> str:
     return ("true" if key else "false") if isinstance(key, bool) else str(key)
 
 
-def _proto_one(field: Any, value: Any) -> Any:
+def _proto_one(field: FieldDescriptor, value: Any) -> object:
     if field.cpp_type == _MESSAGE:
         return _proto_fields(value)
     if field.cpp_type == _ENUM:
@@ -314,7 +318,7 @@ def _proto_one(field: Any, value: Any) -> Any:
 _JSON = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
 
 
-def _json_shape(root: Any, schema: Any, depth: int, room: _Room) -> Shape:
+def _json_shape(root: object, schema: object, depth: int, room: _Room) -> Shape:
     if depth > _DEPTH_MAX or not room.has(1):
         return JSON
     found = resolved(root, schema)
@@ -339,19 +343,25 @@ def _json_shape(root: Any, schema: Any, depth: int, room: _Room) -> Shape:
     return JSON
 
 
-def _json_time(value: Any) -> Any:
+def _json_time(value: object) -> object:
     if value is None:
         return None
+    if not isinstance(value, str):
+        raise Misfit("the column takes a time as RFC 3339 writes it")
     try:
         return times.parse(value)
     except times.NoZone:
         raise Misfit("the column takes a time with its offset from UTC") from None
-    except (AttributeError, ValueError):
+    except ValueError:
         raise Misfit("the column takes a time as RFC 3339 writes it") from None
 
 
-def _json_date(value: Any) -> Any:
+def _json_date(value: object) -> object:
+    if value is None:
+        return None
     try:
-        return None if value is None else date.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise Misfit("the column takes a date such as 2026-01-31") from None
+        if isinstance(value, str):
+            return date.fromisoformat(value)
+    except ValueError:
+        pass
+    raise Misfit("the column takes a date such as 2026-01-31")
