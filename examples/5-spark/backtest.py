@@ -1,7 +1,6 @@
 """What a filter would have matched, before anybody subscribes with it."""
 
-from fanlog.client import Client
-from fanlog.client.jobs import JobClient
+from fanlog import Client, JobClient
 
 with Client() as client:
     jobs = JobClient(client)

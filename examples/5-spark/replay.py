@@ -1,7 +1,6 @@
 """Deliver large orders again: the pipeline finds them, the broker reopens them."""
 
-from fanlog.client import Client
-from fanlog.client.jobs import JobClient
+from fanlog import Client, JobClient
 
 with Client() as client:
     jobs = JobClient(client)

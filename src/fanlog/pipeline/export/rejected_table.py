@@ -56,13 +56,14 @@ class RejectedRows:
 
     def forget(self, reason: str, *, to_batch: int) -> None:
         """Take those rows out of the table."""
+        if self._open() is None:
+            return
         where = f"subscription_name = {_quoted(self._subscription)} AND batch <= {to_batch}"
         if reason:
             where += f" AND strpos(reason, {_quoted(reason)}) > 0"
         for left in reversed(range(TRIES)):
             opened = self._open()
-            if opened is None:
-                return
+            assert opened is not None, "a table of rejected messages is never removed"
             try:
                 opened.delete(where)
                 return
