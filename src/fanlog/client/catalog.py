@@ -8,7 +8,7 @@ from typing import Final
 from google.protobuf.message import Message
 
 from fanlog import limits
-from fanlog.client.connection import Connection, Reply
+from fanlog.client.connection import Connection, ReplyT
 from fanlog.client.failures import CallFailed
 from fanlog.v1 import catalog_pb2 as pb
 
@@ -49,13 +49,13 @@ class CatalogClient:
         answer = self._call("DescribeSchema", request, pb.SchemaDescription)
         return {one.id: one.number for one in answer.revisions}
 
-    def _call(self, method: str, request: Message, reply_type: type[Reply]) -> Reply:
+    def _call(self, method: str, request: Message, reply_type: type[ReplyT]) -> ReplyT:
         try:
             return self._connection.call(f"{_SERVICE}/{method}", request, reply_type)
         except CallFailed as failure:
             if failure.status not in ("UNIMPLEMENTED", "NOT_FOUND"):
                 raise
-            empty: Reply = reply_type()
+            empty: ReplyT = reply_type()
             return empty
 
 

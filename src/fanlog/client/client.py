@@ -51,13 +51,13 @@ class Client(Connection):
     def list_topics(self, project: str) -> Iterator[Any]:
         """Yield every topic of `project`, given as `projects/{id}`."""
         request = types.ListTopicsRequest(project=project, page_size=_PAGE_SIZE)
-        for page in self._pages(f"{_PUBLISHER}/ListTopics", request, types.ListTopicsResponse):
+        for page in self.pages(f"{_PUBLISHER}/ListTopics", request, types.ListTopicsResponse):
             yield from page.topics
 
     def list_topic_subscriptions(self, topic: str) -> Iterator[str]:
         """Yield the name of every subscription of `topic`."""
         request = types.ListTopicSubscriptionsRequest(topic=topic, page_size=_PAGE_SIZE)
-        for page in self._pages(
+        for page in self.pages(
             f"{_PUBLISHER}/ListTopicSubscriptions", request, types.ListTopicSubscriptionsResponse
         ):
             yield from page.subscriptions
@@ -93,7 +93,7 @@ class Client(Connection):
     def list_schemas(self, project: str) -> Iterator[Any]:
         """Yield every schema of `project`, given as `projects/{id}`, without its definition."""
         request = types.ListSchemasRequest(parent=project, page_size=_PAGE_SIZE)
-        for page in self._pages(f"{_SCHEMAS}/ListSchemas", request, types.ListSchemasResponse):
+        for page in self.pages(f"{_SCHEMAS}/ListSchemas", request, types.ListSchemasResponse):
             yield from page.schemas
 
     def list_schema_revisions(self, name: str, *, with_definitions: bool = False) -> Iterator[Any]:
@@ -101,7 +101,7 @@ class Client(Connection):
         request = types.ListSchemaRevisionsRequest(
             name=name, page_size=_PAGE_SIZE, view=FULL if with_definitions else BASIC
         )
-        for page in self._pages(
+        for page in self.pages(
             f"{_SCHEMAS}/ListSchemaRevisions", request, types.ListSchemaRevisionsResponse
         ):
             yield from page.schemas
@@ -129,7 +129,7 @@ class Client(Connection):
     def list_subscriptions(self, project: str) -> Iterator[Any]:
         """Yield every subscription of `project`, given as `projects/{id}`."""
         request = types.ListSubscriptionsRequest(project=project, page_size=_PAGE_SIZE)
-        for page in self._pages(
+        for page in self.pages(
             f"{_SUBSCRIBER}/ListSubscriptions", request, types.ListSubscriptionsResponse
         ):
             yield from page.subscriptions
@@ -164,14 +164,6 @@ class Client(Connection):
             subscription=name, ack_ids=ack_ids, ack_deadline_seconds=seconds
         )
         self.call(f"{_SUBSCRIBER}/ModifyAckDeadline", request, empty_pb2.Empty)
-
-    def _pages(self, method: str, request: Any, reply_type: Any) -> Iterator[Any]:
-        while True:
-            page = self.call(method, request, reply_type)
-            yield page
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
 
     def _schema_call(self, method: str, request: Any, compatibility: str | None) -> tuple[Any, str]:
         sent = () if compatibility is None else ((attributes.COMPATIBILITY, compatibility),)

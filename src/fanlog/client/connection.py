@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -36,7 +36,7 @@ _OPTIONS: Final = [
     ("grpc.use_local_subchannel_pool", 1),
 ]
 
-Reply = TypeVar("Reply", bound=Message)
+ReplyT = TypeVar("ReplyT", bound=Message)
 Metadata = tuple[tuple[str, str], ...]
 
 
@@ -93,10 +93,10 @@ class Connection:
         self,
         method: str,
         request: Message,
-        reply_type: type[Reply],
+        reply_type: type[ReplyT],
         *,
         timeout_s: float | None = None,
-    ) -> Reply:
+    ) -> ReplyT:
         """Call a method that has one reply, such as `fanlog.v1.Jobs/GetJob`.
 
         Raises:
@@ -109,15 +109,24 @@ class Connection:
                     self._on_hint(value)
         return reply
 
+    def pages(self, method: str, request: Any, reply_type: type[ReplyT]) -> Iterator[ReplyT]:
+        """Call a method that lists, page after page; yield the replies."""
+        while True:
+            page: Any = self.call(method, request, reply_type)
+            yield page
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
     def exchange(
         self,
         method: str,
         request: Message,
-        reply_type: type[Reply],
+        reply_type: type[ReplyT],
         *,
         timeout_s: float | None = None,
         metadata: Metadata = (),
-    ) -> tuple[Reply, Metadata]:
+    ) -> tuple[ReplyT, Metadata]:
         """Call a method with metadata; give the reply and the metadata that follows it.
 
         Raises:
@@ -142,7 +151,7 @@ class Connection:
                 return reply, tuple((str(key), str(value)) for key, value in trailing)
             time.sleep(PAUSE_S)
 
-    def stream(self, method: str, request: Message, reply_type: type[Reply]) -> Iterator[Reply]:
+    def stream(self, method: str, request: Message, reply_type: type[ReplyT]) -> Iterator[ReplyT]:
         """Call a method that has many replies, and yield them no faster than they are taken.
 
         Raises:
@@ -160,13 +169,13 @@ class Connection:
         finally:
             call.cancel()
 
-    def upload(self, method: str, requests: Iterable[bytes], reply_type: type[Reply]) -> Reply:
+    def upload(self, method: str, requests: Iterable[bytes], reply_type: type[ReplyT]) -> ReplyT:
         """Call a method with many requests, which are serialised already; give its one reply.
 
         Raises:
             CallFailed: It was refused, did not arrive, or broke off.
         """
-        call: grpc.StreamUnaryMultiCallable[bytes, Reply] = self._channel.stream_unary(
+        call: grpc.StreamUnaryMultiCallable[bytes, ReplyT] = self._channel.stream_unary(
             f"/{method}", response_deserializer=reply_type.FromString
         )
         if self._patience_s:

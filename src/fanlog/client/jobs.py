@@ -37,12 +37,9 @@ class JobClient:
     def list_jobs(self, project: str) -> Iterator[jobs_pb2.Job]:
         """Yield every job of `projects/p`."""
         request = jobs_pb2.ListJobsRequest(parent=project)
-        while True:
-            page = self._connection.call(f"{_SERVICE}/ListJobs", request, jobs_pb2.ListJobsResponse)
+        method = f"{_SERVICE}/ListJobs"
+        for page in self._connection.pages(method, request, jobs_pb2.ListJobsResponse):
             yield from page.jobs
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
 
     def cancel(self, name: str) -> jobs_pb2.Job:
         return self._call("CancelJob", jobs_pb2.CancelJobRequest(name=name))

@@ -8,7 +8,7 @@ from typing import Final, TypedDict, TypeVar, Unpack
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from fanlog.client.connection import Connection, Reply
+from fanlog.client.connection import Connection, ReplyT
 from fanlog.v1 import replay_pb2
 
 _SERVICE: Final = "fanlog.v1.Replay"
@@ -86,12 +86,9 @@ class ReopenClient:
         request = replay_pb2.ListDeadLettersRequest(
             subscription=subscription, page_size=page_size, **selection
         )
-        while True:
-            page = self._call("ListDeadLetters", request, replay_pb2.ListDeadLettersResponse)
+        method, reply_type = f"{_SERVICE}/ListDeadLetters", replay_pb2.ListDeadLettersResponse
+        for page in self._connection.pages(method, request, reply_type):
             yield from page.letters
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
 
     def redrive(
         self,
@@ -149,8 +146,8 @@ class ReopenClient:
         self,
         method: str,
         request: replay_pb2.RedriveRequest | replay_pb2.DiscardRequest,
-        answer_type: type[_Portion],
-    ) -> Iterator[_Portion]:
+        answer_type: type[_PortionT],
+    ) -> Iterator[_PortionT]:
         left = request.max_messages
         while True:
             answer = self._call(method, request, answer_type)
@@ -165,8 +162,8 @@ class ReopenClient:
                 return
             request.page_token = answer.next_page_token
 
-    def _call(self, method: str, request: Message, answer_type: type[Reply]) -> Reply:
+    def _call(self, method: str, request: Message, answer_type: type[ReplyT]) -> ReplyT:
         return self._connection.call(f"{_SERVICE}/{method}", request, answer_type)
 
 
-_Portion = TypeVar("_Portion", replay_pb2.RedriveResponse, replay_pb2.DiscardResponse)
+_PortionT = TypeVar("_PortionT", replay_pb2.RedriveResponse, replay_pb2.DiscardResponse)

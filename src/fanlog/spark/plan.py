@@ -84,12 +84,12 @@ def resolve(
     offsets = {part.partition: _offset(default, part) for part in parts}
     for topic, by_partition in position.items():
         for key, offset in by_partition.items():
-            for part in _named(key, by_topic[topic], option):
+            for part in _find_named(key, by_topic[topic], option):
                 offsets[part.partition] = _offset(offset, part)
     return offsets
 
 
-def _named(
+def _find_named(
     key: int | None, parts: Sequence[PartitionExtent], option: str
 ) -> Sequence[PartitionExtent]:
     """The partitions of a topic that a key means: the broker's number for it, or its index."""

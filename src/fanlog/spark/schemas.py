@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import types as T
+
+#: An offset of a stream, as Spark writes it into the checkpoint.
+OffsetJson = dict[str, Any]
 
 #: Names the commit of a row; there when it is asked for.
 SEQUENCE: Final = "sequence"

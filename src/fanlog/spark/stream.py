@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -42,15 +42,12 @@ from fanlog.spark.cold import ColdSpans, divide_files, list_files
 from fanlog.spark.cold_counts import sequence_within
 from fanlog.spark.options import EARLIEST, ReadOptions
 from fanlog.spark.plan import Lost, PartitionExtent, Span, divide, resolve
+from fanlog.spark.schemas import OffsetJson
 from fanlog.spark.selection import TopicStanding, ask_standing, find_offsets, selection_pb
 from fanlog.spark.task import Portion, Task, join_filters, report_lost
 
 #: Partitions up to which every offset of the stream names the offsets, too.
 OFFSETS_MAX: Final = 1_000
-
-
-#: An offset of the stream as Spark writes it into the checkpoint; see above.
-OffsetJson = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

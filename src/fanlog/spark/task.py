@@ -83,7 +83,7 @@ class Task:
         if portion.files:
             assert portion.location is not None, "files are in a lake"
             for batch in self._files(portion.location, portion.files, portion.cold):
-                yield from _passing(matcher, batch)
+                yield from _filter(matcher, batch)
         if portion.hot:
             with connect(self.endpoint) as connection:
                 reading = _HotRead(self, LogClient(connection), matcher, portion.location)
@@ -150,7 +150,7 @@ def report_lost(lost: Lost, why: str, *, fail: bool) -> None:
     _log.warning("lost: %s: %s; going on, since failOnDataLoss is false", lost, why)
 
 
-def _passing(matcher: Matcher | None, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _filter(matcher: Matcher | None, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     if matcher is not None:
         batch = matcher.rows(batch)
     if batch.num_rows:
@@ -287,7 +287,7 @@ class _HotRead:
         # Rows that were gathered come first: those of a partition stay in order.
         yield from self._flush()
         for batch in self._task.cold(self._location, spans):
-            yield from _passing(self._matcher, batch)
+            yield from _filter(self._matcher, batch)
 
     def _flush(self) -> Iterator[pa.RecordBatch]:
         if self._rows.count:

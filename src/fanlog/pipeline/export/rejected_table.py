@@ -58,9 +58,9 @@ class RejectedRows:
         """Take those rows out of the table."""
         if self._open() is None:
             return
-        where = f"subscription_name = {_quoted(self._subscription)} AND batch <= {to_batch}"
+        where = f"subscription_name = {_quote(self._subscription)} AND batch <= {to_batch}"
         if reason:
-            where += f" AND strpos(reason, {_quoted(reason)}) > 0"
+            where += f" AND strpos(reason, {_quote(reason)}) > 0"
         for left in reversed(range(TRIES)):
             opened = self._open()
             assert opened is not None, "a table of rejected messages is never removed"
@@ -81,5 +81,5 @@ class RejectedRows:
         return opened
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"

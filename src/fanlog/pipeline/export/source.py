@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -45,14 +45,13 @@ from fanlog.pipeline.export.rules.table_rows import TableMismatch
 from fanlog.pipeline.export.rules.topic_schema import TopicSchema
 from fanlog.spark.broker import TIMEOUT_S, connect
 from fanlog.spark.plan import Span, divide
+from fanlog.spark.schemas import OffsetJson
 from fanlog.spark.task import Portion, Task
 from fanlog.v1 import export_pb2
 from fanlog.wire.exports import export_of
 from fanlog.wire.schemas import type_of
 
 FORMAT: Final = "fanlog_export"
-#: An offset, as Spark writes it into the checkpoint.
-OffsetJson = dict[str, Any]
 SCHEMA: Final = "subscription string, plan binary, piece string"
 #: In place of an output: the task failed, and has said why.
 FAILED: Final = "failed"

@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,12 +33,11 @@ from fanlog.lake.location import Location
 from fanlog.lake.tables import MESSAGES, ensure_lake
 from fanlog.spark.broker import connect
 from fanlog.spark.plan import Span, divide
+from fanlog.spark.schemas import OffsetJson
 from fanlog.spark.task import Portion, Task
 from fanlog.v1 import log_pb2
 
 FORMAT: Final = "fanlog_archive"
-#: An offset, as Spark writes it into the checkpoint.
-OffsetJson = dict[str, Any]
 #: The selection of all topics.
 ALL: Final = log_pb2.TopicSelection()
 SCHEMA: Final = "after bigint, sequence bigint, file string"
@@ -94,7 +93,7 @@ class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ensure_lake(self._location)
         with connect(self._endpoint) as connection:
             standing = LogClient(connection).get_offsets(ALL)
-        return _written(archived_sequence(self._location, standing.log_id), standing.log_id)
+        return _offset_json(archived_sequence(self._location, standing.log_id), standing.log_id)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadAllAvailable()
@@ -106,7 +105,7 @@ class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> OffsetJson:  # noqa: N802
         with connect(self._endpoint) as connection:
             standing = LogClient(connection).get_offsets(ALL)
-        return _written(standing.sequence, standing.log_id)
+        return _offset_json(standing.sequence, standing.log_id)
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:  # noqa: N802
         with connect(self._endpoint) as connection:
@@ -116,7 +115,7 @@ class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             after = self._after(start, standing)
             to = standing.sequence if self._target is None else self._target
             if to <= after:
-                return _written(after, standing.log_id)
+                return _offset_json(after, standing.log_id)
             found = log.get_ranges(
                 _archived_topics(standing), after, to, max_bytes=self._batch_bytes
             )
@@ -124,7 +123,7 @@ class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 # Nothing to archive; and a report would be a commit, to be archived in its turn.
                 return start
             # The broker stops where a limit of its own is reached, too.
-            end = _written(max(after + 1, found.sequence), standing.log_id)
+            end = _offset_json(max(after + 1, found.sequence), standing.log_id)
             if after < int(start["sequence"]):
                 # Archived again, to a lake that was replaced: Spark must not take it for done.
                 end["again_after"] = after
@@ -229,7 +228,7 @@ def _write(location: Location, batches: Iterator[pa.RecordBatch]) -> list[DataFi
         raise
 
 
-def _written(sequence: int, log_id: str) -> OffsetJson:
+def _offset_json(sequence: int, log_id: str) -> OffsetJson:
     return {"sequence": sequence, "log": log_id}
 
 

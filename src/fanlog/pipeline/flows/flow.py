@@ -28,7 +28,7 @@ REST_S_MAX = 60.0
 STEADY_S = 60.0
 
 
-class Query(Protocol):
+class RunningQuery(Protocol):
     """A query of Spark's, as far as a flow knows it; some flows are no query, and look like one."""
 
     def stop(self) -> object:
@@ -38,7 +38,7 @@ class Query(Protocol):
         """Wait for the end; raises the error that ended it."""
 
 
-Start = Callable[[], Query]
+Start = Callable[[], RunningQuery]
 
 
 def start_query(
@@ -80,7 +80,7 @@ class Flow:
         self._on_failure = on_failure
         self._monotonic = monotonic
         self._stopping = threading.Event()
-        self._query: Query | None = None
+        self._query: RunningQuery | None = None
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=f"flow-{name}", daemon=True)
         #: Why it is not running; empty while it is.

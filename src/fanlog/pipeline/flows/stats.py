@@ -119,7 +119,7 @@ def commit_stats(location: Location, log_id: str, told: Iterable[Told]) -> None:
 def _add(location: Location, table: Table, app_id: str, told: Sequence[Told]) -> None:
     ensure_table(location, table)
     after = commits.last_version(location, table, app_id) or 0
-    parsed = [_parsed(one) for one in told if one.offset >= after]
+    parsed = [_parse(one) for one in told if one.offset >= after]
     rows = rows_of(table, [one for one in parsed if one is not None])
     if not rows.num_rows:
         return
@@ -133,10 +133,10 @@ def rows_of(table: Table, told: Iterable[Outcomes]) -> pa.Table:
     """The rows of one of the two tables, one for each minute and name."""
     schema = table.file_schema
     if table is TOPIC_STATS:
-        topics = _merged((one.minute, row.topic, row) for one in told for row in one.topics)
+        topics = _merge((one.minute, row.topic, row) for one in told for row in one.topics)
         rows = [_topic_row(minute, row) for minute, row in topics]
     else:
-        subscriptions = _merged(
+        subscriptions = _merge(
             (one.minute, row.subscription, row) for one in told for row in one.subscriptions
         )
         rows = [_delivery_row(minute, row) for minute, row in subscriptions]
@@ -150,7 +150,7 @@ class _Adds(Protocol):
 _Row = TypeVar("_Row", bound=_Adds)
 
 
-def _merged(rows: Iterable[tuple[datetime, str, _Row]]) -> list[tuple[datetime, _Row]]:
+def _merge(rows: Iterable[tuple[datetime, str, _Row]]) -> list[tuple[datetime, _Row]]:
     """Rows of the same minute and name as one, by minute and name; the later ones come later."""
     found: dict[tuple[datetime, str], _Row] = {}
     for minute, name, row in rows:
@@ -170,7 +170,7 @@ def _delivery_row(minute: datetime, row: SubscriptionOutcome) -> Mapping[str, ob
     return {"minute": minute, **fields}
 
 
-def _parsed(told: Told) -> Outcomes | None:
+def _parse(told: Told) -> Outcomes | None:
     try:
         return Outcomes.from_message(told.data)
     except ValueError as error:

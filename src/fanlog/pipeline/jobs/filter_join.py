@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from fanlog.pipeline.jobs.residuals import Residuals, runs
+from fanlog.pipeline.jobs.residuals import Numbers, Residuals, runs
 from fanlog.pipeline.jobs.terms import conjuncts, cover
 from fanlog.pipeline.jobs.work import ArrowTask
 from fanlog.routing.candidate import Candidate
@@ -37,7 +37,6 @@ PAIRS_MAX: Final = 4_000_000
 #: Between key and value: in neither, since attributes have no control characters in keys.
 _BETWEEN: Final = "\0"
 
-Numbers = npt.NDArray[np.int64]
 #: No pairs.
 _NONE: Final = (np.empty(0, np.int64), np.empty(0, np.int64))
 

@@ -43,7 +43,7 @@ def window(context: Context, arguments: Arguments) -> DataFrame:
     return table.messages(context.spark, options)
 
 
-def matching(messages: DataFrame, text: str) -> DataFrame:
+def where_matching(messages: DataFrame, text: str) -> DataFrame:
     """Those that a filter matches."""
     tree = filter_parse.parse(text)
     return messages if tree is None else messages.where(column(tree))
@@ -54,7 +54,7 @@ def offset_sets(messages: DataFrame) -> dict[int, BitMap64]:
 
     Tasks make sets, and only these come to the driver: a hundred million offsets are a few MiB.
     """
-    sets = messages.select("partition", "offset").mapInArrow(_packed, _SETS)
+    sets = messages.select("partition", "offset").mapInArrow(_pack, _SETS)
     found: dict[int, BitMap64] = {}
     for row in sets.toLocalIterator():
         found.setdefault(row.partition, BitMap64())
@@ -62,7 +62,7 @@ def offset_sets(messages: DataFrame) -> dict[int, BitMap64]:
     return found
 
 
-def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     found: dict[int, BitMap64] = {}
     for batch in batches:
         table = pa.Table.from_batches([batch])

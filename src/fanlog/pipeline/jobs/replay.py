@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Reopened:
+class ReopenedOffsets:
     """The result of a reopening by sets of offsets."""
 
     matched: int
@@ -46,14 +46,14 @@ def replay(context: Context, work: Work) -> JobResult:
     if "filter" not in arguments:
         return _reopen_window(context, work)
     with TaskProgress(context, work, phase="finding"):
-        messages = history.matching(history.window(context, arguments), arguments["filter"])
+        messages = history.where_matching(history.window(context, arguments), arguments["filter"])
         found = history.offset_sets(messages)
     return reopen(context, work, arguments["subscription"], found).to_json()
 
 
 def reopen(
     context: Context, work: Work, subscription: str, found: Mapping[int, BitMap64]
-) -> Reopened:
+) -> ReopenedOffsets:
     """Reopen sets of offsets, a partition at a time; each at most once."""
     total = sum(map(len, found.values()))
     work.progress(0, total, "reopening")
@@ -69,10 +69,10 @@ def reopen(
                 request_id=f"{work.name}/{subscription}/{partition}",
             )
         reopened += answer.reopened
-        skipped += _skipped(answer)
+        skipped += _count_skipped(answer)
         done += len(offsets)
         work.progress(done, total)
-    return Reopened(total, reopened, skipped)
+    return ReopenedOffsets(total, reopened, skipped)
 
 
 def _reopen_window(context: Context, work: Work) -> JobResult:
@@ -89,10 +89,10 @@ def _reopen_window(context: Context, work: Work) -> JobResult:
             request_id=f"{work.name}/window",
         )
     work.progress(answer.reopened, answer.reopened, "reopened")
-    return {"reopened": answer.reopened, **_skipped_json(_skipped(answer))}
+    return {"reopened": answer.reopened, **_skipped_json(_count_skipped(answer))}
 
 
-def _skipped(answer: ReopenResponse) -> Counter[str]:
+def _count_skipped(answer: ReopenResponse) -> Counter[str]:
     """How many messages the broker did not reopen, by reason."""
     return Counter({one.reason: one.count for one in answer.skipped_messages})
 
@@ -107,7 +107,7 @@ def _copy(context: Context, work: Work) -> JobResult:
     arguments = work.arguments
     messages = history.window(context, arguments)
     if "filter" in arguments:
-        messages = history.matching(messages, arguments["filter"])
+        messages = history.where_matching(messages, arguments["filter"])
     with TaskProgress(context, work, phase="publishing"):
         rows = copies(messages, work.name)
         published = publish_once(context, work, rows, arguments["to_topic"])

@@ -60,7 +60,7 @@ def messages(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
     # Spark comes without a reader of S3; the tasks of the format bring one.
     if location is None or location.is_s3 or not _is_plain(parsed):
         return spark.read.format("fanlog").options(**options).load()
-    archived = _archived(spark, location, cold)
+    archived = _read_lake(spark, location, cold)
     for text in join_filters(parsed.filter, at.filter):
         tree = parse(text, limited=False)
         archived = archived if tree is None else archived.where(column(tree))
@@ -76,7 +76,7 @@ def _is_plain(options: ReadOptions) -> bool:
     return options.fail_on_data_loss and not options.include_sequence
 
 
-def _archived(spark: SparkSession, location: Location, spans: Sequence[Span]) -> DataFrame:
+def _read_lake(spark: SparkSession, location: Location, spans: Sequence[Span]) -> DataFrame:
     """The rows of spans in the lake."""
     files = list_files(location, ColdSpans(tuple(spans)))
     schema = spark_schema(with_sequence=False)

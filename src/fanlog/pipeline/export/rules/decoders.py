@@ -26,10 +26,10 @@ from fanlog.pipeline.export.rules.shapes import (
     TIMESTAMP,
     Misfit,
     Shape,
-    listed,
-    mapped,
-    scalar,
-    struct,
+    list_shape,
+    map_shape,
+    scalar_shape,
+    struct_shape,
 )
 from fanlog.schema.avro import AvroSchema
 from fanlog.schema.compiled import Impossible, Mismatch
@@ -75,7 +75,7 @@ class AvroDecoder:
         self.parsed = fastavro.parse_schema(_source(definition))
         top = _AvroShapes().shape(self.parsed, 0)
         self._is_record = pa.types.is_struct(top.type)
-        self.shape = top if self._is_record else struct({VALUE: top})
+        self.shape = top if self._is_record else struct_shape({VALUE: top})
 
     def record(self, data: bytes, encoding: Encoding, reader: AvroType | None = None) -> object:
         """The message as fastavro reads it, with another revision for a reader or without.
@@ -119,7 +119,7 @@ class JsonDecoder:
         root = orjson.loads(definition)
         top = _json_shape(root, root, 0, _Room())
         self._is_object = pa.types.is_struct(top.type)
-        self.shape = top if self._is_object else struct({VALUE: top})
+        self.shape = top if self._is_object else struct_shape({VALUE: top})
 
     def value(self, data: bytes, encoding: Encoding) -> object:
         try:
@@ -178,7 +178,7 @@ class _AvroShapes:
             return JSON
         if isinstance(schema, str):
             if schema in _AVRO:
-                return scalar(_AVRO[schema])
+                return scalar_shape(_AVRO[schema])
             return self._named_shape(schema, depth)
         if isinstance(schema, list):
             others = [one for one in schema if one != "null"]
@@ -192,9 +192,9 @@ class _AvroShapes:
                 self._named[schema["name"]] = schema
                 return self._named_shape(schema["name"], depth)
             case "array":
-                return listed(self.shape(schema["items"], depth + 1))
+                return list_shape(self.shape(schema["items"], depth + 1))
             case "map":
-                return mapped(self.shape(schema["values"], depth + 1))
+                return map_shape(self.shape(schema["values"], depth + 1))
         return self.shape(kind, depth)
 
     def _named_shape(self, name: str, depth: int) -> Shape:
@@ -205,24 +205,24 @@ class _AvroShapes:
             return JSON
         match schema["type"]:
             case "enum":
-                return scalar(pa.string())
+                return scalar_shape(pa.string())
             case "fixed":
-                return scalar(pa.binary())
+                return scalar_shape(pa.binary())
         self._open.append(name)
         fields = {one["name"]: self.shape(one["type"], depth + 1) for one in schema["fields"]}
         self._open.pop()
         # No file can hold a struct without fields.
-        return struct(fields) if fields or not depth else JSON
+        return struct_shape(fields) if fields or not depth else JSON
 
 
 def _logical(schema: Mapping[str, Any]) -> Shape | None:
     match schema.get("logicalType"), schema["type"]:
         case "date", "int":
-            return scalar(pa.date32())
+            return scalar_shape(pa.date32())
         case "timestamp-millis" | "timestamp-micros", "long":
             return TIMESTAMP
         case "decimal", "bytes" | "fixed" if schema["precision"] <= 38:
-            return scalar(pa.decimal128(schema["precision"], schema.get("scale", 0)))
+            return scalar_shape(pa.decimal128(schema["precision"], schema.get("scale", 0)))
         case "decimal", "bytes" | "fixed":
             return Shape(pa.string(), _text)
         case "uuid", "string" | "fixed":
@@ -260,15 +260,17 @@ _MESSAGE, _ENUM, _BYTES = 10, 8, 12
 
 def _proto_struct(descriptor: Descriptor, inside: tuple[str, ...], room: _Room) -> Shape:
     inside = (*inside, descriptor.full_name)
-    return struct({field.name: _proto_shape(field, inside, room) for field in descriptor.fields})
+    return struct_shape(
+        {field.name: _proto_shape(field, inside, room) for field in descriptor.fields}
+    )
 
 
 def _proto_shape(field: FieldDescriptor, inside: tuple[str, ...], room: _Room) -> Shape:
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
-        return mapped(_proto_item(message.fields_by_name["value"], inside, room))
+        return map_shape(_proto_item(message.fields_by_name["value"], inside, room))
     item = _proto_item(field, inside, room)
-    return listed(item) if field.is_repeated else item
+    return list_shape(item) if field.is_repeated else item
 
 
 def _proto_item(field: FieldDescriptor, inside: tuple[str, ...], room: _Room) -> Shape:
@@ -278,7 +280,7 @@ def _proto_item(field: FieldDescriptor, inside: tuple[str, ...], room: _Room) ->
         if is_too_much or not message.fields or not room.has(1 + len(message.fields)):
             return JSON
         return _proto_struct(message, inside, room)
-    return scalar(pa.binary() if field.type == _BYTES else _CPP[field.cpp_type])
+    return scalar_shape(pa.binary() if field.type == _BYTES else _CPP[field.cpp_type])
 
 
 def _proto_fields(message: Message) -> dict[str, object]:
@@ -327,19 +329,21 @@ def _json_shape(root: object, schema: object, depth: int, room: _Room) -> Shape:
         others = [one for one in kind if one != "null"]
         kind = others[0] if len(others) == 1 else None
     if kind in _JSON:
-        return scalar(_JSON[kind])
+        return scalar_shape(_JSON[kind])
     if kind == "string":
         match found.get("format"):
             case "date-time":
                 return Shape(TIMESTAMP.type, _json_time)
             case "date":
                 return Shape(pa.date32(), _json_date)
-        return scalar(pa.string())
+        return scalar_shape(pa.string())
     if kind == "array" and isinstance(found.get("items"), dict | bool):
-        return listed(_json_shape(root, found["items"], depth + 1, room))
+        return list_shape(_json_shape(root, found["items"], depth + 1, room))
     properties = found.get("properties")
     if kind in ("object", None) and isinstance(properties, dict) and properties:
-        return struct({n: _json_shape(root, one, depth + 1, room) for n, one in properties.items()})
+        return struct_shape(
+            {n: _json_shape(root, one, depth + 1, room) for n, one in properties.items()}
+        )
     return JSON
 
 

@@ -42,7 +42,7 @@ class Shape:
     plain: Callable[[object], object]
 
 
-def scalar(kind: pa.DataType) -> Shape:
+def scalar_shape(kind: pa.DataType) -> Shape:
     """Values are as they are."""
     return Shape(kind, lambda value: value)
 
@@ -51,14 +51,14 @@ def scalar(kind: pa.DataType) -> Shape:
 JSON = Shape(pa.string(), lambda value: None if value is None else json_text(value))
 
 
-def listed(item: Shape) -> Shape:
+def list_shape(item: Shape) -> Shape:
     def plain(value: object) -> object:
         return [item.plain(one) for one in value] if isinstance(value, list) else value
 
     return Shape(pa.list_(pa.field("element", item.type)), plain)
 
 
-def mapped(item: Shape) -> Shape:
+def map_shape(item: Shape) -> Shape:
     def plain(value: object) -> object:
         if not isinstance(value, dict):
             return value
@@ -67,7 +67,7 @@ def mapped(item: Shape) -> Shape:
     return Shape(pa.map_(pa.string(), pa.field("value", item.type)), plain)
 
 
-def struct(fields: Mapping[str, Shape]) -> Shape:
+def struct_shape(fields: Mapping[str, Shape]) -> Shape:
     """Unknown fields of a value are kept: `fit_struct` decides whether they may be left out."""
 
     def plain(value: object) -> object:
@@ -200,7 +200,7 @@ _KINDS: Mapping[type, str] = {
     Decimal: "a decimal number",
 }
 
-TIMESTAMP = scalar(TIME)
+TIMESTAMP = scalar_shape(TIME)
 
 
 def _json_value(value: object) -> str:
