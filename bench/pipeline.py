@@ -57,12 +57,12 @@ def measure_ready(_server: Server, count: int) -> Sample:
 
 def sample_archive(count: int, endpoint: str) -> Sample:
     """A backlog of 1 KiB messages to the lake, beside a plain copy of the same rows by Spark."""
-    from fanlog.pipeline.flows.archive import Archive
+    from fanlog.pipeline.flows.archive import ArchiveFlow
 
     spark_source.SIZE_BYTES = SIZE_BYTES
     with tempfile.TemporaryDirectory(prefix="bench-lake-") as folder, session() as spark:
         location = Location.parse(str(Path(folder) / "lake"))
-        archiving = Archive(spark, endpoint, location, Path(folder) / "checkpoints")
+        archiving = ArchiveFlow(spark, endpoint, location, Path(folder) / "checkpoints")
 
         def archived() -> None:
             archiving.start(only_now=True).awaitTermination()
@@ -91,7 +91,7 @@ def sample_backtest(count: int, _endpoint: str) -> Sample:
     from pyspark.sql.functions import col
 
     from fanlog.pipeline.jobs import table
-    from fanlog.pipeline.jobs.backtest import counts_of
+    from fanlog.pipeline.jobs.backtest import DayCount, count_hits
     from fanlog.routing.filter_parse import parse
     from fanlog.spark import column
 
@@ -106,11 +106,11 @@ def sample_backtest(count: int, _endpoint: str) -> Sample:
             plain = spark.read.parquet(*paths)
             by_hand = col("attributes")["k1"] == "v7"
 
-            def job() -> list[dict[str, Any]]:
-                return counts_of(ours, column(tree))
+            def job() -> list[DayCount]:
+                return count_hits(ours, column(tree))
 
-            def hand() -> list[dict[str, Any]]:
-                return counts_of(plain, by_hand)
+            def hand() -> list[DayCount]:
+                return count_hits(plain, by_hand)
 
             problems = () if job() == hand() else ("the two differ",)
             ours_s, hand_s = seconds_of(job), seconds_of(hand)

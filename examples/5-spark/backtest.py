@@ -1,10 +1,9 @@
 """What a filter would have matched, before anybody subscribes with it."""
 
-from fanlog.client import Client
-from fanlog.client.jobs import Jobs
+from fanlog import Client, JobClient
 
 with Client() as client:
-    jobs = Jobs(client)
+    jobs = JobClient(client)
     job = jobs.create(
         "projects/examples",
         "backtest",

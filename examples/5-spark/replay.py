@@ -1,10 +1,9 @@
 """Deliver large orders again: the pipeline finds them, the broker reopens them."""
 
-from fanlog.client import Client
-from fanlog.client.jobs import Jobs
+from fanlog import Client, JobClient
 
 with Client() as client:
-    jobs = Jobs(client)
+    jobs = JobClient(client)
     job = jobs.create(
         "projects/examples",
         "replay",

@@ -1,1 +1,57 @@
-"""Fanlog: a durable publish/subscribe service that speaks the Google Cloud Pub/Sub API."""
+"""Fanlog: a durable publish/subscribe service that speaks the Google Cloud Pub/Sub API.
+
+A Python program may use the names below, `fanlog.errors` for the tree of errors, `fanlog.v1` for
+the messages of our own services, `fanlog.spark` in a program on Spark, and `fanlog.testing` to test
+an engine. Other modules are internal, and change without notice, unless a guide names them.
+
+Each name is imported when it is first used, so that `import fanlog` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fanlog.client.catalog import CatalogClient
+    from fanlog.client.client import Client
+    from fanlog.client.failures import CallFailed
+    from fanlog.client.jobs import JobClient
+    from fanlog.client.reopening import ReopenClient
+    from fanlog.errors import FanlogError, JobFailed
+    from fanlog.wire import types
+
+    __version__: str
+
+__all__ = [
+    "CallFailed",
+    "CatalogClient",
+    "Client",
+    "FanlogError",
+    "JobClient",
+    "JobFailed",
+    "ReopenClient",
+    "__version__",
+    "types",
+]
+
+#: The module that each name but the last two is of.
+_MODULES = {
+    "CallFailed": "fanlog.client.failures",
+    "CatalogClient": "fanlog.client.catalog",
+    "Client": "fanlog.client.client",
+    "FanlogError": "fanlog.errors",
+    "JobClient": "fanlog.client.jobs",
+    "JobFailed": "fanlog.errors",
+    "ReopenClient": "fanlog.client.reopening",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
+    if name == "types":
+        return import_module("fanlog.wire.types")
+    if name == "__version__":
+        return import_module("importlib.metadata").version("fanlog")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

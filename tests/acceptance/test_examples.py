@@ -21,6 +21,7 @@ EXPECTED = {
         "because of 3 of 3 delivery attempts, the last one nacked\n"
     ),
     "4-exactly-once.py": "pay 10 -> SUCCESS\nonce more -> INVALID_ACK_ID\n",
+    "10-own-client.py": ("received two chairs\nreopened 1\nreceived two chairs\nNOT_FOUND\n"),
     "9-snapshot.py": (
         "processed ['before']\nprocessed ['after 0', 'after 1', 'after 2']\n"
         "again     ['after 0', 'after 1', 'after 2']\n"

@@ -26,7 +26,7 @@ from pyroaring import BitMap64
 from commands import invoke
 from fanlog.broker.clock import ManualClock
 from fanlog.client import Client
-from fanlog.client.jobs import Jobs, state_of
+from fanlog.client.jobs import JobClient, state_of
 from fanlog.config import Config
 from fanlog.core.cursor import Cursor, runs
 from fanlog.lake.location import Location
@@ -354,7 +354,9 @@ def test_exports_jobs_and_sinks_go_on(server):
     exports.close()
     sink.close()
     with Client(server.endpoint) as client:
-        found = {one.name.rpartition("/")[2]: one for one in Jobs(client).listed("projects/shop")}
+        found = {
+            one.name.rpartition("/")[2]: one for one in JobClient(client).list_jobs("projects/shop")
+        }
     states = {name: state_of(job) for name, job in found.items()}
     assert states == {"waiting": "WAITING", "running": "RUNNING", "done": "DONE"}
     assert dict(found["done"].result) == {"files": 3}

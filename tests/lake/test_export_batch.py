@@ -13,13 +13,21 @@ import pytest
 from fanlog.lake import commits, durability
 from fanlog.lake.tables import open_table
 from fanlog.model.resources import FileExport, TableExport
-from fanlog.pipeline.export.batch import BatchPlan, Piece, commit_batch, export_batch, table_columns
-from fanlog.pipeline.export.files import bucket_location
-from fanlog.pipeline.export.redrive import RejectedRows
-from fanlog.pipeline.export.revisions import Revisions
+from fanlog.pipeline.export.batch import (
+    BatchPlan,
+    TaskOutput,
+    commit_batch,
+    export_batch,
+    table_columns,
+)
+from fanlog.pipeline.export.bucket_files import bucket_location
+from fanlog.pipeline.export.rejected_table import RejectedRows
+from fanlog.pipeline.export.rules.topic_schema import TopicSchema
 from lake.test_export_rows import SUBSCRIPTION, avro, field, messages
 
-REVISIONS = Revisions("AVRO", "r1", {"r1": avro(field("id", "string"), field("partition", "int"))})
+REVISIONS = TopicSchema(
+    "AVRO", "r1", {"r1": avro(field("id", "string"), field("partition", "int"))}
+)
 EXPORT = TableExport(table="shop.orders", use_topic_schema=True)
 
 
@@ -33,7 +41,7 @@ def plan(location: Any, number: int = 1, export: Any = EXPORT) -> BatchPlan:
         number=number,
         time=datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC),
         export=export,
-        revisions=REVISIONS,
+        topic_schema=REVISIONS,
         columns=columns,
     )
 
@@ -47,7 +55,7 @@ def test_a_table_and_what_did_not_fit(location):
     some = messages(b'{"id": "a", "partition": 1}', b"bad", b'{"id": "b", "partition": 2}')
     pieces = export_batch(first, some.to_batches(max_chunksize=2), location)
     assert [(piece.kind, piece.count) for piece in pieces] == [("rows", 2), ("rejected", 1)]
-    assert [Piece.from_json(piece.to_json()) for piece in pieces] == pieces
+    assert [TaskOutput.from_json(piece.to_json()) for piece in pieces] == pieces
     assert commit_batch(first, pieces, location)
     # Written by another attempt, and once more.
     again = export_batch(first, some.to_batches(), location)

@@ -13,9 +13,9 @@ import pytest
 
 from fanlog.lake.location import Location
 from fanlog.model.resources import FileExport
-from fanlog.pipeline.export import files
-from fanlog.pipeline.export.files import FileBatch, bucket_location, write_files
-from fanlog.pipeline.export.revisions import Revisions
+from fanlog.pipeline.export import bucket_files
+from fanlog.pipeline.export.bucket_files import FileBatch, bucket_location, write_files
+from fanlog.pipeline.export.rules.topic_schema import TopicSchema
 from lake.test_export_rows import NOW, SUBSCRIPTION, avro, field, messages
 
 TIME = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -129,13 +129,13 @@ NEWER = json.dumps(
 
 @pytest.mark.parametrize("write_metadata", [False, True])
 def test_avro_by_the_topics_schema(location, write_metadata):
-    revisions = Revisions("AVRO", "r2", {"r1": OLDER, "r2": NEWER})
+    revisions = TopicSchema("AVRO", "r2", {"r1": OLDER, "r2": NEWER})
     export = batch(format="avro", use_topic_schema=True, write_metadata=write_metadata)
     some = [
         *messages(b'{"id": "a"}', b"bad", revision="r1").to_batches(),
         *messages(b'{"id": "b", "count": 1}', revision="r2").to_batches(),
     ]
-    written = write_files(export, some, location, revisions=revisions)
+    written = write_files(export, some, location, topic_schema=revisions)
     found = records(location, next(iter(written.files)))
     if write_metadata:
         found = [one["data"] for one in found]
@@ -161,4 +161,4 @@ def test_where_a_bucket_is():
     lake = Location("s3://lake/prefix", {"AWS_REGION": "x"})
     assert bucket_location(lake, "box") == Location("s3://lake/prefix/files/box", lake.settings)
     assert bucket_location(Location("/lake"), "s3://other/a").uri == "s3://other/a"
-    assert files.FOLDER == "files"
+    assert bucket_files.FOLDER == "files"

@@ -15,9 +15,9 @@ import pytest
 from fanlog import limits
 from fanlog.lake.tables import MESSAGES
 from fanlog.model.resources import TableExport
-from fanlog.pipeline.export.decoders import decoder
-from fanlog.pipeline.export.revisions import Revisions
-from fanlog.pipeline.export.rows import TableMismatch, export_rows, export_table
+from fanlog.pipeline.export.rules.decoders import make_decoder
+from fanlog.pipeline.export.rules.table_rows import TableMismatch, export_rows, export_table
+from fanlog.pipeline.export.rules.topic_schema import TopicSchema
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC)
 SUBSCRIPTION = "projects/p/subscriptions/rows"
@@ -49,11 +49,11 @@ def messages(*data: bytes, revision: str | None = "r1", encoding: str = "JSON") 
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def exported(rows: pa.Table, revisions: Revisions | None, **settings: Any) -> Any:
+def exported(rows: pa.Table, revisions: TopicSchema | None, **settings: Any) -> Any:
     export = TableExport(table="t", use_topic_schema=revisions is not None, **settings)
     columns = export_table(export, revisions).schema
     return export_rows(
-        rows, columns, export, subscription=SUBSCRIPTION, number=3, revisions=revisions
+        rows, columns, export, subscription=SUBSCRIPTION, number=3, topic_schema=revisions
     )
 
 
@@ -134,7 +134,9 @@ def test_avro(kind, value, column, wanted, encoding):
         text = io.StringIO()
         fastavro.json_writer(text, schema, [{"f": value}])
         data = text.getvalue().encode()
-    found = exported(messages(data, encoding=encoding), Revisions("AVRO", "r1", {"r1": definition}))
+    found = exported(
+        messages(data, encoding=encoding), TopicSchema("AVRO", "r1", {"r1": definition})
+    )
     assert found.rejected.to_pylist() == []
     assert found.rows.schema.field("f").type == column
     assert found.rows["f"].to_pylist() == [wanted]
@@ -150,7 +152,7 @@ def test_avro_that_contains_itself_is_json():
     stream = io.BytesIO()
     fastavro.schemaless_writer(stream, schema, {"value": 1, "next": {"value": 2, "next": None}})
     rows = messages(stream.getvalue(), encoding="BINARY")
-    found = exported(rows, Revisions("AVRO", "r1", {"r1": json.dumps(node)}))
+    found = exported(rows, TopicSchema("AVRO", "r1", {"r1": json.dumps(node)}))
     assert found.rows.to_pylist() == [{"value": 1, "next": '{"value":2,"next":null}'}]
 
 
@@ -180,7 +182,7 @@ def test_protobuf():
     }
     found = exported(
         messages(json.dumps(data).encode(), b"{}"),
-        Revisions("PROTOCOL_BUFFER", "r1", {"r1": PROTO}),
+        TopicSchema("PROTOCOL_BUFFER", "r1", {"r1": PROTO}),
     )
     assert found.rejected.num_rows == 0
     first, second = found.rows.to_pylist()
@@ -228,7 +230,7 @@ def test_json_schema():
         "any": "text",
     }
     rows = messages(json.dumps(data).encode(), b'{"at": "2026-01-02T00:00:00"}', b'{"id": 1e30}')
-    found = exported(rows, Revisions("JSON", "r1", {"r1": definition}))
+    found = exported(rows, TopicSchema("JSON", "r1", {"r1": definition}))
     assert found.rows.to_pylist() == [
         {
             "id": 1,
@@ -246,7 +248,7 @@ def test_json_schema():
 
 NEWER = avro(field("id", "string"), field("extra", ["null", "string"]))
 OLDER = avro(field("id", "string"))
-BOTH = Revisions("AVRO", "r2", {"r1": OLDER, "r2": NEWER})
+BOTH = TopicSchema("AVRO", "r2", {"r1": OLDER, "r2": NEWER})
 
 
 def test_fields_the_table_does_not_have_reject_or_are_dropped():
@@ -261,15 +263,15 @@ def test_fields_the_table_does_not_have_reject_or_are_dropped():
     for drop, wanted in ((False, ["b", "c"]), (True, ["a", "b", "c"])):
         export = TableExport(table="t", use_topic_schema=True, drop_unknown_fields=drop)
         found = export_rows(
-            rows, columns, export, subscription=SUBSCRIPTION, number=3, revisions=BOTH
+            rows, columns, export, subscription=SUBSCRIPTION, number=3, topic_schema=BOTH
         )
         assert found.rows["id"].to_pylist() == wanted
         reasons = found.rejected["reason"].to_pylist()
         assert reasons == ([] if drop else ["$.extra: the table has no such column"])
 
 
-def _only(definition: str) -> Revisions:
-    return Revisions("AVRO", "r1", {"r1": definition})
+def _only(definition: str) -> TopicSchema:
+    return TopicSchema("AVRO", "r1", {"r1": definition})
 
 
 def test_an_older_message_has_nulls_for_what_is_new():
@@ -314,7 +316,7 @@ def test_a_column_of_another_type_rejects():
         export,
         subscription=SUBSCRIPTION,
         number=1,
-        revisions=_only(OLDER),
+        topic_schema=_only(OLDER),
     )
     assert found.rejected["reason"].to_pylist() == [
         "$.id: the column takes a whole number, not a string"
@@ -359,7 +361,7 @@ def test_a_table_that_lost_its_column():
 
 
 def test_a_schema_that_is_no_record_has_one_column():
-    assert decoder("AVRO", '"string"').value(b'"x"', "JSON") == {"value": "x"}
+    assert make_decoder("AVRO", '"string"').value(b'"x"', "JSON") == {"value": "x"}
 
 
 def twice(levels: int) -> Any:
@@ -405,5 +407,5 @@ def columns(kind: pa.DataType) -> int:
     ids=["avro", "protobuf", "json"],
 )
 def test_a_schema_makes_so_many_columns_and_the_rest_is_text(kind, definition):
-    shape = decoder(kind, definition).shape
+    shape = make_decoder(kind, definition).shape
     assert 1_000 < columns(shape.type) <= 2 * limits.EXPORT_COLUMNS_MAX

@@ -16,8 +16,8 @@ from fanlog.model.outcomes import (
     TopicOutcome,
     UnknownVersion,
 )
-from fanlog.pipeline.jobs import stats
-from fanlog.pipeline.jobs.stats import Told, commit_stats
+from fanlog.pipeline.flows import stats
+from fanlog.pipeline.flows.stats import Told, commit_stats
 
 LOG = "0123456789abcdef"
 ORDERS = "projects/p/topics/orders"

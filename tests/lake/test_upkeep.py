@@ -15,7 +15,7 @@ from fanlog.lake.location import LakeError
 from fanlog.lake.tables import MESSAGES, ensure_table, open_table
 from fanlog.model.resources import TableExport
 from fanlog.pipeline.export.batch import commit_batch, export_batch
-from fanlog.pipeline.export.redrive import RejectedRows
+from fanlog.pipeline.export.rejected_table import RejectedRows
 from lake.test_export_batch import EXPORT, plan, read
 from lake.test_export_rows import SUBSCRIPTION, messages
 
@@ -107,7 +107,7 @@ def test_a_redrive_while_the_table_is_compacted(folder, monkeypatch):
     """Both change the same files: one of them begins again."""
     mine = exported(folder, 3)
     rejected = RejectedRows(folder, "shop.orders", SUBSCRIPTION)
-    opened = rejected._opened
+    opened = rejected._open
     calls: list[int] = []
 
     def late() -> Any:
@@ -117,7 +117,7 @@ def test_a_redrive_while_the_table_is_compacted(folder, monkeypatch):
             upkeep.compact(folder, REJECTED)
         return found
 
-    monkeypatch.setattr(rejected, "_opened", late)
+    monkeypatch.setattr(rejected, "_open", late)
     rejected.forget("", to_batch=3)
     assert read(folder, mine.rejected).num_rows == 0
     assert len(calls) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fanlog.client import Client
-from fanlog.client.jobs import Jobs
+from fanlog.client.jobs import JobClient
 from fanlog.pipeline.caretaker import Caretaker
 
 #: 2026-01-02T03:30:00Z
@@ -24,7 +24,7 @@ def caretaker(server, now):
 
 def known(server):
     with Client(server.endpoint) as client:
-        return [job.name for job in Jobs(client).listed("projects/fanlog-system")]
+        return [job.name for job in JobClient(client).list_jobs("projects/fanlog-system")]
 
 
 def test_once_an_hour_and_once_a_day(server):

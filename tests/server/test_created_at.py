@@ -10,7 +10,7 @@ from google.api_core.exceptions import InvalidArgument
 from commands import invoke
 from fanlog.broker.clock import ManualClock
 from fanlog.client import CallFailed, Client
-from fanlog.client.catalog import Catalog
+from fanlog.client.catalog import CatalogClient
 from fanlog.v1 import catalog_pb2 as pb
 from server.conftest import unique
 from server.rest.http import Http
@@ -38,10 +38,10 @@ def test_it_is_told_and_outlives_a_restart(server, call):
     name = server.subscription(topic)
     for _ in range(2):
         with Client(server.endpoint) as client:
-            told = Catalog(client)
-            [found] = told.topics([topic, topic + "-none"]).values()
+            told = CatalogClient(client)
+            [found] = told.describe_topics([topic, topic + "-none"]).values()
             assert (found.created_at.ToJsonString(), found.partition_count) == (NOW, 1)
-            [found] = told.subscriptions([name]).values()
+            [found] = told.describe_subscriptions([name]).values()
             assert found.created_at.ToJsonString() == LATER
         server.restart()
 

@@ -14,7 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from fanlog.broker.clock import ManualClock
 from fanlog.client import Client
-from fanlog.client.catalog import Catalog
+from fanlog.client.catalog import CatalogClient
 from fanlog.log.api import LogStats
 from fanlog.wire import types
 from server.conftest import RunningServer, StartServer, unique
@@ -59,7 +59,7 @@ def seek(server: RunningServer, subscription: str, seconds_ago: float) -> None:
 def kept(server: RunningServer, topic: str) -> tuple[float | None, str]:
     """How long a topic keeps its messages, and who says so, as fanlog.v1 tells it."""
     with Client(server.endpoint) as client:
-        told = Catalog(client).topics([topic])[topic]
+        told = CatalogClient(client).describe_topics([topic])[topic]
     has_time = told.HasField("effective_retention")
     return told.effective_retention.ToSeconds() if has_time else None, told.retention_by
 

@@ -11,7 +11,7 @@ import pytest
 from commands import invoke
 from fanlog import limits
 from fanlog.client import CallFailed, Client
-from fanlog.client.jobs import Jobs, state_of
+from fanlog.client.jobs import JobClient, state_of
 from fanlog.errors import CommitFailed, JobFailed
 from fanlog.model import jobs
 
@@ -26,7 +26,7 @@ def server(start_server):
 @pytest.fixture
 def asking(server):
     with Client(server.endpoint) as client:
-        yield Jobs(client)
+        yield JobClient(client)
 
 
 def take(server):
@@ -70,7 +70,7 @@ class TestLife:
 
         server = start_server(clock=ManualClock())
         with Client(server.endpoint) as client:
-            asking = Jobs(client)
+            asking = JobClient(client)
             asking.create(PARENT, "expire", {}, job_id="job1")
             said, _ = take(server)
             asking.claim(said["job"], "first")
@@ -116,7 +116,7 @@ class TestLife:
     def test_listing(self, asking):
         names = sorted(asking.create(PARENT, "expire", {}).name for _ in range(3))
         asking.create("projects/other", "expire", {})
-        assert [job.name for job in asking.listed(PARENT)] == names
+        assert [job.name for job in asking.list_jobs(PARENT)] == names
 
     def test_the_oldest_that_ended_are_forgotten(self, server, asking, monkeypatch):
         monkeypatch.setattr(limits, "JOBS_MAX", 3)
@@ -125,7 +125,7 @@ class TestLife:
         asking.cancel(f"{PARENT}/jobs/job1")
         asking.create(PARENT, "expire", {}, job_id="job3")
         asking.create(PARENT, "expire", {}, job_id="job4")
-        names = {job.name.rpartition("/")[2] for job in asking.listed(PARENT)}
+        names = {job.name.rpartition("/")[2] for job in asking.list_jobs(PARENT)}
         assert names == {"job0", "job2", "job3", "job4"}
 
 
@@ -185,21 +185,21 @@ class TestDurability:
         asking.report(f"{PARENT}/jobs/job1", "w", 1, "RUNNING", done=7, total=9)
         server.restart()
         with Client(server.endpoint) as client:
-            again = Jobs(client)
+            again = JobClient(client)
             job = again.get(f"{PARENT}/jobs/job1")
             # How far it was is not durable; that it runs is.
             assert (state_of(job), job.attempt, job.worker) == ("RUNNING", 1, "w")
             assert state_of(again.report(job.name, "w", 1, "DONE")) == "DONE"
         server.restart()
         with Client(server.endpoint) as client:
-            assert state_of(Jobs(client).get(f"{PARENT}/jobs/job1")) == "DONE"
+            assert state_of(JobClient(client).get(f"{PARENT}/jobs/job1")) == "DONE"
 
     def test_a_failed_commit_asks_for_nothing(self, server, asking):
         asking.create(PARENT, "expire", {}, job_id="before")
         server.store.failures.append(CommitFailed("the disk is on fire"))
         with pytest.raises(CallFailed):
             asking.create(PARENT, "expire", {}, job_id="lost")
-        assert [job.name for job in asking.listed(PARENT)] == [f"{PARENT}/jobs/before"]
+        assert [job.name for job in asking.list_jobs(PARENT)] == [f"{PARENT}/jobs/before"]
         assert len(server.pull(jobs.SUBSCRIPTION)) == 1
 
 

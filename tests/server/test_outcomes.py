@@ -10,7 +10,7 @@ import pytest
 
 from fanlog.broker.clock import ManualClock
 from fanlog.client import Client
-from fanlog.client.jobs import Jobs
+from fanlog.client.jobs import JobClient
 from fanlog.errors import CommitFailed
 from fanlog.model import outcomes
 from fanlog.model.specs import SubscriptionSpec
@@ -171,7 +171,7 @@ def test_reading_outcomes_is_no_outcome(told):
 def test_jobs_are_none_either(told):
     server = told.server
     with Client(server.endpoint) as client:
-        Jobs(client).create("projects/test", "expire", {})
+        JobClient(client).create("projects/test", "expire", {})
     told.pass_minute()
     assert told.messages() == []
 

@@ -6,7 +6,7 @@ import pytest
 from google.api_core.exceptions import AlreadyExists, ResourceExhausted
 
 from fanlog.client import CallFailed, Client
-from fanlog.client.jobs import Jobs
+from fanlog.client.jobs import JobClient
 from fanlog.model.quotas import Quotas
 from server.conftest import RunningServer
 from server.registry import Registry
@@ -103,7 +103,7 @@ def test_schemas_and_revisions(server):
 
 def test_waiting_jobs(server):
     with Client(server.endpoint) as client:
-        jobs = Jobs(client)
+        jobs = JobClient(client)
         first = jobs.create(PROJECT, "expire", {}, job_id="first")
         with pytest.raises(CallFailed, match="waiting-jobs=1") as refused:
             jobs.create(PROJECT, "expire", {})

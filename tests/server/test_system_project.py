@@ -6,7 +6,7 @@ import pytest
 from google.api_core.exceptions import Forbidden
 
 from fanlog.client import CallFailed, Client
-from fanlog.client.jobs import Jobs
+from fanlog.client.jobs import JobClient
 from fanlog.model import jobs, names
 from fanlog.server.services import METHODS, SERVICES
 from server.rest.http import Http
@@ -50,7 +50,7 @@ CHANGES = {name: method for name, method in METHODS.items() if method.changes}
 def server(start_server):
     server = start_server("memory")
     with Client(server.endpoint) as client:
-        Jobs(client).create("projects/test", "expire", {})
+        JobClient(client).create("projects/test", "expire", {})
     return server
 
 

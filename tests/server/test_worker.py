@@ -12,7 +12,7 @@ from fanlog import limits
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.writer import Publication
 from fanlog.client import Client
-from fanlog.client.jobs import Jobs, state_of
+from fanlog.client.jobs import JobClient, state_of
 from fanlog.core.records import JobRecord
 from fanlog.errors import InvalidArgument
 from fanlog.model import jobs
@@ -45,7 +45,7 @@ def worker(server, run, name="w"):
 
 
 def ask(client):
-    return Jobs(client).create(PARENT, "expire", {}).name
+    return JobClient(client).create(PARENT, "expire", {}).name
 
 
 class TestEnds:
@@ -56,7 +56,7 @@ class TestEnds:
 
         name = ask(client)
         assert worker(server, run).run_one(client)
-        job = Jobs(client).get(name)
+        job = JobClient(client).get(name)
         assert (state_of(job), job.done, job.total) == ("DONE", 3, 4)
         assert dict(job.result) == {"gone": 7}
         server.advance(limits.JOB_SILENCE_S + 1)
@@ -75,14 +75,14 @@ class TestEnds:
 
         name = ask(client)
         worker(server, run).run_one(client)
-        job = Jobs(client).get(name)
+        job = JobClient(client).get(name)
         assert (state_of(job), job.error) == ("FAILED", says)
         server.advance(limits.JOB_SILENCE_S + 1)
         assert server.pull(jobs.SUBSCRIPTION) == []
 
     def test_a_cancelled_one_is_taken_and_left(self, server, client):
         name = ask(client)
-        Jobs(client).cancel(name)
+        JobClient(client).cancel(name)
         assert worker(server, pytest.fail).run_one(client)
         server.advance(limits.JOB_SILENCE_S + 1)
         assert server.pull(jobs.SUBSCRIPTION) == []
@@ -109,9 +109,9 @@ class TestWhileItRuns:
         thread = threading.Thread(target=worker(server, run).run_one, args=(client,))
         thread.start()
         assert started.wait(15)
-        Jobs(client).cancel(name)
+        JobClient(client).cancel(name)
         thread.join(15)
-        assert state_of(Jobs(client).get(name)) == "CANCELLED"
+        assert state_of(JobClient(client).get(name)) == "CANCELLED"
 
     def test_its_lease_is_renewed(self, server, client):
         renewed, modify = threading.Semaphore(0), client.modify_ack_deadline
@@ -132,7 +132,7 @@ class TestWhileItRuns:
         name = ask(client)
         worker(server, run).run_one(client)
         assert not server.pull(jobs.SUBSCRIPTION)
-        job = Jobs(client).get(name)
+        job = JobClient(client).get(name)
         assert (state_of(job), job.attempt) == ("DONE", 1)
 
     def test_who_lost_it_stops_and_changes_nothing(self, server, client):
@@ -141,13 +141,13 @@ class TestWhileItRuns:
         def run(work):
             work.on_stop(lost.set)
             with Client(server.endpoint) as other:
-                Jobs(other).claim(work.name, "other")
+                JobClient(other).claim(work.name, "other")
             assert lost.wait(15)
             work.progress()
 
         name = ask(client)
         worker(server, run).run_one(client)
-        job = Jobs(client).get(name)
+        job = JobClient(client).get(name)
         assert (state_of(job), job.worker, job.attempt) == ("RUNNING", "other", 2)
 
     def test_a_worker_that_is_stopped_leaves_the_job_to_another(self, server, client):
@@ -160,10 +160,10 @@ class TestWhileItRuns:
         ours.append(worker(server, run))
         name = ask(client)
         ours[0].run_one(client)
-        assert state_of(Jobs(client).get(name)) == "RUNNING"
+        assert state_of(JobClient(client).get(name)) == "RUNNING"
         server.advance(limits.JOB_SILENCE_S + 1)
         worker(server, lambda _: {}, "second").run_one(client)
-        job = Jobs(client).get(name)
+        job = JobClient(client).get(name)
         assert (state_of(job), job.worker, job.attempt) == ("DONE", "second", 2)
 
 
@@ -181,7 +181,7 @@ def test_many_workers_share_the_jobs(server, client):
     for thread in threads:
         thread.start()
     for name in names:
-        Jobs(client).wait(name)
+        JobClient(client).wait(name)
     for one in workers:
         one.stop()
     for thread in threads:
@@ -225,7 +225,7 @@ class TestForeignMessages:
         record = JobRecord(name, replace(job, arguments={"table": "messages", "before": "never"}))
         server.run(_commit(server.broker, record))
         worker(server, pytest.fail).run_one(client)
-        found = Jobs(client).get(name)
+        found = JobClient(client).get(name)
         assert state_of(found) == "FAILED"
         assert "arguments.before" in found.error
 

@@ -19,10 +19,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
+from fanlog.client.exports import ExportClient
 from fanlog.lake import commits
 from fanlog.lake.location import Location
-from fanlog.pipeline.export.flow import Exported
-from fanlog.pipeline.export.flow import flow as exporting
+from fanlog.pipeline.export.flow import ExportCommit
 from fanlog.pipeline.export.source import ExportReader
 
 Offset = dict[str, Any]
@@ -45,7 +45,7 @@ class ExportSteps:
         self._endpoint = endpoint
         self.location = location
         self.offset: Offset = {"batches": {}}
-        self.exported = Exported(endpoint, location)
+        self.exported = ExportCommit(endpoint, location)
 
     def rows(self, only: str, tasks: int = 2) -> Frame:
         """Read, which is write, one batch: everything has travelled."""
@@ -92,9 +92,9 @@ def main(point: str, endpoint: str, lake: str, name: str) -> None:
         case "halfway":
             commits.add_files = _and_die(commits.add_files)
         case "committed":
-            exporting.advance = _die
+            ExportClient.advance = _die
         case "told":
-            exporting.advance = _and_die(exporting.advance)
+            ExportClient.advance = _and_die(ExportClient.advance)
     steps.commit(written)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from google.protobuf.duration_pb2 import Duration
 from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 
-from fanlog.spark.reader import Reader
+from fanlog.spark.reader import BatchReader
 from fanlog.spark.schemas import arrow_schema
 from fanlog.spark.source import Source
 from fanlog.spark.stream import StreamReader
@@ -21,7 +21,7 @@ def source(server: RunningServer, **options: Any) -> Source:
     return Source(CaseInsensitiveDict({name: str(value) for name, value in given.items()}))
 
 
-def batch_reader(server: RunningServer, **options: Any) -> Reader:
+def batch_reader(server: RunningServer, **options: Any) -> BatchReader:
     made = source(server, **options)
     return made.reader(made.schema())
 
@@ -37,7 +37,7 @@ def table(server: RunningServer, **options: Any) -> pa.Table:
     return rows(reader, reader.partitions())
 
 
-def rows(reader: Reader | StreamReader, portions: list[InputPartition]) -> pa.Table:
+def rows(reader: BatchReader | StreamReader, portions: list[InputPartition]) -> pa.Table:
     """Read portions as tasks do: everything has travelled."""
     reader, portions = pickle.loads(pickle.dumps((reader, list(portions))))
     found = [batch for portion in portions for batch in reader.read(portion)]

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from fanlog.client import Client
 from fanlog.lake.location import Location
 from fanlog.pipeline.context import Context
-from fanlog.pipeline.flows.archive import Archive, Archived
+from fanlog.pipeline.flows.archive import ArchiveCommit, ArchiveFlow
 from fanlog.pipeline.flows.archive_source import ArchiveSource
 from fanlog.pipeline.jobs.replay import replay
 from fanlog.pipeline.jobs.work import Work
@@ -38,7 +38,7 @@ class Steps:
     def __init__(self, endpoint: str, location: Location, offset: Offset | None = None) -> None:
         options = {"endpoint": endpoint, "lake": location.uri}
         self._reader = ArchiveSource(CaseInsensitiveDict(options)).streamReader(None)
-        archive = Archive(None, endpoint, location, Path())  # type: ignore[arg-type]
+        archive = ArchiveFlow(None, endpoint, location, Path())  # type: ignore[arg-type]
         self._archived = archive.attach()
         self.offset: Offset = offset or self._reader.initialOffset()
 
@@ -92,7 +92,7 @@ def main(point: str, endpoint: str, lake: str) -> None:
         return
     steps = Steps(endpoint, location)
     if point == "committed":
-        Archived.report = _die  # type: ignore[method-assign]
+        ArchiveCommit.report = _die  # type: ignore[method-assign]
     rows = steps.write(steps.plan())
     if point == "written":
         _die()

@@ -16,7 +16,7 @@ from fanlog.lake.commit_order import CommitLost
 from fanlog.lake.files import DataFile
 from fanlog.lake.location import Location
 from fanlog.lake.tables import MESSAGES, open_table
-from fanlog.pipeline.flows.archive import Archive
+from fanlog.pipeline.flows.archive import ArchiveFlow
 from fanlog.pipeline.flows.archive_source import ArchiveSource
 from spark.reading import kept_topic
 from spark.streams import finished
@@ -240,9 +240,9 @@ def test_with_spark(spark, start_broker, location, tmp_path):
     topic = kept_topic(server)
     server.publish(topic, *(b"%d" % number for number in range(100)))
     for _ in range(2):
-        archive = Archive(spark, server.endpoint, location, tmp_path / "checkpoints")
+        archive = ArchiveFlow(spark, server.endpoint, location, tmp_path / "checkpoints")
         finished(lambda archive=archive: archive.start(only_now=True))
         server.publish(topic, b"more")
-    archive = Archive(spark, server.endpoint, location, tmp_path / "lost")
+    archive = ArchiveFlow(spark, server.endpoint, location, tmp_path / "lost")
     finished(lambda: archive.start(only_now=True))
     assert data(location) == [b"%d" % number for number in range(100)] + [b"more"] * 2

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fanlog.model.ids import message_id
 from fanlog.spark import slices
-from fanlog.spark.decode import Rows, message_ids
+from fanlog.spark.decode import RowBuilder, message_ids
 from fanlog.spark.schemas import arrow_schema
 from fanlog.wire import types
 from fanlog.wire.encode import field
@@ -30,7 +30,7 @@ messages = st.tuples(
 
 
 def rows_of(*batches, with_sequence=True):
-    rows = Rows(arrow_schema(with_sequence=with_sequence))
+    rows = RowBuilder(arrow_schema(with_sequence=with_sequence))
     for batch in batches:
         rows.add(batch, 0, batch.count, TOPIC)
     return rows.finish()
@@ -94,7 +94,7 @@ def test_attributes_of_a_batch_win_over_those_of_its_messages():
 
 def test_parts_of_a_batch():
     batch = batch_of([(b"%d" % number, {"n": str(number)}, "") for number in range(10)])
-    rows = Rows(arrow_schema(with_sequence=False))
+    rows = RowBuilder(arrow_schema(with_sequence=False))
     rows.add(batch, 2, 4, TOPIC)
     rows.add_some(batch, [5, 9], "projects/p/topics/u")
     found = rows.finish()
@@ -115,7 +115,7 @@ def test_what_is_not_canonical_is_left_to_protobuf():
 
 
 def test_an_arrow_batch_is_bounded_by_rows_and_bytes():
-    rows = Rows(arrow_schema(with_sequence=False), rows=3, size_bytes=100)
+    rows = RowBuilder(arrow_schema(with_sequence=False), rows=3, size_bytes=100)
     rows.add(batch_of([(b"x", {}, "")] * 2), 0, 2, TOPIC)
     assert not rows.is_full
     rows.add(batch_of([(b"x", {}, "")]), 0, 1, TOPIC)

@@ -90,7 +90,7 @@ def test_a_job_fails_for_its_own_reasons_only(tmp_path, monkeypatch, is_alive, r
     monkeypatch.setitem(kinds._KINDS, "verify", do)
     context = context_on(StubDriver(is_alive), tmp_path)
     with pytest.raises(expected):
-        kinds.runs(context)["verify"](Work("projects/test/jobs/job1", "verify", {}))
+        kinds.runners(context)["verify"](Work("projects/test/jobs/job1", "verify", {}))
 
 
 @pytest.mark.parametrize("is_alive", [True, False])
@@ -102,7 +102,7 @@ def test_a_job_that_is_to_stop_has_not_failed(tmp_path, monkeypatch, is_alive):
         raise RuntimeError("Job 7 cancelled part of cancelled job group")
 
     monkeypatch.setitem(kinds._KINDS, "verify", do)
-    run = kinds.runs(context_on(StubDriver(is_alive), tmp_path))["verify"]
+    run = kinds.runners(context_on(StubDriver(is_alive), tmp_path))["verify"]
     with pytest.raises(Stopped, match="was stopped"):
         run(Work("projects/test/jobs/job1", "verify", {}))
 
@@ -118,7 +118,7 @@ def test_a_job_whose_processes_die_is_done_again(tmp_path, monkeypatch, crashes)
         return {"messages": 1}
 
     monkeypatch.setitem(kinds._KINDS, "verify", do)
-    run = kinds.runs(context_on(StubDriver(alive=True), tmp_path))["verify"]
+    run = kinds.runners(context_on(StubDriver(alive=True), tmp_path))["verify"]
     work = Work("projects/test/jobs/job1", "verify", {})
     if crashes < kinds.TRIES:
         assert run(work) == {"messages": 1}

@@ -27,7 +27,7 @@ def sales(broker, spark, tmp_path_factory):
         run("sales.py")
     location = Location.parse(str(tmp_path_factory.mktemp("lake")))
     context = Context(spark=spark, endpoint=broker.endpoint, location=location)
-    worker = Worker(lambda: Client(broker.endpoint), kinds.runs(context), name="w", pull_s=0.2)
+    worker = Worker(lambda: Client(broker.endpoint), kinds.runners(context), name="w", pull_s=0.2)
     thread = threading.Thread(target=worker.run)
     thread.start()
     yield

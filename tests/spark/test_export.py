@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Schema
 
+from fanlog.client.exports import ExportClient
 from fanlog.lake.location import Location
 from fanlog.lake.pipeline_access import NOTHING
-from fanlog.pipeline.export.flow import Exports
-from fanlog.pipeline.export.flow import flow as exporting
+from fanlog.pipeline.export.flow import ExportFlow
 from server.registry import JSON, Registry, record
 
 LINES = 2_500
@@ -32,7 +32,7 @@ class World:
         self.checkpoints = folder / "checkpoints"
 
     def export(self, *, only: str = "") -> None:
-        running = Exports(
+        running = ExportFlow(
             self.spark, self.server.endpoint, self.location, self.checkpoints, NOTHING
         )
         running.start(only_now=True, only=only).awaitTermination()
@@ -69,7 +69,7 @@ def test_a_typed_table(world, monkeypatch):
         server.publish(topic, order(number), kind="ab"[number % 2])
     # The pipeline dies between the commit of the table and the word to the broker.
     with monkeypatch.context() as patched:
-        patched.setattr(exporting, "advance", lambda *_: 1 / 0)
+        patched.setattr(ExportClient, "advance", lambda *_: 1 / 0)
         with pytest.raises(Exception, match="division by zero"):
             world.export(only=name)
     assert world.table("shop.orders").num_rows == 5
@@ -115,7 +115,7 @@ def test_files_of_text_and_avro(world, monkeypatch):
     for start in range(0, LINES, 500):
         server.publish(topic, *[b"%d" % number for number in range(start, start + 500)])
     with monkeypatch.context() as patched:
-        patched.setattr(exporting, "advance", lambda *_: 1 / 0)
+        patched.setattr(ExportClient, "advance", lambda *_: 1 / 0)
         with pytest.raises(Exception, match="division by zero"):
             world.export(only=text)
     before = {path: path.read_bytes() for path in world.files("text-box")}

@@ -14,11 +14,11 @@ from deltalake.schema import PrimitiveType
 from fanlog.client import Client
 from fanlog.config import Config
 from fanlog.lake.location import Location
-from fanlog.pipeline.export import source as source
-from fanlog.pipeline.export.batch import Piece, commit_batch
-from fanlog.pipeline.export.redrive import RejectedRows
+from fanlog.pipeline.export import source
+from fanlog.pipeline.export.batch import TaskOutput, commit_batch
 from fanlog.pipeline.export.rejected import Redriven, Rejected
-from fanlog.pipeline.flows.dead_letters import DeadLetters
+from fanlog.pipeline.export.rejected_table import RejectedRows
+from fanlog.pipeline.flows.dead_letters import DeadLetterFlow
 from server.conftest import RunningServer
 from server.registry import JSON, Registry, record
 from spark.export_steps import ExportSteps
@@ -69,7 +69,7 @@ def test_death_between_the_tables_commit_and_the_word(world, is_checkpoint_lost)
     world.server.publish(topic, *[order(number) for number in range(10)])
     frame = world.rows(name)
     [plan] = {row.plan for row in frame.collect()}
-    pieces = [Piece.from_json(row.piece) for row in frame.collect()]
+    pieces = [TaskOutput.from_json(row.piece) for row in frame.collect()]
     assert commit_batch(pickle.loads(plan), pieces, world.location)
     world.server.publish(topic, *[order(number) for number in range(10, 15)])
     # Another pipeline, with what the first one wrote down or without.
@@ -272,7 +272,7 @@ def test_dead_letters_are_collected_from_the_archive(lake_world):
     server.await_drained(name)
     archive = Archive(server)
     archive.run()
-    flow = DeadLetters(server.endpoint, archive.location, monotonic=lambda: 0.0)
+    flow = DeadLetterFlow(server.endpoint, archive.location, monotonic=lambda: 0.0)
     assert flow.step().letters == 1
     assert flow.step().letters == 0
     [letter] = DeltaTable(f"{archive.location.uri}/dead_letters").to_pyarrow_table().to_pylist()

@@ -49,7 +49,7 @@ from acceptance.served import PATIENCE_S, Served
 from chaos.conftest import missing
 from fanlog import limits
 from fanlog.client import Client
-from fanlog.client.jobs import Jobs, state_of
+from fanlog.client.jobs import JobClient, state_of
 from fanlog.errors import FailedPrecondition, FanlogError
 from fanlog.lake import rewrites
 from fanlog.lake.location import LakeError, Location
@@ -57,7 +57,7 @@ from fanlog.lake.rewrites import Rewrite
 from fanlog.lake.tables import MESSAGES, open_table
 from fanlog.pipeline.flows import archive_source as spark_archive
 from fanlog.pipeline.flows import flow
-from fanlog.pipeline.flows.archive import Archive
+from fanlog.pipeline.flows.archive import ArchiveFlow
 from fanlog.pipeline.flows.flow import Flow
 from spark.export_steps import ExportSteps
 from spark.reading import payloads, table
@@ -112,9 +112,9 @@ class TestKilled:
         world.publish()
         server.ack(name, server.drain(name, 10))
         with Client(server.endpoint) as client:
-            job = Jobs(client).create("projects/test", "replay", {"subscription": name}).name
+            job = JobClient(client).create("projects/test", "replay", {"subscription": name}).name
             killed("job", world)
-            assert state_of(Jobs(client).get(job)) == "RUNNING"
+            assert state_of(JobClient(client).get(job)) == "RUNNING"
             # Its effect is there, and somebody lives with it.
             again = server.drain(name, 10)
             assert [one.message.data for one in again] == world.published
@@ -122,7 +122,7 @@ class TestKilled:
             server.advance(limits.JOB_SILENCE_S + 1)
             second = job_worker(server.endpoint, world.location, "second")
             assert second.run_one(client, wait_s=PATIENCE_S)
-            ended = Jobs(client).get(job)
+            ended = JobClient(client).get(job)
         assert (state_of(ended), ended.worker, ended.attempt) == ("DONE", "second", 2)
         assert server.pull(name) == []
 
@@ -319,7 +319,7 @@ def test_a_lake_in_trouble_with_spark(spark, world, tmp_path, monkeypatch):
             folder.unlink()
             (tmp_path / "away").rename(folder)
 
-    archive = Archive(spark, world.server.endpoint, world.location, tmp_path / "checkpoints")
+    archive = ArchiveFlow(spark, world.server.endpoint, world.location, tmp_path / "checkpoints")
     archiving = Flow(
         "archive",
         lambda: archive.start(every_s=0.1),
@@ -534,7 +534,7 @@ def test_a_loss_that_is_accepted_with_spark(spark, world, tmp_path):
     """Spark's own checkpoint is ahead of the lake that is there; it goes on all the same."""
 
     def archive() -> None:
-        flow = Archive(spark, world.server.endpoint, world.location, tmp_path / "checkpoints")
+        flow = ArchiveFlow(spark, world.server.endpoint, world.location, tmp_path / "checkpoints")
         flow.start(only_now=True).awaitTermination(PATIENCE_S)
 
     for _ in range(2):

@@ -28,7 +28,7 @@ def do(context, kind, job="projects/test/jobs/job1", **arguments):
     """As a worker does, in a thread that Spark has not seen before."""
     work = Work(job, kind, check_arguments("test", kind, arguments))
     with ThreadPoolExecutor(1) as threads:
-        return threads.submit(kinds.runs(context)[kind], work).result()
+        return threads.submit(kinds.runners(context)[kind], work).result()
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import pytest
 
 from fanlog.broker.clock import ManualClock
 from fanlog.model import names
-from fanlog.pipeline.causes import cause_of
 from fanlog.pipeline.jobs import table
+from fanlog.pipeline.spark_errors import cause_of
 from server.conftest import PROJECT, RunningServer
 from spark.conftest import config_in
 from spark.reading import kept_topic

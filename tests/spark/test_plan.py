@@ -8,10 +8,14 @@ from hypothesis import strategies as st
 
 from fanlog.errors import InvalidArgument
 from fanlog.spark.options import EARLIEST
-from fanlog.spark.plan import Part, Span, divide, resolve, spans_between, split_tiers
+from fanlog.spark.plan import PartitionExtent, Span, divide, resolve, spans_between, split_tiers
 
 A, B = "projects/p/topics/a", "projects/p/topics/b"
-PARTS = [Part(A, 4, 10, 20, 50), Part(A, 1, 0, 0, 5), Part(B, 9, 0, 0, 0)]
+PARTS = [
+    PartitionExtent(A, 4, 10, 20, 50),
+    PartitionExtent(A, 1, 0, 0, 5),
+    PartitionExtent(B, 9, 0, 0, 0),
+]
 
 
 def resolved(position):

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import datasource as ds
 
 from fanlog.broker.clock import ManualClock
+from fanlog.client import CallFailed
 from fanlog.errors import DataLoss, InvalidArgument
 from fanlog.model.ids import parse_message_id
-from fanlog.spark.connection import CallFailed
 from spark.reading import batch_reader, kept_topic, payloads, rows, table
 
 HOUR_S = 3600

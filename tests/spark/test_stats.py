@@ -17,7 +17,7 @@ from fanlog.lake.tables import DELIVERY_STATS, TOPIC_STATS, open_table
 from fanlog.model.outcomes import TOPIC
 from fanlog.model.specs import TopicSpec
 from fanlog.pipeline.flows.flow import Flow
-from fanlog.pipeline.jobs.stats import SOURCE, Stats, Told, commit_stats
+from fanlog.pipeline.flows.stats import SOURCE, StatsFlow, Told, commit_stats
 from fanlog.wire.publish import build_body
 from spark.reading import kept_topic, rows, stream_reader
 from spark.streams import PATIENCE_S, finished
@@ -115,7 +115,7 @@ def test_with_spark(spark, start_broker, location, tmp_path):
     topic = kept_topic(server)
     subscription = server.subscription(topic, ack_deadline_seconds=10)
     checkpoints = tmp_path / "checkpoints"
-    stats = Stats(spark, server.endpoint, location, checkpoints)
+    stats = StatsFlow(spark, server.endpoint, location, checkpoints)
     # Three are published, and one of them is delivered twice.
     server.publish(topic, b"1", b"22", b"333")
     _, *others = server.await_pull(subscription)

@@ -16,9 +16,9 @@ from pyspark.sql.streaming.datasource import (
 
 from acceptance.served import PATIENCE_S
 from fanlog.broker.clock import ManualClock
+from fanlog.client import CallFailed, connection
 from fanlog.errors import DataLoss, FailedPrecondition, Unimplemented
-from fanlog.spark import connection, stream
-from fanlog.spark.connection import CallFailed
+from fanlog.spark import stream
 from spark.reading import kept_topic, payloads, rows, stream_reader
 
 HOUR_S = 3600

@@ -10,7 +10,7 @@ import pytest
 
 from acceptance.served import PATIENCE_S
 from fanlog.client import Client
-from fanlog.client.jobs import Jobs, state_of
+from fanlog.client.jobs import JobClient, state_of
 from fanlog.errors import InvalidArgument
 from fanlog.lake import rewrites
 from fanlog.model.jobs import check_arguments
@@ -30,7 +30,7 @@ def do(spark, world):
 
     def run(kind: str, **arguments: Any) -> Any:
         work = Work("projects/test/jobs/j", kind, check_arguments("test", kind, arguments))
-        return kinds.runs(context)[kind](work)
+        return kinds.runners(context)[kind](work)
 
     return run
 
@@ -134,8 +134,8 @@ def test_a_job_of_compaction_says_so_where_it_was_asked_for(spark, world):
     path.write_bytes(b"")
     context = Context(spark=spark, endpoint=world.server.endpoint, location=world.location)
     with Client(world.server.endpoint) as client:
-        job = Jobs(client).create("projects/test", "compact", {}).name
-        Worker(lambda: client, kinds.runs(context), name="w").run_one(client, wait_s=PATIENCE_S)
-        ended = Jobs(client).get(job)
+        job = JobClient(client).create("projects/test", "compact", {}).name
+        Worker(lambda: client, kinds.runners(context), name="w").run_one(client, wait_s=PATIENCE_S)
+        ended = JobClient(client).get(job)
     assert state_of(ended) == "DONE"
     assert path.parent.name in str(ended.result["damaged_files"])

@@ -13,7 +13,7 @@ from google.protobuf import json_format
 
 from acceptance.served import PATIENCE_S
 from fanlog.client import Client
-from fanlog.client.jobs import Jobs, state_of
+from fanlog.client.jobs import JobClient, state_of
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs import kinds
 from fanlog.pipeline.worker import Worker
@@ -31,10 +31,10 @@ class TestVerify:
 
         def run(**arguments: Any) -> Any:
             with Client(world.server.endpoint) as client:
-                job = Jobs(client).create("projects/test", "verify", arguments).name
-                worker = Worker(lambda: client, kinds.runs(context), name="w")
+                job = JobClient(client).create("projects/test", "verify", arguments).name
+                worker = Worker(lambda: client, kinds.runners(context), name="w")
                 worker.run_one(client, wait_s=PATIENCE_S)
-                ended = Jobs(client).get(job)
+                ended = JobClient(client).get(job)
             assert state_of(ended) == "DONE", ended.error
             return json_format.MessageToDict(ended.result)
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
+from fanlog.client import CallFailed
 from fanlog.errors import FailedPrecondition, InvalidArgument
 from fanlog.spark import writer as writers
-from fanlog.spark.connection import CallFailed
 from spark.reading import kept_topic, payloads, source, table
 
 ATTRIBUTES = pa.map_(pa.string(), pa.string())

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +15,9 @@ from fanlog.cli.options import Remote
 from fanlog.cli.output import note, printable
 from fanlog.errors import InvalidArgument
 from fanlog.v1 import replay_pb2
+
+if TYPE_CHECKING:
+    from fanlog.client.reopening import LetterSelection
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -55,16 +57,20 @@ class LetterOptions:
         str | None, typer.Option("--to", metavar="TIME", help="Dead-lettered before then.")
     ] = None
 
-    def criteria(self, remote: Remote) -> dict[str, str | datetime]:
+    def criteria(self, remote: Remote) -> LetterSelection:
         """The fields of a request that select these letters."""
-        found: dict[str, str | datetime] = {}
+        found: LetterSelection = {}
         if self.source is not None:
             found["source_subscription"] = remote.subscription(self.source)
         if self.reason is not None:
             if not self.reason:
                 raise InvalidArgument("--reason: is empty; leave it out for any")
             found["reason"] = self.reason
-        return found | options.window(self.start, self.end)
+        if self.start is not None:
+            found["start_time"] = options.moment(self.start, "--from")
+        if self.end is not None:
+            found["end_time"] = options.moment(self.end, "--to")
+        return found
 
 
 LetterCount = Annotated[int, typer.Option("--max", min=0, help="At most so many; 0 for no bound.")]
@@ -81,13 +87,13 @@ def list_(
     """List dead letters that are not acknowledged; nothing is leased by looking."""
     from itertools import islice
 
-    from fanlog.client.reopening import Replays
+    from fanlog.client.reopening import ReopenClient
 
     name = remote.subscription(subscription)
     criteria = which.criteria(remote)
     with remote.connect() as client:
         page_size = min(most, limits.PAGE_SIZE_MAX)
-        letters = Replays(client).letters(name, page_size=page_size, **criteria)
+        letters = ReopenClient(client).list_letters(name, page_size=page_size, **criteria)
         rows = [_row(letter) for letter in islice(letters, most or None)]
     head = ("message_id", "source_subscription", "attempts", "leased", "reason")
     remote.output.rows(head, rows)
@@ -111,14 +117,14 @@ def redrive(
     remote: Remote,
 ) -> None:
     """Reopen the originals of dead letters where they failed, and acknowledge the letters."""
-    from fanlog.client.reopening import Replays
+    from fanlog.client.reopening import ReopenClient
 
     name = remote.subscription(subscription)
     criteria = which.criteria(remote)
     _check(message_id, all_ or bool(criteria), most)
     counts = {"reopened": 0, "copied": 0, "skipped": 0}
     with remote.connect() as client:
-        replays = Replays(client)
+        replays = ReopenClient(client)
         if message_id:
             answers = iter([replays.redrive(name, message_id, copies=copies)])
         else:
@@ -142,14 +148,14 @@ def discard(
     remote: Remote,
 ) -> None:
     """Acknowledge dead letters: nobody will get them any more."""
-    from fanlog.client.reopening import Replays
+    from fanlog.client.reopening import ReopenClient
 
     name = remote.subscription(subscription)
     criteria = which.criteria(remote)
     _check(message_id, all_ or bool(criteria), most)
     counts = {"discarded": 0, "skipped": 0}
     with remote.connect() as client:
-        replays = Replays(client)
+        replays = ReopenClient(client)
         if message_id:
             answers = iter([replays.discard(name, message_id)])
         else:

@@ -261,20 +261,20 @@ def verify(
 @add_command(app, "list")
 def list_(remote: Remote) -> None:
     """List the jobs of a project."""
-    from fanlog.client.jobs import Jobs
+    from fanlog.client.jobs import JobClient
 
     with remote.connect() as client:
-        found = (resource(one) for one in Jobs(client).listed(remote.parent))
+        found = (resource(one) for one in JobClient(client).list_jobs(remote.parent))
         remote.output.rows(["name", "kind", "state", "done", "total", "error"], found)
 
 
 @add_command(app)
 def describe(job: JobName, remote: Remote) -> None:
     """Show a job: what it is to do, how far it is, what came of it."""
-    from fanlog.client.jobs import Jobs
+    from fanlog.client.jobs import JobClient
 
     with remote.connect() as client:
-        found = fields_of(Jobs(client).get(_full(job, remote)))
+        found = fields_of(JobClient(client).get(_full(job, remote)))
     output = remote.output
     if remote.json:
         output.line(found)
@@ -296,21 +296,21 @@ def wait(job: JobName, remote: Remote) -> None:
 @add_command(app)
 def cancel(job: JobName, remote: Remote) -> None:
     """Ask a job to stop."""
-    from fanlog.client.jobs import Jobs, state_of
+    from fanlog.client.jobs import JobClient, state_of
 
     with remote.connect() as client:
-        found = Jobs(client).cancel(_full(job, remote))
+        found = JobClient(client).cancel(_full(job, remote))
     remote.output.done(f"job {found.name} is {state_of(found)}", resource(found))
 
 
 @add_command(app)
 def delete(job: JobName, remote: Remote) -> None:
     """Forget a job that has ended."""
-    from fanlog.client.jobs import Jobs
+    from fanlog.client.jobs import JobClient
 
     name = _full(job, remote)
     with remote.connect() as client:
-        Jobs(client).delete(name)
+        JobClient(client).delete(name)
     remote.report_deleted("job", name)
 
 
@@ -320,11 +320,11 @@ def _full(job: str, remote: Remote) -> str:
 
 
 def _ask(kind: str, arguments: Mapping[str, Json], how: JobOptions, remote: Remote) -> None:
-    from fanlog.client.jobs import Jobs
+    from fanlog.client.jobs import JobClient
 
     given = {name: value for name, value in arguments.items() if value is not None}
     with remote.connect() as client:
-        job = Jobs(client).create(remote.parent, kind, given, job_id=how.job_id)
+        job = JobClient(client).create(remote.parent, kind, given, job_id=how.job_id)
         if how.wait:
             _wait(client, job.name, remote)
         else:
@@ -332,11 +332,13 @@ def _ask(kind: str, arguments: Mapping[str, Json], how: JobOptions, remote: Remo
 
 
 def _wait(client: Client, name: str, remote: Remote) -> None:
-    from fanlog.client.jobs import Jobs, state_of
+    from fanlog.client.jobs import JobClient, state_of
 
     is_shown = not remote.json and sys.stderr.isatty()
     try:
-        job = Jobs(client).wait(name, on_progress=show_progress if is_shown else lambda _: None)
+        job = JobClient(client).wait(
+            name, on_progress=show_progress if is_shown else lambda _: None
+        )
     except KeyboardInterrupt:
         note(f"\njob {name} goes on; `fanlog job wait {name}` waits for it again")
         raise typer.Exit(130) from None

@@ -45,7 +45,7 @@ def reopen(
     remote: Remote,
 ) -> None:
     """Deliver messages again that were acknowledged: same messages, same ids, no copies."""
-    from fanlog.client.reopening import Replays
+    from fanlog.client.reopening import ReopenClient
 
     name = remote.subscription(subscription)
     what: dict[str, Any] = {**options.window(start, end)}
@@ -56,7 +56,7 @@ def reopen(
     if message_id:
         what["message_ids"] = message_id
     with remote.connect() as client:
-        done = Replays(client).reopen(name, request_id=request_id, **what)
+        done = ReopenClient(client).reopen(name, request_id=request_id, **what)
     why = [{"reason": one.reason, "count": one.count} for one in done.skipped_messages]
     text = f"reopened {done.reopened} messages of {name}; {done.skipped} skipped"
     if why:

@@ -142,9 +142,9 @@ def _read(file: Path, kind: str | None) -> Any:
 
 def _numbers(client: Client, name: str) -> dict[str, int]:
     """The numbers of a schema's revisions, by their ids."""
-    from fanlog.client.catalog import Catalog
+    from fanlog.client.catalog import CatalogClient
 
-    return Catalog(client).revision_numbers(name)
+    return CatalogClient(client).get_revision_numbers(name)
 
 
 def _revision(schema: Any, numbers: dict[str, int]) -> str:

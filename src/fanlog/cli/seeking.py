@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -11,6 +11,9 @@ from fanlog.cli import options
 from fanlog.cli.options import Remote
 from fanlog.cli.output import printable
 from fanlog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fanlog.client.reopening import SeekTarget
 
 
 def seek(
@@ -38,7 +41,7 @@ def seek(
     remote: Remote,
 ) -> None:
     """Move a subscription: messages before the place are acknowledged, those after are not."""
-    from fanlog.client.reopening import Replays
+    from fanlog.client.reopening import ReopenClient
 
     given = [time, snapshot, position, message_id]
     if sum([*(one is not None for one in given), begin, end]) != 1:
@@ -48,9 +51,9 @@ def seek(
     name = remote.subscription(subscription)
     place, target = _target(time, snapshot, position, message_id, begin, remote)
     with remote.connect() as client:
-        done = Replays(client).seek(name, **target)
+        done = ReopenClient(client).seek(name, **target)
     since = done.reopened_from.ToJsonString() if done.HasField("reopened_from") else ""
-    fields = {"name": name, "place": place}
+    fields: dict[str, object] = {"name": name, "place": place}
     fields |= {"reopened": done.reopened, "acknowledged": done.acknowledged}
     fields |= {
         key: value for key, value in (("reopened_from", since), ("hint", done.hint)) if value
@@ -69,7 +72,7 @@ def _target(
     message_id: str | None,
     begin: bool,
     remote: Remote,
-) -> tuple[str, dict[str, str | Timestamp]]:
+) -> tuple[str, SeekTarget]:
     """The place as it is shown, and as it is asked for."""
     if time is not None:
         stamp = Timestamp()

@@ -317,7 +317,7 @@ def delete(subscription: SubscriptionName, remote: Remote) -> None:
 
 def _described(client: Client, subscriptions: Sequence[Any]) -> list[dict[str, Any]]:
     """Subscriptions as plain values, with when they were made where the server knows it."""
-    from fanlog.client.catalog import Catalog
+    from fanlog.client.catalog import CatalogClient
 
-    told = Catalog(client).subscriptions([one.name for one in subscriptions])
+    told = CatalogClient(client).describe_subscriptions([one.name for one in subscriptions])
     return [with_created(resource(one), told.get(one.name)) for one in subscriptions]

@@ -137,9 +137,9 @@ def delete(topic: TopicName, remote: Remote) -> None:
 
 def _described(client: Client, topics: Sequence[Any]) -> list[dict[str, Any]]:
     """Topics as plain values, with the facts that the server adds to them, if it does."""
-    from fanlog.client.catalog import Catalog
+    from fanlog.client.catalog import CatalogClient
 
-    told = Catalog(client).topics([topic.name for topic in topics])
+    told = CatalogClient(client).describe_topics([topic.name for topic in topics])
     found: list[dict[str, Any]] = []
     for topic in topics:
         one = told.get(topic.name)

@@ -1,26 +1,29 @@
-"""Facts about resources beyond Google's fields, such as their age, over a `Client`."""
+"""Facts about resources beyond Google's fields, such as their age: `fanlog.v1.Catalog`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Final
+
+from google.protobuf.message import Message
 
 from fanlog import limits
-from fanlog.client.client import CallFailed, Client
+from fanlog.client.connection import Connection, ReplyT
+from fanlog.client.failures import CallFailed
 from fanlog.v1 import catalog_pb2 as pb
 
-_SERVICE = "fanlog.v1.Catalog"
+_SERVICE: Final = "fanlog.v1.Catalog"
 
 
-class Catalog:
-    """Descriptions by full name. Of a server that has none of them nothing is known."""
+class CatalogClient:
+    """Descriptions by full name. A server without this service describes nothing."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
-    def topics(self, names: Sequence[str]) -> dict[str, Any]:
-        """A TopicDescription for each topic that exists."""
-        found: dict[str, Any] = {}
+    def describe_topics(self, names: Sequence[str]) -> dict[str, pb.TopicDescription]:
+        """A description of each topic that exists."""
+        found: dict[str, pb.TopicDescription] = {}
         for some in _parts(names):
             answer = self._call(
                 "DescribeTopics", pb.DescribeTopicsRequest(topics=some), pb.DescribeTopicsResponse
@@ -28,9 +31,9 @@ class Catalog:
             found |= {one.name: one for one in answer.topics}
         return found
 
-    def subscriptions(self, names: Sequence[str]) -> dict[str, Any]:
-        """A SubscriptionDescription for each subscription that exists."""
-        found: dict[str, Any] = {}
+    def describe_subscriptions(self, names: Sequence[str]) -> dict[str, pb.SubscriptionDescription]:
+        """A description of each subscription that exists."""
+        found: dict[str, pb.SubscriptionDescription] = {}
         for some in _parts(names):
             answer = self._call(
                 "DescribeSubscriptions",
@@ -40,19 +43,20 @@ class Catalog:
             found |= {one.name: one for one in answer.subscriptions}
         return found
 
-    def revision_numbers(self, schema: str) -> dict[str, int]:
+    def get_revision_numbers(self, schema: str) -> dict[str, int]:
         """The number of each revision of a schema by its id; none of one that is gone by now."""
         request = pb.DescribeSchemaRequest(name=schema)
         answer = self._call("DescribeSchema", request, pb.SchemaDescription)
         return {one.id: one.number for one in answer.revisions}
 
-    def _call(self, method: str, request: Any, answer: Any) -> Any:
+    def _call(self, method: str, request: Message, reply_type: type[ReplyT]) -> ReplyT:
         try:
-            return self._client.call(f"{_SERVICE}/{method}", request, answer)
+            return self._connection.call(f"{_SERVICE}/{method}", request, reply_type)
         except CallFailed as failure:
             if failure.status not in ("UNIMPLEMENTED", "NOT_FOUND"):
                 raise
-            return answer()
+            empty: ReplyT = reply_type()
+            return empty
 
 
 def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:

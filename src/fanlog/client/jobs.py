@@ -1,78 +1,92 @@
-"""Jobs over a `Client`: ask for one, see how far it is, wait for its end."""
+"""Jobs, `fanlog.v1.Jobs`, over a `Connection`: ask for one, see how far it is, wait for its end."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
-from fanlog.client.client import Client
+from google.protobuf.message import Message
+
+from fanlog.client.connection import Connection
 from fanlog.errors import JobFailed
 from fanlog.v1 import jobs_pb2
 
-_SERVICE = "fanlog.v1.Jobs"
-ENDED = frozenset({"DONE", "FAILED", "CANCELLED"})
-_POLL_S = 0.5
+_SERVICE: Final = "fanlog.v1.Jobs"
+ENDED: Final = frozenset({"DONE", "FAILED", "CANCELLED"})
+_POLL_S: Final = 0.5
 
 
-class Jobs:
-    """The jobs of one server; names are full, `projects/p/jobs/j`. Errors as of `Client`."""
+class JobClient:
+    """The jobs of one server; names are full, `projects/p/jobs/j`. Errors as of `Connection`."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     def create(
         self, project: str, kind: str, arguments: Mapping[str, Any], *, job_id: str = ""
-    ) -> Any:
+    ) -> jobs_pb2.Job:
         """Ask for a job in `projects/p`; with a `job_id`, asking twice is asking once."""
         request = jobs_pb2.CreateJobRequest(parent=project, kind=kind, job_id=job_id)
         request.arguments.update(dict(arguments))
         return self._call("CreateJob", request)
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str) -> jobs_pb2.Job:
         return self._call("GetJob", jobs_pb2.GetJobRequest(name=name))
 
-    def listed(self, project: str) -> Iterator[Any]:
+    def list_jobs(self, project: str) -> Iterator[jobs_pb2.Job]:
+        """Yield every job of `projects/p`."""
         request = jobs_pb2.ListJobsRequest(parent=project)
-        while True:
-            page = self._client.call(f"{_SERVICE}/ListJobs", request, jobs_pb2.ListJobsResponse)
+        method = f"{_SERVICE}/ListJobs"
+        for page in self._connection.pages(method, request, jobs_pb2.ListJobsResponse):
             yield from page.jobs
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
 
-    def cancel(self, name: str) -> Any:
+    def cancel(self, name: str) -> jobs_pb2.Job:
         return self._call("CancelJob", jobs_pb2.CancelJobRequest(name=name))
 
     def delete(self, name: str) -> None:
         request = jobs_pb2.DeleteJobRequest(name=name)
-        self._client.call(f"{_SERVICE}/DeleteJob", request, jobs_pb2.DeleteJobResponse)
+        self._connection.call(f"{_SERVICE}/DeleteJob", request, jobs_pb2.DeleteJobResponse)
 
-    def claim(self, name: str, worker: str) -> Any:
+    def claim(self, name: str, worker: str) -> jobs_pb2.Job:
         """Take a job up, as a worker."""
         return self.report(name, worker, 0, "RUNNING")
 
-    def report(self, name: str, worker: str, attempt: int, state: str, **said: Any) -> Any:
-        """Say how far an attempt is; `said` has done, total, phase, error, result."""
-        result = said.pop("result", None)
+    def report(
+        self,
+        name: str,
+        worker: str,
+        attempt: int,
+        state: str,
+        *,
+        done: int = 0,
+        total: int = 0,
+        phase: str = "",
+        error: str = "",
+        result: Mapping[str, Any] | None = None,
+    ) -> jobs_pb2.Job:
+        """Say how far an attempt is, or how it ended."""
         request = jobs_pb2.ReportJobRequest(
             name=name,
             worker=worker,
             attempt=attempt,
             state=state,
-            **said,
+            done=done,
+            total=total,
+            phase=phase,
+            error=error,
         )
         if result:
-            request.result.update(result)
+            request.result.update(dict(result))
         return self._call("ReportJob", request)
 
     def wait(
         self,
         name: str,
         *,
-        on_progress: Callable[[Any], None] = lambda _: None,
+        on_progress: Callable[[jobs_pb2.Job], None] = lambda _: None,
         sleep: Callable[[float], None] = time.sleep,
-    ) -> Any:
+    ) -> jobs_pb2.Job:
         """Give the job when it is done, or was cancelled.
 
         Raises:
@@ -88,10 +102,10 @@ class Jobs:
                 return job
             sleep(_POLL_S)
 
-    def _call(self, method: str, request: Any) -> Any:
-        return self._client.call(f"{_SERVICE}/{method}", request, jobs_pb2.Job)
+    def _call(self, method: str, request: Message) -> jobs_pb2.Job:
+        return self._connection.call(f"{_SERVICE}/{method}", request, jobs_pb2.Job)
 
 
-def state_of(job: Any) -> str:
+def state_of(job: jobs_pb2.Job) -> str:
     """The state of a job as a word."""
     return str(jobs_pb2.Job.State.Name(job.state))

@@ -1,33 +1,75 @@
-"""Reopening and dead letters over a `Client`."""
+"""Reopening, seeking and dead letters, `fanlog.v1.Replay`, over a `Connection`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Final, TypedDict, TypeVar, Unpack
 
-from fanlog.client.client import Client
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from fanlog.client.connection import Connection, ReplyT
 from fanlog.v1 import replay_pb2
 
-_SERVICE = "fanlog.v1.Replay"
+_SERVICE: Final = "fanlog.v1.Replay"
 
 
-class Replays:
-    """Names are full, `projects/p/subscriptions/s`. Errors as of `Client`."""
+class LetterSelection(TypedDict, total=False):
+    """Which dead letters of a subscription are meant; without any key, all."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    #: Full name of the subscription that they failed on.
+    source_subscription: str
+    #: A text that their reason contains.
+    reason: str
+    start_time: Timestamp | datetime
+    end_time: Timestamp | datetime
 
-    def reopen(self, subscription: str, **what: Any) -> Any:
+
+class SeekTarget(TypedDict, total=False):
+    """The place that a seek goes to: one of these keys."""
+
+    time: Timestamp
+    snapshot: str
+    position: str
+    message_id: str
+
+
+class ReopenClient:
+    """Names are full, `projects/p/subscriptions/s`. Errors as of `Connection`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def reopen(
+        self,
+        subscription: str,
+        *,
+        offsets: Sequence[replay_pb2.OffsetSet] = (),
+        message_ids: Sequence[str] = (),
+        start_time: Timestamp | None = None,
+        end_time: Timestamp | None = None,
+        request_id: str = "",
+    ) -> replay_pb2.ReopenResponse:
         """Reopen `offsets`, `message_ids`, or a window of `start_time` and `end_time`.
 
         Gives how many were reopened, and how many skipped for which reason. With a `request_id`,
         asking twice is asking once.
         """
-        request = replay_pb2.ReopenRequest(subscription=subscription, **what)
+        request = replay_pb2.ReopenRequest(
+            subscription=subscription,
+            offsets=offsets,
+            message_ids=message_ids,
+            start_time=start_time,
+            end_time=end_time,
+            request_id=request_id,
+        )
         return self._call("Reopen", request, replay_pb2.ReopenResponse)
 
-    def seek(self, subscription: str, **target: Any) -> Any:
-        """Move a subscription to a `time`, a `snapshot`, a `position` or a `message_id`.
+    def seek(
+        self, subscription: str, **target: Unpack[SeekTarget]
+    ) -> replay_pb2.SeekSubscriptionResponse:
+        """Move a subscription to a time, a snapshot, a position or a message.
 
         Gives how many messages were reopened, and from when, and how many acknowledged; and why, if
         nothing was reopened.
@@ -35,17 +77,16 @@ class Replays:
         request = replay_pb2.SeekSubscriptionRequest(subscription=subscription, **target)
         return self._call("Seek", request, replay_pb2.SeekSubscriptionResponse)
 
-    def letters(self, subscription: str, *, page_size: int = 0, **selection: Any) -> Iterator[Any]:
-        """Yield dead letters: all, or by source_subscription, reason, start_time and end_time."""
+    def list_letters(
+        self, subscription: str, *, page_size: int = 0, **selection: Unpack[LetterSelection]
+    ) -> Iterator[replay_pb2.DeadLetter]:
+        """Yield the selected dead letters."""
         request = replay_pb2.ListDeadLettersRequest(
             subscription=subscription, page_size=page_size, **selection
         )
-        while True:
-            page = self._call("ListDeadLetters", request, replay_pb2.ListDeadLettersResponse)
+        method, reply_type = f"{_SERVICE}/ListDeadLetters", replay_pb2.ListDeadLettersResponse
+        for page in self._connection.pages(method, request, reply_type):
             yield from page.letters
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
 
     def redrive(
         self,
@@ -54,7 +95,7 @@ class Replays:
         *,
         request_id: str = "",
         copies: bool = False,
-    ) -> Any:
+    ) -> replay_pb2.RedriveResponse:
         """Redrive dead letters by their ids; with `copies`, also those without an original."""
         request = replay_pb2.RedriveRequest(
             subscription=subscription,
@@ -64,25 +105,47 @@ class Replays:
         )
         return self._call("Redrive", request, replay_pb2.RedriveResponse)
 
-    def redrive_all(self, subscription: str, **selection: Any) -> Iterator[Any]:
-        """Redrive all, or what is selected as for `letters`; yield what became of each portion.
+    def redrive_all(
+        self,
+        subscription: str,
+        *,
+        max_messages: int = 0,
+        copies: bool = False,
+        **selection: Unpack[LetterSelection],
+    ) -> Iterator[replay_pb2.RedriveResponse]:
+        """Redrive the selected dead letters; yield one answer for each portion of them.
 
-        What fails again meanwhile is left alone. `copies` as for `redrive`.
+        Messages that fail again meanwhile are left alone. `copies` as for `redrive`.
         """
-        request = replay_pb2.RedriveRequest(subscription=subscription, all=True, **selection)
+        request = replay_pb2.RedriveRequest(
+            subscription=subscription,
+            all=True,
+            max_messages=max_messages,
+            copies=copies,
+            **selection,
+        )
         return self._portions("Redrive", request, replay_pb2.RedriveResponse)
 
-    def discard(self, subscription: str, message_ids: Sequence[str]) -> Any:
+    def discard(self, subscription: str, message_ids: Sequence[str]) -> replay_pb2.DiscardResponse:
         """Acknowledge dead letters by their ids."""
         request = replay_pb2.DiscardRequest(subscription=subscription, message_ids=message_ids)
         return self._call("Discard", request, replay_pb2.DiscardResponse)
 
-    def discard_all(self, subscription: str, **selection: Any) -> Iterator[Any]:
-        """Acknowledge all, or what is selected as for `letters`; yield as `redrive_all` does."""
-        request = replay_pb2.DiscardRequest(subscription=subscription, all=True, **selection)
+    def discard_all(
+        self, subscription: str, *, max_messages: int = 0, **selection: Unpack[LetterSelection]
+    ) -> Iterator[replay_pb2.DiscardResponse]:
+        """Acknowledge the selected dead letters; yield as `redrive_all` does."""
+        request = replay_pb2.DiscardRequest(
+            subscription=subscription, all=True, max_messages=max_messages, **selection
+        )
         return self._portions("Discard", request, replay_pb2.DiscardResponse)
 
-    def _portions(self, method: str, request: Any, answer_type: Any) -> Iterator[Any]:
+    def _portions(
+        self,
+        method: str,
+        request: replay_pb2.RedriveRequest | replay_pb2.DiscardRequest,
+        answer_type: type[_PortionT],
+    ) -> Iterator[_PortionT]:
         left = request.max_messages
         while True:
             answer = self._call(method, request, answer_type)
@@ -97,5 +160,8 @@ class Replays:
                 return
             request.page_token = answer.next_page_token
 
-    def _call(self, method: str, request: Any, answer_type: Any) -> Any:
-        return self._client.call(f"{_SERVICE}/{method}", request, answer_type)
+    def _call(self, method: str, request: Message, answer_type: type[ReplyT]) -> ReplyT:
+        return self._connection.call(f"{_SERVICE}/{method}", request, answer_type)
+
+
+_PortionT = TypeVar("_PortionT", replay_pb2.RedriveResponse, replay_pb2.DiscardResponse)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from fanlog.client import CallFailed, Client
-from fanlog.client.jobs import Jobs
+from fanlog.client.jobs import JobClient
 from fanlog.model import names
 
 log = logging.getLogger("fanlog.pipeline")
@@ -35,7 +35,7 @@ class Caretaker:
         self._asked: set[str] = set()
 
     def run(self) -> None:
-        # Not at the start: what has just begun is not to be swept.
+        # Not at the start: a pipeline that has just begun has nothing to sweep.
         while not self._stopping.wait(self._look_s):
             self.look()
 
@@ -43,7 +43,7 @@ class Caretaker:
         self._stopping.set()
 
     def look(self) -> list[str]:
-        """Ask for what the present hour is to have; gives the names of the jobs."""
+        """Ask for the jobs of the present hour; gives the names of those that are new here."""
         time = datetime.fromtimestamp(self._now(), UTC)
         wanted = {f"{kind}-{time.strftime(form)}": kind for kind, form in _ASKED}
         asked = []
@@ -53,7 +53,7 @@ class Caretaker:
             try:
                 with self._connect() as client:
                     parent = names.project_name(names.SYSTEM_PROJECT)
-                    asked.append(Jobs(client).create(parent, kind, {}, job_id=job_id).name)
+                    asked.append(JobClient(client).create(parent, kind, {}, job_id=job_id).name)
             except CallFailed as error:
                 log.warning("action=upkeep_not_asked job=%s error=%s", job_id, error)
                 continue

@@ -1,4 +1,4 @@
-"""What every job of a pipeline has at hand."""
+"""The context of a job: Spark, the broker and the lake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Context:
-    """A Spark session, a broker, a lake."""
+    """A Spark session, a broker, a lake: every job of a pipeline is given it."""
 
     spark: SparkSession
     endpoint: str

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.shell.progress import StageInfo
 
 #: Rows of a range that is divided as Spark divides by itself.
 _DIVIDED = 1 << 20
@@ -50,13 +51,13 @@ def parallelism_of(spark: SparkSession) -> int:
     """How many tasks that Spark runs side by side, as it says itself."""
     if not is_remote():
         return int(spark.sparkContext.defaultParallelism)
-    # A client is not told; but it sees what the server does.
+    # A client is not told; but it sees how the server divides a range.
     parts = spark.range(_DIVIDED).select(F.spark_partition_id().alias("part"))
     return int(parts.distinct().count())
 
 
 class LocalDriver:
-    """A driver whose Java is a child of this process."""
+    """A driver with its Java in a child of this process."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -92,7 +93,7 @@ class LocalDriver:
                     if stage is not None:
                         found[number] = (stage.numCompletedTasks, stage.numTasks)
         except (Py4JError, OSError):
-            # Spark is gone, which whoever waits for the query hears.
+            # Spark is gone; the thread that waits for the query gets the error.
             pass
         return found
 
@@ -102,10 +103,10 @@ class RemoteDriver:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        #: What the thread that runs a query does it for; the server's word comes to that thread.
+        #: The name of the job that a thread runs a query for: the server reports to that thread.
         self._current = threading.local()
         self._stages: dict[str, dict[int, tuple[int, int]]] = {}
-        spark.registerProgressHandler(self._told)  # type: ignore[arg-type]
+        spark.registerProgressHandler(self._note_stages)  # type: ignore[arg-type]
 
     def is_alive(self) -> bool:
         try:
@@ -129,7 +130,7 @@ class RemoteDriver:
     def stages(self, work: Work) -> Stages:
         return dict(self._stages.get(work.name, {}))
 
-    def _told(self, stages: Iterable[Any] | None, **_: object) -> None:
+    def _note_stages(self, stages: Iterable[StageInfo] | None, **_: object) -> None:
         mine = self._stages.get(getattr(self._current, "name", ""))
         if mine is not None:
             mine |= {one.stage_id: (one.num_completed_tasks, one.num_tasks) for one in stages or ()}

@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fanlog.client import CallFailed, Client
+from fanlog.client.log import LogClient
 from fanlog.errors import FailedPrecondition
 from fanlog.lake.location import Location
 from fanlog.lake.pipeline_access import NOTHING, PipelineAccess
 from fanlog.pipeline.caretaker import Caretaker
-from fanlog.pipeline.children import end_children
+from fanlog.pipeline.child_processes import end_children
 from fanlog.pipeline.context import Context
-from fanlog.pipeline.export.flow import Exports
-from fanlog.pipeline.flows.archive import Archive
-from fanlog.pipeline.flows.dead_letters import DeadLetters
+from fanlog.pipeline.export.flow import ExportFlow
+from fanlog.pipeline.flows.archive import ArchiveFlow
+from fanlog.pipeline.flows.dead_letters import DeadLetterFlow
 from fanlog.pipeline.flows.flow import Flow
+from fanlog.pipeline.flows.stats import StatsFlow
 from fanlog.pipeline.jobs import kinds
-from fanlog.pipeline.jobs.stats import Stats
-from fanlog.pipeline.log import log_of
 from fanlog.pipeline.session import is_server, join_server, shown, start_session
 from fanlog.pipeline.worker import Worker
 from fanlog.spark.java import JavaNotFound, prepare_java
@@ -52,11 +52,11 @@ class Settings:
 
     endpoint: str
     master: str = "local[*]"
-    #: Empty for what the broker says.
+    #: Empty for the broker's own.
     lake: str = ""
     #: Checkpoints and Spark's own log.
     state_dir: Path = Path("data/pipeline")
-    #: Of a driver of our own; None for what is usual.
+    #: Of a driver of our own; None for the default.
     memory: str | None = None
     log_level: str | None = None
     reach: PipelineAccess = NOTHING
@@ -80,10 +80,10 @@ class Pipeline:
         spark = context.spark
         # Absolute: a Connect server has another working directory.
         checkpoints = state_dir.absolute() / "checkpoints"
-        archive = Archive(spark, context.endpoint, context.location, checkpoints)
-        letters = DeadLetters(context.endpoint, context.location, monotonic=time.monotonic)
-        stats = Stats(spark, context.endpoint, context.location, checkpoints)
-        exports = Exports(spark, context.endpoint, context.location, checkpoints, context.reach)
+        archive = ArchiveFlow(spark, context.endpoint, context.location, checkpoints)
+        letters = DeadLetterFlow(context.endpoint, context.location, monotonic=time.monotonic)
+        stats = StatsFlow(spark, context.endpoint, context.location, checkpoints)
+        exports = ExportFlow(spark, context.endpoint, context.location, checkpoints, context.reach)
         self.flows = [
             Flow(name, start, on_failure=self._flow_failed, monotonic=time.monotonic)
             for name, start in (
@@ -94,7 +94,7 @@ class Pipeline:
             )
         ]
         name = f"{socket.gethostname()}-{os.getpid()}"
-        self._worker = Worker(lambda: Client(context.endpoint), kinds.runs(context), name=name)
+        self._worker = Worker(lambda: Client(context.endpoint), kinds.runners(context), name=name)
         self._caretaker = Caretaker(lambda: Client(context.endpoint), now=time.time)
         self._threads = [
             threading.Thread(target=one.run, name=type(one).__name__.lower(), daemon=True)
@@ -162,14 +162,14 @@ def run(settings: Settings, *, say: Callable[[str], None]) -> int:
     try:
         return _run(settings, stopping, say=say, began_s=began_s)
     except _Stopped:
-        # Java would wait for ever for somebody to talk to it, if it was about to be ready.
+        # A Java that was about to be ready would wait for ever for a client.
         end_children()
         say("fanlog pipeline stopped before it was ready")
         return 0
 
 
 class _Stopped(BaseException):
-    """Asked to stop while nothing runs yet. No Exception: nobody between is to deal with it."""
+    """Asked to stop while nothing runs yet. No Exception: no caller in between may catch it."""
 
 
 class _Stopping:
@@ -239,7 +239,7 @@ def _first_answer(endpoint: str) -> log_pb2.GetOffsetsResponse:
     while True:
         try:
             with Client(endpoint) as client:
-                return log_of(client)
+                return LogClient(client).describe()
         except CallFailed as error:
             if error.has_arrived or time.monotonic() > late_s:
                 raise

@@ -1,6 +1,6 @@
 """A Spark session for the pipeline: any master, or a Connect server; and quiet.
 
-What Spark and its Java have to say goes to a file: the terminal is for what we say ourselves.
+The output of Spark and its Java goes to a file: the terminal is for our own lines.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fanlog.errors import FailedPrecondition
-from fanlog.pipeline.causes import cause_of
+from fanlog.pipeline.spark_errors import cause_of
 from fanlog.spark import SETTINGS, prepare_java
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n%ex
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
-#: What a session is told, wherever its driver is.
+#: Settings of every session, here or on a Connect server.
 _SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.metricsEnabled": "false",
@@ -42,7 +42,7 @@ _SESSION = {
     **SETTINGS,
 }
 
-#: What Java and Spark's launcher write when they cannot start.
+#: A line of Java or of Spark's launcher when they cannot start.
 _COMPLAINT = re.compile(
     r'(?!Error: A JNI error)(?:Exception in thread "main" (?:[\w$]+\.)*)?'
     r"((?:Invalid |[\w$]*(?:Exception|Error): ).+)"
@@ -114,7 +114,7 @@ def join_server(url: str, *, settings: Mapping[str, str] | None = None) -> Spark
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    # It is raised, too.
+    # The warning repeats the error that is raised.
     warnings.filterwarnings("ignore", message=re.escape("[RETRIES_EXCEEDED]"))
     try:
         spark = SparkSession.Builder().remote(url).getOrCreate()
@@ -144,21 +144,21 @@ def shown(master: str) -> str:
 def configuration(
     master: str, *, memory: str, log4j: Path, given: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """What Spark is told: what is given comes before what we think."""
+    """The settings of Spark: those given come before our own."""
     configured = {
         "spark.driver.memory": memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # Finds the caller of every function of a Column, for a debugger we do not have.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
-        # On a busy machine a worker of Spark's takes its time to import what it needs.
+        # On a busy machine a worker of Spark's takes its time to import its modules.
         "spark.python.authenticate.socketTimeout": "60s",
         # Flows run side by side with jobs.
         "spark.scheduler.mode": "FAIR",
         **_SESSION,
     }
     if is_on_loopback(master):
-        # It is nobody else's business.
+        # No other machine has to reach it.
         configured |= {
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
@@ -166,7 +166,7 @@ def configuration(
     if master.startswith("local"):
         configured["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 2)
     configured |= given
-    # Beside what was given: without it Spark's noise would go to the terminal.
+    # Added to the options given: without it Spark's noise would go to the terminal.
     options = [f"-Dlog4j2.configurationFile={log4j}", given.get(_JAVA_OPTIONS, "")]
     configured[_JAVA_OPTIONS] = " ".join(filter(None, options))
     return configured

@@ -1,7 +1,7 @@
 """A worker: takes jobs from the system topic, one at a time, and sees that they come to an end.
 
 While a job runs, a second thread renews its lease and says how far it is. If the lease is lost all
-the same, another worker claims the job, and what this one reports is refused: it stops.
+the same, another worker claims the job, and the reports of this one are refused: it stops.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import orjson
 
 from fanlog import limits
 from fanlog.client import CallFailed, Client
-from fanlog.client.jobs import Jobs, state_of
+from fanlog.client.jobs import JobClient, state_of
 from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.model import jobs, names
-from fanlog.pipeline.causes import cause_of
-from fanlog.pipeline.jobs.work import Stopped, Work
+from fanlog.pipeline.jobs.work import JobResult, Stopped, Work
+from fanlog.pipeline.spark_errors import cause_of
+from fanlog.v1 import jobs_pb2
 from fanlog.wire.jobs import values_of
 
 log = logging.getLogger("fanlog.pipeline")
@@ -30,7 +31,8 @@ REST_S = 1.0
 #: How often a job's lease is renewed and its progress told: many times within a lease.
 BEAT_S = 2.0
 
-Run = Callable[[Work], Mapping[str, Any]]
+#: Does a job of one kind, and gives its result.
+JobRunner = Callable[[Work], JobResult]
 
 
 class Worker:
@@ -39,7 +41,7 @@ class Worker:
     def __init__(
         self,
         connect: Callable[[], Client],
-        kinds: Mapping[str, Run],
+        kinds: Mapping[str, JobRunner],
         *,
         name: str,
         beat_s: float = BEAT_S,
@@ -99,11 +101,11 @@ class Worker:
 
     def _do(self, client: Client, taken: _Taken) -> bool:
         """Do a job; whether its message can go."""
-        asking = Jobs(client)
+        asking = JobClient(client)
         try:
             job = asking.claim(taken.name, self._name)
         except CallFailed as error:
-            # Ended, cancelled, forgotten: nothing is left to do. Otherwise somebody tries again.
+            # Ended, cancelled, forgotten: nothing is left to do. Otherwise a worker tries again.
             return error.status in ("FAILED_PRECONDITION", "NOT_FOUND")
         log.info("action=job_started job=%s kind=%s attempt=%d", job.name, job.kind, job.attempt)
         # The broker's record of the job counts, not the arguments in the message.
@@ -114,21 +116,22 @@ class Worker:
         finally:
             self._work = None
 
-    def _finish(self, asking: Jobs, job: Any, work: Work, beat: _Beat) -> bool:
-        said: dict[str, Any]
+    def _finish(self, asking: JobClient, job: jobs_pb2.Job, work: Work, beat: _Beat) -> bool:
+        result: JobResult = {}
+        reason = ""
         with beat:
             try:
                 work.arguments = jobs.check_arguments(work.project, work.kind, work.arguments)
                 result = self._kinds[job.kind](work)
-                state, said = "DONE", {"result": dict(result)}
+                state = "DONE"
             except Stopped:
-                state, said = "CANCELLED", {}
+                state = "CANCELLED"
             except Exception as error:
                 # Of any kind: one job's failure is that job's, and the worker takes the next. Our
-                # own errors are answers, and told as such; the log has what nobody foresaw.
+                # own errors are answers, and reported as such; the log has all others.
                 if not isinstance(error, FanlogError):
                     log.warning("action=job_failed job=%s error=%r", job.name, error)
-                state, said = "FAILED", {"error": cause_of(error)}
+                state, reason = "FAILED", cause_of(error)
         if state == "CANCELLED" and not beat.is_cancelled:
             log.info("action=job_left job=%s", job.name)
             return False
@@ -139,8 +142,8 @@ class Worker:
             state,
             done=work.done,
             total=work.total,
-            phase="",
-            **said,
+            error=reason,
+            result=result,
         )
         log.info("action=job_ended job=%s state=%s", job.name, state)
         return True
@@ -176,7 +179,7 @@ class _Beat:
         self._beat_s = beat_s
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._beat_on, name="job-beat", daemon=True)
-        #: Whether it was the user who stopped it.
+        #: Whether the user stopped it.
         self.is_cancelled = False
 
     def __enter__(self) -> None:
@@ -199,7 +202,7 @@ class _Beat:
 
     def _beat(self) -> None:
         work = self._work
-        job = Jobs(self._client).report(
+        job = JobClient(self._client).report(
             work.name,
             self._worker,
             self._attempt,

@@ -1,4 +1,7 @@
-"""What a Spark program sees of Fanlog. Needs the extra `spark`; nothing else here imports Spark."""
+"""Fanlog in a Spark program: the data source `fanlog`, and filters as columns.
+
+Needs the extra `spark`. Only the pipeline, which is a Spark program itself, imports this package.
+"""
 
 from __future__ import annotations
 

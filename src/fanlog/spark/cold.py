@@ -2,14 +2,14 @@
 
 The table's log says of each file which partitions, offsets and commits are in it at the outside;
 its footer says the same of each row group, so that a task opens few files and reads little more
-than what is wanted. Rows are judged one by one only where a row group reaches beyond what is.
+than the wanted rows. Rows are judged one by one only where a row group reaches beyond the span.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +50,7 @@ class ColdFile:
 
 @dataclass(frozen=True, slots=True)
 class ColdSpans:
-    """The rows wanted: offsets of partitions, and of all of them some commits only, perhaps."""
+    """The rows that are wanted: spans of offsets, perhaps of some commits only."""
 
     spans: tuple[Span, ...]
     #: Commits after this one…
@@ -59,7 +59,7 @@ class ColdSpans:
     to_sequence: int | None = None
 
     def wants(self, file: ColdFile) -> bool:
-        """Whether a file may have some of it."""
+        """Whether a file may have some of these rows."""
         if self.after_sequence is not None and file.sequence_last <= self.after_sequence:
             return False
         if self.to_sequence is not None and file.sequence_first > self.to_sequence:
@@ -69,7 +69,7 @@ class ColdSpans:
         )
 
     def only(self, files: Iterable[ColdFile]) -> ColdSpans:
-        """As much of it as some files may have."""
+        """The spans of which some files may have rows."""
         bounds = [(file.partition_first, file.partition_last) for file in files]
         first, last = min(b[0] for b in bounds), max(b[1] for b in bounds)
         kept = tuple(span for span in self.spans if first <= span.partition <= last)
@@ -94,17 +94,19 @@ def list_files(location: Location, wanted: ColdSpans) -> list[ColdFile]:
     )
 
 
-def _numbers(row: dict[str, Any]) -> tuple[int, ...]:
-    """What a table's log says of a file; bounds it does not know are as wide as can be."""
+def _numbers(row: dict[str, int | None]) -> tuple[int, ...]:
+    """The numbers of a file in the table's log; bounds missing there are as wide as can be."""
     widest = 2**63 - 1
-    return (
-        row["num_records"],
-        row["size_bytes"],
-        row.get("min.partition") or 0,
-        widest if row.get("max.partition") is None else row["max.partition"],
-        row.get("min.sequence") or 0,
-        widest if row.get("max.sequence") is None else row["max.sequence"],
-    )
+    otherwise = {
+        "num_records": 0,
+        "size_bytes": 0,
+        "min.partition": 0,
+        "max.partition": widest,
+        "min.sequence": 0,
+        "max.sequence": widest,
+    }
+    found = {name: row.get(name) for name in otherwise}
+    return tuple(otherwise[name] if value is None else value for name, value in found.items())
 
 
 def divide_files(
@@ -131,7 +133,7 @@ def divide_files(
 def read_file(
     location: Location, file: ColdFile, wanted: ColdSpans, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a file that are wanted, in the file's order, which is that of offsets.
+    """Yield the rows of a file that are wanted, in the file's order, which is that of offsets.
 
     Raises:
         DataLoss: The file is damaged; the sentence names it.
@@ -212,7 +214,7 @@ class _Rows:
         )
         return bool(is_inside.any()) and is_committed
 
-    def _bounds(self, group: Any, column: str) -> tuple[int, int]:
+    def _bounds(self, group: pq.RowGroupMetaData, column: str) -> tuple[int, int]:
         statistics = group.column(self._places[column]).statistics
         if statistics is None or not statistics.has_min_max:
             return 0, 2**63 - 1

@@ -1,15 +1,15 @@
 """Stored batches as Arrow batches: rows are gathered until there are enough, then cut all at once.
 
 A stored batch has at most 256 KiB and often a single message; an Arrow batch should have tens of
-thousands of rows, whatever topics they are of. What all messages of a stored batch have in common
-is written out by repetition, and the messages themselves are cut by `fanlog.spark.slices`, or read
+thousands of rows, of any number of topics. Fields that all messages of a stored batch have in
+common are repeated for each row; the messages themselves are cut by `fanlog.spark.slices`, or read
 by protobuf where that cannot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +27,11 @@ ROWS: Final = 32_768
 #: Stored bytes of one, so that large messages do not fill the memory.
 SIZE_BYTES: Final = 16 * 2**20
 
-#: The largest partition whose message ids are numbers of 64 bits.
+#: The largest partition with message ids that are numbers of 64 bits.
 _PARTITION_MAX: Final = (2**63 - 1) // 10**OFFSET_DIGITS - 1
 
 
-class Rows:
+class RowBuilder:
     """Gathers the messages of stored batches for one Arrow batch."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Rows:
         self._size_bytes = 0
         #: Of each run of messages: topic, partition, sequence, publish time, attributes, seal and
         #: count.
-        self._runs: list[tuple[str, int, int, int, Any, str | None, int]] = []
+        self._runs: list[tuple[str, int, int, int, Mapping[str, str], str | None, int]] = []
         self._offsets: list[npt.NDArray[np.int64]] = []
 
     @property
@@ -96,7 +96,7 @@ class Rows:
         self.count += count
 
     def finish(self) -> pa.RecordBatch:
-        """Give what was gathered, and begin anew."""
+        """Give the rows gathered so far as an Arrow batch, and begin anew."""
         assert self.count, "an Arrow batch has at least one row"
         counts = np.array([run[-1] for run in self._runs])
         partitions = np.repeat(np.array([run[1] for run in self._runs], np.int64), counts)
@@ -137,15 +137,15 @@ class Rows:
             found = cut(content, np.concatenate([*self._starts, end]))
             if found is not None:
                 return found
-        return self._parsed()
+        return self._parse()
 
-    def _parsed(self) -> Fields:
-        """What protobuf reads, with the attributes that a batch adds to all of its messages."""
+    def _parse(self) -> Fields:
+        """The fields as protobuf reads them, with the attributes that a batch adds to all."""
         data: list[bytes] = []
         ordering_keys: list[str] = []
         attributes: list[list[tuple[str, str]]] = []
         for content, run in zip(self._contents, self._runs, strict=True):
-            # On the wire, the rows that a sink stages are what a publish is.
+            # The rows that a sink stages have the wire format of a publish.
             for message in sink_pb2.StagedRows.FromString(content).messages:
                 data.append(message.data)
                 ordering_keys.append(message.ordering_key)

@@ -3,9 +3,9 @@
 Nothing here runs in Python for a row. The Column is never null; `topic`, `message_id` and
 `publish_time` must never be, and their comparisons are left bare, so that Spark can push them down.
 
-Data is parsed once, as by any hand-written predicate. But Spark's parser is too kind: it takes what
-follows the first value, bytes that are no UTF-8, and numbers beyond the doubles. So where the
-payload makes a difference to the answer, and only there, a second look confirms that it is JSON.
+Data is parsed once, as by any hand-written predicate. But Spark's parser is too kind: it takes text
+after the first value, bytes that are no UTF-8, and numbers beyond the doubles. So where the payload
+makes a difference to the answer, and only there, a second look confirms that it is JSON.
 The parser stops where the first value ends, so it is given data as the first of two values in an
 array: only if the second is found, the data was one value.
 
@@ -28,7 +28,7 @@ from __future__ import annotations
 import operator
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
@@ -55,19 +55,19 @@ from fanlog.routing.filter_ast import (
     Value,
 )
 
-#: What a session that looks into payloads must be set to. A name may come twice in an object, and
+#: Settings of a session whose filters look into payloads. A name may come twice in an object, and
 #: its last value counts; by default Spark takes such data for no JSON at all.
 SETTINGS: Final = {"spark.sql.variant.allowDuplicateKeys": "true"}
 
 #: As JSON writes numbers.
 _NUMBER = r"\A-?(0|[1-9][0-9]*)([.][0-9]+)?([eE][+-]?[0-9]+)?\z"
 #: A number beyond the doubles has one or the other: without 200 digits it needs such an exponent.
-#: What may follow it is asked for as well, or every other hexadecimal id would look like one. (A
+#: The next character is asked for as well, or every other hexadecimal id would look like one. (A
 #: closing brace is spelled `\x7d`, because Spark counts braces when it shows generated code.)
 _LARGE_EXPONENT = r"[eE][+]?[0-9]{3,}+[ \t\r\n,\x5d\x7d]"
 _MANY_DIGITS = "[0-9]{200}"
 _MANY_DIGITS_COUNT = 200
-#: Outside strings, what can only be part of a number or of `true` and `false`.
+#: Characters that, outside strings, can only be part of a number or of `true` and `false`.
 _NUMBER_CHARACTERS = r"[-+.0-9eE]+"
 
 _INFINITY = float("inf")
@@ -75,10 +75,10 @@ _INFINITY = float("inf")
 _EXACT_MAX = 2**53
 #: The largest index that a variant's path takes.
 _INDEX_MAX = 2**31 - 1
-#: What stands behind data, to see where that ends. Nobody who writes messages can know it.
+#: A text put behind the data, to see where that ends. No publisher can know it.
 _END = secrets.token_hex(16)
 
-_HOLDS: dict[Op, Callable[[Any, Any], Any]] = {
+_HOLDS: dict[Op, Callable[[Any, Any], Any]] = {  # Of numbers, and of Columns.
     Op.EQ: operator.eq,
     Op.LT: operator.lt,
     Op.LE: operator.le,
@@ -86,6 +86,8 @@ _HOLDS: dict[Op, Callable[[Any, Any], Any]] = {
     Op.GE: operator.ge,
 }
 _NEVER: Final = False
+#: A value that a filter compares with, as Spark takes it.
+_Literal = Column | str | float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +132,7 @@ def _require_settings() -> None:
 
 
 def _without_payload(tree: Filter) -> Filter | bool:
-    """What becomes of a filter where there is no payload. The tree itself if it asks for none."""
+    """The filter as it reads where there is no payload; the tree itself if it asks for none."""
     match tree:
         case Not(child):
             rest = _without_payload(child)
@@ -182,7 +184,7 @@ class _BackEnd:
                 return self._predicate(tree)
 
     def is_json(self) -> Column:
-        """Whether what was parsed is all of the data, is UTF-8, light, with numbers in range."""
+        """Whether the parsed value is all of the data, is UTF-8, light, with numbers in range."""
         end = F.try_variant_get(self._pair, "$[1]", "string")
         return (
             _or_false(end == F.lit(_END))
@@ -250,7 +252,7 @@ class _BackEnd:
                 assert_never(tree)
 
 
-#: Gives what is at a path, as a type.
+#: Reads the value at a path, as a type.
 _Get = Callable[[str], Column]
 
 
@@ -321,7 +323,7 @@ def _is_boolean(get: _Get, value: bool) -> Column:
 
 def _number_in(numbers: list[float]) -> Callable[[Column], Column]:
     """Zero apart: Spark's sets tell it from minus zero, its comparisons do not."""
-    others: list[Any] = [number for number in numbers if number != 0.0]
+    others = [number for number in numbers if number != 0.0]
     if 0.0 not in numbers:
         return lambda found: _equals_any(found, others)
     return lambda found: _fold(
@@ -376,7 +378,7 @@ def _glob(text: Column, parts: tuple[str, ...]) -> Column:
 
 def _has_huge_number(text: Column) -> Column:
     """A number beyond the doubles, outside strings, in text that Spark has parsed."""
-    # Hardly any text has either, and what else there is to do takes as long as parsing.
+    # Hardly any text has either, and the rest of the test takes as long as parsing.
     perhaps = F.rlike(text, F.lit(_LARGE_EXPONENT)) | (
         (F.octet_length(text) >= _MANY_DIGITS_COUNT) & F.rlike(text, F.lit(_MANY_DIGITS))
     )
@@ -388,10 +390,10 @@ def _has_huge_number(text: Column) -> Column:
     )
 
 
-def _equals_any(found: Column, values: list[Any]) -> Column:
+def _equals_any(found: Column, values: Sequence[_Literal]) -> Column:
     if len(values) == 1:
         return found == F.lit(values[0])
-    return found.isin(values)
+    return found.isin(list(values))
 
 
 def _bytes(text: str) -> Column:

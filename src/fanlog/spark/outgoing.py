@@ -1,7 +1,7 @@
 """Rows on their way to the broker: which columns they may have, and their bytes.
 
-The rows for a topic are, on the wire, what a publish of them is. They are written by hand: a
-protobuf object for each row would cost more than all the rest.
+The rows for a topic have the wire format of a publish. They are written by hand: a protobuf object
+for each row would cost more than all the rest.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ assert TAG_MESSAGES == _TAG_ROWS
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """One row. What it says may be refused by the broker."""
+    """One row, as it is sent; the broker may refuse it."""
 
-    #: Full name, or whatever stands in its place.
+    #: Full name, or the text that stands in its place.
     topic: str
     data: bytes
     attributes: dict[str, str]
@@ -98,7 +98,7 @@ def _is_fine(name: str, kind: T.DataType) -> bool:
 
 
 def rows_of(batch: pa.RecordBatch, full_name: Callable[[str], str], topic: str) -> list[Outgoing]:
-    """The rows of an Arrow batch; `topic` comes before what a column says, unless it is empty."""
+    """The rows of an Arrow batch; a `topic` that is not empty comes before the column of it."""
     count = batch.num_rows
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
 
@@ -135,7 +135,7 @@ def _attributes(column: pa.MapArray | None, count: int) -> Iterable[dict[str, st
             for each, valid in zip(found, column.is_valid().to_pylist(), strict=True)
         )
     if column.items.null_count:
-        # As in SQL: what is null is not there.
+        # As in SQL: an attribute that is null is not there.
         return [{key: value for key, value in each.items() if value is not None} for each in found]
     return found
 

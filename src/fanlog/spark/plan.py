@@ -1,6 +1,6 @@
-"""What is to be read, as values: spans of offsets, and how they are shared out between tasks.
+"""The plan of a read, as values: spans of offsets, and how they are divided between tasks.
 
-Nothing here asks anybody. Spans are half-open, as everywhere.
+No I/O here. Spans are half-open, as everywhere.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Where one partition stands; `fanlog.v1.PartitionOffsets` as a plain value."""
+class PartitionExtent:
+    """Where one partition begins and ends; `fanlog.v1.PartitionOffsets` as a plain value."""
 
     topic: str
     partition: int
@@ -49,7 +49,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Offsets that were asked for and are no more; `kept` is what is left of the span."""
+    """Offsets that were asked for and are not there any more."""
 
     spans: tuple[Span, ...]
 
@@ -60,7 +60,7 @@ class Lost:
 
 
 def resolve(
-    position: Position, parts: Sequence[Part], *, default: int, option: str
+    position: Position, parts: Sequence[PartitionExtent], *, default: int, option: str
 ) -> dict[int, int]:
     """Give the offset that a position means for each partition, as far as it says.
 
@@ -74,7 +74,7 @@ def resolve(
         return {part.partition: part.start for part in parts}
     if position == "latest":
         return {part.partition: part.end for part in parts}
-    by_topic: dict[str, list[Part]] = {}
+    by_topic: dict[str, list[PartitionExtent]] = {}
     for part in sorted(parts, key=lambda part: part.partition):
         by_topic.setdefault(part.topic, []).append(part)
     if strange := position.keys() - by_topic.keys():
@@ -84,12 +84,14 @@ def resolve(
     offsets = {part.partition: _offset(default, part) for part in parts}
     for topic, by_partition in position.items():
         for key, offset in by_partition.items():
-            for part in _named(key, by_topic[topic], option):
+            for part in _find_named(key, by_topic[topic], option):
                 offsets[part.partition] = _offset(offset, part)
     return offsets
 
 
-def _named(key: int | None, parts: Sequence[Part], option: str) -> Sequence[Part]:
+def _find_named(
+    key: int | None, parts: Sequence[PartitionExtent], option: str
+) -> Sequence[PartitionExtent]:
     """The partitions of a topic that a key means: the broker's number for it, or its index."""
     if key is None:
         return parts
@@ -104,7 +106,7 @@ def _named(key: int | None, parts: Sequence[Part], option: str) -> Sequence[Part
     )
 
 
-def _offset(offset: int, part: Part) -> int:
+def _offset(offset: int, part: PartitionExtent) -> int:
     if offset == EARLIEST:
         return part.start
     if offset == LATEST:
@@ -113,12 +115,12 @@ def _offset(offset: int, part: Part) -> int:
 
 
 def spans_between(
-    parts: Iterable[Part], starts: Mapping[int, int], ends: Mapping[int, int]
+    parts: Iterable[PartitionExtent], starts: Mapping[int, int], ends: Mapping[int, int]
 ) -> tuple[list[Span], Lost | None]:
-    """Give the spans from some offsets to others, as far as there is something, and what is lost.
+    """Give the spans from some offsets to others, as far as they exist, and the lost offsets.
 
-    What lies behind the end is not lost but never was: it is lost all the same to whoever thinks
-    that they have read it, as in Kafka's connector.
+    Offsets beyond the end never existed. They count as lost all the same, as in Kafka's connector:
+    a program that names them believes that it has read them.
     """
     spans: list[Span] = []
     lost: list[Span] = []
@@ -135,8 +137,10 @@ def spans_between(
     return spans, Lost(tuple(lost)) if lost else None
 
 
-def split_tiers(spans: Iterable[Span], parts: Iterable[Part]) -> tuple[list[Span], list[Span]]:
-    """Divide spans at the hot start: what the broker has, and what the lake alone has."""
+def split_tiers(
+    spans: Iterable[Span], parts: Iterable[PartitionExtent]
+) -> tuple[list[Span], list[Span]]:
+    """Divide spans at the hot start: those in the broker's log, and those in the lake alone."""
     hot_starts = {part.partition: part.hot_start for part in parts}
     hot: list[Span] = []
     cold: list[Span] = []

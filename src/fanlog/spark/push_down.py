@@ -1,4 +1,4 @@
-"""Predicates that Spark hands to the source: what of them bounds the offsets that are read."""
+"""Predicates that Spark hands to the source, as bounds on the offsets that are read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from fanlog.spark.plan import Part, Span
+from fanlog.spark.plan import PartitionExtent, Span
 
 #: Columns that never are null.
 _ALWAYS: Final = frozenset(
@@ -38,15 +38,15 @@ class Interval:
     end: int | None = None
 
     def within(self, start: int | None, end: int | None) -> Interval:
-        """What is in both."""
+        """The numbers in both."""
         starts = [each for each in (self.start, start) if each is not None]
         ends = [each for each in (self.end, end) if each is not None]
         return Interval(max(starts, default=None), min(ends, default=None))
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """What rows must have, besides what the options say."""
+class RowBounds:
+    """Conditions on rows, besides those of the options."""
 
     #: Full names; None for any.
     topics: frozenset[str] | None = None
@@ -55,7 +55,7 @@ class Bounds:
     #: Microseconds since the epoch.
     time_us: Interval = Interval()
 
-    def wants(self, part: Part) -> bool:
+    def wants(self, part: PartitionExtent) -> bool:
         return (self.topics is None or part.topic in self.topics) and (
             self.partitions is None or part.partition in self.partitions
         )
@@ -67,11 +67,11 @@ class Bounds:
         return replace(span, start=both.start, end=max(both.start, both.end))
 
 
-def push_down(bounds: Bounds, filters: Iterable[Filter]) -> tuple[Bounds, list[Filter]]:
+def push_down(bounds: RowBounds, filters: Iterable[Filter]) -> tuple[RowBounds, list[Filter]]:
     """Take the predicates that bounds can say, whole; give the bounds and the other predicates."""
     left: list[Filter] = []
     for each in filters:
-        taken = _taken(bounds, each)
+        taken = _take(bounds, each)
         if taken is None:
             left.append(each)
         else:
@@ -79,7 +79,7 @@ def push_down(bounds: Bounds, filters: Iterable[Filter]) -> tuple[Bounds, list[F
     return bounds, left
 
 
-def _taken(bounds: Bounds, predicate: Filter) -> Bounds | None:
+def _take(bounds: RowBounds, predicate: Filter) -> RowBounds | None:
     match predicate:
         case IsNotNull((name,)) if name in _ALWAYS:
             return bounds
@@ -99,7 +99,7 @@ def _taken(bounds: Bounds, predicate: Filter) -> Bounds | None:
             return None
 
 
-def _one_of(bounds: Bounds, name: str, values: tuple[Any, ...]) -> Bounds | None:
+def _one_of(bounds: RowBounds, name: str, values: tuple[Any, ...]) -> RowBounds | None:
     if name == "topic" and all(isinstance(value, str) for value in values):
         topics = frozenset(values)
         return replace(bounds, topics=topics if bounds.topics is None else bounds.topics & topics)
@@ -113,7 +113,7 @@ def _one_of(bounds: Bounds, name: str, values: tuple[Any, ...]) -> Bounds | None
     return None
 
 
-def _between(bounds: Bounds, name: str, start: int | None, end: int | None) -> Bounds | None:
+def _between(bounds: RowBounds, name: str, start: int | None, end: int | None) -> RowBounds | None:
     if start is None and end is None:
         return None
     if name == "offset":
@@ -123,7 +123,7 @@ def _between(bounds: Bounds, name: str, start: int | None, end: int | None) -> B
     return None
 
 
-def _number(name: str, value: Any) -> int | None:
+def _number(name: str, value: object) -> int | None:
     if name == "offset" and isinstance(value, int):
         return value
     if name == "publish_time" and isinstance(value, datetime):

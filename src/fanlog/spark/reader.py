@@ -12,13 +12,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from fanlog.client.log import LogClient
+from fanlog.spark.broker import connect
 from fanlog.spark.cold import ColdSpans, divide_files, list_files
-from fanlog.spark.connection import Connection
 from fanlog.spark.options import EARLIEST, LATEST, ReadOptions
 from fanlog.spark.plan import Span, divide, resolve, spans_between, split_tiers
-from fanlog.spark.push_down import Bounds, push_down
-from fanlog.spark.selection import Standing, found_at, selection, standing
-from fanlog.spark.task import Portion, Task, joined, report_lost
+from fanlog.spark.push_down import RowBounds, push_down
+from fanlog.spark.selection import TopicStanding, ask_standing, find_offsets, selection_pb
+from fanlog.spark.task import Portion, Task, join_filters, report_lost
 
 
 class _OfferedQuietly:
@@ -28,7 +29,7 @@ class _OfferedQuietly:
     that ours says, when it is asked, that it is Spark's.
     """
 
-    def __get__(self, reader: Any, kind: Any = None) -> Any:
+    def __get__(self, reader: BatchReader | None, kind: object = None) -> Any:
         return self if reader is None else _Offered(reader.take_filters)
 
 
@@ -41,12 +42,12 @@ class _Offered:
         return self._call(filters)
 
 
-class Reader(DataSourceReader):
-    """Reads what the options say, once."""
+class BatchReader(DataSourceReader):
+    """Reads the topics and offsets of the options, once."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._bounds = Bounds()
+        self._bounds = RowBounds()
         self._task = Task(
             endpoint=options.endpoint,
             with_sequence=options.include_sequence,
@@ -56,17 +57,18 @@ class Reader(DataSourceReader):
     pushFilters = _OfferedQuietly()  # noqa: N815
 
     def take_filters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Called once with what `where` says, if the session's setting is on."""
+        """Called once with the predicates of `where`, if the session's setting is on."""
         self._bounds, left = push_down(self._bounds, filters)
         return left
 
     def partitions(self) -> list[InputPartition]:
         options = self._options
-        with Connection(options.endpoint) as connection:
-            at = standing(connection, options)
-            spans = wanted_spans(connection, options, at, self._bounds)
+        with connect(options.endpoint) as connection:
+            log = LogClient(connection)
+            at = ask_standing(log, options)
+            spans = find_spans(log, options, at, self._bounds)
         hot, cold = split_tiers(spans, at.parts)
-        filters = joined(options.filter, at.filter)
+        filters = join_filters(options.filter, at.filter)
         tasks_min = options.min_partitions or 1
         portions: list[InputPartition] = []
         if cold:
@@ -86,40 +88,40 @@ class Reader(DataSourceReader):
             yield from self._task.read(partition)
 
 
-def wanted_spans(
-    connection: Connection, options: ReadOptions, at: Standing, bounds: Bounds | None = None
+def find_spans(
+    log: LogClient, options: ReadOptions, at: TopicStanding, bounds: RowBounds | None = None
 ) -> list[Span]:
-    """What is wanted and there, after what is lost was reported.
+    """The spans that are wanted and exist, after lost offsets were reported.
 
     Raises:
-        DataLoss: Some of it is nowhere, and that was not said to be fine.
+        DataLoss: Some offsets are lost, and the options do not say that this is fine.
     """
-    bounds = bounds or Bounds()
+    bounds = bounds or RowBounds()
     starts = resolve(options.starting, at.parts, default=EARLIEST, option="startingOffsets")
     ends = resolve(options.ending, at.parts, default=LATEST, option="endingOffsets")
     if options.starting_us is not None:
-        starts = found_at(connection, options, at, options.starting_us)
+        starts = find_offsets(log, options, at, options.starting_us)
     if options.ending_us is not None:
         # The time itself is not in it, as in Kafka's connector.
-        ends = found_at(connection, options, at, options.ending_us)
+        ends = find_offsets(log, options, at, options.ending_us)
     spans, lost = spans_between(at.parts, starts, ends)
     if lost is not None:
         report_lost(lost, "it is not there, or not any more", fail=options.fail_on_data_loss)
     wanted = {part.partition for part in at.parts if bounds.wants(part)}
     spans = [bounds.clip(span) for span in spans if span.partition in wanted]
-    return _timed(connection, options, bounds, [span for span in spans if span.count])
+    return _clip_to_times(log, options, bounds, [span for span in spans if span.count])
 
 
-def _timed(
-    connection: Connection, options: ReadOptions, bounds: Bounds, spans: list[Span]
+def _clip_to_times(
+    log: LogClient, options: ReadOptions, bounds: RowBounds, spans: list[Span]
 ) -> list[Span]:
     """Clip spans to the times of `bounds`: times rise with offsets."""
     by_start: dict[int, int] = {}
     by_end: dict[int, int] = {}
     if bounds.time_us.start is not None:
-        by_start = connection.find(selection(options), max(0, bounds.time_us.start))
+        by_start = log.find_offsets(selection_pb(options), max(0, bounds.time_us.start))
     if bounds.time_us.end is not None:
-        by_end = connection.find(selection(options), max(0, bounds.time_us.end))
+        by_end = log.find_offsets(selection_pb(options), max(0, bounds.time_us.end))
     clipped = [
         Span(
             span.topic,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import types as T
 
+#: An offset of a stream, as Spark writes it into the checkpoint.
+OffsetJson = dict[str, Any]
+
 #: Names the commit of a row; there when it is asked for.
 SEQUENCE: Final = "sequence"
 
-#: What the broker says of a row, for the archive alone.
+#: The seal of a row's batch, for the archive alone.
 SEAL: Final = "seal"
 
 _COLUMNS: Final = (
@@ -45,7 +48,7 @@ def spark_schema(*, with_sequence: bool) -> T.StructType:
 
 
 def arrow_schema(*, with_sequence: bool, with_seal: bool = False) -> pa.Schema:
-    """Give the same as Arrow batches have them; Spark compares it field by field."""
+    """Give the same columns as Arrow batches have them; Spark compares it field by field."""
     fields = list(_ARROW_FIELDS)
     if with_sequence:
         fields.append(pa.field(SEQUENCE, pa.int64()))

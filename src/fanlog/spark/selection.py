@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from fanlog.client.log import LogClient
 from fanlog.errors import FailedPrecondition
 from fanlog.lake import inspection
 from fanlog.lake.location import Location
-from fanlog.spark.connection import Connection
 from fanlog.spark.options import ReadOptions
-from fanlog.spark.plan import Part
+from fanlog.spark.plan import PartitionExtent
 from fanlog.v1 import log_pb2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """The topics of a read at one moment."""
+class TopicStanding:
+    """Where the topics of a read stand at one moment."""
 
     log_id: str
     #: Of the last commit.
     sequence: int
     archived_sequence: int
-    parts: tuple[Part, ...]
+    parts: tuple[PartitionExtent, ...]
     #: Of the subscription that is read; empty for none.
     filter: str
     lake_uri: str
@@ -58,22 +57,22 @@ class Standing:
         return location
 
 
-def selection(options: ReadOptions) -> log_pb2.TopicSelection:
-    """What the options select, as the broker is told."""
+def selection_pb(options: ReadOptions) -> log_pb2.TopicSelection:
+    """The topics that the options select, as the broker is told."""
     return log_pb2.TopicSelection(
         topics=options.topics, pattern=options.pattern, subscription=options.subscription
     )
 
 
-def standing(connection: Connection, options: ReadOptions) -> Standing:
+def ask_standing(log: LogClient, options: ReadOptions) -> TopicStanding:
     """Ask where the topics of a read stand, all as of one commit."""
-    answer: Any = connection.offsets(selection(options))
-    return Standing(
+    answer = log.get_offsets(selection_pb(options))
+    return TopicStanding(
         log_id=answer.log_id,
         sequence=answer.sequence,
         archived_sequence=answer.archived_sequence,
         parts=tuple(
-            Part(part.topic, part.partition, part.start, part.hot_start, part.end)
+            PartitionExtent(part.topic, part.partition, part.start, part.hot_start, part.end)
             for part in answer.partitions
         ),
         filter=answer.filter,
@@ -82,9 +81,9 @@ def standing(connection: Connection, options: ReadOptions) -> Standing:
     )
 
 
-def found_at(
-    connection: Connection, options: ReadOptions, at: Standing, time_us: int
+def find_offsets(
+    log: LogClient, options: ReadOptions, at: TopicStanding, time_us: int
 ) -> dict[int, int]:
-    """The first offset at or after a time, by partition; what came since `at` does not count."""
-    found = connection.find(selection(options), time_us)
+    """The first offset at or after a time, by partition; messages later than `at` do not count."""
+    found = log.find_offsets(selection_pb(options), time_us)
     return {part.partition: min(found.get(part.partition, part.end), part.end) for part in at.parts}

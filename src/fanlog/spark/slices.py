@@ -3,17 +3,17 @@
 A body is a run of `messages` fields of a PublishRequest. Protobuf makes an object of each of them,
 and another of each map: that is most of the time it takes. Here nothing is made for a message. All
 messages are walked in step, the first field of each, then the second of each, by arrays of
-positions; what comes out are positions again, and Arrow cuts the values out of the bytes.
+positions; the result is positions again, and Arrow cuts the values out of the bytes.
 
-What the server wrote or found canonical (`fanlog.wire.publish`) is understood: the three fields a
-publisher may set, in any order, each attribute with its key before its value. Anything else gives
-`None`, and protobuf is to be asked. UTF-8 was checked when the message was published.
+Bytes that the server wrote or found canonical (`fanlog.wire.publish`) are understood: the three
+fields a publisher may set, in any order, each attribute with its key before its value. Other bytes
+give `None`, and protobuf is to be asked. UTF-8 was checked when the message was published.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,7 @@ def cut(content: bytes, starts: Positions) -> Fields | None:
     count = len(starts) - 1
     if count == 0:
         return None
-    # A length may be looked for behind the last byte: what is found there is in no message.
+    # A length may be looked for behind the last byte: those bytes are in no message.
     padded = np.frombuffer(content + b"\0" * (_LENGTH_BYTES_MAX + 1), np.uint8)
     ends = starts[1:]
     sizes, begins = _lengths(padded, starts[:-1] + 1)
@@ -91,7 +91,7 @@ class _Found:
         begins: Positions,
         ends: Positions,
     ) -> bool:
-        """Keep what was found in one step; False for a field that should not be there."""
+        """Keep the values found in one step; False for a field that should not be there."""
         first = tags[0]
         if (tags == first).all():
             return self._take_kind(padded, int(first), rows, begins, ends)
@@ -179,10 +179,10 @@ def _lengths(padded: npt.NDArray[np.uint8], positions: Positions) -> tuple[Posit
     return sizes, positions
 
 
-def _values(kind: Any, buffer: pa.Buffer, begins: Positions, ends: Positions) -> pa.Array:
+def _values(kind: pa.DataType, buffer: pa.Buffer, begins: Positions, ends: Positions) -> pa.Array:
     """Copy the slices out of the buffer. They are in order and do not overlap.
 
-    For a moment what lies between them counts as values, too: every other one is then taken.
+    For a moment the bytes between them count as values, too: every other one is then taken.
     """
     count = len(begins)
     places = np.empty(2 * count, np.int32)

@@ -1,4 +1,4 @@
-"""The data source `fanlog`: what Spark asks of it, and who answers."""
+"""The data source `fanlog`: Spark asks it for columns, readers and writers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pyspark.sql.datasource import DataSource
 from fanlog.errors import InvalidArgument
 from fanlog.spark.options import WriteOptions, read_options, write_options
 from fanlog.spark.outgoing import check_columns
-from fanlog.spark.reader import Reader
+from fanlog.spark.reader import BatchReader
 from fanlog.spark.schemas import spark_schema
 from fanlog.spark.stream import StreamReader
-from fanlog.spark.writer import StreamWriter, Writer
+from fanlog.spark.writer import BatchWriter, StreamWriter
 
 
 class Source(DataSource):
@@ -29,20 +29,20 @@ class Source(DataSource):
         options = read_options(self.options, is_streaming=None)
         return spark_schema(with_sequence=options.include_sequence)
 
-    def reader(self, schema: T.StructType) -> Reader:
+    def reader(self, schema: T.StructType) -> BatchReader:
         options = read_options(self.options, is_streaming=False)
         _check_schema(schema, with_sequence=options.include_sequence)
-        return Reader(options)
+        return BatchReader(options)
 
     def streamReader(self, schema: T.StructType) -> StreamReader:  # noqa: N802
         options = read_options(self.options, is_streaming=True)
         _check_schema(schema, with_sequence=options.include_sequence)
         return StreamReader(options)
 
-    def writer(self, schema: T.StructType, overwrite: bool) -> Writer:
+    def writer(self, schema: T.StructType, overwrite: bool) -> BatchWriter:
         if overwrite:
             raise InvalidArgument('a topic is only added to; use mode("append")')
-        return Writer(self._write_options(schema))
+        return BatchWriter(self._write_options(schema))
 
     def streamWriter(self, schema: T.StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         # In output mode complete, as with Kafka, the whole result is published each time.

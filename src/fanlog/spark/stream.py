@@ -6,13 +6,13 @@ An offset of the stream, as Spark writes it into the checkpoint:
 |------------|-------------------------------------------------------------------------------------|
 | `sequence` | everything up to and with this commit has been read                                 |
 | `log`      | id of the log that counts so; another one counts differently                        |
-| `offsets`  | by partition, the next offset that is expected; what is below is not read           |
+| `offsets`  | by partition, the next offset that is expected; lower ones are not read             |
 | `filter`   | of the subscription that is read, when the batch was planned                        |
 
-The sequence alone says what is read: it is one number for any number of topics, and what lies
-between two of them never changes. `offsets` is there where a stream begins at offsets or at a time,
-until all of them are passed; and, for up to `OFFSETS_MAX` partitions, always, so that a query that
-starts again after a while can tell whether anything has been lost meanwhile.
+The sequence alone says which messages are read: it is one number for any number of topics, and the
+messages between two sequences never change. `offsets` is there where a stream begins at offsets or
+at a time, until all of them are passed; and, for up to `OFFSETS_MAX` partitions, always, so that a
+query that starts again after a while can tell whether anything has been lost meanwhile.
 
 Spark calls all but `read` in one process of the driver's that lives as long as the query. `commit`
 may never come for the last batch, so nothing is done there.
@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -35,14 +35,16 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from fanlog.client.log import LogClient
 from fanlog.errors import FailedPrecondition, Unimplemented
+from fanlog.spark.broker import PATIENCE_S, connect
 from fanlog.spark.cold import ColdSpans, divide_files, list_files
 from fanlog.spark.cold_counts import sequence_within
-from fanlog.spark.connection import PATIENCE_S, Connection
 from fanlog.spark.options import EARLIEST, ReadOptions
-from fanlog.spark.plan import Lost, Part, Span, divide, resolve
-from fanlog.spark.selection import Standing, found_at, selection, standing
-from fanlog.spark.task import Portion, Task, joined, report_lost
+from fanlog.spark.plan import Lost, PartitionExtent, Span, divide, resolve
+from fanlog.spark.schemas import OffsetJson
+from fanlog.spark.selection import TopicStanding, ask_standing, find_offsets, selection_pb
+from fanlog.spark.task import Portion, Task, join_filters, report_lost
 
 #: Partitions up to which every offset of the stream names the offsets, too.
 OFFSETS_MAX: Final = 1_000
@@ -58,7 +60,7 @@ class StreamOffset:
     filter: str = ""
 
     @classmethod
-    def of(cls, written: Mapping[str, Any]) -> StreamOffset:
+    def from_json(cls, written: OffsetJson) -> StreamOffset:
         return cls(
             sequence=written["sequence"],
             log=written["log"],
@@ -66,17 +68,17 @@ class StreamOffset:
             filter=written.get("filter", ""),
         )
 
-    def written(self) -> dict[str, Any]:
-        said: dict[str, Any] = {"sequence": self.sequence, "log": self.log}
+    def to_json(self) -> OffsetJson:
+        found: OffsetJson = {"sequence": self.sequence, "log": self.log}
         if self.offsets:
-            said["offsets"] = {str(key): offset for key, offset in sorted(self.offsets.items())}
+            found["offsets"] = {str(key): offset for key, offset in sorted(self.offsets.items())}
         if self.filter:
-            said["filter"] = self.filter
-        return said
+            found["filter"] = self.filter
+        return found
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what the options say, as it comes."""
+    """Reads the topics of the options, as messages come."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -92,54 +94,55 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Called in the driver.
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+    def initialOffset(self) -> OffsetJson:  # noqa: N802
         """Called once in the life of a checkpoint."""
         options = self._options
-        with self._connected() as connection:
-            at = standing(connection, options)
+        with self._connect() as log:
+            at = ask_standing(log, options)
             if options.starting_us is not None:
-                offsets = found_at(connection, options, at, options.starting_us)
+                offsets = find_offsets(log, options, at, options.starting_us)
             elif options.starting == "latest":
-                return self._latest(at).written()
+                return self._latest(at).to_json()
             else:
                 offsets = resolve(
                     options.starting, at.parts, default=EARLIEST, option="startingOffsets"
                 )
-        return StreamOffset(sequence=0, log=at.log_id, offsets=offsets).written()
+        return StreamOffset(sequence=0, log=at.log_id, offsets=offsets).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         limit = self._options.max_messages
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        with self._connected() as connection:
-            self._target = self._latest(standing(connection, self._options))
+        with self._connect() as log:
+            self._target = self._latest(ask_standing(log, self._options))
 
-    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        with self._connected() as connection:
-            return self._latest(standing(connection, self._options)).written()
+    def reportLatestOffset(self) -> OffsetJson:  # noqa: N802
+        with self._connect() as log:
+            return self._latest(ask_standing(log, self._options)).to_json()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:  # noqa: N802
         """Where the next batch ends: called for each trigger."""
-        begin = StreamOffset.of(start)
-        with self._connected() as connection:
-            at = standing(connection, self._options)
+        begin = StreamOffset.from_json(start)
+        with self._connect() as log:
+            at = ask_standing(log, self._options)
             _check_log(begin, at)
             latest = self._latest(at, begin) if self._target is None else self._target
             if latest.sequence <= begin.sequence:
                 return start
             if isinstance(limit, ReadAllAvailable):
-                return latest.written()
-            return self._limited(connection, at, begin, latest, limit).written()
+                return latest.to_json()
+            return self._limit(log, at, begin, latest, limit).to_json()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         """Plan a batch: called for each, and again with the same offsets after a failure."""
-        options, begin, finish = self._options, StreamOffset.of(start), StreamOffset.of(end)
-        with self._connected() as connection:
-            # Where the log begins is asked after what it has: what was trimmed in between counts
-            # as cold, and so is not missed.
-            ranges = list(self._ranges(connection, begin.sequence, finish.sequence))
-            at = standing(connection, options)
+        options = self._options
+        begin, finish = StreamOffset.from_json(start), StreamOffset.from_json(end)
+        with self._connect() as log:
+            # First the ranges of the log, then its start: messages trimmed in between count as
+            # cold, and so are not missed.
+            ranges = list(self._ranges(log, begin.sequence, finish.sequence))
+            at = ask_standing(log, options)
         _check_log(begin, at)
         self._check_lost(begin, finish, at)
         hot_starts = {part.partition: part.hot_start for part in at.parts}
@@ -154,7 +157,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             for span in ranges
         ]
-        filters = joined(options.filter, finish.filter)
+        filters = join_filters(options.filter, finish.filter)
         tasks_min = options.min_partitions or 1
         portions: list[InputPartition] = [
             Portion(hot=spans, filters=filters, location=at.location)
@@ -171,13 +174,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Private.
 
     @contextmanager
-    def _connected(self) -> Iterator[Connection]:
+    def _connect(self) -> Iterator[LogClient]:
         patience_s = PATIENCE_S if self._is_known else 0.0
-        with Connection(self._options.endpoint, patience_s=patience_s) as connection:
-            yield connection
+        with connect(self._options.endpoint, patience_s=patience_s) as connection:
+            yield LogClient(connection)
         self._is_known = True
 
-    def _latest(self, at: Standing, begin: StreamOffset | None = None) -> StreamOffset:
+    def _latest(self, at: TopicStanding, begin: StreamOffset | None = None) -> StreamOffset:
         """Where everything there is has been read, for a stream that is at `begin`."""
         floors = {} if begin is None else begin.offsets
         offsets = {
@@ -191,10 +194,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             }
         return StreamOffset(sequence=at.sequence, log=at.log_id, offsets=offsets, filter=at.filter)
 
-    def _limited(
+    def _limit(
         self,
-        connection: Connection,
-        at: Standing,
+        log: LogClient,
+        at: TopicStanding,
         begin: StreamOffset,
         latest: StreamOffset,
         limit: ReadLimit,
@@ -218,8 +221,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             offsets |= ends
         at_sequence, taken = begin.sequence, 0
         while at_sequence < to and (not messages or taken < messages):
-            answer = connection.ranges(
-                selection(self._options),
+            answer = log.get_ranges(
+                selection_pb(self._options),
                 at_sequence,
                 to,
                 max_messages=messages - taken if messages else 0,
@@ -239,18 +242,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             offsets = {key: floor for key, floor in begin.offsets.items() if offsets[key] <= floor}
         return replace(latest, sequence=at_sequence, offsets=offsets)
 
-    def _ranges(self, connection: Connection, after: int, to: int) -> Iterator[Span]:
+    def _ranges(self, log: LogClient, after: int, to: int) -> Iterator[Span]:
         """The offsets that some commits appended, as far as the log still has them."""
         while after < to:
-            answer = connection.ranges(selection(self._options), after, to)
+            answer = log.get_ranges(selection_pb(self._options), after, to)
             for each in answer.ranges:
                 yield Span(each.topic, each.partition, each.start, each.end)
             after = answer.sequence
 
     def _cold_spans(
-        self, at: Standing, begin: StreamOffset, finish: StreamOffset
+        self, at: TopicStanding, begin: StreamOffset, finish: StreamOffset
     ) -> ColdSpans | None:
-        """What of some commits may be in the lake alone; None when nothing can be."""
+        """The messages of some commits that may be in the lake alone; None when none can be."""
         if not at.lake_uri or at.archived_sequence <= begin.sequence:
             return None
         spans = [
@@ -269,7 +272,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _cold(
         self,
-        at: Standing,
+        at: TopicStanding,
         begin: StreamOffset,
         finish: StreamOffset,
         filters: tuple[str, ...],
@@ -286,8 +289,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for each in divide_files(files, tasks_min=tasks_min)
         ]
 
-    def _check_lost(self, begin: StreamOffset, finish: StreamOffset, at: Standing) -> None:
-        parts: dict[int, Part] = {part.partition: part for part in at.parts}
+    def _check_lost(self, begin: StreamOffset, finish: StreamOffset, at: TopicStanding) -> None:
+        parts: dict[int, PartitionExtent] = {part.partition: part for part in at.parts}
         lost: list[Span] = []
         for partition, expected in begin.offsets.items():
             end = finish.offsets.get(partition, expected)
@@ -304,7 +307,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
 
-def _check_log(begin: StreamOffset, at: Standing) -> None:
+def _check_log(begin: StreamOffset, at: TopicStanding) -> None:
     if begin.log != at.log_id:
         raise FailedPrecondition(
             f"the checkpoint is of the log {begin.log}, the broker has {at.log_id}: it is another"

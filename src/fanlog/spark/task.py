@@ -1,7 +1,7 @@
-"""What a task does: it reads its portion of the table, the lake's part first, then the log's.
+"""The work of a task: it reads its portion of the table, the lake's part first, then the log's.
 
 Batches come as they are stored and are decoded here, so that the broker does nothing for a single
-message. What was trimmed since the plan was made is in the lake by then, and taken from there. A
+message. Messages trimmed since the plan was made are in the lake by then, and taken from there. A
 broker that is away is waited for: rows that were given once are not given again.
 """
 
@@ -12,18 +12,21 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from fanlog import limits
+from fanlog.client.connection import PAUSE_S
+from fanlog.client.failures import CallFailed
+from fanlog.client.log import LogClient
 from fanlog.errors import DataLoss
 from fanlog.lake.location import Location
 from fanlog.log.batch import BatchDamaged, decode, decode_header
+from fanlog.spark.broker import PATIENCE_S, connect
 from fanlog.spark.cold import ColdFile, ColdSpans, list_files, read_file
-from fanlog.spark.connection import PATIENCE_S, PAUSE_S, CallFailed, Connection
-from fanlog.spark.decode import Rows
+from fanlog.spark.decode import RowBuilder
 from fanlog.spark.plan import TASK_SPANS, Lost, Span
 from fanlog.spark.schemas import arrow_schema
 from fanlog.v1 import log_pb2
@@ -31,13 +34,16 @@ from fanlog.v1 import log_pb2
 if TYPE_CHECKING:
     from fanlog.spark.matcher import Matcher
 
-#: What Read answers when offsets are not in the hot log, or their topic is gone.
+#: The status of Read when offsets are not in the hot log, or their topic is gone.
 _GONE: Final = frozenset({"OUT_OF_RANGE", "NOT_FOUND"})
 
 _log = logging.getLogger("fanlog.spark")
 
 
 _NOTHING: Final = ColdSpans(())
+
+#: A stored batch, or the range of one that is damaged.
+_Item = bytes | log_pb2.Range
 
 
 @dataclass(frozen=True)
@@ -46,11 +52,11 @@ class Portion(InputPartition):
 
     hot: tuple[Span, ...] = ()
     files: tuple[ColdFile, ...] = ()
-    #: What is wanted of the files.
+    #: The rows of the files that are wanted.
     cold: ColdSpans = _NOTHING
     #: Texts of filters; a message has to pass all of them.
     filters: tuple[str, ...] = ()
-    #: The lake, for what is there or will be by then; None for none.
+    #: The lake, for messages that are there or will be by then; None for none.
     location: Location | None = None
 
 
@@ -67,20 +73,20 @@ class Task:
     with_seal: bool = False
 
     def read(self, portion: Portion) -> Iterator[pa.RecordBatch]:
-        """Give the rows of a portion.
+        """Yield the rows of a portion.
 
         Raises:
-            DataLoss: Some of it is nowhere, and that was not said to be fine.
+            DataLoss: Some offsets are lost, and the options do not say that this is fine.
             CallFailed: The broker refused, or stayed away.
         """
         matcher = _matcher(portion.filters) if portion.filters else None
         if portion.files:
             assert portion.location is not None, "files are in a lake"
             for batch in self._files(portion.location, portion.files, portion.cold):
-                yield from _passing(matcher, batch)
+                yield from _filter(matcher, batch)
         if portion.hot:
-            with Connection(self.endpoint) as connection:
-                reading = _HotRead(self, connection, matcher, portion.location)
+            with connect(self.endpoint) as connection:
+                reading = _HotRead(self, LogClient(connection), matcher, portion.location)
                 yield from reading.read(portion.hot)
 
     def lose(self, lost: Lost, why: str) -> None:
@@ -88,7 +94,7 @@ class Task:
         report_lost(lost, why, fail=self.fail_on_data_loss)
 
     def cold(self, location: Location | None, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
-        """Give the rows of spans that turned out to be in the lake; what is not there is lost."""
+        """Yield the rows of spans that turned out to be in the lake; the others are lost."""
         counts = dict.fromkeys((span.partition for span in spans), 0)
         if location is not None:
             wanted = ColdSpans(tuple(spans))
@@ -123,7 +129,7 @@ class Task:
                 _log.warning("%s; going on, since failOnDataLoss is false", error)
 
 
-def joined(*filters: str) -> tuple[str, ...]:
+def join_filters(*filters: str) -> tuple[str, ...]:
     """Those of some filters that leave anything out; a message has to pass all of them."""
     return tuple(text for text in filters if text.strip())
 
@@ -144,7 +150,7 @@ def report_lost(lost: Lost, why: str, *, fail: bool) -> None:
     _log.warning("lost: %s: %s; going on, since failOnDataLoss is false", lost, why)
 
 
-def _passing(matcher: Matcher | None, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _filter(matcher: Matcher | None, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     if matcher is not None:
         batch = matcher.rows(batch)
     if batch.num_rows:
@@ -157,16 +163,18 @@ class _HotRead:
     def __init__(
         self,
         task: Task,
-        connection: Connection,
+        log: LogClient,
         matcher: Matcher | None,
         location: Location | None,
     ) -> None:
         self._task = task
         self._location = location
-        self._connection = connection
+        self._log = log
         self._matcher = matcher
-        self._rows = Rows(arrow_schema(with_sequence=task.with_sequence, with_seal=task.with_seal))
-        #: What is not read yet; begins with the span that is being read.
+        self._rows = RowBuilder(
+            arrow_schema(with_sequence=task.with_sequence, with_seal=task.with_seal)
+        )
+        #: Spans that are not read yet; the first one is being read.
         self._left: deque[Span] = deque()
         #: When a broker that is away was waited for long enough.
         self._late_s = 0.0
@@ -177,46 +185,46 @@ class _HotRead:
             self._late_s = time.monotonic() + PATIENCE_S
             while self._left:
                 try:
-                    yield from self._asked()
+                    yield from self._ask()
                 except CallFailed as failure:
                     if failure.status in _GONE:
-                        yield from self._moved()
+                        yield from self._follow()
                     elif failure.status == "UNAVAILABLE" and time.monotonic() < self._late_s:
                         time.sleep(PAUSE_S)
                     else:
                         raise
-        yield from self._flushed()
+        yield from self._flush()
 
-    def _asked(self) -> Iterator[pa.RecordBatch]:
+    def _ask(self) -> Iterator[pa.RecordBatch]:
         """Ask for all that is left, once, in as many requests as that takes."""
         self._left = deque(span for span in self._left if span.count)
         for ranges in _requests(list(self._left)):
             left = len(self._left)
-            for answer in self._connection.read(ranges):
+            for answer in self._log.read(ranges):
                 self._late_s = time.monotonic() + PATIENCE_S
-                self._ended(left - answer.range)
+                self._end(left - answer.range)
                 for item in _in_order(answer):
-                    yield from self._taken(item)
-            self._ended(left - len(ranges))
+                    yield from self._take(item)
+            self._end(left - len(ranges))
 
-    def _ended(self, count: int) -> None:
+    def _end(self, count: int) -> None:
         """See that all spans but the last `count` were read to their ends, and forget them."""
         while len(self._left) > count:
             span = self._left.popleft()
             if span.count:
                 raise DataLoss(f"the broker left out {span}")
 
-    def _taken(self, item: Any) -> Iterator[pa.RecordBatch]:
-        """Take what one stored batch has of the first span that is left."""
+    def _take(self, item: _Item) -> Iterator[pa.RecordBatch]:
+        """Take the messages of one stored batch that are in the first span left."""
         span = self._left[0]
         if isinstance(item, log_pb2.Range):
-            yield from self._damaged(max(span.start, item.start), min(span.end, item.end))
+            yield from self._replace_damaged(max(span.start, item.start), min(span.end, item.end))
             return
         try:
             batch = decode(item)
         except BatchDamaged:
             header = decode_header(item)
-            yield from self._damaged(
+            yield from self._replace_damaged(
                 max(span.start, header.base_offset), min(span.end, header.end_offset)
             )
             return
@@ -234,19 +242,19 @@ class _HotRead:
         if self._rows.is_full:
             yield self._rows.finish()
 
-    def _damaged(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    def _replace_damaged(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
         """The log's bytes are damaged: the lake may have them."""
         span = self._left[0]
         if start < end:
             yield from self._from_lake([replace(span, start=start, end=end)])
             self._left[0] = replace(span, start=end)
 
-    def _moved(self) -> Iterator[pa.RecordBatch]:
-        """Some of what is left is not in the log any more: take that from the lake."""
-        parts: dict[int, Any] = {}
+    def _follow(self) -> Iterator[pa.RecordBatch]:
+        """Some of the spans left are not in the log any more: take those from the lake."""
+        parts: dict[int, log_pb2.PartitionOffsets] = {}
         for topic in dict.fromkeys(span.topic for span in self._left):
             try:
-                answer = self._connection.offsets(log_pb2.TopicSelection(topics=[topic]))
+                answer = self._log.get_offsets(log_pb2.TopicSelection(topics=[topic]))
             except CallFailed as failure:
                 if failure.status not in _GONE:
                     raise
@@ -276,21 +284,21 @@ class _HotRead:
         self._left = deque(hot)
 
     def _from_lake(self, spans: Sequence[Span]) -> Iterator[pa.RecordBatch]:
-        # What was gathered comes first: rows of a partition stay in order.
-        yield from self._flushed()
+        # Rows that were gathered come first: those of a partition stay in order.
+        yield from self._flush()
         for batch in self._task.cold(self._location, spans):
-            yield from _passing(self._matcher, batch)
+            yield from _filter(self._matcher, batch)
 
-    def _flushed(self) -> Iterator[pa.RecordBatch]:
+    def _flush(self) -> Iterator[pa.RecordBatch]:
         if self._rows.count:
             yield self._rows.finish()
 
 
-def _in_order(answer: Any) -> list[Any]:
+def _in_order(answer: log_pb2.ReadResponse) -> list[_Item]:
     """The stored batches and damaged ranges of an answer, by offset."""
     if not answer.damaged:
         return list(answer.batches)
-    found = [(each.start, each) for each in answer.damaged]
+    found: list[tuple[int, _Item]] = [(each.start, each) for each in answer.damaged]
     found += [(decode_header(value).base_offset, value) for value in answer.batches]
     return [item for _, item in sorted(found, key=lambda pair: pair[0])]
 
@@ -303,7 +311,7 @@ def _requests(spans: Sequence[Span]) -> Iterator[list[log_pb2.Range]]:
         one = log_pb2.Range(
             topic=span.topic, partition=span.partition, start=span.start, end=span.end
         )
-        # A tag and a length besides, whatever the length is.
+        # Room for a tag and a length besides.
         size_bytes += one.ByteSize() + 6
         if ranges and (
             len(ranges) == limits.LOG_READ_RANGES_MAX or size_bytes > limits.REQUEST_BYTES_MAX

@@ -1,11 +1,11 @@
 """The sink: rows are staged by tasks, and published by the driver's commit, once.
 
-What is staged under (query, epoch, partition, attempt) is seen by nobody until the driver names the
+Rows staged under (query, epoch, partition, attempt) are invisible until the driver names the
 attempts that won; the broker remembers the last epoch of a query. So a task, a batch or a query
-that is tried again publishes nothing twice, whatever order its rows come in.
+that is tried again publishes nothing twice, in whichever order its rows come.
 
-A streaming query's name is its id in the checkpoint: what the program calls it may be used again
-for another one, which begins at batch 0 again. A batch has a name of its own, made when it is
+A streaming query's name is its id in the checkpoint: the name that the program gives may be used
+again for another one, which begins at batch 0 again. A batch has a name of its own, made when it is
 planned, unless the program says which transaction it is.
 """
 
@@ -26,8 +26,10 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from fanlog.client.failures import CallFailed
+from fanlog.client.sink import SinkClient
 from fanlog.errors import FailedPrecondition, InvalidArgument
-from fanlog.spark.connection import PATIENCE_S, CallFailed, Connection
+from fanlog.spark.broker import PATIENCE_S, connect
 from fanlog.spark.options import WriteOptions
 from fanlog.spark.outgoing import Outgoing, requests, rows_of
 from fanlog.v1 import sink_pb2
@@ -35,7 +37,7 @@ from fanlog.v1 import sink_pb2
 #: How long a commit may take; a large one is published in parts.
 COMMIT_TIMEOUT_S: Final = 600.0
 
-#: What Spark tells the tasks of a streaming query.
+#: Properties that Spark sets for the tasks of a streaming query.
 _QUERY_PROPERTY: Final = "sql.streaming.queryId"
 _BATCH_PROPERTY: Final = "streaming.sql.batchId"
 
@@ -43,8 +45,8 @@ _log = logging.getLogger("fanlog.spark")
 
 
 @dataclass(frozen=True)
-class Staged(WriterCommitMessage):
-    """What one task staged. Travels to the driver."""
+class TaskStages(WriterCommitMessage):
+    """The stages of one task. Travels to the driver."""
 
     query: str
     epoch: int
@@ -59,7 +61,7 @@ class Stager:
 
     options: WriteOptions
 
-    def stage(self, batches: Iterator[pa.RecordBatch], query: str, epoch: int) -> Staged:
+    def stage(self, batches: Iterator[pa.RecordBatch], query: str, epoch: int) -> TaskStages:
         """Stage the rows of one attempt of one task.
 
         Raises:
@@ -74,7 +76,8 @@ class Stager:
         incoming = _Incoming(self.options, batches)
         # A stream has found it there before.
         patience_s = PATIENCE_S if epoch else 0.0
-        with Connection(self.options.endpoint, patience_s=patience_s) as connection:
+        with connect(self.options.endpoint, patience_s=patience_s) as connection:
+            sink = SinkClient(connection)
 
             def key(partition: int) -> bytes:
                 made = sink_pb2.StageKey(
@@ -82,19 +85,19 @@ class Stager:
                 )
                 return bytes(made.SerializeToString())
 
-            refused = _stage(connection, key(rows_at), incoming)
+            refused = _stage(sink, key(rows_at), incoming)
             if not incoming.count:
-                return Staged(query, epoch, attempt, ())
+                return TaskStages(query, epoch, attempt, ())
             if not refused:
-                return Staged(query, epoch, attempt, (rows_at,))
+                return TaskStages(query, epoch, attempt, (rows_at,))
             if not self.options.dead_letter_topic:
                 raise InvalidArgument(_refusal(refused))
-            self._stage_dead(connection, key(dead_at), incoming, refused)
-        return Staged(query, epoch, attempt, (rows_at, dead_at))
+            self._stage_dead(sink, key(dead_at), incoming, refused)
+        return TaskStages(query, epoch, attempt, (rows_at, dead_at))
 
     def _stage_dead(
         self,
-        connection: Connection,
+        sink: SinkClient,
         key: bytes,
         incoming: _Incoming,
         refused: Sequence[sink_pb2.RefusedRow],
@@ -107,8 +110,8 @@ class Stager:
                 row.dead_letter(topic, reason, is_bare=number in bare)
                 for number, (row, reason) in enumerate(rows)
             ]
-            # Staged under the same key again, it takes the place of what was there.
-            again = {each.row: each for each in _stage(connection, key, iter([copies]))}
+            # Staged under the same key again, these replace the rows that were there.
+            again = {each.row: each for each in _stage(sink, key, iter([copies]))}
             if not again:
                 return
             if again.keys() & bare:
@@ -162,7 +165,7 @@ class _Incoming(Iterator[list[Outgoing]]):
 
 
 def _stage(
-    connection: Connection, key: bytes, rows: Iterator[list[Outgoing]]
+    sink: SinkClient, key: bytes, rows: Iterator[list[Outgoing]]
 ) -> list[sink_pb2.RefusedRow]:
     """Stage rows under a key; give those that are refused. Without any rows, nothing is staged."""
     sent = requests(key, rows)
@@ -175,7 +178,7 @@ def _stage(
         yield from sent
 
     try:
-        return list(connection.stage(chained()).refused)
+        return list(sink.stage(chained()).refused)
     except CallFailed as error:
         failure = getattr(rows, "failure", None)
         raise failure or error from error
@@ -186,7 +189,7 @@ def _refusal(refused: Sequence[sink_pb2.RefusedRow]) -> str:
     return f"row {refused[0].row} of the task cannot be published: {refused[0].reason}{more}"
 
 
-class Writer(DataSourceArrowWriter):
+class BatchWriter(DataSourceArrowWriter):
     """Publishes the rows of one batch.
 
     Spark makes it once, calls `write` in every task and then, in the driver, `commit` or `abort`
@@ -198,7 +201,7 @@ class Writer(DataSourceArrowWriter):
         query, epoch = options.transaction or (f"batch-{uuid.uuid4().hex}", 0)
         self._query, self._epoch = query, epoch
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskStages:
         return self._stager.stage(iterator, self._query, self._epoch)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -220,7 +223,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             raise InvalidArgument("options txnAppId and txnVersion are for batches")
         self._stager = Stager(options)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskStages:
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_QUERY_PROPERTY)
         batch = None if context is None else context.getLocalProperty(_BATCH_PROPERTY)
@@ -243,12 +246,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         messages: list[WriterCommitMessage | None],
         batchId: int,  # noqa: N803
     ) -> None:
-        for query in {each.query for each in messages if isinstance(each, Staged)}:
+        for query in {each.query for each in messages if isinstance(each, TaskStages)}:
             _abort(self._stager.options, query, batchId)
 
 
 def _commit(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    staged = [each for each in messages if isinstance(each, Staged)]
+    staged = [each for each in messages if isinstance(each, TaskStages)]
     stages = [
         sink_pb2.StageKey(
             query=each.query, epoch=each.epoch, partition=partition, attempt=each.attempt
@@ -258,17 +261,15 @@ def _commit(options: WriteOptions, messages: Sequence[WriterCommitMessage | None
     ]
     if not stages:
         return
-    with Connection(
-        options.endpoint, timeout_s=COMMIT_TIMEOUT_S, patience_s=PATIENCE_S
-    ) as connection:
+    with connect(options.endpoint, timeout_s=COMMIT_TIMEOUT_S, patience_s=PATIENCE_S) as connection:
         # It may have happened, and been lost on the way: asked again, the broker says so.
-        connection.commit_epoch(staged[0].query, staged[0].epoch, stages)
+        SinkClient(connection).commit_epoch(staged[0].query, staged[0].epoch, stages)
 
 
 def _abort(options: WriteOptions, query: str, epoch: int) -> None:
     try:
-        with Connection(options.endpoint) as connection:
-            connection.abort_epoch(query, epoch)
+        with connect(options.endpoint) as connection:
+            SinkClient(connection).abort_epoch(query, epoch)
     except CallFailed as failure:
-        # What is staged is forgotten after a while in any case; the query fails for another reason.
+        # Stages are forgotten after a while in any case; the query fails for another reason.
         _log.warning("what was staged is left to expire: %s", failure)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fanlog.client.catalog import Catalog
+from fanlog.client.catalog import CatalogClient
 from fanlog.v1 import catalog_pb2
 from fanlog.wire import types
 
@@ -87,7 +87,9 @@ def test_describe_says_how_long_messages_are_kept(shell, monkeypatch, said, show
     told = catalog_pb2.TopicDescription(retention_by=by)
     if duration is not None:
         told.effective_retention.FromJsonString(duration)
-    monkeypatch.setattr(Catalog, "topics", lambda _, names: dict.fromkeys(names, told))
+    monkeypatch.setattr(
+        CatalogClient, "describe_topics", lambda _, names: dict.fromkeys(names, told)
+    )
     assert shown in shell.run("topic", "describe", "orders")
     [described] = shell.lines("topic", "describe", "orders")
     assert described["effective_retention"] == kept | {"by": by}

@@ -1,4 +1,4 @@
-"""One batch of an export: what tasks write of it, and the commit that makes it part of the lake.
+"""One batch of an export: the writing by tasks, and the commit that makes it part of the lake.
 
 Tasks write and the driver commits. Both may happen again: a table knows the last number of each
 export, and files have names that are functions of the batch.
@@ -21,24 +21,24 @@ from fanlog.lake.files import DataFile, FileWriter, write_rows
 from fanlog.lake.location import Location
 from fanlog.lake.tables import EXPORTS, Table, ensure_table
 from fanlog.model.resources import FileExport, TableExport
-from fanlog.pipeline.export.files import FOLDER, FileBatch, bucket_location, write_files
-from fanlog.pipeline.export.revisions import Revisions
-from fanlog.pipeline.export.rows import export_rows, export_table, rejected_table
+from fanlog.pipeline.export.bucket_files import FOLDER, FileBatch, bucket_location, write_files
+from fanlog.pipeline.export.rules.table_rows import export_rows, export_table, rejected_table
+from fanlog.pipeline.export.rules.topic_schema import TopicSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlan:
-    """What a batch is and where it goes. Travels to tasks."""
+    """A batch and its target. Travels to tasks."""
 
     #: Full name.
     subscription: str
-    #: Of the log and the subscription: what a table remembers the number under.
+    #: Of the log and the subscription: a table remembers the number under it.
     app_id: str
     number: int
     #: When the batch was made, UTC.
     time: datetime
     export: TableExport | FileExport
-    revisions: Revisions | None = None
+    topic_schema: TopicSchema | None = None
     #: Of the table as it is; None for files.
     columns: pa.Schema | None = None
 
@@ -51,7 +51,7 @@ class BatchPlan:
 
     @property
     def rejected(self) -> Table:
-        """The table of what does not fit; of files, by the name of the subscription."""
+        """The table of rejected messages; of files, by the name of the subscription."""
         if isinstance(self.export, TableExport):
             return rejected_table(self.export.table)
         _, project, _, name = self.subscription.split("/")
@@ -59,8 +59,8 @@ class BatchPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Something that a task wrote. Travels back as JSON."""
+class TaskOutput:
+    """A file that a task wrote. Travels back as JSON."""
 
     kind: Literal["rows", "rejected", "file"]
     #: Messages in it.
@@ -72,12 +72,12 @@ class Piece:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Piece:
+    def from_json(cls, text: str) -> TaskOutput:
         return cls(**json.loads(text))
 
 
 def table_columns(
-    location: Location, export: TableExport, revisions: Revisions | None
+    location: Location, export: TableExport, topic_schema: TopicSchema | None
 ) -> pa.Schema:
     """The columns of an export's table, which is made if it is not there.
 
@@ -85,16 +85,16 @@ def table_columns(
         TableMismatch: The schema cannot be columns.
         LakeError: The table cannot be made or opened.
     """
-    if export.use_topic_schema and revisions is None:
+    if export.use_topic_schema and topic_schema is None:
         # Nothing will fit; a table that is there is left alone.
         return pa.schema([])
-    made = export_table(export, revisions)
+    made = export_table(export, topic_schema)
     return pa.schema(ensure_table(location, made).schema().to_arrow())
 
 
 def export_batch(
     plan: BatchPlan, messages: Iterable[pa.RecordBatch], location: Location
-) -> list[Piece]:
+) -> list[TaskOutput]:
     """Write the messages of a batch, or of a task's part of it; nothing is committed yet.
 
     Files of a bucket are complete, and on the disk, when this returns; the whole batch must come in
@@ -109,23 +109,23 @@ def export_batch(
     return _write_rows(plan, plan.export, messages, location)
 
 
-def commit_batch(plan: BatchPlan, pieces: Sequence[Piece], location: Location) -> bool:
-    """Make what tasks wrote part of the tables; whether this call did, or it was so already.
+def commit_batch(plan: BatchPlan, outputs: Sequence[TaskOutput], location: Location) -> bool:
+    """Make the outputs of tasks part of the tables; whether this call did, or they were already.
 
     It is on the disk when this returns: the messages may be acknowledged.
 
     Raises:
         CommitLost: Another pipeline is doing the same; nothing is wrong, come again.
         LakeError: A table cannot be written.
-        OSError: What was written cannot be synced.
+        OSError: A file cannot be synced.
     """
-    is_new = any(piece.kind == "file" for piece in pieces)
+    is_new = any(one.kind == "file" for one in outputs)
     for kind in ("rows", "rejected"):
-        files = [DataFile.from_json(piece.text) for piece in pieces if piece.kind == kind]
+        files = [DataFile.from_json(one.text) for one in outputs if one.kind == kind]
         if files:
             table = plan.table if kind == "rows" else plan.rejected
-            # First the files, then the log that names them: what a commit adds is there, also
-            # when it was made by one that died before it could say so.
+            # First the files, then the log that names them: the files of a commit are there, also
+            # when the process that made it died before it could say so.
             sync_files(location, [f"{table.name}/{file.path}" for file in files])
             done = commits.add_files(
                 location, table, files, app_id=plan.app_id, app_version=plan.number
@@ -137,7 +137,7 @@ def commit_batch(plan: BatchPlan, pieces: Sequence[Piece], location: Location) -
 
 def _write_rows(
     plan: BatchPlan, export: TableExport, messages: Iterable[pa.RecordBatch], location: Location
-) -> list[Piece]:
+) -> list[TaskOutput]:
     attempt = secrets.token_hex(8)
     writer: FileWriter | None = None
     rejected: list[pa.Table] = []
@@ -150,7 +150,7 @@ def _write_rows(
                 export,
                 subscription=plan.subscription,
                 number=plan.number,
-                revisions=plan.revisions,
+                topic_schema=plan.topic_schema,
             )
             if made.rows.num_rows:
                 if writer is None:
@@ -158,17 +158,17 @@ def _write_rows(
                 writer.write(made.rows)
             if made.rejected.num_rows:
                 rejected.append(made.rejected)
-        pieces = [] if writer is None else [_piece("rows", writer.close())]
+        outputs = [] if writer is None else [_output("rows", writer.close())]
     except BaseException:
         if writer is not None:
             writer.discard()
         raise
-    return pieces + _write_rejected(plan, rejected, attempt, location)
+    return outputs + _write_rejected(plan, rejected, attempt, location)
 
 
 def _write_files(
     plan: BatchPlan, export: FileExport, messages: Iterable[pa.RecordBatch], location: Location
-) -> list[Piece]:
+) -> list[TaskOutput]:
     batch = FileBatch(
         export=export,
         subscription=plan.subscription,
@@ -177,22 +177,22 @@ def _write_files(
         time=plan.time,
     )
     bucket = bucket_location(location, export.bucket)
-    written = write_files(batch, messages, bucket, revisions=plan.revisions)
+    written = write_files(batch, messages, bucket, topic_schema=plan.topic_schema)
     if not bucket.is_s3:
         sync_files(location, [f"{FOLDER}/{export.bucket}/{path}" for path in written.files])
-    pieces = [Piece("file", count, path) for path, count in written.files.items()]
+    outputs = [TaskOutput("file", count, path) for path, count in written.files.items()]
     rejected = [written.rejected] if written.rejected.num_rows else []
-    return pieces + _write_rejected(plan, rejected, secrets.token_hex(8), location)
+    return outputs + _write_rejected(plan, rejected, secrets.token_hex(8), location)
 
 
 def _write_rejected(
     plan: BatchPlan, rejected: Sequence[pa.Table], attempt: str, location: Location
-) -> list[Piece]:
+) -> list[TaskOutput]:
     if not rejected:
         return []
     files = write_rows(location, plan.rejected, pa.concat_tables(rejected), attempt=attempt)
-    return [_piece("rejected", file) for file in files]
+    return [_output("rejected", file) for file in files]
 
 
-def _piece(kind: Literal["rows", "rejected"], file: DataFile) -> Piece:
-    return Piece(kind, file.count, file.to_json())
+def _output(kind: Literal["rows", "rejected"], file: DataFile) -> TaskOutput:
+    return TaskOutput(kind, file.count, file.to_json())

@@ -1,9 +1,9 @@
 """Exports: one flow for all export subscriptions; those that are made or deleted come and go.
 
-The plan, the reading and the writing are `fanlog.pipeline.export.source`; what is done with what
-was written is here: the commit of the tables, under the number of the batch, and only then the word
-to the broker, which acknowledges. Where a pipeline dies between the two, the next one gets the same
-batch, and the table has that number already.
+The plan, the reading and the writing are `fanlog.pipeline.export.source`. Here the driver commits
+the tables, under the number of the batch, and only then tells the broker, which acknowledges. Where
+a pipeline dies between the two, the next one gets the same batch, and the table has that number
+already.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ import pickle
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fanlog.client import CallFailed, Client
+from fanlog.client.exports import ExportClient
+from fanlog.client.log import LogClient
 from fanlog.lake.location import Location
 from fanlog.lake.pipeline_access import PipelineAccess
 from fanlog.pipeline.driver import parallelism_of
-from fanlog.pipeline.export.batch import BatchPlan, Piece, commit_batch
-from fanlog.pipeline.export.source import EXPORTS, FAILED, FORMAT, ExportSource, reporting
+from fanlog.pipeline.export.batch import BatchPlan, TaskOutput, commit_batch
+from fanlog.pipeline.export.source import FAILED, FORMAT, ExportSource, report_failures
 from fanlog.pipeline.flows.flow import start_query
-from fanlog.pipeline.log import log_of
-from fanlog.v1 import export_pb2
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 log = logging.getLogger("fanlog.pipeline")
 
@@ -34,7 +35,7 @@ log = logging.getLogger("fanlog.pipeline")
 EVERY_S = 2.0
 
 
-class Exports:
+class ExportFlow:
     """The exports of one broker to one lake."""
 
     def __init__(
@@ -51,10 +52,12 @@ class Exports:
         self._checkpoints = checkpoints
         self._reach = reach
 
-    def start(self, *, every_s: float = EVERY_S, only_now: bool = False, only: str = "") -> Any:
+    def start(
+        self, *, every_s: float = EVERY_S, only_now: bool = False, only: str = ""
+    ) -> StreamingQuery:
         """Begin; gives the query. `only_now` ends when there is no batch, `only` is for one."""
         with Client(self._endpoint) as client:
-            log_id = log_of(client).log_id
+            log_id = LogClient(client).describe().log_id
         self._spark.dataSource.register(ExportSource)
         pieces = (
             self._spark.readStream.format(FORMAT)
@@ -67,19 +70,19 @@ class Exports:
         )
         folder = self._checkpoints / "export" / log_id
         every = None if only_now else every_s
-        exported = Exported(self._endpoint, self._location)
+        exported = ExportCommit(self._endpoint, self._location)
         return start_query("export", pieces, exported.commit, folder=folder, every_s=every)
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
-    """What becomes of what tasks have written, wherever the driver is."""
+class ExportCommit:
+    """Makes the rows and files of tasks part of the lake. Travels to where the driver is."""
 
     endpoint: str
     location: Location
 
     def commit(self, batch: DataFrame, _: int) -> None:
-        """Commit what a batch of the query has of each export's own batch."""
+        """Commit the outputs of a batch of the query, each under its export's own batch."""
         rows = sorted(batch.collect(), key=lambda row: str(row.subscription))
         for name, some in groupby(rows, key=lambda row: str(row.subscription)):
             found = list(some)
@@ -87,30 +90,23 @@ class Exported:
             # Some task failed and has said so: the whole batch comes again.
             if FAILED not in texts:
                 plan: BatchPlan = pickle.loads(bytes(found[0].plan))
-                with reporting(self.endpoint, name):
-                    self._commit(plan, [Piece.from_json(text) for text in texts])
+                with report_failures(self.endpoint, name):
+                    self._commit(plan, [TaskOutput.from_json(text) for text in texts])
 
-    def _commit(self, plan: BatchPlan, pieces: list[Piece]) -> None:
-        commit_batch(plan, pieces, self.location)
+    def _commit(self, plan: BatchPlan, outputs: list[TaskOutput]) -> None:
+        commit_batch(plan, outputs, self.location)
         try:
             with Client(self.endpoint) as client:
-                advance(client, plan.subscription, plan.number)
+                ExportClient(client).advance(plan.subscription, plan.number)
         except CallFailed as error:
             # Deleted meanwhile, or no export any more.
             if error.status not in ("NOT_FOUND", "FAILED_PRECONDITION"):
                 raise
-        rejected = sum(piece.count for piece in pieces if piece.kind == "rejected")
+        rejected = sum(one.count for one in outputs if one.kind == "rejected")
         log.info(
             "action=exported subscription=%s batch=%d messages=%d rejected=%d",
             plan.subscription,
             plan.number,
-            sum(piece.count for piece in pieces),
+            sum(one.count for one in outputs),
             rejected,
         )
-
-
-def advance(client: Client, subscription: str, number: int) -> int:
-    """Tell the broker that a batch is where it belongs; how many messages it acknowledged."""
-    request = export_pb2.AdvanceRequest(subscription=subscription, number=number)
-    answer = client.call(f"{EXPORTS}/Advance", request, export_pb2.AdvanceResponse)
-    return int(answer.acknowledged)

@@ -1,4 +1,4 @@
-"""What exports rejected: looked at, and given back to the export once the cause is gone.
+"""The messages that exports rejected: to look at, and to redrive once the cause is gone.
 
 A rejected message is acknowledged. To redrive it is to reopen it on the export subscription, and to
 take its row out of the table; if it is rejected again there will be another row. Needs the extra
@@ -8,19 +8,25 @@ take its row out of the table; if it is rejected again there will be another row
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from fanlog.client.client import Client
+from fanlog.client.exports import ExportClient
+from fanlog.client.log import LogClient
+from fanlog.client.reopening import ReopenClient
 from fanlog.errors import FailedPrecondition
+from fanlog.lake.location import Location
 from fanlog.model import exports, names
-from fanlog.v1 import export_pb2, log_pb2, replay_pb2
-
-if TYPE_CHECKING:
-    from fanlog.client.client import Client
+from fanlog.pipeline.export.rejected_table import RejectedRows
+from fanlog.v1 import log_pb2, replay_pb2
 
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """What became of a redrive."""
+    """The result of a redrive."""
 
     #: Rows taken out of the table.
     rows: int
@@ -29,41 +35,32 @@ class Redriven:
 
 
 class Rejected:
-    """What one export subscription rejected.
+    """The rejected messages of one export subscription.
 
     Raises:
         FailedPrecondition: The subscription is no export, or the broker has no lake.
-        ImportError: The extra `lake` is not installed.
     """
 
     def __init__(self, client: Client, subscription: str) -> None:
-        from fanlog.lake.location import Location
-        from fanlog.pipeline.export.redrive import RejectedRows
-
         self._client = client
         self._subscription = subscription
         name = _name(client.get_subscription(subscription))
-        request = log_pb2.GetOffsetsRequest(
-            selection=log_pb2.TopicSelection(subscription=subscription)
-        )
-        answer = client.call("fanlog.v1.Log/GetOffsets", request, log_pb2.GetOffsetsResponse)
+        selection = log_pb2.TopicSelection(subscription=subscription)
+        answer = LogClient(client).get_offsets(selection)
         if not answer.lake_uri:
             raise FailedPrecondition(
                 f"the broker at {client.endpoint} has no lake, and so no exports"
             )
         self._rows = RejectedRows(Location.parse(answer.lake_uri), name, subscription)
 
-    def rows(self, reason: str = "") -> Any:
-        """The rows as an Arrow table, oldest first; of those reasons that have a word in them."""
+    def rows(self, reason: str = "") -> pa.Table:
+        """The rows, oldest first; with a `reason`, those that have this text in theirs."""
         return self._rows.rows(reason)
 
     def redrive(self, reason: str = "") -> Redriven:
         """Have messages exported again; done again after a failure, it does nothing twice."""
-        request = export_pb2.GetBatchRequest(subscription=self._subscription)
-        answer = self._client.call(
-            "fanlog.v1.Exports/GetBatch", request, export_pb2.GetBatchResponse
-        )
-        # What is not acknowledged yet could not be reopened.
+        answer = ExportClient(self._client).get_batch(self._subscription)
+        # Messages that are not acknowledged yet could not be reopened.
         rows = reopened = 0
         for number, sets in self._rows.offsets(reason, to_batch=answer.advanced):
             rows += sum(map(len, sets.values()))
@@ -72,21 +69,19 @@ class Rejected:
             self._rows.forget(reason, to_batch=answer.advanced)
         return Redriven(rows, reopened)
 
-    def _reopen(self, sets: dict[int, Any], request_id: str) -> int:
-        request = replay_pb2.ReopenRequest(
-            subscription=self._subscription,
-            offsets=[
-                replay_pb2.OffsetSet(partition=partition, bitmap=bits.serialize())
-                for partition, bits in sets.items()
-            ],
-            request_id=request_id,
+    def _reopen(self, sets: dict[int, BitMap64], request_id: str) -> int:
+        offsets = [
+            replay_pb2.OffsetSet(partition=partition, bitmap=bits.serialize())
+            for partition, bits in sets.items()
+        ]
+        answer = ReopenClient(self._client).reopen(
+            self._subscription, offsets=offsets, request_id=request_id
         )
-        answer = self._client.call("fanlog.v1.Replay/Reopen", request, replay_pb2.ReopenResponse)
-        return int(answer.reopened)
+        return answer.reopened
 
 
 def _name(subscription: Any) -> str:
-    """What the table of an export's rejected messages is called after."""
+    """The name that the table of an export's rejected messages is called after."""
     if subscription.bigquery_config.table:
         return str(subscription.bigquery_config.table)
     if subscription.cloud_storage_config.bucket:

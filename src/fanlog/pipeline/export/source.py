@@ -1,13 +1,12 @@
-"""The source of all exports: what it reads it writes, and its rows are what it wrote.
+"""The source of all exports: its tasks write the messages that they read, its rows name the files.
 
 The broker hands out batches of each export, one at a time, the same until it was advanced past. So
 an offset here is which batch each export is at, and a batch that Spark runs again is the same one,
-or is over. Tasks read their portions, write them, and give one row for each
-piece. The driver then commits, and tells the broker (`fanlog.pipeline.export.flow`). Messages do
-not pass through the JVM.
+or is over. Tasks read their portions, write them, and give one row for each output. The driver then
+commits, and tells the broker (`fanlog.pipeline.export.flow`). Messages do not pass through the JVM.
 
-An export that fails says so to the broker, and holds up no other: it is tried again later, which is
-what the second number of an offset counts.
+An export that fails says so to the broker, and holds up no other: it is tried again later, and the
+second number of an offset counts the tries.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -30,36 +29,39 @@ from pyspark.sql.streaming.datasource import (
     ReadLimit,
     SupportsTriggerAvailableNow,
 )
+from pyspark.sql.types import StructType
 
+from fanlog.client.client import Client
+from fanlog.client.exports import ExportClient
+from fanlog.client.failures import SPARK, CallFailed
 from fanlog.core.cursor import runs
 from fanlog.errors import Aborted, FanlogError, PermissionDenied
 from fanlog.lake.location import Location
 from fanlog.lake.pipeline_access import NOTHING, PipelineAccess
 from fanlog.model.exports import FILES_FIELD, S3
-from fanlog.model.resources import ExportState, FileExport, SchemaType, TableExport
+from fanlog.model.resources import ExportState, FileExport, TableExport
 from fanlog.pipeline.export.batch import BatchPlan, export_batch, table_columns
-from fanlog.pipeline.export.revisions import Revisions
-from fanlog.pipeline.export.rows import TableMismatch
-from fanlog.spark.connection import CallFailed, Connection
+from fanlog.pipeline.export.rules.table_rows import TableMismatch
+from fanlog.pipeline.export.rules.topic_schema import TopicSchema
+from fanlog.spark.broker import TIMEOUT_S, connect
 from fanlog.spark.plan import Span, divide
+from fanlog.spark.schemas import OffsetJson
 from fanlog.spark.task import Portion, Task
 from fanlog.v1 import export_pb2
-from fanlog.wire import types
 from fanlog.wire.exports import export_of
-from fanlog.wire.schemas import FULL, type_of
+from fanlog.wire.schemas import type_of
 
 FORMAT: Final = "fanlog_export"
 SCHEMA: Final = "subscription string, plan binary, piece string"
-#: In place of a piece: the task failed, and has said why.
+#: In place of an output: the task failed, and has said why.
 FAILED: Final = "failed"
 #: How long an export that failed is left alone, at first and at most.
 AGAIN_S: Final = 2.0
 AGAIN_S_MAX: Final = 60.0
-EXPORTS: Final = "fanlog.v1.Exports"
 
 _log = logging.getLogger("fanlog.spark")
 
-#: Messages that nobody wants, between two that are wanted: fewer are read along with them.
+#: Unwanted messages between two that are wanted: up to so many are read along with them.
 GAP_MAX: Final = 256
 _ROWS: Final = pa.schema(
     [("subscription", pa.string()), ("plan", pa.binary()), ("piece", pa.string())]
@@ -78,7 +80,7 @@ class ExportSource(DataSource):
     def schema(self) -> str:
         return SCHEMA
 
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType | None) -> DataSourceStreamReader:  # noqa: N802
         return ExportReader(
             endpoint=self.options["endpoint"],
             location=Location.parse(self.options["lake"]),
@@ -94,7 +96,7 @@ class ExportPortion(InputPartition):
 
     plan: BatchPlan
     spans: tuple[Span, ...]
-    #: What is wanted of the spans, where that is not all: bitmaps by partition.
+    #: The wanted offsets of the spans, where those are not all: bitmaps by partition.
     wanted: tuple[tuple[int, bytes], ...]
 
 
@@ -121,7 +123,7 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Called in the driver.
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+    def initialOffset(self) -> OffsetJson:  # noqa: N802
         return {"batches": {}}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -131,12 +133,12 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """It ends when there is no batch that was not tried."""
         self._is_only_now = True
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:  # noqa: N802
         before = start["batches"]
         found: dict[str, list[int]] = {}
-        with Connection(self._endpoint) as connection:
-            for name in self._names(connection):
-                answer = _batch(connection, name)
+        with _connect(self._endpoint) as client:
+            for name in self._names(client):
+                answer = _get_batch(client, name)
                 known = before.get(name, [0, 0])
                 if answer is None or not answer.HasField("batch"):
                     found[name] = known
@@ -149,19 +151,19 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_news = any(before.get(name, [0, 0]) != one for name, one in found.items())
         return {"batches": found} if is_news else start
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         before = start["batches"]
         portions: list[InputPartition] = []
-        with Connection(self._endpoint) as connection:
+        with _connect(self._endpoint) as client:
             for name, (number, tries) in end["batches"].items():
                 if before.get(name) == [number, tries] or not number:
                     continue
-                answer = _batch(connection, name)
+                answer = _get_batch(client, name)
                 if answer is None or answer.batch.number != number:
-                    # It is over: somebody else was here, or this one before it died.
+                    # It is over: another pipeline wrote it, or this one before it died.
                     continue
-                with reporting(self._endpoint, name):
-                    portions += self._portions(connection, name, answer)
+                with report_failures(self._endpoint, name):
+                    portions += self._portions(client, name, answer)
         return portions
 
     # Called in tasks.
@@ -169,7 +171,7 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ExportPortion)
         plan = partition.plan
-        # What retention has taken meanwhile is over; what is in a damaged file may come back.
+        # Messages that retention took meanwhile are over; those in a damaged file may come back.
         task = Task(
             endpoint=self._endpoint,
             with_sequence=False,
@@ -177,10 +179,10 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             skips_damaged=False,
         )
         portion = Portion(hot=partition.spans, location=self._location)
-        messages = _wanted(task.read(portion), dict(partition.wanted))
+        messages = _select(task.read(portion), dict(partition.wanted))
         texts: list[str | None] = [FAILED]
-        with reporting(self._endpoint, plan.subscription):
-            texts = [piece.to_json() for piece in export_batch(plan, messages, self._location)]
+        with report_failures(self._endpoint, plan.subscription):
+            texts = [one.to_json() for one in export_batch(plan, messages, self._location)]
         # One row at least: a batch of which nothing is left is over, too.
         texts = texts or [None]
         yield pa.RecordBatch.from_pydict(
@@ -194,14 +196,8 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Private.
 
-    def _names(self, connection: Connection) -> list[str]:
-        answer = connection.call(
-            EXPORTS,
-            "ListExports",
-            export_pb2.ListExportsRequest(),
-            export_pb2.ListExportsResponse,
-        )
-        names = [one.subscription for one in answer.exports]
+    def _names(self, client: Client) -> list[str]:
+        names = ExportClient(client).list_subscriptions()
         return [name for name in names if self._only in ("", name)]
 
     def _is_due(self, name: str, tries: int) -> bool:
@@ -212,24 +208,26 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._again_s[name] = now + min(AGAIN_S_MAX, AGAIN_S * 2 ** min(tries, 10))
         return True
 
-    def _portions(self, connection: Connection, name: str, answer: Any) -> list[ExportPortion]:
+    def _portions(
+        self, client: Client, name: str, answer: export_pb2.GetBatchResponse
+    ) -> list[ExportPortion]:
         batch = answer.batch
         export = export_of(batch)
         if isinstance(export, FileExport) and export.bucket.startswith(S3):
             self._reach.check_bucket(export.bucket, field=f"{FILES_FIELD}.bucket")
-        revisions = None
+        topic_schema = None
         if export.use_topic_schema:
-            revisions = revisions_of(connection, batch.offsets[0].topic)
+            topic_schema = get_topic_schema(client, batch.offsets[0].topic)
         columns = None
         if isinstance(export, TableExport):
-            columns = table_columns(self._location, export, revisions)
+            columns = table_columns(self._location, export, topic_schema)
         plan = BatchPlan(
             subscription=name,
             app_id=f"{answer.log_id}/{answer.id}",
             number=batch.number,
             time=batch.time.ToDatetime(tzinfo=UTC),
             export=export,
-            revisions=revisions,
+            topic_schema=topic_schema,
             columns=columns,
         )
         spans, wanted = _spans(batch)
@@ -239,60 +237,43 @@ class ExportReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [ExportPortion(plan, portion, wanted) for portion in portions]
 
 
-def _batch(connection: Connection, subscription: str) -> Any:
+def _connect(endpoint: str) -> Client:
+    return Client(endpoint, timeout_s=TIMEOUT_S, wording=SPARK)
+
+
+def _get_batch(client: Client, subscription: str) -> export_pb2.GetBatchResponse | None:
     """The batch of an export; None when it is no export any more."""
-    request = export_pb2.GetBatchRequest(subscription=subscription)
     try:
-        return connection.call(EXPORTS, "GetBatch", request, export_pb2.GetBatchResponse)
+        return ExportClient(client).get_batch(subscription)
     except CallFailed as error:
         if error.status not in ("NOT_FOUND", "FAILED_PRECONDITION"):
             raise
         return None
 
 
-def revisions_of(connection: Connection, topic: str) -> Revisions | None:
-    """The schema of a topic, with all its revisions; None when one of them is gone."""
+def get_topic_schema(client: Client, topic: str) -> TopicSchema | None:
+    """The schema of a topic, with all its revisions; None when the topic or the schema is gone."""
     try:
-        found = connection.call(
-            "google.pubsub.v1.Publisher",
-            "GetTopic",
-            types.GetTopicRequest(topic=topic),
-            types.Topic,
-        )
-        settings = found.schema_settings
+        settings = client.get_topic(topic).schema_settings
         if not settings.schema.startswith("projects/"):
             return None
-        definitions: dict[str, str] = {}
-        kind: SchemaType | None = None
-        token = ""
-        while True:
-            page = connection.call(
-                "google.pubsub.v1.SchemaService",
-                "ListSchemaRevisions",
-                types.ListSchemaRevisionsRequest(name=settings.schema, page_token=token, view=FULL),
-                types.ListSchemaRevisionsResponse,
-            )
-            for one in page.schemas:
-                kind = kind or type_of(one)
-                definitions[one.revision_id] = one.definition
-            token = page.next_page_token
-            if not token:
-                break
+        # The newest come first.
+        found = list(client.list_schema_revisions(settings.schema, with_definitions=True))
     except CallFailed as error:
         if error.status != "NOT_FOUND":
             raise
         return None
-    assert kind is not None, "a schema has revisions"
-    # The newest come first.
-    newest = settings.last_revision_id or next(iter(definitions))
-    return Revisions(kind, newest, definitions)
+    assert found, "a schema has revisions"
+    newest = settings.last_revision_id or found[0].revision_id
+    definitions = {one.revision_id: one.definition for one in found}
+    return TopicSchema(type_of(found[0]), newest, definitions)
 
 
 @contextmanager
-def reporting(endpoint: str, subscription: str) -> Iterator[None]:
+def report_failures(endpoint: str, subscription: str) -> Iterator[None]:
     """Tell the broker why an export does not go on, and go on with the others.
 
-    That the broker cannot be asked is the business of all of them, and is raised.
+    A broker that cannot be asked is the failure of all exports, and raised.
     """
     try:
         yield
@@ -313,22 +294,19 @@ def reporting(endpoint: str, subscription: str) -> Iterator[None]:
         ):
             state = "PERMISSION_DENIED"
         reason = error.message if isinstance(error, FanlogError) else str(error)
-        request = export_pb2.ReportExportRequest(
-            subscription=subscription, state=state, reason=reason
-        )
-        with Connection(endpoint) as connection:
-            connection.call(EXPORTS, "ReportExport", request, export_pb2.ReportExportResponse)
+        with connect(endpoint) as connection:
+            ExportClient(connection).report(subscription, state, reason)
         _log.warning("action=export_failed subscription=%s error=%s", subscription, reason)
 
 
-def _spans(batch: Any) -> tuple[list[Span], tuple[tuple[int, bytes], ...]]:
-    """What to read of a batch, and what is wanted of that, where it is not all."""
+def _spans(batch: export_pb2.ExportBatch) -> tuple[list[Span], tuple[tuple[int, bytes], ...]]:
+    """The spans to read for a batch, and the wanted offsets in them, where those are not all."""
     spans: list[Span] = []
     wanted: list[tuple[int, bytes]] = []
     for one in batch.offsets:
         partition = one.set.partition
         bits = BitMap64.deserialize(one.set.bitmap)
-        found = list(_joined(bits))
+        found = list(_join_runs(bits))
         spans += [Span(one.topic, partition, start, end) for start, end in found]
         if sum(end - start for start, end in found) != len(bits):
             wanted.append((partition, one.set.bitmap))
@@ -336,7 +314,7 @@ def _spans(batch: Any) -> tuple[list[Span], tuple[tuple[int, bytes], ...]]:
     return spans, tuple(wanted)
 
 
-def _joined(bits: BitMap64) -> Iterator[tuple[int, int]]:
+def _join_runs(bits: BitMap64) -> Iterator[tuple[int, int]]:
     """The runs of a set, those with little between them taken together."""
     last: tuple[int, int] | None = None
     for start, end in runs(bits):
@@ -350,10 +328,10 @@ def _joined(bits: BitMap64) -> Iterator[tuple[int, int]]:
         yield last
 
 
-def _wanted(
+def _select(
     batches: Iterator[pa.RecordBatch], wanted: dict[int, bytes]
 ) -> Iterator[pa.RecordBatch]:
-    """Leave out what was read along with what is wanted."""
+    """Leave out messages that were read along with the wanted ones."""
     sets = {
         partition: np.fromiter(BitMap64.deserialize(bits), np.int64)
         for partition, bits in wanted.items()

@@ -1,8 +1,8 @@
 """The archive: every topic into the table `messages`, exactly once; then the broker is told.
 
-The plan, the files and the reading are `fanlog.pipeline.flows.archive_source`. Here is what the
-driver does with the files of a batch: one commit of the table, whose application transaction is
-(log, sequence). Then the report, which may be lost: the next one says more.
+The plan, the files and the reading are `fanlog.pipeline.flows.archive_source`. Here are the steps
+of the driver with the files of a batch: one commit of the table, with (log, sequence) as its
+application transaction. Then the report, which may be lost: the next one says more.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fanlog.client import CallFailed, Client
+from fanlog.client.log import LogClient
 from fanlog.lake import inspection
 from fanlog.lake.archive import commit_archive
 from fanlog.lake.files import DataFile
@@ -21,19 +22,18 @@ from fanlog.lake.tables import ensure_lake, lake_id
 from fanlog.pipeline.driver import parallelism_of
 from fanlog.pipeline.flows.archive_source import FORMAT, ArchiveSource
 from fanlog.pipeline.flows.flow import start_query
-from fanlog.pipeline.log import log_of
-from fanlog.v1 import log_pb2
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 log = logging.getLogger("fanlog.pipeline")
 
-#: How often there is a batch, while there is something: what is published is in the lake then.
+#: How often there is a batch while messages come: they are in the lake after that time.
 EVERY_S = 3.0
 
 
-class Archive:
+class ArchiveFlow:
     """The archive of one broker's log in one lake."""
 
     def __init__(
@@ -44,8 +44,8 @@ class Archive:
         self._location = location
         self._checkpoints = checkpoints
 
-    def start(self, *, every_s: float = EVERY_S, only_now: bool = False) -> Any:
-        """Begin; gives the query. `only_now` ends with what there is."""
+    def start(self, *, every_s: float = EVERY_S, only_now: bool = False) -> StreamingQuery:
+        """Begin; gives the query. `only_now` ends with the messages there are."""
         archived = self.attach()
         self._spark.dataSource.register(ArchiveSource)
         files = (
@@ -59,7 +59,7 @@ class Archive:
         every = None if only_now else every_s
         return start_query("archive", files, archived.commit, folder=folder, every_s=every)
 
-    def attach(self) -> Archived:
+    def attach(self) -> ArchiveCommit:
         """Find out which log goes to which lake, and tell the broker how far that is.
 
         A report that was lost would otherwise wait for the next batch; and of a lake that was
@@ -67,8 +67,8 @@ class Archive:
         """
         ensure_lake(self._location)
         with Client(self._endpoint) as client:
-            answer = log_of(client)
-        archived = Archived(self._endpoint, self._location, answer.log_id)
+            answer = LogClient(client).describe()
+        archived = ArchiveCommit(self._endpoint, self._location, answer.log_id)
         found = inspection.standing(self._location, answer.log_id)
         if found.sequence != answer.archived_sequence:
             archived.report(found.table_version, found.sequence)
@@ -76,8 +76,8 @@ class Archive:
 
 
 @dataclass(frozen=True, slots=True)
-class Archived:
-    """What becomes of files that tasks have written, wherever the driver is."""
+class ArchiveCommit:
+    """Makes the files that tasks have written part of the lake. Travels to where the driver is."""
 
     endpoint: str
     location: Location
@@ -98,15 +98,13 @@ class Archived:
         self.report(committed.table_version, sequence)
 
     def report(self, table_version: int, sequence: int) -> None:
-        """Tell the broker how far the table is; it may not hear it."""
-        request = log_pb2.ReportArchivedRequest(
-            # The one that is there now: a lake may be brought back while an archive runs.
-            lake_id=lake_id(self.location),
-            table_version=table_version,
-            sequence=sequence,
-        )
+        """Tell the broker how far the table is; the report may be lost."""
+        # The one that is there now: a lake may be brought back while an archive runs.
+        lake = lake_id(self.location)
         try:
             with Client(self.endpoint) as client:
-                client.call("fanlog.v1.Log/ReportArchived", request, log_pb2.ReportArchivedResponse)
+                LogClient(client).report_archived(
+                    lake_id=lake, table_version=table_version, sequence=sequence
+                )
         except CallFailed as error:
             log.warning("action=report_failed sequence=%d error=%s", sequence, error)

@@ -1,19 +1,19 @@
-"""The archive's source: what it reads it writes, and its rows are the files.
+"""The archive's source: its tasks write the messages that they read, and its rows are the files.
 
 A batch is planned from where the *table* ends, not from where the checkpoint thinks it does: a lost
 checkpoint, or another archive, adds nothing twice. Each task reads its portion of the log, writes
 it as Parquet beside the table, in a folder of its own, and gives one row a file. The driver then
-adds those files in one commit (`fanlog.pipeline.flows.archive`); what a failed attempt wrote is
-listed by nobody. So messages do not pass through the JVM at all.
+adds those files in one commit (`fanlog.pipeline.flows.archive`); files of a failed attempt are in
+no commit. So messages do not pass through the JVM at all.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,21 +23,26 @@ from pyspark.sql.streaming.datasource import (
     ReadLimit,
     SupportsTriggerAvailableNow,
 )
+from pyspark.sql.types import StructType
 
+from fanlog.client.log import LogClient
 from fanlog.errors import FailedPrecondition
 from fanlog.lake.archive import archived_sequence
 from fanlog.lake.files import DataFile, FileWriter
 from fanlog.lake.location import Location
 from fanlog.lake.tables import MESSAGES, ensure_lake
-from fanlog.spark.connection import Connection
+from fanlog.spark.broker import connect
 from fanlog.spark.plan import Span, divide
+from fanlog.spark.schemas import OffsetJson
 from fanlog.spark.task import Portion, Task
 from fanlog.v1 import log_pb2
 
 FORMAT: Final = "fanlog_archive"
+#: The selection of all topics.
+ALL: Final = log_pb2.TopicSelection()
 SCHEMA: Final = "after bigint, sequence bigint, file string"
 
-#: Stored bytes of one batch: what a task holds in its files is a part of it.
+#: Stored bytes of one batch; the files of a task hold a part of them.
 BATCH_BYTES: Final = 512 * 2**20
 _ROWS: Final = pa.schema([("after", pa.int64()), ("sequence", pa.int64()), ("file", pa.string())])
 
@@ -54,7 +59,7 @@ class ArchiveSource(DataSource):
     def schema(self) -> str:
         return SCHEMA
 
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802
+    def streamReader(self, schema: StructType | None) -> DataSourceStreamReader:  # noqa: N802
         return ArchiveReader(
             endpoint=self.options["endpoint"],
             location=Location.parse(self.options["lake"]),
@@ -84,52 +89,56 @@ class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Called in the driver.
 
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+    def initialOffset(self) -> OffsetJson:  # noqa: N802
         ensure_lake(self._location)
-        with Connection(self._endpoint) as connection:
-            standing = _standing(connection)
-        return _written(archived_sequence(self._location, standing.log_id), standing.log_id)
+        with connect(self._endpoint) as connection:
+            standing = LogClient(connection).get_offsets(ALL)
+        return _offset_json(archived_sequence(self._location, standing.log_id), standing.log_id)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        with Connection(self._endpoint) as connection:
-            self._target = _standing(connection).sequence
+        with connect(self._endpoint) as connection:
+            self._target = LogClient(connection).get_offsets(ALL).sequence
 
-    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        with Connection(self._endpoint) as connection:
-            standing = _standing(connection)
-        return _written(standing.sequence, standing.log_id)
+    def reportLatestOffset(self) -> OffsetJson:  # noqa: N802
+        with connect(self._endpoint) as connection:
+            standing = LogClient(connection).get_offsets(ALL)
+        return _offset_json(standing.sequence, standing.log_id)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        with Connection(self._endpoint) as connection:
-            standing = _standing(connection)
+    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:  # noqa: N802
+        with connect(self._endpoint) as connection:
+            log = LogClient(connection)
+            standing = log.get_offsets(ALL)
             _check_log(start, standing.log_id)
             after = self._after(start, standing)
             to = standing.sequence if self._target is None else self._target
             if to <= after:
-                return _written(after, standing.log_id)
-            found = connection.ranges(_archived(standing), after, to, max_bytes=self._batch_bytes)
+                return _offset_json(after, standing.log_id)
+            found = log.get_ranges(
+                _archived_topics(standing), after, to, max_bytes=self._batch_bytes
+            )
             if found.sequence >= to and not found.messages:
                 # Nothing to archive; and a report would be a commit, to be archived in its turn.
                 return start
             # The broker stops where a limit of its own is reached, too.
-            end = _written(max(after + 1, found.sequence), standing.log_id)
+            end = _offset_json(max(after + 1, found.sequence), standing.log_id)
             if after < int(start["sequence"]):
                 # Archived again, to a lake that was replaced: Spark must not take it for done.
                 end["again_after"] = after
             return end
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         to = int(end["sequence"])
-        with Connection(self._endpoint) as connection:
-            standing = _standing(connection)
+        with connect(self._endpoint) as connection:
+            log = LogClient(connection)
+            standing = log.get_offsets(ALL)
             _check_log(end, standing.log_id)
             after = self._after(start, standing)
             if to <= after:
                 return []
-            spans = _spans(connection, _archived(standing), after, to)
+            spans = _spans(log, _archived_topics(standing), after, to)
         portions = [
             ArchivePortion(after, to, portion) for portion in divide(spans, tasks_min=self._tasks)
         ]
@@ -158,12 +167,12 @@ class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Private.
 
-    def _after(self, start: Mapping[str, Any], standing: Any) -> int:
-        """Where the table ends; what the checkpoint says may be long past."""
+    def _after(self, start: OffsetJson, standing: log_pb2.GetOffsetsResponse) -> int:
+        """Where the table ends; the checkpoint's sequence may be long past."""
         archived = archived_sequence(self._location, standing.log_id)
-        # What the log still has can be archived again; what it let go of would be left out, and
-        # nobody would notice. What the broker relies on counts, until a loss is accepted; a
-        # checkpoint may be as old as the lake, or lost.
+        # Messages still in the log can be archived again; those that it let go of would be left
+        # out in silence. The sequence that the broker relies on counts, until a loss is accepted;
+        # a checkpoint may be as old as the lake, or lost.
         is_cold = any(part.hot_start > part.start for part in standing.partitions)
         is_missed = is_cold or archived < int(start["sequence"])
         if is_missed and archived < standing.archived_sequence:
@@ -176,11 +185,7 @@ class ArchiveReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return archived
 
 
-def _standing(connection: Connection) -> Any:
-    return connection.offsets(log_pb2.TopicSelection())
-
-
-def _archived(standing: Any) -> log_pb2.TopicSelection:
+def _archived_topics(standing: log_pb2.GetOffsetsResponse) -> log_pb2.TopicSelection:
     """The topics that are archived; never empty, which would mean all."""
     topics = [part.topic for part in standing.partitions if part.is_archived]
     if len(topics) == len(standing.partitions):
@@ -188,12 +193,10 @@ def _archived(standing: Any) -> log_pb2.TopicSelection:
     return log_pb2.TopicSelection(topics=dict.fromkeys(topics))
 
 
-def _spans(
-    connection: Connection, selection: log_pb2.TopicSelection, after: int, to: int
-) -> list[Span]:
+def _spans(log: LogClient, selection: log_pb2.TopicSelection, after: int, to: int) -> list[Span]:
     spans: list[Span] = []
     while after < to:
-        found = connection.ranges(selection, after, to)
+        found = log.get_ranges(selection, after, to)
         spans += [Span(one.topic, one.partition, one.start, one.end) for one in found.ranges]
         after = found.sequence
     return sorted(spans, key=lambda span: (span.topic, span.partition, span.start))
@@ -225,11 +228,11 @@ def _write(location: Location, batches: Iterator[pa.RecordBatch]) -> list[DataFi
         raise
 
 
-def _written(sequence: int, log_id: str) -> dict[str, Any]:
+def _offset_json(sequence: int, log_id: str) -> OffsetJson:
     return {"sequence": sequence, "log": log_id}
 
 
-def _check_log(offset: Mapping[str, Any], log_id: str) -> None:
+def _check_log(offset: OffsetJson, log_id: str) -> None:
     if offset["log"] != log_id:
         raise FailedPrecondition(
             f"this archive is of the log {offset['log']}, and the broker has {log_id}: another "

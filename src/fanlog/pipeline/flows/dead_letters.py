@@ -1,7 +1,7 @@
 """The flow that keeps the table `dead_letters`: from the archive's table, not from the log.
 
-There are few of them, so the driver looks for them itself. What it has done is said by the table;
-a place that nothing was found before is written down now and then, so as not to look there again.
+There are few of them, so the driver looks for them itself. The table says which ones it has; how
+far it was searched without finding any is noted now and then, so as not to search there again.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable
 
 from fanlog.client import Client
+from fanlog.client.log import LogClient
 from fanlog.lake.commit_order import CommitLost
 from fanlog.lake.dead_letters import LettersCollected, collect_letters
 from fanlog.lake.location import Location
 from fanlog.lake.tables import ensure_lake
-from fanlog.pipeline.log import log_of
 
 log = logging.getLogger("fanlog.pipeline")
 
@@ -24,7 +24,7 @@ EVERY_S = 5.0
 NOTE_S = 600.0
 
 
-class DeadLetters:
+class DeadLetterFlow:
     """Looks for dead letters again and again; has the face of a query of Spark's."""
 
     def __init__(
@@ -43,7 +43,7 @@ class DeadLetters:
         self._noted_s = monotonic()
         self._stopping = threading.Event()
 
-    def start(self) -> DeadLetters:
+    def start(self) -> DeadLetterFlow:
         # The archive, which makes it too, may not be there yet.
         ensure_lake(self._location)
         return self
@@ -58,7 +58,7 @@ class DeadLetters:
     def step(self) -> LettersCollected:
         """Look once."""
         with Client(self._endpoint) as client:
-            log_id = log_of(client).log_id
+            log_id = LogClient(client).describe().log_id
         now = self._monotonic()
         is_noted = now - self._noted_s >= NOTE_S
         try:

@@ -1,8 +1,8 @@
 """A flow: a query of Structured Streaming that is kept running.
 
 One that fails is started again, after a while that grows: the broker may be away, the lake may be
-read-only, another pipeline may have been faster. What it did so far is in its checkpoint and, where
-it matters, in the table it writes.
+read-only, another pipeline may have been faster. Its progress so far is in its checkpoint and,
+where it matters, in the table it writes.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
-from fanlog.pipeline.causes import cause_of
+from fanlog.pipeline.spark_errors import cause_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
 log = logging.getLogger("fanlog.pipeline")
 
@@ -26,7 +27,18 @@ REST_S_MAX = 60.0
 #: How long one must have run for its next failure to be a first one.
 STEADY_S = 60.0
 
-Start = Callable[[], Any]
+
+class RunningQuery(Protocol):
+    """A query of Spark's, as far as a flow knows it; some flows are no query, and look like one."""
+
+    def stop(self) -> object:
+        """End it, after the batch under way."""
+
+    def awaitTermination(self) -> object:  # noqa: N802
+        """Wait for the end; raises the error that ended it."""
+
+
+Start = Callable[[], RunningQuery]
 
 
 def start_query(
@@ -36,13 +48,13 @@ def start_query(
     *,
     folder: Path,
     every_s: float | None,
-) -> Any:
+) -> StreamingQuery:
     """Begin a query that gives batches of rows to `take`; gives the query.
 
     Args:
         take: It travels, where Spark is a Connect server: it has to be something that can.
         folder: Its checkpoint. One for each log: another log counts anew.
-        every_s: How often there is a batch; None to end with what there is.
+        every_s: How often there is a batch; None to end with the messages there are.
     """
     writer = rows.writeStream.queryName(name).option("checkpointLocation", str(folder))
     if every_s is None:
@@ -68,7 +80,7 @@ class Flow:
         self._on_failure = on_failure
         self._monotonic = monotonic
         self._stopping = threading.Event()
-        self._query: Any = None
+        self._query: RunningQuery | None = None
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=f"flow-{name}", daemon=True)
         #: Why it is not running; empty while it is.
@@ -98,8 +110,8 @@ class Flow:
                     return
                 self.error = "the query ended by itself"
             except Exception as error:
-                # Of any kind: Spark raises what it likes, and a flow's thread that ended would be
-                # missed by nobody. It is logged and counted below.
+                # Of any kind: Spark raises many, and the end of a flow's thread would go unnoticed.
+                # It is logged and counted below.
                 self.error = cause_of(error)
             if self._stopping.is_set():
                 return

@@ -1,9 +1,9 @@
-"""Backtest: what a filter would have matched, or a schema refused, in a window of history."""
+"""Backtest: the messages of a window that a filter would have matched, or a schema refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypedDict
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -14,15 +14,15 @@ from fanlog.model import names
 from fanlog.model.resources import Encoding, SchemaType
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs import history
-from fanlog.pipeline.jobs.work import Work
-from fanlog.pipeline.progress import Progress
+from fanlog.pipeline.jobs.task_progress import TaskProgress
+from fanlog.pipeline.jobs.work import ArrowTask, JobResult, Work
 from fanlog.routing import filter_parse
 from fanlog.schema import Mismatch, compile_schema
 from fanlog.spark import column
 from fanlog.wire.schemas import encoding_of, type_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
 SAMPLES_DEFAULT = 10
 SAMPLES_MAX = 100
@@ -32,23 +32,32 @@ SHOWN_BYTES = 400
 REASONS_MAX = 20
 
 
-def backtest(context: Context, work: Work) -> Mapping[str, Any]:
+class DayCount(TypedDict):
+    """Messages of one topic on one day, and those among them that are hits."""
+
+    topic: str
+    day: str
+    messages: int
+    hits: int
+
+
+def backtest(context: Context, work: Work) -> JobResult:
     """Do the job."""
     arguments = dict(work.arguments)
     if not arguments.keys() & {"topics", "pattern"}:
         arguments["pattern"] = names.topic_name(work.project, "#")
     messages = history.window(context, arguments)
     if "filter" in arguments:
-        return _filter(context, work, messages, arguments["filter"])
-    return _schema(context, work, messages)
+        return _try_filter(context, work, messages, arguments["filter"])
+    return _try_schema(context, work, messages)
 
 
-def _filter(context: Context, work: Work, messages: DataFrame, text: str) -> dict[str, Any]:
+def _try_filter(context: Context, work: Work, messages: DataFrame, text: str) -> JobResult:
     tree = filter_parse.parse(text)
     matches = F.lit(True) if tree is None else column(tree)
-    with Progress(context, work, phase="matching"):
-        counts = counts_of(messages, matches)
-    with Progress(context, work, phase="taking samples"):
+    with TaskProgress(context, work, phase="matching"):
+        counts = count_hits(messages, matches)
+    with TaskProgress(context, work, phase="taking samples"):
         samples = [_sample(row) for row in messages.where(matches).limit(_samples(work)).collect()]
     total, matched = _totals(counts)
     return {
@@ -60,21 +69,21 @@ def _filter(context: Context, work: Work, messages: DataFrame, text: str) -> dic
     }
 
 
-def _schema(context: Context, work: Work, messages: DataFrame) -> dict[str, Any]:
+def _try_schema(context: Context, work: Work, messages: DataFrame) -> JobResult:
     kind, definition, revision = _definition(context, work)
     encodings = _encodings(context, work)
     checked = messages.select(
         "topic", "partition", "offset", "message_id", "publish_time", "attributes", "data"
     ).mapInArrow(
-        _checking(kind, definition, encodings),
+        _checking_task(kind, definition, encodings),
         "topic string, message_id string, publish_time timestamp, attributes map<string,string>, "
         "data binary, reason string",
     )
     refused = F.col("reason").isNotNull()
-    with Progress(context, work, phase="checking"):
+    with TaskProgress(context, work, phase="checking"):
         # Looked at three times, and checked once.
         checked = checked.persist()
-        counts = counts_of(checked, refused)
+        counts = count_hits(checked, refused)
         reasons = {
             row.reason: row["count"]
             for row in checked.where(refused)
@@ -105,7 +114,7 @@ def _samples(work: Work) -> int:
     return min(int(work.arguments.get("samples", SAMPLES_DEFAULT)), SAMPLES_MAX)
 
 
-def counts_of(messages: DataFrame, is_hit: Column) -> list[dict[str, Any]]:
+def count_hits(messages: DataFrame, is_hit: Column) -> list[DayCount]:
     """Messages and hits per topic and day, in order."""
     day = F.to_date("publish_time").alias("day")
     found = (
@@ -115,16 +124,16 @@ def counts_of(messages: DataFrame, is_hit: Column) -> list[dict[str, Any]]:
         .collect()
     )
     return [
-        {"topic": row.topic, "day": str(row.day), "messages": row.messages, "hits": row.hits}
+        DayCount(topic=row.topic, day=str(row.day), messages=row.messages, hits=row.hits)
         for row in found
     ]
 
 
-def _totals(counts: list[dict[str, Any]]) -> tuple[int, int]:
+def _totals(counts: list[DayCount]) -> tuple[int, int]:
     return sum(one["messages"] for one in counts), sum(one["hits"] for one in counts)
 
 
-def _sample(row: Any) -> dict[str, Any]:
+def _sample(row: Row) -> dict[str, object]:
     """A message as people read it."""
     data = bytes(row.data)
     return {
@@ -153,10 +162,7 @@ def _encodings(context: Context, work: Work) -> dict[str, Encoding]:
     project = names.project_name(work.project)
     with context.client() as client:
         topics = work.arguments.get("topics")
-        known: Iterable[Any] = (
-            map(client.get_topic, topics) if topics else client.list_topics(project)
-        )
-        for topic in known:
+        for topic in map(client.get_topic, topics) if topics else client.list_topics(project):
             if topic.HasField("schema_settings"):
                 number = topic.schema_settings.encoding
                 found[topic.name] = encoding_of(number, "schema_settings.encoding")
@@ -168,10 +174,10 @@ def _encodings(context: Context, work: Work) -> dict[str, Encoding]:
     return found
 
 
-def _checking(
+def _checking_task(
     kind: SchemaType, definition: str, encodings: Mapping[str, Encoding]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What tasks do: compile once, then check each message."""
+) -> ArrowTask:
+    """The work of a task: compile once, then check each message."""
 
     def check(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         compiled = compile_schema(kind, definition)

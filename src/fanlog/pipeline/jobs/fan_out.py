@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyroaring import BitMap64
@@ -12,10 +11,10 @@ from fanlog.model import names
 from fanlog.model.ids import parse_message_id
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs import history
-from fanlog.pipeline.jobs.filter_join import SCHEMA, FanOut, matched
+from fanlog.pipeline.jobs.filter_join import SCHEMA, FanOut, matching_task
 from fanlog.pipeline.jobs.replay import reopen
-from fanlog.pipeline.jobs.work import Work
-from fanlog.pipeline.progress import Progress
+from fanlog.pipeline.jobs.task_progress import TaskProgress
+from fanlog.pipeline.jobs.work import JobResult, Work
 from fanlog.routing.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -28,18 +27,18 @@ _ATTRIBUTES = ("partition", "offset", "attributes")
 _WHOLE = (*_ATTRIBUTES, "data", "ordering_key", "topic", "message_id", "publish_time")
 
 
-def fan_out(context: Context, work: Work) -> Mapping[str, Any]:
+def fan_out(context: Context, work: Work) -> JobResult:
     """Do the job."""
     topic = work.arguments["topic"]
     subscriptions = _subscriptions(context, topic)
     messages = messages_of(context, work)
-    with Progress(context, work, phase="matching"):
+    with TaskProgress(context, work, phase="matching"):
         found = offset_sets(messages, [one.filter for one in subscriptions])
     counts = {
         subscriptions[number].name: sum(map(len, sets.values())) for number, sets in found.items()
     }
     ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    result: dict[str, Any] = {
+    result: dict[str, object] = {
         "subscriptions": len(subscriptions),
         "matching": len(ranked),
         "deliveries": sum(counts.values()),
@@ -47,7 +46,7 @@ def fan_out(context: Context, work: Work) -> Mapping[str, Any]:
     }
     if work.arguments.get("reopen"):
         reopened = [
-            reopen(context, work, subscriptions[number].name, sets)["reopened"]
+            reopen(context, work, subscriptions[number].name, sets).reopened
             for number, sets in sorted(found.items())
         ]
         result["reopened"] = sum(reopened)
@@ -56,9 +55,9 @@ def fan_out(context: Context, work: Work) -> Mapping[str, Any]:
 
 def offset_sets(messages: DataFrame, filters: list[str]) -> dict[int, dict[int, BitMap64]]:
     """The offsets that each filter matches, by the filter's number, then by partition."""
-    # Only what some filter looks at leaves the JVM.
+    # Only columns that some filter looks at leave the JVM.
     columns = _WHOLE if FanOut(filters).looks_deeper else _ATTRIBUTES
-    sets = messages.select(*columns).mapInArrow(matched(filters), SCHEMA)
+    sets = messages.select(*columns).mapInArrow(matching_task(filters), SCHEMA)
     found: dict[int, dict[int, BitMap64]] = {}
     for batch in sets.toArrow().to_batches():
         for row in batch.to_pylist():
@@ -89,7 +88,7 @@ def _matches(pattern: str, project: str, topic_id: str) -> bool:
 
 
 def messages_of(context: Context, work: Work) -> DataFrame:
-    """What the job is about: one message, or a window of the topic's history.
+    """The messages of the job: a single one, or a window of the topic's history.
 
     Raises:
         InvalidArgument: The message id is none.

@@ -3,11 +3,11 @@
 Every filter is *covered* by terms: predicates on one attribute of which at least one holds wherever
 the filter does. Attributes of a whole Arrow batch are laid out one below the other and looked up in
 the table of all terms, which gives pairs of row and filter. Where a filter is more than its terms,
-the pair is a candidate: what else a conjunction asks of attributes is looked up for all candidates
-together (`fanlog.pipeline.jobs.residuals`), and only what is left is for the live matcher, one by
-one. A filter without a cover is tried on every row.
+the pair is a candidate: the other conditions of a conjunction are looked up for all candidates
+together (`fanlog.pipeline.jobs.residuals`), and only the rest is for the live matcher, one by one.
+A filter without a cover is tried on every row.
 
-Nothing is done per message and filter but what matches, or nearly does.
+Work is done per message and filter only for pairs that match, or nearly do.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -23,10 +25,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from fanlog.pipeline.jobs.residuals import Residuals, runs
+from fanlog.pipeline.jobs.residuals import Numbers, Residuals, runs
 from fanlog.pipeline.jobs.terms import conjuncts, cover
+from fanlog.pipeline.jobs.work import ArrowTask
 from fanlog.routing.candidate import Candidate
-from fanlog.routing.filter_compile import compile_filter
+from fanlog.routing.filter_compile import Test, compile_filter
 from fanlog.routing.filter_parse import parse
 
 #: Pairs that are gathered before they become sets.
@@ -34,7 +37,6 @@ PAIRS_MAX: Final = 4_000_000
 #: Between key and value: in neither, since attributes have no control characters in keys.
 _BETWEEN: Final = "\0"
 
-Numbers = npt.NDArray[np.int64]
 #: No pairs.
 _NONE: Final = (np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -49,7 +51,7 @@ class _Lookup:
         self._counts = counts
         self._filters = np.array([one for some in filters.values() for one in some], np.int64)
 
-    def pairs(self, texts: Any, rows: Numbers) -> tuple[Numbers, Numbers]:
+    def pairs(self, texts: pa.Array, rows: Numbers) -> tuple[Numbers, Numbers]:
         """Rows and filters of all texts that are known."""
         found = pc.index_in(texts, value_set=self._texts)
         places = found.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -97,7 +99,7 @@ class FanOut:
         self._equal = _Lookup(equal) if equal else None
         self._there = _Lookup(there) if there else None
         self._begins = {length: _Lookup(texts) for length, texts in begins.items()}
-        self._tests: dict[int, Any] = {}
+        self._tests: dict[int, Test] = {}
         parts = {
             number: asked
             for number, tree in enumerate(self._trees)
@@ -121,7 +123,7 @@ class FanOut:
         keys = attributes.keys.slice(first, last - first)
         values = attributes.items.slice(first, last - first)
         rows = np.repeat(np.arange(batch.num_rows), sizes)
-        found = [self._led_to(keys, values, rows)] if last > first else []
+        found = [self._find_terms(keys, values, rows)] if last > first else []
         every = np.arange(batch.num_rows)
         found += [
             (every, np.full(batch.num_rows, number, np.int64))
@@ -131,9 +133,11 @@ class FanOut:
             return _NONE
         all_rows = np.concatenate([one[0] for one in found])
         all_filters = np.concatenate([one[1] for one in found])
-        return self._decided(batch, all_rows, all_filters)
+        return self._decide(batch, all_rows, all_filters)
 
-    def _led_to(self, keys: Any, values: Any, rows: Numbers) -> tuple[Numbers, Numbers]:
+    def _find_terms(
+        self, keys: pa.Array, values: pa.Array, rows: Numbers
+    ) -> tuple[Numbers, Numbers]:
         """Row and filter of every term that holds, for attributes that stand in some rows."""
         texts = pc.binary_join_element_wise(keys, values, _BETWEEN).dictionary_encode()
         codes = texts.indices.to_numpy()
@@ -141,13 +145,15 @@ class FanOut:
         count = len(texts.dictionary)
         places = np.empty(count, np.int64)
         places[codes[::-1]] = np.arange(len(codes))[::-1]
-        led = self._looked_up(texts.dictionary, keys.take(places), values.take(places))
+        led = self._look_up(texts.dictionary, keys.take(places), values.take(places))
         counts = np.bincount(led[0], minlength=count)
         filters = led[1][np.argsort(led[0], kind="stable")]
         starts = np.cumsum(counts) - counts
         return np.repeat(rows, counts[codes]), filters[runs(starts[codes], counts[codes])]
 
-    def _looked_up(self, texts: Any, keys: Any, values: Any) -> tuple[Numbers, Numbers]:
+    def _look_up(
+        self, texts: pa.Array, keys: pa.Array, values: pa.Array
+    ) -> tuple[Numbers, Numbers]:
         """Place and filter of every term that holds for some different attributes."""
         places = np.arange(len(texts))
         found = [_NONE]
@@ -161,10 +167,10 @@ class FanOut:
             found.append(self._there.pairs(keys, places))
         return np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
 
-    def _decided(
+    def _decide(
         self, batch: pa.RecordBatch, rows: Numbers, filters: Numbers
     ) -> tuple[Numbers, Numbers]:
-        """Pairs whose filter is decided, and candidates that its test lets pass."""
+        """Pairs that the terms alone decide, and candidates that pass the test of their filter."""
         is_sure = self._is_exact[filters]
         if self._free:
             is_sure &= ~np.isin(filters, self._free)
@@ -182,7 +188,7 @@ class FanOut:
         if len(left):
             # Row by row: a row becomes a message for all of its filters.
             left = left[np.argsort(tried_rows[left], kind="stable")]
-            passes[left] = self._tried(batch, tried_rows[left], tried[left])
+            passes[left] = self._try(batch, tried_rows[left], tried[left])
         return (
             np.concatenate([rows[is_sure], tried_rows[passes]]),
             np.concatenate([filters[is_sure], tried[passes]]),
@@ -200,20 +206,18 @@ class FanOut:
             np.concatenate([filters[~has_several], several % width]),
         )
 
-    def _tried(
-        self, batch: pa.RecordBatch, rows: Numbers, filters: Numbers
-    ) -> npt.NDArray[np.bool_]:
+    def _try(self, batch: pa.RecordBatch, rows: Numbers, filters: Numbers) -> npt.NDArray[np.bool_]:
         """Try filters on messages, one by one; rows ascend."""
         passes = np.zeros(len(rows), np.bool_)
         messages = _messages(batch, np.unique(rows))
-        row, message = -1, None
-        for place, (at, number) in enumerate(zip(rows.tolist(), filters.tolist(), strict=True)):
-            if at != row:
-                row, message = at, next(messages)
-            passes[place] = self._test(number)(message)
+        pairs = zip(rows.tolist(), filters.tolist(), range(len(rows)), strict=True)
+        for _, some in groupby(pairs, key=itemgetter(0)):
+            message = next(messages)
+            for _, number, place in some:
+                passes[place] = self._test(number)(message)
         return passes
 
-    def _test(self, number: int) -> Any:
+    def _test(self, number: int) -> Test:
         test = self._tests.get(number)
         if test is None:
             tree = self._trees[number]
@@ -226,7 +230,7 @@ def _messages(batch: pa.RecordBatch, rows: Numbers) -> Iterator[Candidate]:
     some = batch.take(pa.array(rows))
     names = some.schema.names
 
-    def column(name: str, otherwise: Any) -> list[Any]:
+    def column(name: str, otherwise: object) -> list[Any]:
         return some.column(name).to_pylist() if name in names else [otherwise] * some.num_rows
 
     times = (
@@ -268,7 +272,7 @@ class OffsetSets:
             self.flush()
 
     def flush(self) -> None:
-        """Put what was gathered into the sets."""
+        """Put the gathered pairs into the sets."""
         if not self._count:
             return
         filters, partitions, offsets = (
@@ -309,8 +313,8 @@ def _bitmap(offsets: Numbers) -> BitMap64:
 SCHEMA: Final = "number int, partition long, offsets binary"
 
 
-def matched(filters: Sequence[str]) -> Any:
-    """What tasks do: sets of offsets by filter and partition, of all their rows."""
+def matching_task(filters: Sequence[str]) -> ArrowTask:
+    """The work of a task: sets of offsets by filter and partition, of all its rows."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         fan_out, sets = FanOut(filters), OffsetSets()

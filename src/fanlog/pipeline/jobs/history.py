@@ -1,15 +1,16 @@
-"""A window of history as a table, and sets of offsets found in it."""
+"""A window of history as a table, and the sets of offsets in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyroaring import BitMap64
 
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs import table
+from fanlog.pipeline.jobs.work import Arguments
 from fanlog.routing import filter_parse
 from fanlog.spark import column
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _SETS = "partition long, offsets binary"
 
 
-def window(context: Context, arguments: Mapping[str, Any]) -> DataFrame:
+def window(context: Context, arguments: Arguments) -> DataFrame:
     """The messages that the arguments of a job are about: which topics, from when to when."""
     options = {
         "endpoint": context.endpoint,
@@ -42,7 +43,7 @@ def window(context: Context, arguments: Mapping[str, Any]) -> DataFrame:
     return table.messages(context.spark, options)
 
 
-def matching(messages: DataFrame, text: str) -> DataFrame:
+def where_matching(messages: DataFrame, text: str) -> DataFrame:
     """Those that a filter matches."""
     tree = filter_parse.parse(text)
     return messages if tree is None else messages.where(column(tree))
@@ -53,7 +54,7 @@ def offset_sets(messages: DataFrame) -> dict[int, BitMap64]:
 
     Tasks make sets, and only these come to the driver: a hundred million offsets are a few MiB.
     """
-    sets = messages.select("partition", "offset").mapInArrow(_packed, _SETS)
+    sets = messages.select("partition", "offset").mapInArrow(_pack, _SETS)
     found: dict[int, BitMap64] = {}
     for row in sets.toLocalIterator():
         found.setdefault(row.partition, BitMap64())
@@ -61,7 +62,7 @@ def offset_sets(messages: DataFrame) -> dict[int, BitMap64]:
     return found
 
 
-def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     found: dict[int, BitMap64] = {}
     for batch in batches:
         table = pa.Table.from_batches([batch])

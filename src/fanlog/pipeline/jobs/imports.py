@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
@@ -12,27 +11,27 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, Struct
 from fanlog.errors import InvalidArgument
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs.replay import publish_once
-from fanlog.pipeline.jobs.work import Work
-from fanlog.pipeline.progress import Progress
+from fanlog.pipeline.jobs.task_progress import TaskProgress
+from fanlog.pipeline.jobs.work import Arguments, JobResult, Work
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
-def import_files(context: Context, work: Work) -> Mapping[str, Any]:
+def import_files(context: Context, work: Work) -> JobResult:
     """Do the job."""
     arguments = work.arguments
     rows = _rows(context, arguments["path"], arguments["format"])
-    with Progress(context, work, phase="publishing"):
+    with TaskProgress(context, work, phase="publishing"):
         published = publish_once(context, work, messages(rows, arguments), arguments["topic"])
     return {"published": published, "topic": arguments["topic"]}
 
 
-def messages(rows: DataFrame, arguments: Mapping[str, Any]) -> DataFrame:
+def messages(rows: DataFrame, arguments: Arguments) -> DataFrame:
     """Rows as messages: a column for the data, or the whole row as a JSON object.
 
     Raises:
-        InvalidArgument: A column is not there, or cannot be what it is said to be.
+        InvalidArgument: A column is not there, or cannot have the part that it is named for.
     """
     taken = [arguments[name] for name in ("attributes", "ordering_key") if name in arguments]
     for name in ("data", "attributes", "ordering_key"):

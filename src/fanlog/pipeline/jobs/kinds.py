@@ -1,14 +1,12 @@
-"""Which code does which kind of job."""
+"""The kinds of jobs, and the code of each."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from fanlog.errors import FanlogError
-from fanlog.pipeline.causes import cause_of, is_crash
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs.backtest import backtest
 from fanlog.pipeline.jobs.fan_out import fan_out
@@ -17,24 +15,25 @@ from fanlog.pipeline.jobs.redrive import redrive
 from fanlog.pipeline.jobs.replay import replay
 from fanlog.pipeline.jobs.upkeep import compact, expire
 from fanlog.pipeline.jobs.verify import verify
-from fanlog.pipeline.jobs.work import Stopped, Work
-from fanlog.pipeline.worker import Run
+from fanlog.pipeline.jobs.work import JobResult, Stopped, Work
+from fanlog.pipeline.spark_errors import cause_of, is_crash
+from fanlog.pipeline.worker import JobRunner
 
 log = logging.getLogger("fanlog.pipeline")
 
-#: How often a job is done, at most, whose processes die: one that is too large for this machine
-#: kills them each time.
+#: How often a job is tried when its processes die: one that is too large for this machine kills
+#: them each time.
 TRIES = 3
 
 
-class Doing(Protocol):
+class JobCode(Protocol):
     """A job's code."""
 
-    def __call__(self, context: Context, work: Work) -> Mapping[str, Any]:
-        """Do it, however often: effects are told by the job's name. Gives the result."""
+    def __call__(self, context: Context, work: Work) -> JobResult:
+        """Do the job; done twice, it has its effects once, by its name. Gives the result."""
 
 
-_KINDS: dict[str, Doing] = {
+_KINDS: dict[str, JobCode] = {
     "replay": replay,
     "redrive": redrive,
     "backtest": backtest,
@@ -46,12 +45,12 @@ _KINDS: dict[str, Doing] = {
 }
 
 
-def runs(context: Context) -> dict[str, Run]:
-    """What a worker can do."""
+def runners(context: Context) -> dict[str, JobRunner]:
+    """The kinds of jobs that a worker can do."""
     return {kind: partial(_run, context, do) for kind, do in _KINDS.items()}
 
 
-def _run(context: Context, do: Doing, work: Work) -> Mapping[str, Any]:
+def _run(context: Context, do: JobCode, work: Work) -> JobResult:
     for left in reversed(range(TRIES)):
         try:
             with context.driver.stoppable(work):
@@ -59,10 +58,10 @@ def _run(context: Context, do: Doing, work: Work) -> Mapping[str, Any]:
         except FanlogError:
             raise
         except Exception as error:
-            # Whatever Spark raises: when it was told to stop, too, which is no failure then.
+            # Spark raises errors of many kinds, also when it was told to stop: no failure then.
             work.progress()
             if not context.driver.is_alive():
-                # It is not the job's fault: somebody else is to try.
+                # It is not the job's fault: another worker is to try.
                 raise Stopped(f"job {work.name} has lost its Spark") from error
             if not left or not is_crash(error):
                 raise

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from fanlog.client.reopening import ReopenClient
 from fanlog.model import attributes
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs import history
-from fanlog.pipeline.jobs.work import Work
-from fanlog.pipeline.progress import Progress
-from fanlog.v1 import replay_pb2
+from fanlog.pipeline.jobs.task_progress import TaskProgress
+from fanlog.pipeline.jobs.work import Arguments, JobResult, Work
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 LETTERS = 1_000
 
 
-def redrive(context: Context, work: Work) -> Mapping[str, Any]:
+def redrive(context: Context, work: Work) -> JobResult:
     """Do the job. Letters that come while it runs are left to another."""
-    ids = work.arguments.get("message_ids") or _found(context, work)
-    return _given_back(context, work, ids)
+    ids = work.arguments.get("message_ids") or _find(context, work)
+    return _give_back(context, work, ids)
 
 
-def letters(messages: DataFrame, arguments: Mapping[str, Any]) -> DataFrame:
+def letters(messages: DataFrame, arguments: Arguments) -> DataFrame:
     """Candidates for the dead letters of a job; the broker decides which of them are letters."""
     said = F.col("attributes")
     chosen = messages.where(said[attributes.LETTER_SUBSCRIPTION].isNotNull())
@@ -42,25 +42,24 @@ def letters(messages: DataFrame, arguments: Mapping[str, Any]) -> DataFrame:
     return chosen
 
 
-def _found(context: Context, work: Work) -> list[str]:
-    with Progress(context, work, phase="finding"):
+def _find(context: Context, work: Work) -> list[str]:
+    with TaskProgress(context, work, phase="finding"):
         found = letters(history.window(context, work.arguments), work.arguments)
         rows = found.select("message_id").orderBy("partition", "offset").collect()
     return [row.message_id for row in rows]
 
 
-def _given_back(context: Context, work: Work, ids: Sequence[str]) -> dict[str, Any]:
+def _give_back(context: Context, work: Work, ids: Sequence[str]) -> JobResult:
     reopened = copied = skipped = 0
     work.progress(0, len(ids), "redriving")
     with context.client() as client:
         for number, some in enumerate(_chunks(ids)):
-            request = replay_pb2.RedriveRequest(
-                subscription=work.arguments["subscription"],
-                message_ids=some,
+            answer = ReopenClient(client).redrive(
+                work.arguments["subscription"],
+                some,
                 request_id=f"{work.name}/{number}",
                 copies=work.arguments.get("copies", False),
             )
-            answer = client.call("fanlog.v1.Replay/Redrive", request, replay_pb2.RedriveResponse)
             reopened += answer.reopened
             copied += answer.copied
             skipped += answer.skipped

@@ -4,94 +4,111 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
+from fanlog.client.reopening import ReopenClient
 from fanlog.model import attributes
 from fanlog.pipeline.context import Context
 from fanlog.pipeline.jobs import history
+from fanlog.pipeline.jobs.task_progress import TaskProgress
 from fanlog.pipeline.jobs.times import timestamp_pb
-from fanlog.pipeline.jobs.work import Work
-from fanlog.pipeline.progress import Progress
-from fanlog.v1 import replay_pb2
+from fanlog.pipeline.jobs.work import JobResult, Work
+from fanlog.v1.replay_pb2 import OffsetSet, ReopenResponse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def replay(context: Context, work: Work) -> Mapping[str, Any]:
+@dataclass(frozen=True, slots=True)
+class ReopenedOffsets:
+    """The result of a reopening by sets of offsets."""
+
+    matched: int
+    reopened: int
+    #: Messages that were not reopened, by reason.
+    skipped: Counter[str]
+
+    def to_json(self) -> JobResult:
+        counts = {"matched": self.matched, "reopened": self.reopened}
+        return counts | _skipped_json(self.skipped)
+
+
+def replay(context: Context, work: Work) -> JobResult:
     """Do the job."""
     arguments = work.arguments
     if "to_topic" in arguments:
         return _copy(context, work)
     if "filter" not in arguments:
         return _reopen_window(context, work)
-    with Progress(context, work, phase="finding"):
-        messages = history.matching(history.window(context, arguments), arguments["filter"])
+    with TaskProgress(context, work, phase="finding"):
+        messages = history.where_matching(history.window(context, arguments), arguments["filter"])
         found = history.offset_sets(messages)
-    return reopen(context, work, arguments["subscription"], found)
+    return reopen(context, work, arguments["subscription"], found).to_json()
 
 
 def reopen(
     context: Context, work: Work, subscription: str, found: Mapping[int, BitMap64]
-) -> dict[str, Any]:
+) -> ReopenedOffsets:
     """Reopen sets of offsets, a partition at a time; each at most once."""
     total = sum(map(len, found.values()))
     work.progress(0, total, "reopening")
     reopened = done = 0
     skipped: Counter[str] = Counter()
     for partition, offsets in sorted(found.items()):
-        request = replay_pb2.ReopenRequest(
-            subscription=subscription, request_id=f"{work.name}/{subscription}/{partition}"
-        )
         compact = offsets.copy()
         compact.run_optimize()
-        request.offsets.add(partition=partition, bitmap=compact.serialize())
         with context.client() as client:
-            answer = client.call("fanlog.v1.Replay/Reopen", request, replay_pb2.ReopenResponse)
+            answer = ReopenClient(client).reopen(
+                subscription,
+                offsets=[OffsetSet(partition=partition, bitmap=compact.serialize())],
+                request_id=f"{work.name}/{subscription}/{partition}",
+            )
         reopened += answer.reopened
-        skipped += _skipped(answer)
+        skipped += _count_skipped(answer)
         done += len(offsets)
         work.progress(done, total)
-    return {"matched": total, "reopened": reopened, **_told(skipped)}
+    return ReopenedOffsets(total, reopened, skipped)
 
 
-def _reopen_window(context: Context, work: Work) -> dict[str, Any]:
+def _reopen_window(context: Context, work: Work) -> JobResult:
     """No filter, no Spark: the broker knows its offsets."""
     arguments = work.arguments
-    request = replay_pb2.ReopenRequest(
-        subscription=arguments["subscription"], request_id=f"{work.name}/window"
-    )
     # From the beginning, when no window is given: the broker wants it said.
-    request.start_time.CopyFrom(timestamp_pb(arguments.get("start_time", "1970-01-01T00:00:01Z")))
-    if "end_time" in arguments:
-        request.end_time.CopyFrom(timestamp_pb(arguments["end_time"]))
+    start = arguments.get("start_time", "1970-01-01T00:00:01Z")
+    end = arguments.get("end_time")
     with context.client() as client:
-        answer = client.call("fanlog.v1.Replay/Reopen", request, replay_pb2.ReopenResponse)
+        answer = ReopenClient(client).reopen(
+            arguments["subscription"],
+            start_time=timestamp_pb(start),
+            end_time=None if end is None else timestamp_pb(end),
+            request_id=f"{work.name}/window",
+        )
     work.progress(answer.reopened, answer.reopened, "reopened")
-    return {"reopened": answer.reopened, **_told(_skipped(answer))}
+    return {"reopened": answer.reopened, **_skipped_json(_count_skipped(answer))}
 
 
-def _skipped(answer: Any) -> Counter[str]:
+def _count_skipped(answer: ReopenResponse) -> Counter[str]:
     """How many messages the broker did not reopen, by reason."""
     return Counter({one.reason: one.count for one in answer.skipped_messages})
 
 
-def _told(skipped: Counter[str]) -> dict[str, Any]:
-    why = [{"reason": reason, "count": count} for reason, count in skipped.items()]
-    told: dict[str, Any] = {"skipped": skipped.total()}
-    return told | {"skipped_messages": why} if why else told
+def _skipped_json(skipped: Counter[str]) -> dict[str, object]:
+    reasons = [{"reason": reason, "count": count} for reason, count in skipped.items()]
+    found: dict[str, object] = {"skipped": skipped.total()}
+    return found | {"skipped_messages": reasons} if reasons else found
 
 
-def _copy(context: Context, work: Work) -> dict[str, Any]:
+def _copy(context: Context, work: Work) -> JobResult:
     arguments = work.arguments
     messages = history.window(context, arguments)
     if "filter" in arguments:
-        messages = history.matching(messages, arguments["filter"])
-    with Progress(context, work, phase="publishing"):
+        messages = history.where_matching(messages, arguments["filter"])
+    with TaskProgress(context, work, phase="publishing"):
         rows = copies(messages, work.name)
         published = publish_once(context, work, rows, arguments["to_topic"])
     return {"published": published, "topic": arguments["to_topic"]}

@@ -1,4 +1,4 @@
-"""What conjunctions ask of attributes beyond the term that found them, for many pairs at once.
+"""The conditions of conjunctions beyond the term that found them, for many pairs at once.
 
 A conjunction has *parts*, each an alternative of terms. For all pairs of row and filter together:
 each term's attribute is looked up in its row, its value compared; a part holds where one of its
@@ -8,7 +8,6 @@ terms does, and the filter where all of its parts do.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -110,5 +109,5 @@ def runs(starts: Numbers, counts: Numbers) -> Numbers:
     return np.repeat(starts, counts) + steps
 
 
-def _flags(found: Any) -> Flags:
+def _flags(found: pa.BooleanArray) -> Flags:
     return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False), np.bool_)

@@ -1,7 +1,7 @@
-"""The table of messages for jobs: what is in the lake is read by Spark's own Parquet reader.
+"""The table of messages for jobs: the lake's part is read by Spark's own Parquet reader.
 
 A data source in Python is never told which columns a query looks at, so the format reads them all
-and hands them from process to process. A job that counts what a filter matches needs neither. The
+and hands them from process to process. A job that counts the matches of a filter needs neither. The
 rows are those of the format, to the last: the log's part of them comes through it.
 """
 
@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from fanlog.client.log import LogClient
 from fanlog.lake.location import Location
 from fanlog.routing.filter_parse import parse
+from fanlog.spark.broker import connect
 from fanlog.spark.cold import ColdSpans, list_files
-from fanlog.spark.connection import Connection
 from fanlog.spark.filter_column import column
 from fanlog.spark.options import ReadOptions, read_options
-from fanlog.spark.plan import Part, Span, split_tiers
-from fanlog.spark.reader import wanted_spans
+from fanlog.spark.plan import PartitionExtent, Span, split_tiers
+from fanlog.spark.reader import find_spans
 from fanlog.spark.schemas import spark_schema
-from fanlog.spark.selection import standing
-from fanlog.spark.task import joined
+from fanlog.spark.selection import ask_standing
+from fanlog.spark.task import join_filters
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -36,30 +37,31 @@ CONDITION_SPANS_MAX: Final = 64
 
 #: A flipped bit is found, and not counted.
 _CHECKED: Final = "parquet.page.verify-checksum.enabled"
-#: What Hadoop takes for a pattern in a path.
+#: Characters that Hadoop takes for a pattern in a path.
 _SPECIAL: Final = re.compile(r"[\\*?\[\]{}^,]")
 _POSITIONS: Final = ("startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp")
 
 
 def messages(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """What `spark.read.format("fanlog")` reads with these options, as of now.
+    """The rows that `spark.read.format("fanlog")` reads with these options, as of now.
 
     Raises:
         FailedPrecondition: Another lake than the broker's is there.
         LakeError: The lake cannot be opened.
-        DataLoss: Some of it is nowhere, and that was not said to be fine.
+        DataLoss: Some offsets are lost, and the options do not say that this is fine.
     """
     parsed = read_options(options, is_streaming=False)
-    with Connection(parsed.endpoint) as connection:
-        at = standing(connection, parsed)
-        spans = wanted_spans(connection, parsed, at)
+    with connect(parsed.endpoint) as connection:
+        log = LogClient(connection)
+        at = ask_standing(log, parsed)
+        spans = find_spans(log, parsed, at)
     hot, cold = split_tiers(spans, at.parts)
     location = at.lake() if cold else None
-    # Spark comes without what reads from S3; the tasks of the format bring it.
+    # Spark comes without a reader of S3; the tasks of the format bring one.
     if location is None or location.is_s3 or not _is_plain(parsed):
         return spark.read.format("fanlog").options(**options).load()
-    archived = _archived(spark, location, cold)
-    for text in joined(parsed.filter, at.filter):
+    archived = _read_lake(spark, location, cold)
+    for text in join_filters(parsed.filter, at.filter):
         tree = parse(text, limited=False)
         archived = archived if tree is None else archived.where(column(tree))
     if not hot:
@@ -70,11 +72,11 @@ def messages(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
 
 
 def _is_plain(options: ReadOptions) -> bool:
-    """Whether Spark's own reader can give what is asked for: it skips no damaged file."""
+    """Whether Spark's own reader can give these rows: it skips no damaged file."""
     return options.fail_on_data_loss and not options.include_sequence
 
 
-def _archived(spark: SparkSession, location: Location, spans: Sequence[Span]) -> DataFrame:
+def _read_lake(spark: SparkSession, location: Location, spans: Sequence[Span]) -> DataFrame:
     """The rows of spans in the lake."""
     files = list_files(location, ColdSpans(tuple(spans)))
     schema = spark_schema(with_sequence=False)
@@ -103,7 +105,9 @@ def _inside(span: Span) -> Column:
     )
 
 
-def _between(parts: Sequence[Part], hot: Sequence[Span]) -> dict[str, dict[str, dict[str, int]]]:
+def _between(
+    parts: Sequence[PartitionExtent], hot: Sequence[Span]
+) -> dict[str, dict[str, dict[str, int]]]:
     """Offsets to begin and to end at, of every partition: nothing, where nothing is hot."""
     spans = {span.partition: span for span in hot}
     starting: dict[str, dict[str, int]] = {}

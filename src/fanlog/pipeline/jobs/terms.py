@@ -18,7 +18,7 @@ class Term:
 
     @property
     def cost(self) -> int:
-        """How little it says: what is left to be tried grows with it."""
+        """How little the term decides: more messages are left to be tried where it is high."""
         if self.value is None:
             return 1_000
         return 100 - min(len(self.value), 50) if self.is_prefix else 1
@@ -69,7 +69,7 @@ def cover(tree: Filter) -> Cover | None:
 
 
 def conjuncts(tree: Filter) -> Sequence[tuple[Term, ...]] | None:
-    """What a conjunction asks of attributes: of each entry one term; None when it asks for more."""
+    """A conjunction on attributes: one term of each entry must hold; None if it asks for more."""
     if not isinstance(tree, And):
         return None
     covers = [cover(child) for child in tree.children]

@@ -1,4 +1,4 @@
-"""Times as jobs are given them."""
+"""Times in the arguments of jobs."""
 
 from __future__ import annotations
 

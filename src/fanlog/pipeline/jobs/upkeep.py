@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 import pyarrow as pa
 
 from fanlog import times
+from fanlog.client.log import LogClient
 from fanlog.lake import rewrites, upkeep
 from fanlog.lake.commit_order import CommitLost
 from fanlog.lake.files import DataFile
@@ -18,8 +18,8 @@ from fanlog.lake.location import LakeError, Location
 from fanlog.lake.rewrites import FileUnreadable, Rewrite
 from fanlog.lake.tables import MESSAGES, open_table
 from fanlog.pipeline.context import Context
-from fanlog.pipeline.jobs.verify import checked
-from fanlog.pipeline.jobs.work import Work
+from fanlog.pipeline.jobs.verify import check_files
+from fanlog.pipeline.jobs.work import ArrowTask, JobResult, Work
 from fanlog.v1 import log_pb2
 
 log = logging.getLogger("fanlog.pipeline")
@@ -29,25 +29,25 @@ _MADE = "rewrite string, file string, gone long, damaged array<string>"
 NAMED_MAX = 100
 
 
-def compact(context: Context, work: Work) -> Mapping[str, Any]:
-    """Merge small files; then delete those that nobody has needed for a day."""
+def compact(context: Context, work: Work) -> JobResult:
+    """Merge small files; then delete those that no reader has needed for a day."""
     arguments = work.arguments
     target = int(arguments.get("target_bytes", 0)) or rewrites.TARGET_BYTES
     wanted = arguments.get("table")
     if wanted is not None and wanted != MESSAGES.name:
         table = upkeep.find_table(context.location, wanted)
-        return {"tables": _tended(context, work, [table], target, is_told=True)}
-    done = _compacted(context, work, target, is_mending=bool(arguments.get("drop_damaged")))
+        return {"tables": _tend(context, work, [table], target, is_told=True)}
+    done = _compact(context, work, target, is_mending=bool(arguments.get("drop_damaged")))
     if wanted is None:
         others = upkeep.tables_of(context.location)
-        done["tables"] = _tended(context, work, others, target, is_told=False)
+        done["tables"] = _tend(context, work, others, target, is_told=False)
     return done
 
 
-def expire(context: Context, work: Work) -> Mapping[str, Any]:
+def expire(context: Context, work: Work) -> JobResult:
     """Leave out rows below where the broker says that partitions start: retention let them go.
 
-    Of another table than `messages`, those before a time, and only when somebody says so.
+    Of another table than `messages`, rows before a time, and only when the caller says so.
     """
     if "table" in work.arguments:
         table = upkeep.find_table(context.location, work.arguments["table"])
@@ -55,18 +55,17 @@ def expire(context: Context, work: Work) -> Mapping[str, Any]:
         before = times.parse(work.arguments["before"])
         return {"table": table, "rows": upkeep.delete_before(context.location, table, before)}
     with context.client() as client:
-        request = log_pb2.GetOffsetsRequest()
-        answer = client.call("fanlog.v1.Log/GetOffsets", request, log_pb2.GetOffsetsResponse)
+        answer = LogClient(client).get_offsets(log_pb2.TopicSelection())
     starts = {part.partition: part.start for part in answer.partitions if part.start}
     _, files = rewrites.files_of(context.location)
     planned = rewrites.plan_expiry(files, starts)
-    done = _rewritten(context, work, planned, is_change=True)
-    return {"messages": done.gone, "files": done.replaced} | done.said()
+    done = _rewrite(context, work, planned, is_change=True)
+    return {"messages": done.gone, "files": done.replaced} | done.faults()
 
 
 @dataclass
 class _Done:
-    """What came of some rewrites."""
+    """The result of some rewrites."""
 
     replaced: int = 0
     made: int = 0
@@ -75,28 +74,28 @@ class _Done:
     #: By path, why each cannot be read.
     damaged: dict[str, str] = field(default_factory=dict)
 
-    def said(self) -> dict[str, Any]:
-        """What is wrong, if something is."""
+    def faults(self) -> dict[str, object]:
+        """The damaged files, if there are any."""
         if not self.damaged:
             return {}
         return {"is_fine": False, "damaged_files": list(self.damaged.values())[:NAMED_MAX]}
 
 
-def _compacted(context: Context, work: Work, target: int, *, is_mending: bool) -> dict[str, Any]:
-    dropped = {"dropped_messages": _mended(context, work)} if is_mending else {}
+def _compact(context: Context, work: Work, target: int, *, is_mending: bool) -> dict[str, object]:
+    dropped = {"dropped_messages": _mend(context, work)} if is_mending else {}
     _, files = rewrites.files_of(context.location)
     planned = rewrites.plan_merges(files, target_bytes=target)
-    done = _rewritten(context, work, planned, is_change=False)
+    done = _rewrite(context, work, planned, is_change=False)
     deleted = rewrites.vacuum(context.location)
     counts = {"files_before": len(files), "merged": done.replaced, "into": done.made}
-    return counts | {"deleted": deleted} | dropped | done.said()
+    return counts | {"deleted": deleted} | dropped | done.faults()
 
 
-def _tended(
+def _tend(
     context: Context, work: Work, tables: Sequence[str], target: int, *, is_told: bool
-) -> list[dict[str, Any]]:
-    """Look after tables one by one; one that cannot be keeps no other from it."""
-    found: list[dict[str, Any]] = []
+) -> list[dict[str, object]]:
+    """Compact tables one by one; the failure of one does not stop the others."""
+    found: list[dict[str, object]] = []
     for table in tables:
         work.progress(phase=f"compacting {table}")
         try:
@@ -109,18 +108,16 @@ def _tended(
     return found
 
 
-def _rewritten(
-    context: Context, work: Work, planned: Sequence[Rewrite], *, is_change: bool
-) -> _Done:
+def _rewrite(context: Context, work: Work, planned: Sequence[Rewrite], *, is_change: bool) -> _Done:
     """Do rewrites on Spark, commit each as it comes."""
     total = sum(one.size_bytes for one in planned)
-    work.progress(0, total, "rewriting")
+    work.progress(0, total, "rewrites")
     done = _Done()
     if not planned:
         return done
     spark = context.spark
     given = spark.createDataFrame([(one.to_json(),) for one in planned], "rewrite string")
-    made = given.repartition(len(planned)).mapInArrow(_task(context.location), _MADE)
+    made = given.repartition(len(planned)).mapInArrow(_rewriting_task(context.location), _MADE)
     for row in made.toLocalIterator(prefetchPartitions=True):
         what = Rewrite.from_json(row.rewrite)
         work.progress(work.done + what.size_bytes)
@@ -133,7 +130,7 @@ def _rewritten(
         try:
             rewrites.replace_files(context.location, what, file, is_change=is_change)
         except CommitLost:
-            # Somebody else did it. What was written is vacuumed one day.
+            # Another job did it. The file that was written is vacuumed one day.
             continue
         done.replaced += len(what.paths)
         done.made += file is not None
@@ -141,11 +138,11 @@ def _rewritten(
     return done
 
 
-def _mended(context: Context, work: Work) -> int:
-    """Put what can be read of damaged files in their place; how many messages are gone then."""
+def _mend(context: Context, work: Work) -> int:
+    """Put the readable rows of damaged files in their place; how many messages are gone then."""
     location = context.location
     index = FileIndex(open_table(location, MESSAGES))
-    damaged = {one.path for one in checked(context, work, index.files) if one.damage}
+    damaged = {one.path for one in check_files(context, work, index.files) if one.damage}
     _, files = rewrites.files_of(location)
     gone = 0
     for file in files:
@@ -159,11 +156,11 @@ def _mended(context: Context, work: Work) -> int:
     return gone
 
 
-def _task(location: Location) -> Any:
+def _rewriting_task(location: Location) -> ArrowTask:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for text in batch.column("rewrite").to_pylist():
-                what, made, gone, damaged = _attempted(location, Rewrite.from_json(text))
+                what, made, gone, damaged = _attempt(location, Rewrite.from_json(text))
                 yield pa.RecordBatch.from_pydict(
                     {
                         "rewrite": pa.array([what.to_json()]),
@@ -176,9 +173,7 @@ def _task(location: Location) -> Any:
     return run
 
 
-def _attempted(
-    location: Location, what: Rewrite
-) -> tuple[Rewrite, DataFile | None, int, list[str]]:
+def _attempt(location: Location, what: Rewrite) -> tuple[Rewrite, DataFile | None, int, list[str]]:
     """Do a rewrite, without files that are damaged; paths and reasons of those, in turn."""
     damaged: list[str] = []
     least = len(what.paths) if what.starts else 2

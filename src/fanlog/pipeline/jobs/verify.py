@@ -1,7 +1,7 @@
 """Verify: the lake against the log, partition by partition.
 
-What must hold: between a partition's start and what is archived, the lake has every offset once,
-and where the hot log still has the same offsets, both have the same bytes. Files are read to their
+Between a partition's start and its archived offset the lake must have every offset once; and where
+the hot log still has the same offsets, both must have the same bytes. Files are read to their
 last byte; one that is damaged is named, and the others are looked at all the same.
 """
 
@@ -10,13 +10,15 @@ from __future__ import annotations
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
+from fanlog.client.log import LogClient
 from fanlog.lake.api import RowRun
 from fanlog.lake.index import FileIndex, LakeFile
 from fanlog.lake.location import Location
@@ -24,9 +26,9 @@ from fanlog.lake.tables import MESSAGES, open_table
 from fanlog.lake.verification import Checked, check_file, spread
 from fanlog.model import names
 from fanlog.pipeline.context import Context
+from fanlog.pipeline.jobs.task_progress import TaskProgress
 from fanlog.pipeline.jobs.times import timestamp_pb
-from fanlog.pipeline.jobs.work import Work
-from fanlog.pipeline.progress import Progress
+from fanlog.pipeline.jobs.work import ArrowTask, JobResult, Work
 from fanlog.spark.cold import ColdSpans, list_files, read_file
 from fanlog.spark.plan import Span
 from fanlog.spark.schemas import arrow_schema
@@ -44,8 +46,8 @@ FILES_NAMED_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """The offsets of a partition that are looked at: in the lake, and in the log as well."""
+class CheckedPartition:
+    """The offsets of a partition that are checked: in the lake, and in the log as well."""
 
     topic: str
     partition: int
@@ -55,35 +57,35 @@ class Part:
     end: int
 
 
-def verify(context: Context, work: Work) -> Mapping[str, Any]:
+def verify(context: Context, work: Work) -> JobResult:
     """Do the job."""
     parts = _parts(context, work)
     index = FileIndex(open_table(context.location, MESSAGES))
     files = _files(index, parts)
-    found = checked(context, work, files)
+    found = check_files(context, work, files)
     damaged = [one for one in found if one.damage]
     for one in damaged:
         log.error("action=file_damaged job=%s reason=%s", work.name, one.damage)
-    with Progress(context, work, phase="comparing with the log"):
-        hot, cold = _compared(context, parts, {one.path for one in damaged})
+    with TaskProgress(context, work, phase="comparing with the log"):
+        hot, cold = _compare(context, parts, {one.path for one in damaged})
     runs: defaultdict[int, list[RowRun]] = defaultdict(list)
     for one in found:
         for run in one.runs:
             runs[run.partition].append(run)
-    wrong: list[dict[str, Any]] = []
+    wrong: list[dict[str, object]] = []
     totals = {"messages": 0, "missing": 0, "duplicates": 0, "different": 0}
     for part in parts:
         count, distinct = spread(runs[part.partition], part.start, part.end)
         missing = part.end - part.start - distinct
-        said = {"missing": missing, "duplicates": count - distinct, "different": 0}
-        if not missing and not said["duplicates"]:
+        faults = {"missing": missing, "duplicates": count - distinct, "different": 0}
+        if not missing and not faults["duplicates"]:
             mine, theirs = hot.get(part.partition), cold.get(part.partition)
-            said["different"] = int(mine != theirs)
+            faults["different"] = int(mine != theirs)
         totals["messages"] += count
-        for name, number in said.items():
+        for name, number in faults.items():
             totals[name] += number
-        if any(said.values()):
-            wrong.append({"topic": part.topic, "partition": part.partition, **said})
+        if any(faults.values()):
+            wrong.append({"topic": part.topic, "partition": part.partition, **faults})
     return {
         "is_fine": not wrong and not damaged,
         "partitions": len(parts),
@@ -99,42 +101,39 @@ def verify(context: Context, work: Work) -> Mapping[str, Any]:
     }
 
 
-def _parts(context: Context, work: Work) -> list[Part]:
-    """What the job is about: partitions that are archived, and which offsets of them."""
+def _parts(context: Context, work: Work) -> list[CheckedPartition]:
+    """The partitions and offsets of the job, as far as they are archived."""
     arguments = work.arguments
     if "topics" in arguments:
         selection = log_pb2.TopicSelection(topics=arguments["topics"])
     else:
         pattern = arguments.get("pattern") or names.topic_name(work.project, "#")
         selection = log_pb2.TopicSelection(pattern=pattern)
-    request = log_pb2.GetOffsetsRequest(selection=selection)
     with context.client() as client:
-        answer = client.call("fanlog.v1.Log/GetOffsets", request, log_pb2.GetOffsetsResponse)
+        log_client = LogClient(client)
+        answer = log_client.get_offsets(selection)
         bounds: dict[str, dict[int, int]] = {}
         for name in ("start_time", "end_time"):
             if name in arguments:
-                at = log_pb2.FindOffsetsRequest(
-                    selection=selection, time=timestamp_pb(arguments[name])
-                )
-                found = client.call("fanlog.v1.Log/FindOffsets", at, log_pb2.FindOffsetsResponse)
-                bounds[name] = {one.partition: one.offset for one in found.offsets}
+                time_us = timestamp_pb(arguments[name]).ToMicroseconds()
+                bounds[name] = log_client.find_offsets(selection, time_us)
     parts = []
     for one in answer.partitions:
         start = max(one.start, bounds.get("start_time", {}).get(one.partition, one.start))
         end = min(one.archived, bounds.get("end_time", {}).get(one.partition, one.archived))
         if start < end:
             warm = min(max(start, one.hot_start), end)
-            parts.append(Part(one.topic, one.partition, start, warm, end))
+            parts.append(CheckedPartition(one.topic, one.partition, start, warm, end))
     return parts
 
 
-def _files(index: FileIndex, parts: Sequence[Part]) -> list[LakeFile]:
+def _files(index: FileIndex, parts: Sequence[CheckedPartition]) -> list[LakeFile]:
     """The files that may have some of it."""
     found = {file.path: file for part in parts for file in index.with_partition(part.partition)}
     return [file for file in index.files if file.path in found]
 
 
-def checked(context: Context, work: Work, files: Sequence[LakeFile]) -> list[Checked]:
+def check_files(context: Context, work: Work, files: Sequence[LakeFile]) -> list[Checked]:
     """Read files on Spark, each whole."""
     total = sum(file.count for file in files)
     work.progress(0, total, "reading the lake")
@@ -143,7 +142,9 @@ def checked(context: Context, work: Work, files: Sequence[LakeFile]) -> list[Che
     given = context.spark.createDataFrame(
         [(json.dumps(asdict(file)),) for file in files], "file string"
     )
-    tasks = given.repartition(len(files)).mapInArrow(_task(context.location), "checked string")
+    tasks = given.repartition(len(files)).mapInArrow(
+        _checking_task(context.location), "checked string"
+    )
     done = []
     for row in tasks.toLocalIterator(prefetchPartitions=True):
         done.append(Checked.from_json(row.checked))
@@ -151,7 +152,7 @@ def checked(context: Context, work: Work, files: Sequence[LakeFile]) -> list[Che
     return done
 
 
-def _task(location: Location) -> Any:
+def _checking_task(location: Location) -> ArrowTask:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for text in batch.column("file").to_pylist():
@@ -161,8 +162,8 @@ def _task(location: Location) -> Any:
     return run
 
 
-#: Messages of a partition, and a checksum of them.
-_Sums = dict[int, tuple[int, Any]]
+#: By partition, how many messages, and a checksum of them.
+_Sums = dict[int, tuple[int, Decimal]]
 _COLUMNS = {
     "partition": "long",
     "offset": "long",
@@ -173,12 +174,14 @@ _COLUMNS = {
 }
 
 
-def _compared(context: Context, parts: Sequence[Part], damaged: Set[str]) -> tuple[_Sums, _Sums]:
-    """What log and lake say of the offsets that both have."""
+def _compare(
+    context: Context, parts: Sequence[CheckedPartition], damaged: Set[str]
+) -> tuple[_Sums, _Sums]:
+    """The sums of the offsets that log and lake both have: of the log, and of the lake."""
     warm = [part for part in parts if part.warm < part.end]
     if not warm:
         return {}, {}
-    # What the log cannot read is not there, and so is different.
+    # Messages that the log cannot read are missing, and so the sums differ.
     hot = (
         context.spark.read.format("fanlog")
         .option("endpoint", context.endpoint)
@@ -192,8 +195,8 @@ def _compared(context: Context, parts: Sequence[Part], damaged: Set[str]) -> tup
     return _sums(hot), _sums(_cold(context, warm, damaged))
 
 
-def _cold(context: Context, warm: Sequence[Part], damaged: Set[str]) -> DataFrame:
-    """What the lake has of it, but for files that are damaged."""
+def _cold(context: Context, warm: Sequence[CheckedPartition], damaged: Set[str]) -> DataFrame:
+    """The rows of the lake at these offsets, without files that are damaged."""
     spans = tuple(Span(part.topic, part.partition, part.warm, part.end) for part in warm)
     wanted, location = ColdSpans(spans), context.location
     names = {f"{MESSAGES.name}/{path}" for path in damaged}
@@ -213,7 +216,7 @@ def _cold(context: Context, warm: Sequence[Part], damaged: Set[str]) -> DataFram
     return given.repartition(len(files)).mapInArrow(run, columns)
 
 
-def _offsets(parts: Sequence[Part], which: str) -> str:
+def _offsets(parts: Sequence[CheckedPartition], which: str) -> str:
     found: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for part in parts:
         found[part.topic][str(part.partition)] = getattr(part, which)
@@ -221,7 +224,7 @@ def _offsets(parts: Sequence[Part], which: str) -> str:
 
 
 def _sums(rows: DataFrame) -> _Sums:
-    """A checksum of each partition's rows, in whatever order they come."""
+    """A checksum of each partition's rows, for which their order does not matter."""
     attributes = F.sort_array(F.map_entries("attributes"))
     digest = F.xxhash64(
         "offset", "publish_time", "ordering_key", F.to_json(attributes), F.col("data")

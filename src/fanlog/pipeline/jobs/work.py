@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from fanlog.errors import FanlogError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: The arguments of a job, and its result, as JSON has them.
+Arguments = Mapping[str, Any]
+JobResult = Mapping[str, object]
+#: The work of a task of Spark: `mapInArrow` sends it there.
+ArrowTask = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
 
 class Stopped(FanlogError):
@@ -16,11 +25,11 @@ class Stopped(FanlogError):
 
 
 class Work:
-    """What is to be done, and how far it is. Shared by the thread that works and the one that
+    """A job's arguments, and how far it is. Shared by the thread that works and the one that
     reports.
     """
 
-    def __init__(self, name: str, kind: str, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, kind: str, arguments: Arguments) -> None:
         #: Full name; the same for every attempt, so that effects can be told by it.
         self.name = name
         self.kind = kind

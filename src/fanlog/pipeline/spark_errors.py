@@ -1,4 +1,4 @@
-"""What went wrong in Spark, as one sentence: without the traces of three languages."""
+"""Errors of Spark as one sentence each, without the traces of three languages."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _LENGTH_MAX = 500
 _OURS = re.compile(r"fanlog\.[\w.]+: (.+)")
 #: A condition of Spark's, which it has a name for, wherever it stands in a line.
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]+\] (.+?)(?:\s+SQLSTATE: \w+)?$")
-#: What Java says of an error that led to another: class, sentence.
+#: An error of Java's that led to another: class, sentence.
 _CAUSED_BY = re.compile(r"Caused by: [\w.$]+: (.+)")
-#: What gRPC says of a call that a Connect server did not answer.
+#: The details of a gRPC call that a Connect server did not answer.
 _DETAILS = re.compile(r'details = "(.+)"')
 #: An error of Java's, wherever it stands in a line: class, sentence.
 _RAISED = re.compile(r"(?:[\w$]+\.)+[\w$]*(?:Exception|Error): ")
-#: What comes of it when a process of Spark's that runs Python has died.
+#: Signs that a process of Spark's that runs Python has died.
 _CRASHED = re.compile(
     r"java\.io\.\w*Exception|java\.net\.SocketException|pyspark\.daemon"
     r"|Python worker (?:exited|failed|died)"
 )
-#: What stands before the error of a task or a query, and says nothing about it.
+#: Texts before the error of a task or a query that say nothing about it.
 _WRAPPING = re.compile(r"An error occurred while calling |\[STREAM_FAILED\] ")
 
 
@@ -50,7 +50,7 @@ def cause_of(error: Exception) -> str:
 
 
 def is_crash(error: Exception) -> bool:
-    """Whether it was not the work that failed, but a process that did it: to try again may help."""
+    """Whether the work failed because a process died: to try again may help."""
     return not _ours(_lines(error)) and _CRASHED.search(str(error)) is not None
 
 
@@ -59,5 +59,5 @@ def _lines(error: Exception) -> list[str]:
 
 
 def _ours(lines: list[str]) -> list[str]:
-    """What we said ourselves, in a task or wherever Spark has it from."""
+    """The sentences of our own errors, raised in a task or elsewhere."""
     return [found[1] for line in lines if (found := _OURS.fullmatch(line))]

@@ -1,41 +1,41 @@
 """Messages as files: lines of text, or Avro.
 
-Which message is in which file, what the file is called and what stands in it are functions of the
-batch alone, so that one that is written again after a crash is the same files. A file comes to be
-whole: under another name first, in a folder, and synced; in storage an object is there when it is
-complete.
+The messages of a file, its name and its bytes are functions of the batch alone, so that a batch
+that is written again after a crash gives the same files. A file comes to be whole: under another
+name first, in a folder, and synced; in storage an object is there when it is complete.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypedDict
 
 import fastavro
 import orjson
 import pyarrow as pa
 from fastavro.read import SchemaResolutionError
+from fastavro.types import Schema
 from fastavro.write import Writer
 
 from fanlog.lake.durability import sync_files
 from fanlog.lake.location import Location
 from fanlog.model import exports
 from fanlog.model.resources import FileExport
-from fanlog.pipeline.export.decoders import AvroDecoder
-from fanlog.pipeline.export.revisions import Revisions
-from fanlog.pipeline.export.rows import NO_SCHEMA, REJECTED, rejected_rows
-from fanlog.pipeline.export.shapes import Misfit
+from fanlog.pipeline.export.rules.decoders import AvroDecoder
+from fanlog.pipeline.export.rules.shapes import Misfit
+from fanlog.pipeline.export.rules.table_rows import NO_SCHEMA, REJECTED, rejected_rows
+from fanlog.pipeline.export.rules.topic_schema import TopicSchema
 
 #: Where the files of buckets are, below the lake's address.
 FOLDER = "files"
 
-_METADATA: list[Any] = [
+_METADATA: list[Schema] = [
     {"name": "subscription_name", "type": "string"},
     {"name": "message_id", "type": "string"},
     {"name": "publish_time", "type": {"type": "long", "logicalType": "timestamp-micros"}},
@@ -46,7 +46,7 @@ _ORDERING_KEY = "ordering_key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileBatch:
-    """Which batch is written, and for whom."""
+    """The batch that is written, and its export."""
 
     export: FileExport
     subscription: str
@@ -68,7 +68,7 @@ class FileBatch:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a batch."""
+    """The result of writing a batch."""
 
     #: Paths in the bucket, each with how many messages are in it.
     files: dict[str, int]
@@ -87,7 +87,7 @@ def write_files(
     messages: Iterable[pa.RecordBatch],
     location: Location,
     *,
-    revisions: Revisions | None = None,
+    topic_schema: TopicSchema | None = None,
 ) -> Written:
     """Write the messages of a batch, in their order; files are complete when this returns.
 
@@ -96,15 +96,14 @@ def write_files(
     Raises:
         OSError: The bucket cannot be written.
     """
-    form: _Text | _Avro
-    form = _Text() if batch.export.format == "text" else _Avro(batch, revisions)
+    form = _Text() if batch.export.format == "text" else _Avro(batch, topic_schema)
     files = _Files(batch, location, form)
     rejected: list[pa.Table] = []
     try:
         for some in messages:
             table = pa.Table.from_batches([some])
             reasons: list[str | None] = []
-            # Values of Python are what costs: no more of them than are needed.
+            # Values of Python cost the most time: no more of them than are needed.
             for message in table.select(list(form.columns)).to_pylist():
                 try:
                     record, size_bytes = form.record(message)
@@ -126,10 +125,45 @@ def write_files(
     return Written(files.done, pa.concat_tables([REJECTED.empty_table(), *rejected]))
 
 
+class _Message(TypedDict, total=False):
+    """The columns of a message, as far as a format needs them."""
+
+    data: bytes
+    attributes: list[tuple[str, str]]
+    message_id: str
+    publish_time: datetime
+    ordering_key: str
+
+
+class _RecordWriter(Protocol):
+    """Writes the records of one file."""
+
+    def write(self, record: Any, /) -> object: ...
+
+    def flush(self) -> object:
+        """Put the records written so far into the stream; the stream is closed after that."""
+
+
+class _Format(Protocol):
+    """The form of a message in a file."""
+
+    columns: Sequence[str]
+
+    def record(self, message: _Message) -> tuple[object, int]:
+        """The record of a message, and the bytes that it counts for.
+
+        Raises:
+            Misfit: The message has none.
+        """
+
+    def begin(self, stream: pa.NativeFile, digest: bytes) -> _RecordWriter:
+        """Begin a file; the digest is a function of its place in the batch."""
+
+
 class _Files:
     """Writes records, and begins a new file whenever one is full."""
 
-    def __init__(self, batch: FileBatch, location: Location, form: _Text | _Avro) -> None:
+    def __init__(self, batch: FileBatch, location: Location, form: _Format) -> None:
         self._batch = batch
         self._form = form
         self._location = location
@@ -137,17 +171,17 @@ class _Files:
         if not location.is_s3:
             Path(location.uri).mkdir(parents=True, exist_ok=True)
         self._files = location.filesystem()
-        self._stream: Any = None
-        self._writer: Any = None
+        self._stream: pa.NativeFile | None = None
+        self._writer: _RecordWriter | None = None
         self._temporary = ""
         self._count = 0
         self._size_bytes = 0
         self.done: dict[str, int] = {}
 
-    def add(self, record: Any, size_bytes: int) -> None:
-        if self._stream is None:
-            self._open()
-        self._form.write(self._writer, record)
+    def add(self, record: object, size_bytes: int) -> None:
+        if self._writer is None:
+            self._writer = self._open()
+        self._writer.write(record)
         self._count += 1
         self._size_bytes += size_bytes
         export = self._batch.export
@@ -156,9 +190,9 @@ class _Files:
 
     def close(self) -> None:
         """Complete the file that is being written, if there is one."""
-        if self._stream is None:
+        if self._stream is None or self._writer is None:
             return
-        self._form.finish(self._writer)
+        self._writer.flush()
         self._stream.close()
         path = self._batch.path(len(self.done))
         if self._temporary != path:
@@ -168,87 +202,91 @@ class _Files:
         self._stream = self._writer = None
 
     def discard(self) -> None:
-        """Give up what is not complete. An object of storage that was begun is nowhere."""
+        """Give up the file that is not complete. An object of storage that was begun is nowhere."""
         if self._stream is not None and not self._is_s3:
             self._stream.close()
             self._files.delete_file(self._temporary)
 
-    def _open(self) -> None:
+    def _open(self) -> _RecordWriter:
         index = len(self.done)
         path = self._batch.path(index)
         folder, _, name = path.rpartition("/")
-        # A dot in front: those who read the folder meanwhile leave it alone.
+        # A dot in front: programs that read the folder meanwhile leave it alone.
         hidden = f".{name}.{secrets.token_hex(4)}.tmp"
         self._temporary = path if self._is_s3 else f"{folder}/{hidden}" if folder else hidden
         if folder and not self._is_s3:
             self._files.create_dir(folder, recursive=True)
-        self._stream = self._files.open_output_stream(self._temporary)
-        self._writer = self._form.begin(self._stream, self._batch.digest(index))
         self._count = self._size_bytes = 0
+        self._stream = self._files.open_output_stream(self._temporary)
+        return self._form.begin(self._stream, self._batch.digest(index))
 
 
 class _Text:
     """One message a line: its data. JSON of several lines becomes one."""
 
-    columns = ("data",)
+    columns: Sequence[str] = ("data",)
 
-    def record(self, message: dict[str, Any]) -> tuple[bytes, int]:
+    def record(self, message: _Message) -> tuple[bytes, int]:
         line = message["data"]
         if b"\n" in line:
-            # What is no JSON is written as it is, as Google writes it.
+            # Data that is no JSON is written as it is, as Google writes it.
             with suppress(orjson.JSONDecodeError):
                 line = orjson.dumps(orjson.loads(line))
         return line + b"\n", len(line) + 1
 
-    def begin(self, stream: Any, _: bytes) -> Any:
-        return stream
+    def begin(self, stream: pa.NativeFile, digest: bytes) -> _RecordWriter:
+        return _Lines(stream)
 
-    def write(self, writer: Any, record: bytes) -> None:
-        writer.write(record)
 
-    def finish(self, _: Any) -> None:
+class _Lines:
+    """Lines are in the stream at once."""
+
+    def __init__(self, stream: pa.NativeFile) -> None:
+        self._stream = stream
+
+    def write(self, line: bytes) -> None:
+        self._stream.write(line)
+
+    def flush(self) -> None:
         pass
 
 
 class _Avro:
-    """One message a record: its data, or what the topic's schema makes of it."""
+    """One message a record: its data, or the record of the topic's schema that it holds."""
 
-    def __init__(self, batch: FileBatch, revisions: Revisions | None) -> None:
+    def __init__(self, batch: FileBatch, topic_schema: TopicSchema | None) -> None:
         export = batch.export
-        self.columns = ["data"]
+        columns = ["data"]
         if export.use_topic_schema or export.write_metadata:
-            self.columns += ["attributes"]
+            columns += ["attributes"]
         if export.write_metadata:
-            self.columns += ["message_id", "publish_time", "ordering_key"]
+            columns += ["message_id", "publish_time", "ordering_key"]
+        self.columns: Sequence[str] = columns
         self._subscription = batch.subscription
         self._with_metadata = export.write_metadata
-        self._revisions: Revisions | None = None
-        self._is_lost = False
-        self._schema: Any = None
-        self._parsed: Any = None
-        content: Any = "bytes"
-        if export.use_topic_schema:
-            if revisions is None:
-                self._is_lost = True
-                return
-            self._revisions = revisions
-            newest = revisions.newest_decoder()
+        self._topic_schema = topic_schema if export.use_topic_schema else None
+        #: No message fits: the topic has no schema any more.
+        self._is_lost = export.use_topic_schema and topic_schema is None
+        self._parsed: Schema | None = None
+        content: Schema = "bytes"
+        if self._topic_schema is not None:
+            newest = self._topic_schema.newest_decoder()
             assert isinstance(newest, AvroDecoder)
             content = self._parsed = newest.parsed
-        if self._revisions is None or export.write_metadata:
+        if self._topic_schema is None or export.write_metadata:
             metadata = _METADATA if export.write_metadata else []
             fields = [*metadata, {"name": "data", "type": content}]
             content = {"type": "record", "name": "fanlog.Message", "fields": fields}
         self._schema = fastavro.parse_schema(content)
 
-    def record(self, message: dict[str, Any]) -> tuple[Any, int]:
+    def record(self, message: _Message) -> tuple[object, int]:
         if self._is_lost:
             raise Misfit(NO_SCHEMA)
         attributes = dict(message.get("attributes", ()))
-        content: Any = message["data"]
-        size_bytes = len(content)
-        if self._revisions is not None:
-            content = self._resolved(content, attributes)
+        content: object = message["data"]
+        size_bytes = len(message["data"])
+        if self._topic_schema is not None:
+            content = self._resolve(message["data"], attributes, self._topic_schema)
         if self._with_metadata:
             if message["ordering_key"]:
                 attributes[_ORDERING_KEY] = message["ordering_key"]
@@ -261,22 +299,17 @@ class _Avro:
                 "data": content,
             }
             return found, size_bytes
-        return (content if self._revisions is not None else {"data": content}), size_bytes
+        return (content if self._topic_schema is not None else {"data": content}), size_bytes
 
-    def begin(self, stream: Any, digest: bytes) -> Any:
+    def begin(self, stream: pa.NativeFile, digest: bytes) -> _RecordWriter:
         # The marker between blocks is otherwise random, and a file written again another one.
         return Writer(stream, self._schema, codec="deflate", sync_marker=digest)
 
-    def write(self, writer: Any, record: Any) -> None:
-        writer.write(record)
-
-    def finish(self, writer: Any) -> None:
-        writer.flush()
-
-    def _resolved(self, data: bytes, attributes: dict[str, str]) -> Any:
+    def _resolve(
+        self, data: bytes, attributes: dict[str, str], topic_schema: TopicSchema
+    ) -> object:
         """A message of any revision, as one of the newest."""
-        assert self._revisions is not None
-        reader, encoding = self._revisions.of(attributes)
+        reader, encoding = topic_schema.decoder_of(attributes)
         assert isinstance(reader, AvroDecoder)
         try:
             return reader.record(data, encoding, reader=self._parsed)

@@ -1,18 +1,18 @@
-"""What an export rejected, as its table has it: looked at, and forgotten once it is given back."""
+"""The table of messages that an export rejected: rows are read, and deleted once redriven."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from pyroaring import BitMap64
 
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.tables import open_table
-from fanlog.pipeline.export.rows import REJECTED, rejected_table
+from fanlog.pipeline.export.rules.table_rows import REJECTED, rejected_table
 
 #: How often rows are taken out while others change the table.
 TRIES = 5
@@ -31,8 +31,8 @@ class RejectedRows:
         self._subscription = subscription
 
     def rows(self, reason: str = "", *, to_batch: int | None = None) -> pa.Table:
-        """The rows, oldest first: with a word in their reason, of batches up to and with one."""
-        opened = self._opened()
+        """The rows, oldest first: with a text in their reason, of batches up to `to_batch`."""
+        opened = self._open()
         if opened is None:
             return REJECTED.empty_table()
         found = opened.to_pyarrow_table()
@@ -56,27 +56,30 @@ class RejectedRows:
 
     def forget(self, reason: str, *, to_batch: int) -> None:
         """Take those rows out of the table."""
-        if self._opened() is None:
+        if self._open() is None:
             return
-        where = f"subscription_name = {_quoted(self._subscription)} AND batch <= {to_batch}"
+        where = f"subscription_name = {_quote(self._subscription)} AND batch <= {to_batch}"
         if reason:
-            where += f" AND strpos(reason, {_quoted(reason)}) > 0"
+            where += f" AND strpos(reason, {_quote(reason)}) > 0"
         for left in reversed(range(TRIES)):
+            opened = self._open()
+            assert opened is not None, "a table of rejected messages is never removed"
             try:
-                self._opened().delete(where)
+                opened.delete(where)
                 return
             except CommitFailedError:
                 # The table was compacted just now, or more was rejected.
                 if not left:
                     raise
 
-    def _opened(self) -> Any:
+    def _open(self) -> DeltaTable | None:
         try:
-            return open_table(self._location, self._table)
+            opened: DeltaTable = open_table(self._location, self._table)
         except LakeError:
             # Nothing was rejected so far.
             return None
+        return opened
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""Processes that this one has started, whoever in it did."""
+"""The child processes of this process, of all its libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PROC = Path("/proc")
 
 
 def end_children() -> None:
-    """Kill them; for those that have begun nothing yet."""
+    """Kill all children; for a process that has begun no work yet."""
     for pid in [pid for pid, parent in _processes() if parent == os.getpid()]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -22,7 +22,7 @@ def end_children() -> None:
 def _processes() -> Iterator[tuple[int, int]]:
     """Every process and its parent."""
     if not (_PROC / "self" / "stat").exists():
-        # Not Linux; which has no `ps` where it was made small.
+        # Not Linux. (A small Linux has no `ps`, so that one is not asked there.)
         listed = subprocess.run(
             ["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
         )

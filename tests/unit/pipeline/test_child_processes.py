@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from fanlog.pipeline import children
+from fanlog.pipeline import child_processes
 
 SCRIPT = """
 import subprocess, sys
-from fanlog.pipeline.children import end_children
+from fanlog.pipeline.child_processes import end_children
 sleep = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(600)"]
 below = subprocess.Popen(sleep, stdout=subprocess.PIPE)
 below.stdout.readline()
@@ -29,7 +29,8 @@ def test_they_are_ended(has_proc):
     if not has_proc:
         script = script.replace(
             "end_children()",
-            "import fanlog.pipeline.children as c; c._PROC = c.Path('/none'); end_children()",
+            "from fanlog.pipeline import child_processes as c; c._PROC = c.Path('/none'); "
+            "end_children()",
         )
     done = subprocess.run([sys.executable, "-c", script], timeout=120)
     assert done.returncode == signal.SIGKILL
@@ -38,9 +39,9 @@ def test_they_are_ended(has_proc):
 def test_nobody_else_is(monkeypatch):
     killed: list[int] = []
     monkeypatch.setattr(os, "kill", lambda pid, _: killed.append(pid))
-    monkeypatch.setattr(children, "_PROC", Path("/proc"))
+    monkeypatch.setattr(child_processes, "_PROC", Path("/proc"))
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as below:
-        children.end_children()
+        child_processes.end_children()
         assert below.stdin is not None
         below.stdin.write(b"\n")
     assert below.pid in killed

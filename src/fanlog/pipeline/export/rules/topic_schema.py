@@ -1,4 +1,4 @@
-"""The revisions of a topic's schema, as an export needs them; travel to tasks as plain values."""
+"""The schema of a topic with its revisions, as an export needs it; travels to tasks as a value."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import cast
 
 from fanlog.model.attributes import SCHEMA_ENCODING, SCHEMA_REVISION
 from fanlog.model.resources import Encoding, SchemaType
-from fanlog.pipeline.export.decoders import Decoder, decoder
-from fanlog.pipeline.export.shapes import Misfit
+from fanlog.pipeline.export.rules.decoders import Decoder, make_decoder
+from fanlog.pipeline.export.rules.shapes import Misfit
 
 
 @dataclass(frozen=True, slots=True)
-class Revisions:
+class TopicSchema:
     """Definitions of one schema by revision id, the newest that the topic accepts among them."""
 
     type: SchemaType
@@ -24,8 +24,8 @@ class Revisions:
     def newest_decoder(self) -> Decoder:
         return _decoder(self.type, self.definitions[self.newest])
 
-    def of(self, attributes: Mapping[str, str]) -> tuple[Decoder, Encoding]:
-        """The decoder of a message, and its encoding.
+    def decoder_of(self, attributes: Mapping[str, str]) -> tuple[Decoder, Encoding]:
+        """The decoder of a message with these attributes, and its encoding.
 
         Raises:
             Misfit: It names no revision, or one that is gone.
@@ -42,4 +42,4 @@ class Revisions:
 
 @lru_cache(maxsize=100)
 def _decoder(kind: SchemaType, definition: str) -> Decoder:
-    return decoder(kind, definition)
+    return make_decoder(kind, definition)

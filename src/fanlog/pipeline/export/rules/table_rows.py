@@ -1,11 +1,10 @@
-"""Messages as rows of an export's table; those that do not fit as rows of the other one."""
+"""Messages as rows of an export's table; those that do not fit, as rows of the rejected table."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -13,8 +12,8 @@ from fanlog.errors import FailedPrecondition
 from fanlog.lake.tables import ATTRIBUTES, EXPORTS, TIME, Table
 from fanlog.model import exports
 from fanlog.model.resources import TableExport
-from fanlog.pipeline.export.revisions import Revisions
-from fanlog.pipeline.export.shapes import Misfit, fit
+from fanlog.pipeline.export.rules.shapes import Misfit, fit_struct
+from fanlog.pipeline.export.rules.topic_schema import TopicSchema
 
 _METADATA = [
     pa.field("subscription_name", pa.string()),
@@ -26,12 +25,12 @@ _METADATA = [
 ]
 _DATA = pa.field("data", pa.binary())
 
-#: The columns of a table of what did not fit.
+#: The columns of a table of rejected messages.
 REJECTED = pa.schema(
     [
         pa.field("reason", pa.string()),
         pa.field("subscription_name", pa.string()),
-        #: Of the export: what was rejected together, and is redriven together.
+        #: Of the export: messages rejected together are redriven together.
         pa.field("batch", pa.int64()),
         pa.field("topic", pa.string()),
         pa.field("partition", pa.int64()),
@@ -56,14 +55,14 @@ class TableMismatch(FailedPrecondition):
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
-    """What became of some messages."""
+class ConvertedMessages:
+    """Messages as rows: those of the table, and those of the rejected table."""
 
     rows: pa.Table
     rejected: pa.Table
 
 
-def export_table(export: TableExport, revisions: Revisions | None) -> Table:
+def export_table(export: TableExport, topic_schema: TopicSchema | None) -> Table:
     """The table of an export, as it is made; one that is there has the columns it has.
 
     Raises:
@@ -71,7 +70,9 @@ def export_table(export: TableExport, revisions: Revisions | None) -> Table:
     """
     fields = [_DATA]
     if export.use_topic_schema:
-        fields = list(_known(revisions).newest_decoder().shape.type)
+        if topic_schema is None:
+            raise TableMismatch(NO_SCHEMA)
+        fields = list(topic_schema.newest_decoder().shape.type)
         taken = {one.name for one in fields} & {one.name for one in _METADATA}
         if taken and export.write_metadata:
             raise TableMismatch(
@@ -86,7 +87,7 @@ def export_table(export: TableExport, revisions: Revisions | None) -> Table:
 
 
 def rejected_table(name: str) -> Table:
-    """The table of what did not fit another; `name` is of that one, without the folder."""
+    """The table of messages that did not fit another; `name` is of that one, without the folder."""
     return Table(name=f"{EXPORTS}/{name}{exports.REJECTED}", schema=REJECTED)
 
 
@@ -97,13 +98,13 @@ def export_rows(
     *,
     subscription: str,
     number: int,
-    revisions: Revisions | None = None,
-) -> Exported:
+    topic_schema: TopicSchema | None = None,
+) -> ConvertedMessages:
     """Make rows of messages, which have the columns of the data source, in the same order.
 
     Args:
         columns: Of the table as it is.
-        number: Of the batch, for what is rejected.
+        number: Of the batch, for rejected messages.
 
     Raises:
         TableMismatch: No message at all can have a place.
@@ -113,7 +114,7 @@ def export_rows(
         made = {"data": messages["data"]}
         kept, reasons = messages, [None] * messages.num_rows
     else:
-        values, reasons = _fitting(messages, columns, export, revisions)
+        values, reasons = _fit_messages(messages, columns, export, topic_schema)
         mask = pa.array([reason is None for reason in reasons], pa.bool_())
         kept = messages.filter(mask)
         fields = [f for f in columns if not _is_metadata(f.name, export)]
@@ -123,7 +124,7 @@ def export_rows(
         }
     if export.write_metadata and kept.num_rows:
         made |= _metadata(kept, subscription)
-    return Exported(
+    return ConvertedMessages(
         rows=_as_table(made, columns, kept.num_rows),
         rejected=rejected_rows(messages, reasons, subscription=subscription, number=number),
     )
@@ -148,27 +149,21 @@ def attributes_of(messages: pa.Table) -> list[dict[str, str]]:
     return [dict(pairs) for pairs in messages["attributes"].to_pylist()]
 
 
-def _known(revisions: Revisions | None) -> Revisions:
-    if revisions is None:
-        raise TableMismatch(NO_SCHEMA)
-    return revisions
-
-
-def _fitting(
-    messages: pa.Table, columns: pa.Schema, export: TableExport, revisions: Revisions | None
-) -> tuple[list[dict[str, Any]], list[str | None]]:
+def _fit_messages(
+    messages: pa.Table, columns: pa.Schema, export: TableExport, topic_schema: TopicSchema | None
+) -> tuple[list[dict[str, object]], list[str | None]]:
     """The values that fit, and of every message why it does not, or None."""
-    if revisions is None:
+    if topic_schema is None:
         return [], [NO_SCHEMA] * messages.num_rows
     kind = pa.struct([field for field in columns if not _is_metadata(field.name, export)])
-    values: list[dict[str, Any]] = []
+    values: list[dict[str, object]] = []
     reasons: list[str | None] = []
     data = messages["data"].to_pylist()
     for content, attributes in zip(data, attributes_of(messages), strict=True):
         try:
-            reader, encoding = revisions.of(attributes)
+            reader, encoding = topic_schema.decoder_of(attributes)
             value = reader.value(content, encoding)
-            values.append(fit(value, kind, drop_unknown=export.drop_unknown_fields))
+            values.append(fit_struct(value, kind, drop_unknown=export.drop_unknown_fields))
             reasons.append(None)
         except Misfit as error:
             reasons.append(str(error))
@@ -179,7 +174,7 @@ def _is_metadata(name: str, export: TableExport) -> bool:
     return export.write_metadata and any(name == one.name for one in _METADATA)
 
 
-def _metadata(messages: pa.Table, subscription: str) -> dict[str, Any]:
+def _metadata(messages: pa.Table, subscription: str) -> dict[str, pa.Array]:
     texts = [json.dumps(one, ensure_ascii=False) for one in attributes_of(messages)]
     return {
         "subscription_name": pa.repeat(pa.scalar(subscription), messages.num_rows),
@@ -190,7 +185,7 @@ def _metadata(messages: pa.Table, subscription: str) -> dict[str, Any]:
     }
 
 
-def _as_table(made: Mapping[str, Any], columns: pa.Schema, count: int) -> pa.Table:
+def _as_table(made: Mapping[str, pa.Array], columns: pa.Schema, count: int) -> pa.Table:
     missing = made.keys() - set(columns.names)
     if missing:
         raise TableMismatch(f"the table has no column {min(missing)!r}, which the export writes")

@@ -1,12 +1,13 @@
-"""Stats: what the broker tells of its deliveries, minute by minute, as two tables.
+"""Stats: the outcomes of the broker's deliveries, minute by minute, as two tables.
 
-The topic of outcomes is read like any other; see `fanlog.model.outcomes` for what is on it. Rows go
-into `topic_stats` and `delivery_stats` in one commit each, whose application transaction is the
-offset that the topic was read to. So each table itself says what it has: a batch that is repeated,
-a checkpoint that is lost or a process that dies between the two commits adds nothing twice.
+The topic of outcomes is read like any other; its messages are in `fanlog.model.outcomes`. Rows go
+into `topic_stats` and `delivery_stats` in one commit each, with the offset that the topic was read
+to as application transaction. So each table itself says which messages it has: a batch that is
+repeated, a checkpoint that is lost or a process that dies between the two commits adds nothing
+twice.
 
-What a batch has of one minute is one row for each topic and subscription. A minute that two batches
-have something of, because the broker was started anew in it, has two rows, whose counts add up.
+A batch has one row a minute for each topic and subscription. A minute that is in two batches,
+because the broker was started anew in it, has two rows, and their counts add up.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
 from fanlog.client import Client
+from fanlog.client.log import LogClient
 from fanlog.lake import commits
 from fanlog.lake.files import write_rows
 from fanlog.lake.location import Location
@@ -30,10 +32,10 @@ from fanlog.lake.tables import DELIVERY_STATS, TOPIC_STATS, Table, ensure_lake, 
 from fanlog.model import outcomes
 from fanlog.model.outcomes import Outcomes, SubscriptionOutcome, TopicOutcome
 from fanlog.pipeline.flows.flow import start_query
-from fanlog.pipeline.log import log_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 log = logging.getLogger("fanlog.pipeline")
 
@@ -61,7 +63,7 @@ class Told:
     data: bytes
 
 
-class Stats:
+class StatsFlow:
     """The statistics of one broker in one lake."""
 
     def __init__(
@@ -72,13 +74,13 @@ class Stats:
         self._location = location
         self._checkpoints = checkpoints
 
-    def start(self, *, every_s: float = EVERY_S, only_now: bool = False) -> Any:
-        """Begin; gives the query. `only_now` ends with what there is."""
+    def start(self, *, every_s: float = EVERY_S, only_now: bool = False) -> StreamingQuery:
+        """Begin; gives the query. `only_now` ends with the messages there are."""
         ensure_lake(self._location)
         for table in (TOPIC_STATS, DELIVERY_STATS):
             ensure_table(self._location, table)
         with Client(self._endpoint) as client:
-            log_id = log_of(client).log_id
+            log_id = LogClient(client).describe().log_id
         told = (
             self._spark.readStream.format("fanlog")
             .option("endpoint", self._endpoint)
@@ -98,7 +100,7 @@ def _take(location: Location, log_id: str, batch: DataFrame, _: int) -> None:
 
 
 def commit_stats(location: Location, log_id: str, told: Iterable[Told]) -> None:
-    """Add what messages tell to the tables; those that are in them already change nothing.
+    """Add the rows of messages to the tables; messages that are in them already change nothing.
 
     Raises:
         UnknownVersion: The broker is newer than this pipeline.
@@ -117,7 +119,7 @@ def commit_stats(location: Location, log_id: str, told: Iterable[Told]) -> None:
 def _add(location: Location, table: Table, app_id: str, told: Sequence[Told]) -> None:
     ensure_table(location, table)
     after = commits.last_version(location, table, app_id) or 0
-    parsed = [_parsed(one) for one in told if one.offset >= after]
+    parsed = [_parse(one) for one in told if one.offset >= after]
     rows = rows_of(table, [one for one in parsed if one is not None])
     if not rows.num_rows:
         return
@@ -131,10 +133,10 @@ def rows_of(table: Table, told: Iterable[Outcomes]) -> pa.Table:
     """The rows of one of the two tables, one for each minute and name."""
     schema = table.file_schema
     if table is TOPIC_STATS:
-        topics = _merged((one.minute, row.topic, row) for one in told for row in one.topics)
+        topics = _merge((one.minute, row.topic, row) for one in told for row in one.topics)
         rows = [_topic_row(minute, row) for minute, row in topics]
     else:
-        subscriptions = _merged(
+        subscriptions = _merge(
             (one.minute, row.subscription, row) for one in told for row in one.subscriptions
         )
         rows = [_delivery_row(minute, row) for minute, row in subscriptions]
@@ -142,13 +144,13 @@ def rows_of(table: Table, told: Iterable[Outcomes]) -> pa.Table:
 
 
 class _Adds(Protocol):
-    def add(self, later: Any, /) -> None: ...
+    def add(self, later: Self, /) -> None: ...
 
 
 _Row = TypeVar("_Row", bound=_Adds)
 
 
-def _merged(rows: Iterable[tuple[datetime, str, _Row]]) -> list[tuple[datetime, _Row]]:
+def _merge(rows: Iterable[tuple[datetime, str, _Row]]) -> list[tuple[datetime, _Row]]:
     """Rows of the same minute and name as one, by minute and name; the later ones come later."""
     found: dict[tuple[datetime, str], _Row] = {}
     for minute, name, row in rows:
@@ -158,20 +160,20 @@ def _merged(rows: Iterable[tuple[datetime, str, _Row]]) -> list[tuple[datetime, 
     return [(key[0], found[key]) for key in sorted(found)]
 
 
-def _topic_row(minute: datetime, row: TopicOutcome) -> Mapping[str, Any]:
+def _topic_row(minute: datetime, row: TopicOutcome) -> Mapping[str, object]:
     return {"minute": minute, "topic": row.topic, "messages": row.messages, "bytes": row.bytes}
 
 
-def _delivery_row(minute: datetime, row: SubscriptionOutcome) -> Mapping[str, Any]:
-    said = row.to_json()
-    del said["ack_latencies"]
-    return {"minute": minute, **said}
+def _delivery_row(minute: datetime, row: SubscriptionOutcome) -> Mapping[str, object]:
+    fields = row.to_json()
+    del fields["ack_latencies"]
+    return {"minute": minute, **fields}
 
 
-def _parsed(told: Told) -> Outcomes | None:
+def _parse(told: Told) -> Outcomes | None:
     try:
         return Outcomes.from_message(told.data)
     except ValueError as error:
-        # Anybody may publish to it; that is no reason to stop.
+        # Any client may publish to this topic; that is no reason to stop.
         log.warning("action=outcomes_unreadable offset=%d error=%s", told.offset, error)
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fanlog.errors import InvalidArgument
-from fanlog.pipeline.causes import cause_of, is_crash
+from fanlog.pipeline.spark_errors import cause_of, is_crash
 
 READ_FAILED = """\
 An error occurred while calling o125.collectToPython.

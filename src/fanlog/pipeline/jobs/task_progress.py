@@ -1,4 +1,4 @@
-"""How far Spark is with a piece of work, told by the tasks that have ended."""
+"""How far Spark is with a job, by the tasks that have ended."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fanlog.pipeline.jobs.work import Stopped, Work
 LOOK_S = 0.5
 
 
-class Progress:
-    """While inside, moves `work.done` towards `total` as the tasks of this thread's jobs end.
+class TaskProgress:
+    """While inside, moves `work.done` towards `total` as the tasks of this thread's queries end.
 
-    Without a total, tasks are what is counted.
+    Without a total, tasks are counted.
     """
 
     def __init__(self, context: Context, work: Work, *, phase: str, total: int = 0) -> None:

@@ -1,7 +1,7 @@
 """Decoders: the data of a message, by its schema, as values; and the columns those make.
 
-One for each revision of a schema. What a schema says that no column can hold becomes JSON text: a
-union of several types, a type that contains itself, an object whose fields nobody named.
+One for each revision of a schema. Values of types that no column can hold become JSON text: a union
+of several types, a type that contains itself, an object without named fields.
 """
 
 from __future__ import annotations
@@ -9,27 +9,28 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, datetime, time
 from typing import Any, Protocol, cast
 
 import fastavro
 import orjson
 import pyarrow as pa
+from fastavro.types import Schema as AvroType
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from fanlog import limits, times
 from fanlog.model.json_value import Json
 from fanlog.model.resources import Encoding, SchemaType
-from fanlog.pipeline.export.shapes import (
+from fanlog.pipeline.export.rules.shapes import (
     JSON,
     TIMESTAMP,
     Misfit,
     Shape,
-    listed,
-    mapped,
-    scalar,
-    struct,
+    list_shape,
+    map_shape,
+    scalar_shape,
+    struct_shape,
 )
 from fanlog.schema.avro import AvroSchema
 from fanlog.schema.compiled import Impossible, Mismatch
@@ -38,7 +39,7 @@ from fanlog.schema.protobuf import ProtobufSchema
 from fanlog.schema.registry import compile_schema
 from fanlog.wire.fields import descriptor_of
 
-#: What a schema that is no record, at its top, has for its one column.
+#: The one column of a schema that is no record at its top.
 VALUE = "value"
 
 #: How deep a column may be: readers of tables have limits, too.
@@ -51,15 +52,15 @@ class Decoder(Protocol):
     #: Of the whole message: always a struct.
     shape: Shape
 
-    def value(self, data: bytes, encoding: Encoding) -> dict[str, object]:
-        """The message's fields, as the columns take them.
+    def value(self, data: bytes, encoding: Encoding) -> object:
+        """The message's fields by name, as the columns take them.
 
         Raises:
-            Misfit: The data is not what the schema says.
+            Misfit: The data does not conform to the schema.
         """
 
 
-def decoder(kind: SchemaType, definition: str) -> Decoder:
+def make_decoder(kind: SchemaType, definition: str) -> Decoder:
     """The decoder of a definition, which is valid."""
     match kind:
         case "AVRO":
@@ -73,16 +74,16 @@ def decoder(kind: SchemaType, definition: str) -> Decoder:
 class AvroDecoder:
     def __init__(self, definition: str) -> None:
         self._schema = cast(AvroSchema, compile_schema("AVRO", definition))
-        self.parsed: Any = fastavro.parse_schema(_source(definition))
+        self.parsed = fastavro.parse_schema(_source(definition))
         top = _AvroShapes().shape(self.parsed, 0)
         self._is_record = pa.types.is_struct(top.type)
-        self.shape = top if self._is_record else struct({VALUE: top})
+        self.shape = top if self._is_record else struct_shape({VALUE: top})
 
-    def record(self, data: bytes, encoding: Encoding, reader: Any = None) -> object:
+    def record(self, data: bytes, encoding: Encoding, reader: AvroType | None = None) -> object:
         """The message as fastavro reads it, with another revision for a reader or without.
 
         Raises:
-            Misfit: The data is not what the schema says.
+            Misfit: The data does not conform to the schema.
             SchemaResolutionError: The reader cannot read it.
         """
         try:
@@ -96,11 +97,9 @@ class AvroDecoder:
             # A time before the first or after the last there is.
             raise Misfit(f"the value cannot be read: {error}") from None
 
-    def value(self, data: bytes, encoding: Encoding) -> dict[str, object]:
+    def value(self, data: bytes, encoding: Encoding) -> object:
         found = self.record(data, encoding)
-        return cast(
-            dict[str, object], self.shape.plain(found if self._is_record else {VALUE: found})
-        )
+        return self.shape.plain(found if self._is_record else {VALUE: found})
 
 
 class ProtobufDecoder:
@@ -108,12 +107,12 @@ class ProtobufDecoder:
         self._schema = cast(ProtobufSchema, compile_schema("PROTOCOL_BUFFER", definition))
         self.shape = _proto_struct(self._schema.descriptor, (), _Room())
 
-    def value(self, data: bytes, encoding: Encoding) -> dict[str, object]:
+    def value(self, data: bytes, encoding: Encoding) -> object:
         try:
             message = self._schema.message(data, encoding)
         except (Mismatch, Impossible) as error:
             raise Misfit(str(error).removeprefix("$: ")) from None
-        return cast(dict[str, object], self.shape.plain(_proto_fields(message)))
+        return self.shape.plain(_proto_fields(message))
 
 
 class JsonDecoder:
@@ -122,22 +121,20 @@ class JsonDecoder:
         root = orjson.loads(definition)
         top = _json_shape(root, root, 0, _Room())
         self._is_object = pa.types.is_struct(top.type)
-        self.shape = top if self._is_object else struct({VALUE: top})
+        self.shape = top if self._is_object else struct_shape({VALUE: top})
 
-    def value(self, data: bytes, encoding: Encoding) -> dict[str, object]:
+    def value(self, data: bytes, encoding: Encoding) -> object:
         try:
             self._schema.validate(data, "JSON")
             # Not by orjson, which makes a float of an integer of more than 64 bits.
             found = json.loads(data)
         except Mismatch as error:
             raise Misfit(error.problem, error.path) from None
-        return cast(
-            dict[str, object], self.shape.plain(found if self._is_object else {VALUE: found})
-        )
+        return self.shape.plain(found if self._is_object else {VALUE: found})
 
 
 class _Room:
-    """The columns that there is room for: types that each use another twice have no end of them."""
+    """The columns that a table has room for: types that each use another twice make too many."""
 
     def __init__(self) -> None:
         self._left = limits.EXPORT_COLUMNS_MAX
@@ -161,9 +158,10 @@ _AVRO = {
 }
 
 
-def _source(definition: str) -> Any:
+def _source(definition: str) -> AvroType:
     try:
-        return orjson.loads(definition)
+        found: AvroType = orjson.loads(definition)
+        return found
     except orjson.JSONDecodeError:
         # A primitive's name, without quotes.
         return definition.strip()
@@ -173,16 +171,16 @@ class _AvroShapes:
     """Shapes of one definition; named types may be spoken of before and after."""
 
     def __init__(self) -> None:
-        self._named: dict[str, Any] = {}
+        self._named: dict[str, Mapping[str, Any]] = {}
         self._open: list[str] = []
         self._room = _Room()
 
-    def shape(self, schema: Any, depth: int) -> Shape:
+    def shape(self, schema: AvroType, depth: int) -> Shape:
         if depth > _DEPTH_MAX:
             return JSON
         if isinstance(schema, str):
             if schema in _AVRO:
-                return scalar(_AVRO[schema])
+                return scalar_shape(_AVRO[schema])
             return self._named_shape(schema, depth)
         if isinstance(schema, list):
             others = [one for one in schema if one != "null"]
@@ -196,9 +194,9 @@ class _AvroShapes:
                 self._named[schema["name"]] = schema
                 return self._named_shape(schema["name"], depth)
             case "array":
-                return listed(self.shape(schema["items"], depth + 1))
+                return list_shape(self.shape(schema["items"], depth + 1))
             case "map":
-                return mapped(self.shape(schema["values"], depth + 1))
+                return map_shape(self.shape(schema["values"], depth + 1))
         return self.shape(kind, depth)
 
     def _named_shape(self, name: str, depth: int) -> Shape:
@@ -209,24 +207,24 @@ class _AvroShapes:
             return JSON
         match schema["type"]:
             case "enum":
-                return scalar(pa.string())
+                return scalar_shape(pa.string())
             case "fixed":
-                return scalar(pa.binary())
+                return scalar_shape(pa.binary())
         self._open.append(name)
         fields = {one["name"]: self.shape(one["type"], depth + 1) for one in schema["fields"]}
         self._open.pop()
         # No file can hold a struct without fields.
-        return struct(fields) if fields or not depth else JSON
+        return struct_shape(fields) if fields or not depth else JSON
 
 
 def _logical(schema: Mapping[str, Any]) -> Shape | None:
     match schema.get("logicalType"), schema["type"]:
         case "date", "int":
-            return scalar(pa.date32())
+            return scalar_shape(pa.date32())
         case "timestamp-millis" | "timestamp-micros", "long":
             return TIMESTAMP
         case "decimal", "bytes" | "fixed" if schema["precision"] <= 38:
-            return scalar(pa.decimal128(schema["precision"], schema.get("scale", 0)))
+            return scalar_shape(pa.decimal128(schema["precision"], schema.get("scale", 0)))
         case "decimal", "bytes" | "fixed":
             return Shape(pa.string(), _text)
         case "uuid", "string" | "fixed":
@@ -242,8 +240,8 @@ def _text(value: object) -> object:
     return None if value is None else str(value)
 
 
-def _iso(value: Any) -> object:
-    return None if value is None else value.isoformat()
+def _iso(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime | time) else value
 
 
 # Protobuf.
@@ -264,15 +262,17 @@ _BYTES = 12
 
 def _proto_struct(descriptor: Descriptor, inside: tuple[str, ...], room: _Room) -> Shape:
     inside = (*inside, descriptor.full_name)
-    return struct({field.name: _proto_shape(field, inside, room) for field in descriptor.fields})
+    return struct_shape(
+        {field.name: _proto_shape(field, inside, room) for field in descriptor.fields}
+    )
 
 
 def _proto_shape(field: FieldDescriptor, inside: tuple[str, ...], room: _Room) -> Shape:
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
-        return mapped(_proto_item(message.fields_by_name["value"], inside, room))
+        return map_shape(_proto_item(message.fields_by_name["value"], inside, room))
     item = _proto_item(field, inside, room)
-    return listed(item) if field.is_repeated else item
+    return list_shape(item) if field.is_repeated else item
 
 
 def _proto_item(field: FieldDescriptor, inside: tuple[str, ...], room: _Room) -> Shape:
@@ -282,7 +282,7 @@ def _proto_item(field: FieldDescriptor, inside: tuple[str, ...], room: _Room) ->
         if is_too_much or not message.fields or not room.has(1 + len(message.fields)):
             return JSON
         return _proto_struct(message, inside, room)
-    return scalar(pa.binary() if field.type == _BYTES else _CPP[field.cpp_type])
+    return scalar_shape(pa.binary() if field.type == _BYTES else _CPP[field.cpp_type])
 
 
 def _proto_fields(message: Message) -> dict[str, object]:
@@ -331,35 +331,43 @@ def _json_shape(root: Json, schema: Json, depth: int, room: _Room) -> Shape:
         others = [one for one in kind if one != "null"]
         kind = others[0] if len(others) == 1 else None
     if kind in _JSON:
-        return scalar(_JSON[kind])
+        return scalar_shape(_JSON[kind])
     if kind == "string":
         match found.get("format"):
             case "date-time":
                 return Shape(TIMESTAMP.type, _json_time)
             case "date":
                 return Shape(pa.date32(), _json_date)
-        return scalar(pa.string())
+        return scalar_shape(pa.string())
     if kind == "array" and isinstance(found.get("items"), dict | bool):
-        return listed(_json_shape(root, found["items"], depth + 1, room))
+        return list_shape(_json_shape(root, found["items"], depth + 1, room))
     properties = found.get("properties")
     if kind in ("object", None) and isinstance(properties, dict) and properties:
-        return struct({n: _json_shape(root, one, depth + 1, room) for n, one in properties.items()})
+        return struct_shape(
+            {n: _json_shape(root, one, depth + 1, room) for n, one in properties.items()}
+        )
     return JSON
 
 
-def _json_time(value: Any) -> object:
+def _json_time(value: object) -> object:
     if value is None:
         return None
+    if not isinstance(value, str):
+        raise Misfit("the column takes a time as RFC 3339 writes it")
     try:
         return times.parse(value)
     except times.NoZone:
         raise Misfit("the column takes a time with its offset from UTC") from None
-    except (AttributeError, ValueError):
+    except ValueError:
         raise Misfit("the column takes a time as RFC 3339 writes it") from None
 
 
-def _json_date(value: Any) -> object:
+def _json_date(value: object) -> object:
+    if value is None:
+        return None
     try:
-        return None if value is None else date.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise Misfit("the column takes a date such as 2026-01-31") from None
+        if isinstance(value, str):
+            return date.fromisoformat(value)
+    except ValueError:
+        pass
+    raise Misfit("the column takes a date such as 2026-01-31")

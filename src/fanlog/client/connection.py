@@ -1,0 +1,191 @@
+"""A connection to a server: every call of the command line, of Spark and of the pipeline.
+
+It knows endpoints, time-outs, retries, metadata and errors, and no method of any service: those are
+`fanlog.client.client` for Google's services, and one module each for ours. It is synchronous, and
+cannot be sent to another process: programs send the endpoint and connect there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from fanlog.client.failures import COMMAND_LINE, CallFailed, Wording, failure_of
+from fanlog.model import attributes
+
+ENDPOINT_DEFAULT: Final = "127.0.0.1:8085"
+#: Official clients read this one too, so that one setting serves all.
+ENDPOINT_VARIABLE: Final = "PUBSUB_EMULATOR_HOST"
+TIMEOUT_S_DEFAULT: Final = 30.0
+#: How long to wait before a server that is away is called again.
+PAUSE_S: Final = 0.5
+
+_OPTIONS: Final = [
+    # A single message may be larger than gRPC's default limit of 4 MiB.
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.enable_http_proxy", 0),
+    # One that waits before it connects again would make its neighbours wait, too.
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+ReplyT = TypeVar("ReplyT", bound=Message)
+Metadata = tuple[tuple[str, str], ...]
+
+
+def resolve_endpoint(given: str | None, environ: Mapping[str, str] | None = None) -> str:
+    """The endpoint that was given, or else the one of the environment, or the default."""
+    environ = os.environ if environ is None else environ
+    return given or environ.get(ENDPOINT_VARIABLE) or ENDPOINT_DEFAULT
+
+
+class Connection:
+    """One connection to one server. Safe to share between threads. Close it, or use `with`.
+
+    Args:
+        endpoint: HOST:PORT; None for the environment's, or this machine's.
+        timeout_s: How long a call may take, unless it says otherwise.
+        patience_s: How long calls with one reply go on trying while the server is away: they must
+            be calls that may be made twice. 0 fails at once, as for a server not started yet.
+        on_hint: Called, in the caller's thread, with each hint of the server about a call that was
+            done and may not be meant so, such as a pattern that matches no topic.
+        wording: How sentences of errors are worded.
+    """
+
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        *,
+        timeout_s: float = TIMEOUT_S_DEFAULT,
+        patience_s: float = 0.0,
+        on_hint: Callable[[str], None] | None = None,
+        wording: Wording = COMMAND_LINE,
+    ) -> None:
+        self.endpoint = resolve_endpoint(endpoint)
+        self._timeout_s = timeout_s
+        self._patience_s = patience_s
+        self._on_hint = on_hint
+        self._wording = wording
+        self._channel = grpc.insecure_channel(self.endpoint, options=_OPTIONS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def call(
+        self,
+        method: str,
+        request: Message,
+        reply_type: type[ReplyT],
+        *,
+        timeout_s: float | None = None,
+    ) -> ReplyT:
+        """Call a method that has one reply, such as `fanlog.v1.Jobs/GetJob`.
+
+        Raises:
+            CallFailed: It was refused, or did not arrive.
+        """
+        reply, metadata = self.exchange(method, request, reply_type, timeout_s=timeout_s)
+        if self._on_hint is not None:
+            for key, value in metadata:
+                if key == attributes.HINT:
+                    self._on_hint(value)
+        return reply
+
+    def pages(self, method: str, request: Any, reply_type: type[ReplyT]) -> Iterator[ReplyT]:
+        """Call a method that lists, page after page; yield the replies."""
+        while True:
+            page: Any = self.call(method, request, reply_type)
+            yield page
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    def exchange(
+        self,
+        method: str,
+        request: Message,
+        reply_type: type[ReplyT],
+        *,
+        timeout_s: float | None = None,
+        metadata: Metadata = (),
+    ) -> tuple[ReplyT, Metadata]:
+        """Call a method with metadata; give the reply and the metadata that follows it.
+
+        Raises:
+            CallFailed: It was refused, or did not arrive.
+        """
+        timeout_s = timeout_s or self._timeout_s
+        call = self._channel.unary_unary(
+            f"/{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=reply_type.FromString,
+        )
+        late_s = time.monotonic() + self._patience_s
+        while True:
+            try:
+                reply, done = call.with_call(request, timeout=timeout_s, metadata=metadata)
+            except grpc.RpcError as error:
+                failure = self._failure(error, timeout_s)
+                if failure.status != "UNAVAILABLE" or time.monotonic() >= late_s:
+                    raise failure from error
+            else:
+                trailing = done.trailing_metadata() or ()
+                return reply, tuple((str(key), str(value)) for key, value in trailing)
+            time.sleep(PAUSE_S)
+
+    def stream(self, method: str, request: Message, reply_type: type[ReplyT]) -> Iterator[ReplyT]:
+        """Call a method that has many replies, and yield them no faster than they are taken.
+
+        Raises:
+            CallFailed: It was refused, did not arrive, or broke off.
+        """
+        call = self._channel.unary_stream(
+            f"/{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=reply_type.FromString,
+        )(request)
+        try:
+            yield from call
+        except grpc.RpcError as error:
+            raise self._failure(error, self._timeout_s) from error
+        finally:
+            call.cancel()
+
+    def upload(self, method: str, requests: Iterable[bytes], reply_type: type[ReplyT]) -> ReplyT:
+        """Call a method with many requests, which are serialised already; give its one reply.
+
+        Raises:
+            CallFailed: It was refused, did not arrive, or broke off.
+        """
+        call: grpc.StreamUnaryMultiCallable[bytes, ReplyT] = self._channel.stream_unary(
+            f"/{method}", response_deserializer=reply_type.FromString
+        )
+        if self._patience_s:
+            # Before the first request is taken: there is no going back to it.
+            with suppress(grpc.FutureTimeoutError):
+                grpc.channel_ready_future(self._channel).result(self._patience_s)
+        try:
+            return call(iter(requests))
+        except grpc.RpcError as error:
+            raise self._failure(error, self._timeout_s) from error
+
+    def _failure(self, error: grpc.RpcError, timeout_s: float) -> CallFailed:
+        return failure_of(error, endpoint=self.endpoint, timeout_s=timeout_s, wording=self._wording)

@@ -1,0 +1,65 @@
+"""The failure of a call: one error, with a sentence that the reader of it can act on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fanlog.errors import FanlogError
+
+#: How gRPC begins the details of a call that never reached a server.
+_UNREACHED: Final = (
+    "failed to connect",
+    "connection refused",
+    "dns resolution failed",
+    "name resolution",
+)
+
+
+class CallFailed(FanlogError):
+    """A call was refused or did not arrive; the sentence says which, `status` is gRPC's name."""
+
+    code = "CALL_FAILED"
+
+    def __init__(self, message: str, status: str, *, has_arrived: bool = True) -> None:
+        super().__init__(message)
+        self.status = status
+        #: False when no server was there to hear it.
+        self.has_arrived = has_arrived
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How the sentences of one kind of program call the server, and its setting for the address."""
+
+    server: str
+    #: With places for `endpoint` and for the `details` that gRPC gives. A sentence that quotes the
+    #: details is used for every call that is UNAVAILABLE; another one only if no server was there.
+    unavailable: str
+
+
+COMMAND_LINE: Final = Wording(
+    "server",
+    "no server answers at {endpoint}; start one with `fanlog serve`,"
+    " or name another with --endpoint",
+)
+SPARK: Final = Wording(
+    "broker",
+    "the broker at {endpoint} cannot be reached ({details}); start one with `fanlog serve`, or name"
+    " another with the option endpoint",
+)
+
+
+def failure_of(error: Any, *, endpoint: str, timeout_s: float, wording: Wording) -> CallFailed:
+    """The `grpc.RpcError` of a call, which is the call as well, as our own error."""
+    status = error.code().name
+    details = error.details() or ""
+    if status == "UNAVAILABLE":
+        has_arrived = not any(word in details.lower() for word in _UNREACHED)
+        if not has_arrived or "{details}" in wording.unavailable:
+            sentence = wording.unavailable.format(endpoint=endpoint, details=details)
+            return CallFailed(sentence, status, has_arrived=has_arrived)
+    server = f"the {wording.server} at {endpoint}"
+    if status == "DEADLINE_EXCEEDED":
+        return CallFailed(f"{server} did not answer within {timeout_s:g} s", status)
+    return CallFailed(details or f"{server} answered {status} and no reason", status)
