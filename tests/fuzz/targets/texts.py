@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from commands import invoke
 from fanlog import config, times
-from fanlog.cli import options, subscriptions
+from fanlog.cli import options
 from fanlog.client import CallFailed
 from fanlog.errors import ConfigError, InvalidArgument
 from fanlog.model import names
@@ -86,7 +86,6 @@ def _resolved(flags: dict[str, object], environ: dict[str, str]) -> None:
 def option_values(data: bytes) -> None:
     """Durations, times and pairs: refused with InvalidArgument, or fit for a request."""
     text = data.decode("utf-8", "replace")
-    subscription = types.Subscription()
     readers: list[Callable[[], object]] = [
         lambda: options.duration_s(text, "--wait"),
         lambda: options.moment(text, "--time"),
@@ -94,8 +93,8 @@ def option_values(data: bytes) -> None:
         lambda: options.topic(text, "test"),
         lambda: options.subscription(text, "test"),
         lambda: options.snapshot(text, "test"),
-        lambda: subscriptions._set(subscription.message_retention_duration, text, "--retention"),
-        lambda: setattr(subscription, "ack_deadline_seconds", subscriptions._whole_s(text, "--a")),
+        lambda: types.Subscription(message_retention_duration=options.duration(text, "--r")),
+        lambda: types.Subscription(ack_deadline_seconds=options.whole_s(text, "--a")),
         lambda: times.of_datetime(options.moment(text, "--start")),
     ]
     for read in readers:
