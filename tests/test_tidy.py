@@ -35,10 +35,9 @@ BANNED_IN_PURE = {
 
 #: Public class names that mean two things: none may be added, and the set is to become empty.
 DOUBLE_NAMES: set[str] = {
-    "Addresses", "Answer", "Binding", "Bounds", "CallFailed", "Catalog", "Client", "DeadLetters",
-    "Decide",
-    "Exported", "Exports", "Jobs", "Mismatch", "Needs", "Outcome", "Outcomes", "Part", "Piece",
-    "Progress", "Replays", "Revisions", "Route", "Router", "Rows", "Selection", "Staged", "Writer",
+    "Answer", "Binding", "Bounds", "CallFailed", "Catalog", "DeadLetters", "Decide", "Exported",
+    "Exports", "Jobs", "Mismatch", "Needs", "Outcome", "Outcomes", "Part", "Piece", "Progress",
+    "Replays", "Revisions", "Route", "Router", "Rows", "Selection", "Staged", "Writer",
 }  # fmt: skip
 
 
