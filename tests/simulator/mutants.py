@@ -30,7 +30,6 @@ from fanlog.core.flow import Credit, LeaseBudget
 from fanlog.core.hard_state import HardState
 from fanlog.core.records import CursorHead
 from fanlog.core.share import Decision, Share
-from fanlog.core.share.backlog import Recall
 from fanlog.core.share.keys import Key, Keys
 from fanlog.core.share.lease import LeaseTable
 from fanlog.core.share.ordered import OrderedBacklog
@@ -152,8 +151,8 @@ def _(find_live_or_late: Any) -> Any:
 
 @mutant("a nack leaves those after it outstanding", 100, (OrderedBacklog, "recall"))
 def _(_: Any) -> Any:
-    def recall(self: OrderedBacklog, offsets: BitMap64, delay: Any) -> Recall:
-        keys, keyless, recalled = self.keys, BitMap64(), BitMap64()
+    def recall(self: OrderedBacklog, offsets: BitMap64, delay: Any) -> BitMap64:
+        keys, keyless = self.keys, BitMap64()
         heads: dict[int, int] = {}
         for offset in offsets:
             number = keys.hash_of.pop(offset, None)
@@ -165,14 +164,14 @@ def _(_: Any) -> Any:
             key.acked.discard(offset)
             key.waiting.appendleft(offset)
             keys.waiting_count += 1
-            recalled.add(offset)
+            self.recalled.add(offset)
             heads[number] = offset
             keys.queued[number] = key
         for number, offset in heads.items():
             if delay(offset):
                 keys.blocked[offset] = number
             keys.settle(number, keys.by_hash[number])
-        return Recall(recalled, keyless)
+        return keyless
 
     return recall
 

@@ -9,7 +9,7 @@ share does not know which of them it has.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from pyroaring import BitMap64
 
@@ -35,15 +35,6 @@ class Exhausted(OffsetSet, Protocol):
     def may_exist(self) -> bool:
         """Whether there can be any: a cheap look before the look at each message."""
         ...
-
-
-class Recall(NamedTuple):
-    """Messages that came back, and the messages that their order brings back with them."""
-
-    #: Of ordering keys: the failed messages and all later ones of their keys. They wait again.
-    keyed: BitMap64
-    #: Without an ordering key: the share delays, forwards or releases each of them.
-    keyless: BitMap64
 
 
 class Backlog(Protocol):
@@ -72,7 +63,7 @@ class Backlog(Protocol):
 
     @property
     def recalled(self) -> BitMap64:
-        """Leases of before a restart, found behind a message that failed. The share ends them."""
+        """Messages behind one of their key that failed. The share ends leases of them."""
         ...
 
     @property
@@ -135,11 +126,12 @@ class Backlog(Protocol):
 
     # Messages that come back.
 
-    def recall(self, offsets: BitMap64, delay: Callable[[Offset], bool]) -> Recall:
-        """Take outstanding messages back, with all later ones of their keys.
+    def recall(self, offsets: BitMap64, delay: Callable[[Offset], bool]) -> BitMap64:
+        """Let outstanding messages wait again, with all later ones of their keys (`recalled`).
 
         `delay` is asked once for the first message of each key: whether it has to wait for a
-        back-off. Until that is over (`release`) its key is held up.
+        back-off. Until that is over (`release`) its key is held up. Returns the messages without
+        a key: the share delays, forwards or releases each of them.
         """
         ...
 

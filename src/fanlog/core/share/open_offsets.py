@@ -35,9 +35,11 @@ class OpenOffsets:
         """The cursor, less the offsets that are passed over."""
         return self._cursor if self._passed_over is None else self._passed_over
 
-    def reach(self, end: Offset) -> Offset:
-        """How far messages may be handed out: no further than the filter has judged."""
-        return end if self._passed_over is None else min(end, self._passed_over.routed_to)
+    def until(self, end: Offset) -> tuple[Openness, Offset]:
+        """The view, and how far it counts: at most to `end`, and not beyond the judged offsets."""
+        if self._passed_over is None:
+            return self._cursor, end
+        return self._passed_over, min(end, self._passed_over.routed_to)
 
     @property
     def routed_to(self) -> Offset:

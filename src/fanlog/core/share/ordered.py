@@ -28,7 +28,7 @@ from pyroaring import BitMap64
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.aversion import Aversions
-from fanlog.core.share.backlog import Exhausted, Openness, Recall, without
+from fanlog.core.share.backlog import Exhausted, Openness, without
 from fanlog.core.share.keys import Key, Keys
 from fanlog.core.share.packer import Packer, Slots
 from fanlog.model.resources import Offset, Ordering
@@ -166,8 +166,8 @@ class OrderedBacklog:
 
     # Messages that come back.
 
-    def recall(self, offsets: BitMap64, delay: Callable[[Offset], bool]) -> Recall:
-        keyless, unplaced, recalled = BitMap64(), BitMap64(), BitMap64()
+    def recall(self, offsets: BitMap64, delay: Callable[[Offset], bool]) -> BitMap64:
+        keyless, unplaced = BitMap64(), BitMap64()
         heads: dict[int, Offset] = {}
         for offset in offsets:
             number = self.keys.hash_of.get(offset)
@@ -175,12 +175,12 @@ class OrderedBacklog:
                 if offset in self.unplaced:
                     self.unplaced.discard(offset)
                     unplaced.add(offset)
-                elif offset not in recalled:
+                elif offset not in self.recalled:
                     keyless.add(offset)
                 continue
             key = self.keys.by_hash[number]
             key.is_restored = False
-            recalled |= self._take_back(key, offset)
+            self.recalled |= self._take_back(key, offset)
             self.keys.queued[number] = key
             if offset < self.next_offset:
                 heads[number] = offset
@@ -195,7 +195,7 @@ class OrderedBacklog:
             # It will be met as a fresh message, and its key be known then.
             if delay(offset):
                 self.keys.blocked[offset] = 0
-        return Recall(recalled, keyless)
+        return keyless
 
     def _take_back(self, key: Key, offset: Offset) -> BitMap64:
         taken = self.keys.take_back(key, offset, self.next_offset)
@@ -293,7 +293,7 @@ class OrderedBacklog:
 
     def _is_next(self, key: Key, consumer: Credit, offset: Offset) -> bool:
         """Whether a fresh message may go to `consumer` at once."""
-        if key.has_waiting or offset in self._exhausted:
+        if key.waiting or key.rescan_from is not None or offset in self._exhausted:
             return False
         if key.outstanding and key.outstanding[-1] > offset:
             return False

@@ -33,29 +33,26 @@ class OffsetSet(Protocol):
 class Packer:
     """Fills one answer to one consumer."""
 
-    __slots__ = ("_budget", "consumer", "count", "runs", "size_bytes")
+    __slots__ = ("_budget", "consumer", "count", "limit", "runs", "size_bytes")
 
     def __init__(self, budget: LeaseBudget, consumer: Credit) -> None:
         self._budget = budget
         self.consumer = consumer
+        #: Messages that the whole answer may hold.
+        self.limit = budget.messages
         self.runs: list[LeasedRun] = []
         self.count = 0
         self.size_bytes = 0
 
     @property
-    def limit(self) -> int:
-        """Messages that the whole answer may hold."""
-        return self._budget.messages
-
-    @property
     def is_full(self) -> bool:
-        return self.count >= self._budget.messages
+        return self.count >= self.limit
 
     def add(self, slots: Slots, start: Offset, end: Offset) -> Offset:
         """Take offsets from `start` on, at most to `end`; return where the budget ended."""
         starts, base = slots.starts, slots.base_offset
         first = start - base
-        count = min(end - start, self._budget.messages - self.count)
+        count = min(end - start, self.limit - self.count)
         # `starts` ascends, so that one bisection finds how many messages the bytes allow: a batch
         # costs the same whether it has one message or a thousand.
         last_byte = starts[first] + self._budget.size_bytes - self.size_bytes

@@ -176,13 +176,14 @@ class Share:
         """Whether there may be something to lease below `end`."""
         if self.routed_to < end:
             return True
-        return self._soft.backlog.has_some(self._open.view, self._open.reach(end))
+        return self._soft.backlog.has_some(*self._open.until(end))
 
     def plan(self, consumer: Credit, end: Offset, limit: int) -> list[Range]:
         """Offsets to read for the next `lease`, ascending."""
         backlog = self._soft.backlog
         self._progress = backlog.progress
-        return backlog.plan(self._open.view, self._open.reach(end), limit, consumer)
+        view, end = self._open.until(end)
+        return backlog.plan(view, end, limit, consumer)
 
     def lease(
         self,
@@ -202,7 +203,8 @@ class Share:
         """
         decision, soft = Decision(), self._soft
         packer = Packer(budget, consumer)
-        soft.backlog.take(self._open.view, self._open.reach(end), views, packer)
+        view, end = self._open.until(end)
+        soft.backlog.take(view, end, views, packer)
         runs = packer.runs
         if runs:
             offsets = LeaseTable.offsets_of(runs)
@@ -218,7 +220,7 @@ class Share:
 
     def scan(self, end: Offset, views: Sequence[Slots]) -> None:
         """Meet messages without delivering them, so that leases of before a restart find keys."""
-        self._soft.backlog.scan(self._open.view, self._open.reach(end), views)
+        self._soft.backlog.scan(*self._open.until(end), views)
         self._soft.end_recalled()
 
     def skip(self, start: Offset, end: Offset) -> None:
@@ -410,7 +412,8 @@ class Share:
 
     def open_ranges(self, start: Offset, end: Offset) -> Iterator[Range]:
         """Runs of offsets that are neither acknowledged nor left out by the filter, in order."""
-        return self._open.view.unacked_ranges(start, self._open.reach(end))
+        view, end = self._open.until(end)
+        return view.unacked_ranges(start, end)
 
     def is_open(self, offset: Offset) -> bool:
         """Whether it is neither acknowledged nor left out by the filter."""

@@ -40,7 +40,9 @@ class ExhaustedOffsets:
         return self._state.settings.dead_letter is not None and bool(self._state.attempts)
 
     def __contains__(self, offset: Offset) -> bool:
-        return self._failures.is_exhausted(offset, self._state.settings.dead_letter)
+        # Asked for every message of an ordered answer: most shares have no policy.
+        policy = self._state.settings.dead_letter
+        return policy is not None and self._failures.is_exhausted(offset, policy)
 
 
 class SoftState:
@@ -171,11 +173,7 @@ class SoftState:
                 return False
             return not self.delayed.put(now, BitMap64([head]), wait_of)
 
-        recall = self.backlog.recall(offsets, delay)
-        if recall.keyed:
-            # Later messages of the keys were out, too, and are not any more.
-            self.failures.returned |= self.leases.release(recall.keyed)
-        keyless = recall.keyless
+        keyless = self.backlog.recall(offsets, delay)
         if self._state.settings.dead_letter is not None:
             exhausted = BitMap64(offset for offset in keyless if offset in self._exhausted)
             self._to_forward += exhausted
@@ -191,7 +189,7 @@ class SoftState:
         return self.backlog.drop(gone)
 
     def end_recalled(self) -> BitMap64:
-        """End leases of before a restart that the backlog found behind a failed message."""
+        """End leases of messages behind one of their key that failed; return those messages."""
         released = self.leases.release(self.backlog.recalled)
         self.backlog.recalled.clear()
         return released
@@ -200,20 +198,21 @@ class SoftState:
 
     def finish(self, decision: Decision) -> Decision:
         """Add dead letters and leases that the parts noted while the verb ran."""
-        if self.backlog.to_forward:
-            self._to_forward += self.backlog.to_forward
-            self.backlog.to_forward.clear()
-        if self.backlog.recalled:
+        backlog, leases, settings = self.backlog, self.leases, self._state.settings
+        if backlog.to_forward:
+            self._to_forward += backlog.to_forward
+            backlog.to_forward.clear()
+        if backlog.recalled:
             self.failures.returned |= self.end_recalled()
         if self._to_forward:
-            policy = self._state.settings.dead_letter
+            policy = settings.dead_letter
             assert policy is not None
             letters = [self.failures.letter(offset, policy) for offset in self._to_forward]
             decision.dead_letters += letters
             self.forwarding.update(self._to_forward)
             self._to_forward.clear()
-        if self._state.settings.enable_exactly_once:
-            decision.records += self._state.lease_records(self.leases)
-        self.leases.changed.clear()
+        if settings.enable_exactly_once:
+            decision.records += self._state.lease_records(leases)
+        leases.changed.clear()
         self.failures.end_verb()
         return decision

@@ -14,7 +14,7 @@ from pyroaring import BitMap64
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.aversion import Aversions
-from fanlog.core.share.backlog import Exhausted, Openness, Recall, without
+from fanlog.core.share.backlog import Exhausted, Openness, without
 from fanlog.core.share.packer import Packer, Slots
 from fanlog.model.resources import Offset, Ordering
 
@@ -128,8 +128,8 @@ class UnorderedBacklog:
     def discard(self, offsets: BitMap64) -> None:
         self._ready -= offsets
 
-    def recall(self, offsets: BitMap64, delay: Callable[[Offset], bool]) -> Recall:
-        return Recall(_NONE, offsets)
+    def recall(self, offsets: BitMap64, delay: Callable[[Offset], bool]) -> BitMap64:
+        return offsets
 
     def release(self, offsets: BitMap64) -> None:
         self._held -= offsets
