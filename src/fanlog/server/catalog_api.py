@@ -7,7 +7,7 @@ from typing import Any
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
-from fanlog.broker.retention.needs import Kept
+from fanlog.broker.retention.needs import TopicRetention
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
 from fanlog.server.calls import Unary, parsed
@@ -41,9 +41,9 @@ class CatalogApi:
             topic = self._broker.hard.catalog.find_topic(name)
             if topic is not None:
                 found = answer.topics.add(name=name, partition_count=len(topic.partitions))
-                _set_kept(found, self._broker.retention.kept(topic))
+                _set_kept(found, self._broker.retention.of_topic(topic))
                 _set_created(found, topic.created_s)
-        await self._broker.writer.settled()
+        await self._broker.ledger.sync()
         return answer
 
     async def describe_subscriptions(self, request: Any) -> Any:
@@ -55,7 +55,7 @@ class CatalogApi:
             if catalog.has_subscription(name):
                 found = answer.subscriptions.add(name=name)
                 _set_created(found, catalog.subscription(name).created_s)
-        await self._broker.writer.settled()
+        await self._broker.ledger.sync()
         return answer
 
     async def describe_schema(self, request: Any) -> Any:
@@ -74,7 +74,7 @@ def _check_count(field: str, found: Sequence[str]) -> None:
         )
 
 
-def _set_kept(found: Any, kept: Kept) -> None:
+def _set_kept(found: Any, kept: TopicRetention) -> None:
     found.retention_by = kept.by
     if kept.seconds is not None:
         found.effective_retention.CopyFrom(duration(kept.seconds))

@@ -39,7 +39,7 @@ class ExportsApi:
             log_id=self._broker.log_reads.log_id,
             exports=[
                 export_pb2.Export(subscription=one.name, id=one.id)
-                for one in await self._broker.exports.all()
+                for one in await self._broker.exports.list_all()
             ],
         )
 

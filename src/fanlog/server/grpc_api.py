@@ -18,9 +18,9 @@ from google.protobuf.empty_pb2 import Empty
 from grpc_status import rpc_status
 
 from fanlog import limits
-from fanlog.broker import hints
 from fanlog.broker.broker import Broker
-from fanlog.broker.settling import NOT_APPLIED
+from fanlog.broker.parts import Placed
+from fanlog.core.ack_requests import NOT_APPLIED
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, FanlogError, Internal, InvalidArgument
 from fanlog.model import names
@@ -88,9 +88,20 @@ _ACK_FIELDS_MAX = limits.ACK_IDS_MAX + 10
 _EMPTY: bytes = Empty().SerializeToString()
 
 
-def unary_verbs(broker: Broker) -> dict[str, dict[str, Unary]]:
+#: Why messages of a subscription are not pushed just now; empty when they are.
+PushTrouble = Callable[[Subscription], str]
+
+
+def no_trouble(_: Subscription) -> str:
+    """The `PushTrouble` of a server without senders."""
+    return ""
+
+
+def unary_verbs(
+    broker: Broker, push_trouble: PushTrouble = no_trouble
+) -> dict[str, dict[str, Unary]]:
     """Every verb that has one answer, by service and name: bytes to bytes, for any surface."""
-    publisher, subscriber = PublisherApi(broker), SubscriberApi(broker)
+    publisher, subscriber = PublisherApi(broker), SubscriberApi(broker, push_trouble)
     publisher_methods: dict[str, Unary] = {
         "CreateTopic": parsed(types.Topic, publisher.create_topic),
         "UpdateTopic": parsed(types.UpdateTopicRequest, publisher.update_topic),
@@ -172,14 +183,16 @@ def _iam_methods(iam: IamApi) -> dict[str, Unary]:
     }
 
 
-def handlers(broker: Broker, arrivals: Arrivals) -> list[grpc.GenericRpcHandler]:
+def handlers(
+    broker: Broker, arrivals: Arrivals, push_trouble: PushTrouble = no_trouble
+) -> list[grpc.GenericRpcHandler]:
     """The generic handlers of all services."""
     methods: dict[str, dict[str, Any]] = {
         service: {
             name: grpc.unary_unary_rpc_method_handler(_guarded(verb, arrivals))
             for name, verb in verbs.items()
         }
-        for service, verbs in unary_verbs(broker).items()
+        for service, verbs in unary_verbs(broker, push_trouble).items()
     }
     methods[SUBSCRIBER]["StreamingPull"] = grpc.stream_stream_rpc_method_handler(
         _guarded(lambda _, context: streaming_pull(broker, context), arrivals)
@@ -200,38 +213,34 @@ class PublisherApi:
         self._broker = broker
 
     async def publish(self, raw: bytes, _: Call) -> bytes:
-        publish = parse_publish(raw, self._broker.writer.message_bytes_max)
+        publish = parse_publish(raw, self._broker.message_bytes_max)
         names.refuse_system(publish.topic)
         if publish.dedup_ids is not None:
-            partition, offsets = await self._broker.publish_once(
-                publish.topic, publish.body, publish.dedup_ids
-            )
-            return publish_response_of(partition, offsets)
-        partition, base_offset = await self._broker.publish(publish.topic, publish.body)
-        return publish_response(partition, base_offset, publish.body.count)
+            placed = await self._broker.publish_once(publish.topic, publish.body, publish.dedup_ids)
+        else:
+            placed = await self._broker.publish(publish.topic, publish.body)
+        return _publish_answer(placed, publish.body.count)
 
     async def create_topic(self, request: Any) -> Any:
-        return resources.topic_pb(
-            await self._broker.admin.create_topic(resources.topic_spec(request))
-        )
+        return resources.topic_pb(await self._broker.topics.create(resources.topic_spec(request)))
 
     async def update_topic(self, request: Any) -> Any:
         update = resources.topic_update(request)
-        return resources.topic_pb(await self._broker.admin.update_topic(update))
+        return resources.topic_pb(await self._broker.topics.update(update))
 
     async def get_topic(self, request: Any) -> Any:
-        return resources.topic_pb(await self._broker.admin.get_topic(_topic(request.topic)))
+        return resources.topic_pb(await self._broker.topics.get(_topic(request.topic)))
 
     async def list_topics(self, request: Any) -> Any:
         project = names.parse_project(request.project)
         page = _page(f"topics of {request.project}", request)
-        found = await self._broker.admin.list_topics(project, page.after, page.size + 1)
+        found = await self._broker.topics.list_all(project, page.after, page.size + 1)
         shown, token = page.filled(found, lambda topic: topic.name, resources.topic_pb)
         return types.ListTopicsResponse(topics=shown, next_page_token=token)
 
     async def list_topic_subscriptions(self, request: Any) -> Any:
         page = _page(f"subscriptions of {request.topic}", request)
-        found = await self._broker.admin.list_topic_subscriptions(
+        found = await self._broker.topics.list_subscriptions(
             _topic(request.topic), page.after, page.size + 1
         )
         shown, token = page.cut(found, str)
@@ -239,24 +248,39 @@ class PublisherApi:
 
     async def list_topic_snapshots(self, request: Any) -> Any:
         page = _page(f"snapshots of {request.topic}", request)
-        found = await self._broker.admin.list_topic_snapshots(
+        found = await self._broker.topics.list_snapshots(
             _topic(request.topic), page.after, page.size + 1
         )
         shown, token = page.cut(found, str)
         return types.ListTopicSnapshotsResponse(snapshots=shown, next_page_token=token)
 
     async def delete_topic(self, request: Any) -> Any:
-        await self._broker.admin.delete_topic(_topic(request.topic))
+        await self._broker.topics.delete(_topic(request.topic))
         return Empty()
 
     async def detach_subscription(self, request: Any) -> Any:
-        await self._broker.admin.detach_subscription(_subscription(request.subscription))
+        await self._broker.subscriptions.detach(_subscription(request.subscription))
         return types.DetachSubscriptionResponse()
 
 
+def _publish_answer(placed: Sequence[Placed], count: int) -> bytes:
+    """The ids of the messages of a request, in its order."""
+    if len(placed) == 1:
+        partition, offsets, _ = placed[0]
+        if isinstance(offsets, range):
+            return publish_response(partition, offsets.start, count)
+        return publish_response_of(partition, offsets)
+    ids = [b""] * count
+    for partition, offsets, indexes in placed:
+        for index, offset in zip(indexes or range(count), offsets, strict=True):
+            ids[index] = publish_response(partition, offset, 1)
+    return b"".join(ids)
+
+
 class SubscriberApi:
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, push_trouble: PushTrouble = no_trouble) -> None:
         self._broker = broker
+        self._push_trouble = push_trouble
 
     async def pull(self, raw: bytes, context: Call) -> bytes:
         request = fields.parse(types.PullRequest, raw)
@@ -311,7 +335,7 @@ class SubscriberApi:
         """
         if all_fit(refused) or not _is_java(context):
             raise refused
-        subscription, _ = await self._broker.admin.get_subscription(name)
+        subscription, _ = await self._broker.subscriptions.get(name)
         stale = {i: why for i, why in refused.failures.items() if why != NOT_APPLIED}
         if all_fit(AckIdsRefused(refused.message, stale)):
             stale = await self._broker.settle_some(subscription, ack_ids, seconds, nack)
@@ -327,16 +351,16 @@ class SubscriberApi:
         assigned_names.name_subscription(request, self._broker.hard.catalog.has_subscription)
         spec = resources.subscription_spec(request)
         found: list[str] = []
-        subscription = await self._broker.admin.create_subscription(spec, found)
-        _hint(context, subscription.name, [*found, *hints.of_new(self._broker, subscription)])
+        subscription = await self._broker.subscriptions.create(spec, found)
+        _hint(context, subscription.name, [*found, *self._broker.hints.of_new(subscription)])
         return cast(bytes, self._shown(subscription).SerializeToString())
 
     async def get_subscription(self, raw: bytes, context: Call) -> bytes:
         request = fields.parse(types.GetSubscriptionRequest, raw)
         name = _subscription(request.subscription)
-        subscription, _ = await self._broker.admin.get_subscription(name)
+        subscription, _ = await self._broker.subscriptions.get(name)
         troubles = (
-            self._broker.pushes.trouble(subscription),
+            self._push_trouble(subscription),
             self._broker.exports.trouble(subscription).reason,
         )
         context.set_trailing_metadata(remarks.hints(filter(None, troubles)))
@@ -348,23 +372,23 @@ class SubscriberApi:
         if SHORT_FORM_METADATA in dict(context.invocation_metadata() or ()):
             update = replace(update, short_body=SHORT_BODY)
         found: list[str] = []
-        subscription = await self._broker.admin.update_subscription(update, found)
+        subscription = await self._broker.subscriptions.update(update, found)
         if "dead_letter_policy" in " ".join(request.update_mask.paths):
-            found += hints.of_changed(self._broker, subscription)
+            found += self._broker.hints.of_changed(subscription)
         _hint(context, subscription.name, found)
         return cast(bytes, self._shown(subscription).SerializeToString())
 
     async def list_subscriptions(self, request: Any) -> Any:
         project = names.parse_project(request.project)
         page = _page(f"subscriptions of {request.project}", request)
-        found = await self._broker.admin.list_subscriptions(project, page.after, page.size + 1)
+        found = await self._broker.subscriptions.list_all(project, page.after, page.size + 1)
         shown, token = page.filled(
             found, lambda pair: pair[0].name, lambda pair: self._shown(pair[0])
         )
         return types.ListSubscriptionsResponse(subscriptions=shown, next_page_token=token)
 
     async def delete_subscription(self, request: Any) -> Any:
-        await self._broker.admin.delete_subscription(_subscription(request.subscription))
+        await self._broker.subscriptions.delete(_subscription(request.subscription))
         return Empty()
 
     async def modify_push_config(self, raw: bytes, context: Call) -> bytes:
@@ -373,44 +397,44 @@ class SubscriberApi:
         name = _subscription(request.subscription)
         found: list[str] = []
         update = SubscriptionUpdate(name=name, changes=changes)
-        await self._broker.admin.update_subscription(update, found)
+        await self._broker.subscriptions.update(update, found)
         _hint(context, name, found)
         return _EMPTY
 
     async def get_snapshot(self, request: Any) -> Any:
         name = str(names.parse_snapshot(request.snapshot))
-        return resources.snapshot_pb(await self._broker.admin.get_snapshot(name))
+        return resources.snapshot_pb(await self._broker.snapshots.get(name))
 
     async def list_snapshots(self, request: Any) -> Any:
         project = names.parse_project(request.project)
         page = _page(f"snapshots of {request.project}", request)
-        found = await self._broker.admin.list_snapshots(project, page.after, page.size + 1)
+        found = await self._broker.snapshots.list_all(project, page.after, page.size + 1)
         shown, token = page.filled(found, lambda snapshot: snapshot.name, resources.snapshot_pb)
         return types.ListSnapshotsResponse(snapshots=shown, next_page_token=token)
 
     async def create_snapshot(self, request: Any) -> Any:
         assigned_names.name_snapshot(request, self._broker.hard.catalog.has_snapshot)
         spec = resources.snapshot_spec(request)
-        return resources.snapshot_pb(await self._broker.admin.create_snapshot(spec))
+        return resources.snapshot_pb(await self._broker.snapshots.create(spec))
 
     async def update_snapshot(self, request: Any) -> Any:
         update = resources.snapshot_update(request)
-        return resources.snapshot_pb(await self._broker.admin.update_snapshot(update))
+        return resources.snapshot_pb(await self._broker.snapshots.update(update))
 
     async def delete_snapshot(self, request: Any) -> Any:
-        await self._broker.admin.delete_snapshot(str(names.parse_snapshot(request.snapshot)))
+        await self._broker.snapshots.delete(str(names.parse_snapshot(request.snapshot)))
         return Empty()
 
     async def seek(self, raw: bytes, context: Call) -> bytes:
         request = fields.parse(types.SeekRequest, raw)
-        moved = await seeking.seek(self._broker.admin.seeks, request)
+        moved = await seeking.seek(self._broker.seeks, request)
         hinted = remarks.hints([moved.hint] if moved.hint else [])
         context.set_trailing_metadata((*seeking.said(moved), *hinted))
         return cast(bytes, types.SeekResponse().SerializeToString())
 
     def _shown(self, subscription: Subscription) -> Any:
-        topic = self._broker.admin.topic_of(subscription)
-        is_failing = bool(self._broker.pushes.trouble(subscription))
+        topic = self._broker.subscriptions.topic_of(subscription)
+        is_failing = bool(self._push_trouble(subscription))
         state = self._broker.exports.trouble(subscription).state
         return resources.subscription_pb(
             subscription, topic, is_failing=is_failing, export_state=state

@@ -27,6 +27,7 @@ from fanlog.model.origins import Doorkeeper, parse_host
 from fanlog.push.service import PushService
 from fanlog.server import grpc_api
 from fanlog.server.doorkeeping import Door
+from fanlog.server.grpc_api import PushTrouble
 from fanlog.server.key_pages import key_routes
 from fanlog.server.metrics_page import metrics_page
 from fanlog.server.rest import events, google_json, own_json, path_form, short_form
@@ -55,7 +56,7 @@ def http_app(
             return PlainTextResponse("not ready\n", status_code=503)
         # It serves readers all the same; and what is not archived is kept.
         troubles = (
-            ("degraded", broker.writer.refusals.degraded()),
+            ("degraded", broker.ledger.refusals.degraded()),
             ("lake alarm", broker.tiers.alarm),
         )
         told = [f"{kind}: {trouble}\n" for kind, trouble in troubles if trouble]
@@ -79,7 +80,7 @@ def http_app(
             Route("/metrics", metrics),
             Route("/openapi.json", openapi),
             Route("/docs", docs),
-            Mount("/v1", app=rest_app(broker, config)),
+            Mount("/v1", app=rest_app(broker, config, senders.trouble)),
         ],
         middleware=[Middleware(Door, keeper=_keeper(config))],
         exception_handlers={HTTPException: _refused},
@@ -98,11 +99,13 @@ def _keeper(config: Config) -> Doorkeeper:
     )
 
 
-def rest_app(broker: Broker, config: Config) -> RestApp:
+def rest_app(
+    broker: Broker, config: Config, push_trouble: PushTrouble = grpc_api.no_trouble
+) -> RestApp:
     """REST in front of all verbs of a broker."""
     verbs = {
         f"{service.rpartition('.')[2]}.{name}": verb
-        for service, methods in grpc_api.unary_verbs(broker).items()
+        for service, methods in grpc_api.unary_verbs(broker, push_trouble).items()
         for name, verb in methods.items()
     }
     verbs |= position_verbs(broker, verbs)

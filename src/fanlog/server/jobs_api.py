@@ -52,7 +52,7 @@ class JobsApi:
     async def list(self, request: Any) -> Any:
         project = names.parse_project(request.parent, field="parent")
         page = paging.parse_page(f"jobs of {request.parent}", request.page_size, request.page_token)
-        found = await self._jobs.listed(project, page.after, page.size + 1)
+        found = await self._jobs.list_all(project, page.after, page.size + 1)
         shown, token = page.filled(found, lambda job: job.name, job_pb)
         return jobs_pb2.ListJobsResponse(jobs=shown, next_page_token=token)
 

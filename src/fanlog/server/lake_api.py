@@ -34,12 +34,11 @@ class LakeApi:
             id=tiers.lake_id,
             alarm=tiers.alarm,
             archived_sequence=tiers.archived_sequence,
-            sequence=self._broker.writer.committed_sequence,
+            sequence=self._broker.ledger.committed_sequence,
         )
 
     async def accept_loss(self, request: Any) -> Any:
-        self._broker.check_serving()
-        found = await self._broker.tiers.accept_loss(confirm=request.confirm)
+        found = await self._broker.accept_loss(confirm=request.confirm)
         answer = pb.AcceptLossResponse(
             accepted=found.is_accepted,
             known_lake_id=found.known_lake_id,

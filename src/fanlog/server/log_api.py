@@ -10,7 +10,8 @@ from typing import Any
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
-from fanlog.broker.verbs.log_reads import Chunk, LogRange, Selection, paced
+from fanlog.broker.pacing import paced
+from fanlog.broker.verbs.log_reads import Chunk, LogRange, TopicSelection
 from fanlog.errors import InvalidArgument
 from fanlog.log.api import Damaged
 from fanlog.model import names
@@ -122,7 +123,7 @@ class LogApi:
         return pb.ReportArchivedResponse(sequence=seen)
 
 
-def _selection(selection: Any) -> Selection:
+def _selection(selection: Any) -> TopicSelection:
     said = [name for name in ("topics", "pattern", "subscription") if getattr(selection, name)]
     if len(said) > 1:
         raise InvalidArgument(f"selection: {' and '.join(said)} are given; one of them is allowed")
@@ -137,7 +138,7 @@ def _selection(selection: Any) -> Selection:
         names.parse_topic_or_pattern(selection.pattern, field="selection.pattern")
     if selection.subscription:
         names.parse_subscription(selection.subscription, field="selection.subscription")
-    return Selection(
+    return TopicSelection(
         topics=tuple(selection.topics),
         pattern=selection.pattern,
         subscription=selection.subscription,

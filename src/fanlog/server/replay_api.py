@@ -11,8 +11,8 @@ from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
-from fanlog.broker.verbs.dead_letter import Letter, Outcome, Place, Selection
 from fanlog.broker.verbs.reopening import Wanted
+from fanlog.core.dead_letter import Letter, LetterOutcome, LetterPlace, LetterSelection
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
 from fanlog.model.ids import parse_message_id
@@ -43,9 +43,9 @@ def methods(broker: Broker) -> dict[str, Unary]:
 
 class ReplayApi:
     def __init__(self, broker: Broker) -> None:
-        self._replays = broker.replays
-        self._seeks = broker.admin.seeks
-        self._letters = broker.letters
+        self._reopening = broker.reopening
+        self._seeks = broker.seeks
+        self._letters = broker.dead_letters
 
     async def reopen(self, request: Any) -> Any:
         name = _subscription(request.subscription)
@@ -59,14 +59,14 @@ class ReplayApi:
                 f"it has {sum(ways)}"
             )
         if has_window:
-            done = await self._replays.reopen_window(name, start_ns, end_ns, request_id)
+            done = await self._reopening.reopen_window(name, start_ns, end_ns, request_id)
         elif request.offsets:
-            done = await self._replays.reopen(name, await self._wanted(request), request_id)
+            done = await self._reopening.reopen(name, await self._wanted(request), request_id)
         else:
             sets: defaultdict[PartitionId, BitMap64] = defaultdict(BitMap64)
             for partition, offset in _ids(request.message_ids, limits.REOPEN_IDS_MAX):
                 sets[partition].add(offset)
-            done = await self._replays.reopen(name, Wanted(sets), request_id)
+            done = await self._reopening.reopen(name, Wanted(sets), request_id)
         return replay_pb2.ReopenResponse(
             reopened=done.reopened,
             skipped=sum(done.skipped.values()),
@@ -102,7 +102,7 @@ class ReplayApi:
                     offsets = parse_offsets(one.bitmap, f"{field}.bitmap")
                 wanted.add(partition, offsets)
             elif 0 <= one.start < one.end <= limits.OFFSET_MAX:
-                bounds = self._replays.bounds(partition)
+                bounds = self._reopening.bounds(partition)
                 wanted.add_range(partition, one.start, one.end, bounds)
             else:
                 raise InvalidArgument(f"{field}: [{one.start}, {one.end}) is no range of offsets")
@@ -120,8 +120,8 @@ class ReplayApi:
     async def list(self, request: Any) -> Any:
         name = _subscription(request.subscription)
         page = paging.parse_page(_scope(name), request.page_size, request.page_token)
-        after = Place.parse(page.after) if page.after else None
-        found, place = await self._letters.listed(name, _selection(request), after, page.size)
+        after = LetterPlace.parse(page.after) if page.after else None
+        found, place = await self._letters.list_all(name, _selection(request), after, page.size)
         return replay_pb2.ListDeadLettersResponse(
             letters=map(_letter_pb, found), next_page_token=_token(name, place)
         )
@@ -193,10 +193,10 @@ def _ids(texts: Iterable[str], most: int) -> list[tuple[PartitionId, int]]:
     return found
 
 
-def _selection(request: Any) -> Selection:
+def _selection(request: Any) -> LetterSelection:
     source = request.source_subscription
     start_ns, end_ns = _window(request)
-    return Selection(
+    return LetterSelection(
         source and str(names.parse_subscription(source, field="source_subscription")),
         request.reason,
         start_ns,
@@ -204,10 +204,10 @@ def _selection(request: Any) -> Selection:
     )
 
 
-def _chosen(request: Any) -> Selection | None:
+def _chosen(request: Any) -> LetterSelection | None:
     """What letters are selected by; None when they are named by their ids."""
     selection = _selection(request)
-    has_criteria = selection != Selection()
+    has_criteria = selection != LetterSelection()
     is_selected = request.all or has_criteria
     if bool(request.message_ids) == is_selected:
         raise InvalidArgument(
@@ -231,16 +231,16 @@ def _scope(name: str) -> str:
     return f"dead letters of {name}"
 
 
-def _place(name: str, request: Any) -> Place | None:
+def _place(name: str, request: Any) -> LetterPlace | None:
     page = paging.parse_page(_scope(name), 0, request.page_token)
-    return Place.parse(page.after) if page.after else None
+    return LetterPlace.parse(page.after) if page.after else None
 
 
-def _token(name: str, place: Place | None) -> str:
+def _token(name: str, place: LetterPlace | None) -> str:
     return "" if place is None else paging.token(_scope(name), str(place))
 
 
-def _rest(name: str, outcome: Outcome) -> dict[str, Any]:
+def _rest(name: str, outcome: LetterOutcome) -> dict[str, Any]:
     shown = outcome.skipped[: limits.LETTERS_SHOWN_MAX]
     return {
         "skipped": len(outcome.skipped) + outcome.skipped_before,
@@ -258,7 +258,7 @@ def _letter_pb(letter: Letter) -> Any:
         message_id=letter.id,
         ordering_key=letter.message.ordering_key,
     )
-    message.publish_time.FromNanoseconds(letter.batch.publish_time_ns)
+    message.publish_time.FromNanoseconds(letter.publish_time_ns)
     return replay_pb2.DeadLetter(
         message=message,
         source_subscription=letter.source_subscription,

@@ -37,7 +37,6 @@ from typing import Any, TypeVar
 import yaml
 from google.protobuf import json_format
 
-from fanlog.broker import hints
 from fanlog.broker.broker import Broker
 from fanlog.errors import ConfigError, FanlogError, InvalidArgument
 from fanlog.model import names
@@ -138,7 +137,7 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
         existing = catalog.find_topic(topic.name)
         if existing is None:
             with _naming(wanted.path, f"topic {topic.name!r}"):
-                await broker.admin.create_topic(topic)
+                await broker.topics.create(topic)
             log.info("action=resource_created topic=%s", topic.name)
         else:
             _say_differences("topic", _found(broker, topic), existing)
@@ -146,13 +145,13 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
         if not catalog.has_subscription(subscription.name):
             found: list[str] = []
             with _naming(wanted.path, f"subscription {subscription.name!r}"):
-                created = await broker.admin.create_subscription(subscription, found)
+                created = await broker.subscriptions.create(subscription, found)
             log.info("action=resource_created subscription=%s", subscription.name)
-            for hint in [*found, *hints.of_new(broker, created)]:
+            for hint in [*found, *broker.hints.of_new(created)]:
                 log.warning("action=hint subscription=%s %s", created.name, hint)
         else:
             present = catalog.subscription(subscription.name)
-            if broker.admin.rules.is_default(subscription, present):
+            if broker.rules.is_default(subscription, present):
                 subscription = replace(subscription, dead_letter=present.dead_letter)
             _say_differences("subscription", subscription, present)
 

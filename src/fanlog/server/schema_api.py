@@ -78,7 +78,7 @@ class SchemaApi:
         page = paging.parse_page(
             f"schemas of {request.parent}", request.page_size, request.page_token
         )
-        found = await self._schemas.listed(project, page.after, page.size + 1)
+        found = await self._schemas.list_all(project, page.after, page.size + 1)
         # Not set, the view is BASIC here, as Google has it.
         view = request.view or BASIC
         shown, token = page.filled(

@@ -7,7 +7,7 @@ from typing import Any
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from fanlog import limits
-from fanlog.broker.verbs.seek_answers import Moved
+from fanlog.broker.verbs.seek_answers import SeekAnswer
 from fanlog.broker.verbs.seeks import Seeks
 from fanlog.errors import InvalidArgument
 from fanlog.model import attributes, names
@@ -24,7 +24,7 @@ REOPENED_FROM = attributes.REOPENED_FROM
 ACKNOWLEDGED = attributes.ACKNOWLEDGED
 
 
-async def seek(seeks: Seeks, request: Any) -> Moved:
+async def seek(seeks: Seeks, request: Any) -> SeekAnswer:
     """Do a SeekRequest, Google's or ours.
 
     Raises:
@@ -71,7 +71,7 @@ def parse_position(text: str) -> dict[PartitionId, Offset]:
     return found
 
 
-def said(moved: Moved) -> tuple[tuple[str, str], ...]:
+def said(moved: SeekAnswer) -> tuple[tuple[str, str], ...]:
     """The result of a seek as metadata; its hint goes with other hints."""
     found = [(REOPENED, str(moved.reopened)), (ACKNOWLEDGED, str(moved.acknowledged))]
     if moved.reopened_from_ns is not None:

@@ -1,9 +1,9 @@
-"""Exports: what the pipeline takes from a subscription, a batch at a time, and how it says so.
+"""Exports: the pipeline takes messages from a subscription, a batch at a time.
 
-A batch is hard state: until it is advanced past, everybody who asks gets the same one, with the
-same number and the same messages, for the same table or bucket. So a pipeline that dies halfway,
-or a second one, does what was done already once more, and whatever it writes to can tell by the
-number. No lease is taken: nobody else may consume such a subscription.
+A batch is hard state: until it is advanced past, every request gets the same one, with the same
+number and the same messages, for the same table or bucket. So a pipeline that dies halfway, or a
+second one, writes the same batch once more, and the table or bucket can tell by the number. No
+lease is taken: an export subscription has no other consumers.
 """
 
 from __future__ import annotations
@@ -11,15 +11,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
 
 from fanlog import limits
+from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock
+from fanlog.broker.delivery.decisions import Decisions
+from fanlog.broker.delivery.filtering import Filtering
+from fanlog.broker.delivery.shares import Shares
+from fanlog.broker.metrics import Metrics
+from fanlog.broker.transaction import Ledger
 from fanlog.core.catalog import Catalog
 from fanlog.core.cursor import Range
 from fanlog.core.export_records import ExportProgress, ExportRecord
+from fanlog.core.hard_state import HardState
 from fanlog.core.records import Record
 from fanlog.core.share import Share
 from fanlog.errors import FailedPrecondition, LakeUnavailable
@@ -34,9 +40,6 @@ from fanlog.model.resources import (
     SubscriptionId,
     TableExport,
 )
-
-if TYPE_CHECKING:
-    from fanlog.broker.broker import Broker
 
 #: Partitions looked at before the loop may do something else.
 STEP = 100
@@ -54,22 +57,37 @@ _NO_TROUBLE = Trouble()
 
 
 class Exports:
-    """The verbs of exporting. Lives on the loop. What is wrong with an export is soft state."""
+    """The verbs of exporting. Lives on the loop. The trouble of an export is soft state."""
 
-    def __init__(self, broker: Broker, store: Log, clock: Clock) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: Log,
+        clock: Clock,
+        metrics: Metrics,
+        access: Access,
+        shares: Shares,
+        filtering: Filtering,
+        decisions: Decisions,
+    ) -> None:
+        self._ledger = ledger
         self._store = store
         self._clock = clock
+        self._metrics = metrics
+        self._access = access
+        self._filtering = filtering
+        self._decisions = decisions
         self._troubles: dict[SubscriptionId, Trouble] = {}
+        shares.on_remove.listen(self._forget)
 
-    async def all(self) -> list[Subscription]:
+    async def list_all(self) -> list[Subscription]:
         """The export subscriptions that are attached to their topics."""
         found = [
             subscription
-            for subscription in self._broker.hard.catalog.subscriptions()
+            for subscription in self._ledger.hard.catalog.subscriptions()
             if subscription.mode == "export" and not subscription.detached
         ]
-        await self._broker.writer.settled()
+        await self._ledger.sync()
         return found
 
     async def batch(self, name: str) -> tuple[Subscription, ExportProgress]:
@@ -78,10 +96,10 @@ class Exports:
         Raises:
             FailedPrecondition: The subscription is no export, or detached.
         """
-        self._broker.check_serving()
+        self._access.check_serving()
         subscription = self._export(name)
         if not self._progress(subscription).offsets:
-            found = await self._found(subscription)
+            found = await self._gather_batch(subscription)
             # Others may have been here meanwhile.
             subscription = self._export(name)
             progress = self._progress(subscription)
@@ -94,9 +112,9 @@ class Exports:
                     files=subscription.files,
                     offsets=found,
                 )
-                await self._broker.commit([ExportRecord(subscription.id, progress)])
+                await self._ledger.commit([ExportRecord(subscription.id, progress)])
                 return subscription, progress
-        await self._broker.writer.settled()
+        await self._ledger.sync()
         return subscription, self._progress(subscription)
 
     async def advance(self, name: str, number: int) -> int:
@@ -108,7 +126,7 @@ class Exports:
         subscription = self._export(name)
         progress = self._progress(subscription)
         if number <= progress.advanced:
-            await self._broker.writer.settled()
+            await self._ledger.sync()
             return 0
         if number != progress.number or not progress.offsets:
             raise FailedPrecondition(
@@ -118,7 +136,7 @@ class Exports:
         records: list[Record] = []
         count = 0
         for partition, offsets in progress.offsets.items():
-            share = self._broker.hard.share(subscription.id, partition)
+            share = self._ledger.hard.share(subscription.id, partition)
             # A topic may be gone for good by now.
             if share is not None:
                 decision = share.exported(offsets)
@@ -127,11 +145,11 @@ class Exports:
         records.append(
             ExportRecord(subscription.id, ExportProgress(number=number, advanced=number))
         )
-        metrics = self._broker.metrics.of(subscription.id)
+        metrics = self._metrics.of(subscription.id)
         metrics.delivered += count
         metrics.acknowledged += count
         self._troubles.pop(subscription.id, None)
-        await self._broker.commit(records)
+        await self._ledger.commit(records)
         return count
 
     def report(self, name: str, trouble: Trouble) -> None:
@@ -146,33 +164,30 @@ class Exports:
             return _NO_TROUBLE
         return self._troubles.get(subscription.id, _NO_TROUBLE)
 
-    def removed(self, subscription: Subscription) -> list[Record]:
-        """The records that forget an export, whose subscription is gone."""
-        self._troubles.pop(subscription.id, None)
-        if subscription.id not in self._broker.hard.exports:
-            return []
-        return [ExportRecord(subscription.id, None)]
-
     # Private.
 
+    def _forget(self, subscription: Subscription) -> None:
+        """A subscription is deleted."""
+        self._troubles.pop(subscription.id, None)
+
     def _export(self, name: str) -> Subscription:
-        subscription = self._broker.readable(name)
+        subscription = self._access.find(name)
         if subscription.mode != "export":
             raise FailedPrecondition(
                 f"subscription {name!r} has neither {exports.TABLE_FIELD} nor "
                 f"{exports.FILES_FIELD}; there is nothing to export"
             )
-        self._broker.used(subscription)
+        self._access.use(subscription)
         return subscription
 
     def _progress(self, subscription: Subscription) -> ExportProgress:
-        found = self._broker.hard.exports.get(subscription.id)
+        found = self._ledger.hard.exports.get(subscription.id)
         return found if found is not None else ExportProgress(number=0, advanced=0)
 
-    async def _found(self, subscription: Subscription) -> dict[PartitionId, BitMap64]:
-        """What the next batch is to have; nothing as long as there is no hurry."""
+    async def _gather_batch(self, subscription: Subscription) -> dict[PartitionId, BitMap64]:
+        """The messages of the next batch; none as long as there is no hurry."""
         gathered = _Gathered(subscription.files, self._clock.now())
-        shares = self._broker.hard.shares_of(subscription)
+        shares = self._ledger.hard.shares_of(subscription)
         for number, share in enumerate(self._in_turn(subscription, shares)):
             if gathered.is_full:
                 break
@@ -191,16 +206,16 @@ class Exports:
         return [*shares[first:], *shares[:first]]
 
     async def _gather(self, share: Share, gathered: _Gathered) -> None:
-        end = self._broker.writer.end(share.partition)
+        end = self._ledger.end(share.partition)
         wanted = 0
         while share.routed_to < end and wanted < gathered.room:
-            wanted += await self._broker.router.route(share, end)
+            wanted += await self._filtering.judge(share, end)
             await asyncio.sleep(0)
-        # What the filter left out goes into the cursor, which then says what is wanted.
+        # Messages that the filter left out go into the cursor, which then has the wanted ones.
         passed = share.settle_passed()
         if passed.records:
-            self._broker.decide(share, passed, can_wait=True, wakes=False)
-        first = next(_open(share, end), None)
+            self._decisions.decide(share, passed, can_wait=True, wakes=False)
+        first = next(_open_ranges(share, end), None)
         if first is None:
             return
         size_bytes, published_s = 0.0, gathered.now
@@ -240,14 +255,14 @@ class _Gathered:
         )
 
     def add(self, share: Share, end: Offset, size_bytes: float, published_s: float) -> None:
-        """Add what a share has to give, of messages of about `size_bytes`."""
+        """Add open messages of a share, of about `size_bytes` each."""
         most = self.room
         if size_bytes:
             left = limits.EXPORT_BATCH_BYTES_MAX - self._size_bytes
             most = min(most, max(1, int(left / size_bytes)))
         bits = BitMap64()
         count = 0
-        for start, stop in _open(share, end):
+        for start, stop in _open_ranges(share, end):
             stop = min(stop, start + most - count)
             bits.add_range(start, stop)
             count += stop - start
@@ -260,7 +275,7 @@ class _Gathered:
             self._oldest_s = min(self._oldest_s, published_s)
 
     def batch(self) -> dict[PartitionId, BitMap64]:
-        """What was gathered; nothing while files wait for more."""
+        """The messages gathered; none while files wait for more."""
         files = self._files
         if files is None or self.is_full:
             return self._offsets
@@ -299,21 +314,21 @@ def check_schema(
         )
 
 
-def changed(broker: Broker, before: Subscription, after: Subscription) -> list[Record]:
+def records_of_change(hard: HardState, before: Subscription, after: Subscription) -> list[Record]:
     """The records that go with other settings; checks the schema, raising as `check_schema` does.
 
     One that is no export any more lets go of its batch under way.
     """
     if (before.table, before.files) != (after.table, after.files):
-        check_schema(broker.hard.catalog, after.topic_shown, after.table, after.files)
-    progress = broker.hard.exports.get(before.id)
+        check_schema(hard.catalog, after.topic_shown, after.table, after.files)
+    progress = hard.exports.get(before.id)
     if before.mode != "export" or after.mode == "export" or progress is None:
         return []
     return [ExportRecord(before.id, replace(progress, table=None, files=None, offsets={}))]
 
 
-def _open(share: Share, end: Offset) -> Iterator[Range]:
-    """What a share has before `end`, as far as its filter has judged."""
+def _open_ranges(share: Share, end: Offset) -> Iterator[Range]:
+    """The open messages of a share before `end`, as far as its filter has judged."""
     return share.cursor.unacked_ranges(0, min(end, share.routed_to))
 
 

@@ -38,7 +38,7 @@ class Facts:
     def _topic(self, name: str) -> dict[str, Any]:
         topic = self._broker.hard.catalog.topic(name)
         found: dict[str, Any] = {"partition_count": len(topic.partitions)}
-        kept = self._broker.retention.kept(topic)
+        kept = self._broker.retention.of_topic(topic)
         shown = {} if kept.seconds is None else {"duration": duration(kept.seconds).ToJsonString()}
         found["effective_retention"] = shown | {"by": kept.by}
         if topic.message_retention_s is not None:

@@ -1,7 +1,7 @@
-"""Messages in the revision that their subscription asks for, whatever they were written in.
+"""Revising: messages are delivered in the revision of their schema that a subscription asks for.
 
-What is stored stays as it is: a message is transformed when it is delivered, on its way from the
-feed to whoever takes it, so that every way out is served alike. Messages that are in the revision
+Stored messages stay as they are: a message is transformed when it is delivered, on its way from the
+feed to the consumer, so that every way out is served alike. Messages that are in the revision
 already leave as the bytes they came in. The others are written anew, and say
 
 | attribute | |
@@ -9,10 +9,10 @@ already leave as the bytes they came in. The others are written anew, and say
 | `googclient_schemarevisionid` | the revision that they are in now |
 | `fanlog-schema-written-revision` | the one they were written in |
 
-What cannot be transformed never leaves as if it had been. It is a dead letter, and its reason says
-why. Where there is no dead letter policy it leaves as it was written, still saying its revision,
-with the reason in `fanlog-schema-reason`: a subscriber that knows what to do may do it, and one
-that does not will nack it, as it would any message that it cannot read.
+A message that cannot be transformed never leaves as if it had been. It becomes a dead letter, with
+the reason. Where there is no dead letter policy it leaves as it was written, still saying its
+revision, with the reason in `fanlog-schema-reason`: a subscriber that can read it may do so, and
+another nacks it, as it would any message that it cannot read.
 
 A message that takes more steps or memory than it may, whenever it was stored, cannot be transformed
 either. Soft state only: transformations are compiled once, and found again.
@@ -22,19 +22,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import accumulate
-from typing import TYPE_CHECKING, cast
-
-from pyroaring import BitMap64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
-from fanlog.broker.delivery.feed import Delivery
-from fanlog.broker.schemas.definitions import COMPILED_INLINE_CHARACTERS_MAX
-from fanlog.broker.verbs.schemas import Contents
+from fanlog.broker.delivery.delivery import Delivery
+from fanlog.broker.delivery.leaving import Leaving, bytes_of
+from fanlog.broker.delivery.ports import Decide
+from fanlog.broker.metrics import Metrics
+from fanlog.broker.ports import Contents
+from fanlog.broker.schemas.definitions import COMPILED_INLINE_CHARACTERS_MAX, Definitions
+from fanlog.broker.transaction import Ledger
 from fanlog.core.redelivery import UNSENT, Nack
 from fanlog.errors import InvalidArgument, SchemaNotFound
 from fanlog.log.batch import Batch
@@ -47,7 +47,6 @@ from fanlog.model.attributes import (
 )
 from fanlog.model.resources import (
     Encoding,
-    Offset,
     SchemaId,
     SchemaType,
     Subscription,
@@ -56,9 +55,6 @@ from fanlog.model.resources import (
 from fanlog.schema import Compiled, Impossible, Long, Mismatch, Transform
 from fanlog.schema.examination import Question
 from fanlog.schema.kept import Kept
-
-if TYPE_CHECKING:
-    from fanlog.broker.broker import Broker
 
 log = logging.getLogger("fanlog.revisions")
 
@@ -71,13 +67,10 @@ _STEPS_PER_BYTE = 4
 #: Messages of a batch that are read together.
 _STRETCH = 64
 
-#: Batch, first index and end index in it.
-_Run = tuple[Batch, int, int]
-
 
 @dataclass(frozen=True, slots=True)
 class _Bridge:
-    """From one revision to another: both definitions compiled, and what turns messages over."""
+    """From one revision to another: both definitions compiled, and the transformation."""
 
     writer: Compiled
     reader: Compiled
@@ -90,7 +83,7 @@ class _Bridge:
     def size_bytes(self) -> int:
         return self.writer.size_bytes + self.reader.size_bytes
 
-    def transformed(self, data: bytes) -> tuple[bytes, int]:
+    def convert(self, data: bytes) -> tuple[bytes, int]:
         """The data in the revision that is read, and about how many steps that took.
 
         Raises:
@@ -110,124 +103,54 @@ class _Bridge:
         return self.transform(data), steps
 
 
-@dataclass(slots=True)
-class _Rewritten:
-    """Neighbours of one batch that are written anew and say the same of it."""
+class Revising:
+    """Transforms the messages that one broker delivers."""
 
-    batch: Batch
-    first: int
-    said: Mapping[str, str]
-    fields: list[bytes] = field(default_factory=list)
-
-    @property
-    def end(self) -> int:
-        return self.first + len(self.fields)
-
-    def as_batch(self) -> Batch:
-        """A batch that was never stored, at the place of those it stands for."""
-        batch = self.batch
-        return replace(
-            batch,
-            base_offset=batch.base_offset + self.first,
-            starts=[0, *accumulate(map(len, self.fields))],
-            # Who holds which key was decided when they were leased.
-            key_hashes=None,
-            attributes={**batch.attributes, **self.said},
-            content=b"".join(self.fields),
-        )
-
-
-@dataclass(slots=True)
-class _Leaving:
-    """What of one delivery leaves, and what is given back."""
-
-    delivery: Delivery
-    runs: list[_Run] = field(default_factory=list)
-    #: Dead letters by their reason.
-    refused: defaultdict[str, BitMap64] = field(default_factory=lambda: defaultdict(BitMap64))
-    unsent: BitMap64 = field(default_factory=BitMap64)
-    _rewritten: _Rewritten | None = None
-
-    def rewrite(self, batch: Batch, index: int, said: Mapping[str, str], made: bytes) -> None:
-        """Let a message leave that is written anew, and says something besides its batch."""
-        last = self._rewritten
-        if last is None or last.batch is not batch or last.end != index or last.said != said:
-            self.close()
-            last = self._rewritten = _Rewritten(batch, index, said)
-        last.fields.append(made)
-
-    def close(self) -> None:
-        """What was written anew is complete."""
-        if self._rewritten is not None:
-            made, self._rewritten = self._rewritten.as_batch(), None
-            self.runs.append((made, 0, made.count))
-
-    def keep(self, batch: Batch, first: int, end: int) -> None:
-        """Let messages leave as they are."""
-        self.close()
-        if self.runs and self.runs[-1][0] is batch and self.runs[-1][2] == first:
-            first = self.runs.pop()[1]
-        self.runs.append((batch, first, end))
-
-    def offsets(self) -> Iterator[Offset]:
-        for batch, first, end in self.runs:
-            yield from range(batch.base_offset + first, batch.base_offset + end)
-
-    def without(self, gone: set[Offset]) -> None:
-        runs, self.runs = self.runs, []
-        for batch, first, end in runs:
-            for index in range(first, end):
-                if batch.base_offset + index not in gone:
-                    self.keep(batch, index, index + 1)
-
-    def delivered(self) -> Delivery:
-        count = sum(end - first for _, first, end in self.runs)
-        return replace(
-            self.delivery,
-            runs=self.runs,
-            count=count,
-            redelivered=min(count, self.delivery.redelivered),
-            size_bytes=sum(_bytes_of(*run) for run in self.runs),
-        )
-
-
-class Revisions:
-    """Transforms what is delivered by one broker."""
-
-    def __init__(self, broker: Broker, clock: Clock, contents: Contents | None) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        metrics: Metrics,
+        definitions: Definitions,
+        contents: Contents | None,
+        decide: Decide,
+    ) -> None:
+        self._ledger = ledger
         self._clock = clock
+        self._metrics = metrics
+        self._definitions = definitions
         self._contents = contents
+        self._decide = decide
         #: By schema, revision written, revision read and encoding; a sentence where there is none.
         self._bridges: Kept[tuple[SchemaId, str, str, Encoding], _Bridge | str] = Kept(
             limits.SCHEMA_CACHE_BYTES_MAX
         )
 
-    async def revised(
+    async def revise(
         self, subscription_id: SubscriptionId, deliveries: list[Delivery], max_bytes: int
     ) -> list[Delivery]:
-        """Give deliveries as they are to leave; see `feed.Revise`."""
-        subscription = self._broker.hard.catalog.subscription_by_id(subscription_id)
+        """Give deliveries as they are to leave; see `ports.Revise`."""
+        subscription = self._ledger.hard.catalog.subscription_by_id(subscription_id)
         if subscription is None or not subscription.schema_revision:
             return deliveries
         work = _Work(self, subscription, max_bytes)
-        leaving = [await work.revised(delivery) for delivery in deliveries]
-        metrics = self._broker.metrics.of(subscription_id)
+        leaving = [await work.revise(delivery) for delivery in deliveries]
+        metrics = self._metrics.of(subscription_id)
         metrics.transformed += work.transformed
         metrics.untransformed += work.untransformed
         for one in leaving:
             self._give_back(subscription, one)
-        return [one.delivered() for one in leaving if one.runs]
+        return [one.as_delivery() for one in leaving if one.runs]
 
-    def _give_back(self, subscription: Subscription, leaving: _Leaving) -> None:
-        """Settle what does not leave; what was leased behind it of its key may go along."""
+    def _give_back(self, subscription: Subscription, leaving: Leaving) -> None:
+        """Settle messages that do not leave; later ones of their keys may go along."""
         nacks = [(Nack(is_terminal=True, reason=why), o) for why, o in leaving.refused.items()]
         if leaving.unsent:
             nacks.append((UNSENT, leaving.unsent))
         if not nacks:
             return
         partition, generation = leaving.delivery.partition, leaving.delivery.generation
-        share = self._broker.hard.share(subscription.id, partition)
+        share = self._ledger.hard.share(subscription.id, partition)
         if share is None:
             return
         now = self._clock.now()
@@ -236,7 +159,7 @@ class Revisions:
             decision = share.modify_ack_deadline(
                 now, by_generation, 0, jitter=0.0, partial=True, nack=nack
             )
-            self._broker.decide(share, decision)
+            self._decide(share, decision)
         if leaving.refused:
             # Not the reasons: they may quote the messages.
             log.warning(
@@ -245,7 +168,7 @@ class Revisions:
                 subscription.schema_revision,
                 sum(map(len, leaving.refused.values())),
             )
-        # In order, whoever comes after one that was given back waits for it.
+        # In order, messages after one that was given back wait for it.
         stale = share.refused(now, {generation: list(leaving.offsets())}, is_ack=False).invalid
         if stale:
             leaving.without({offset for _, offset in stale})
@@ -255,9 +178,9 @@ class Revisions:
         assert self._contents is not None, "a broker with schemas needs to read messages"
         return self._contents
 
-    def wanted(self, subscription: Subscription) -> str:
+    def revision_wanted(self, subscription: Subscription) -> str:
         """The id of the revision that a subscription asks for, perhaps by its number."""
-        catalog = self._broker.hard.catalog
+        catalog = self._ledger.hard.catalog
         topic = catalog.topic_by_id(subscription.topic_id)
         settings = topic.schema_settings if topic is not None else None
         asked = subscription.schema_revision
@@ -265,16 +188,16 @@ class Revisions:
             for revision in catalog.schemas.revisions(settings.schema_id):
                 if asked in (revision.id, str(revision.number)):
                     return revision.id
-        # Of a topic that is gone, or whose schema is: each message says which it was.
+        # The topic or its schema is deleted: each message names the schema that it was written in.
         return asked
 
     async def bridge(self, said: Mapping[str, str], reader: str) -> _Bridge | str:
-        """What turns a message that says this of its schema into one of `reader`, or why not."""
+        """The bridge from a message with these attributes to `reader`, or why there is none."""
         name, encoding = said.get(SCHEMA_NAME, ""), said.get(SCHEMA_ENCODING, "")
         writer = said.get(SCHEMA_REVISION, "")
         if not (name and writer and encoding in ("JSON", "BINARY")):
             return "it was published without a schema"
-        table = self._broker.hard.catalog.schemas
+        table = self._ledger.hard.catalog.schemas
         try:
             schema = table.schema(name)
             written, read = table.revision(schema, writer), table.revision(schema, reader)
@@ -292,12 +215,11 @@ class Revisions:
     async def _built(
         self, kind: SchemaType, written: str, read: str, encoding: Encoding
     ) -> _Bridge | str:
-        definitions = self._broker.schemas.definitions
         try:
-            writer = await definitions.compiled(kind, written)
-            reader = await definitions.compiled(kind, read)
+            writer = await self._definitions.compile_once(kind, written)
+            reader = await self._definitions.compile_once(kind, read)
             writer.check_encoding(encoding)
-            transform = await definitions.apart(
+            transform = await self._definitions.apart(
                 max(len(written), len(read)),
                 COMPILED_INLINE_CHARACTERS_MAX,
                 lambda: reader.transform_from(writer, encoding, is_patient=False),
@@ -306,17 +228,14 @@ class Revisions:
             return str(error)
         return _Bridge(writer, reader, written, read, encoding, transform)
 
-    async def transformed(
-        self, bridge: _Bridge | str, data: bytes
-    ) -> tuple[bytes | None, str, int]:
+    async def transform(self, bridge: _Bridge | str, data: bytes) -> tuple[bytes | None, str, int]:
         """The data as it is wanted, or why there is none; and about how many steps that took."""
         if isinstance(bridge, str):
             return None, bridge, 0
-        definitions = self._broker.schemas.definitions
         try:
             try:
-                made, steps = await definitions.apart(
-                    len(data), limits.SCHEMA_SHORT_BYTES, bridge.transformed, data
+                made, steps = await self._definitions.apart(
+                    len(data), limits.SCHEMA_SHORT_BYTES, bridge.convert, data
                 )
             except Long:
                 made, steps = await self._elsewhere(bridge, data), 0
@@ -337,7 +256,7 @@ class Revisions:
             encoding=bridge.encoding,
             messages=[data],
         )
-        found = await self._broker.schemas.definitions.examiner.ask(question)
+        found = await self._definitions.examiner.ask(question)
         if found.sentences[0] is not None:
             raise Impossible(found.sentences[0])
         return found.made[0]
@@ -346,10 +265,10 @@ class Revisions:
 class _Work:
     """The messages of one answer."""
 
-    def __init__(self, revisions: Revisions, subscription: Subscription, max_bytes: int) -> None:
-        self._revisions = revisions
-        self._contents = revisions.contents
-        self._reader = revisions.wanted(subscription)
+    def __init__(self, revising: Revising, subscription: Subscription, max_bytes: int) -> None:
+        self._revising = revising
+        self._contents = revising.contents
+        self._reader = revising.revision_wanted(subscription)
         self._has_dead_letters = subscription.dead_letter is not None
         self._room = max_bytes
         self._is_full = self._has_some = False
@@ -358,22 +277,22 @@ class _Work:
         self._bridges: dict[tuple[str | None, ...], _Bridge | str] = {}
         self.transformed = self.untransformed = 0
 
-    async def revised(self, delivery: Delivery) -> _Leaving:
-        leaving = _Leaving(delivery)
+    async def revise(self, delivery: Delivery) -> Leaving:
+        leaving = Leaving(delivery)
         for batch, first, end in delivery.runs:
             if batch.attributes.get(SCHEMA_REVISION) == self._reader:
                 self._keep(leaving, batch, first, end)
             else:
-                await self._revise(leaving, batch, first, end)
+                await self._transform_run(leaving, batch, first, end)
         leaving.close()
         return leaving
 
-    def _keep(self, leaving: _Leaving, batch: Batch, first: int, end: int) -> None:
+    def _keep(self, leaving: Leaving, batch: Batch, first: int, end: int) -> None:
         """Let messages leave as they are, if they fit."""
-        if self._fits(leaving, batch, first, end, _bytes_of(batch, first, end)):
+        if self._fits(leaving, batch, first, end, bytes_of(batch, first, end)):
             leaving.keep(batch, first, end)
 
-    def _fits(self, leaving: _Leaving, batch: Batch, first: int, end: int, size: int) -> bool:
+    def _fits(self, leaving: Leaving, batch: Batch, first: int, end: int, size: int) -> bool:
         """Whether the answer can grow by so much; if not, messages are given back."""
         self._is_full = self._is_full or (self._has_some and size > self._room)
         if self._is_full:
@@ -383,7 +302,7 @@ class _Work:
         self._has_some = True
         return True
 
-    async def _revise(self, leaving: _Leaving, batch: Batch, first: int, end: int) -> None:
+    async def _transform_run(self, leaving: Leaving, batch: Batch, first: int, end: int) -> None:
         for start in range(first, end, _STRETCH):
             stop = min(start + _STRETCH, end)
             messages = self._contents.stored(batch, start, stop)
@@ -395,7 +314,7 @@ class _Work:
                 if said.get(SCHEMA_REVISION) == self._reader:
                     self._keep(leaving, batch, index, index + 1)
                     continue
-                made, says = await self._transformed(said, data)
+                made, says = await self._transform(said, data)
                 if made is None and self._has_dead_letters:
                     leaving.refused[says[SCHEMA_REASON]].add(batch.base_offset + index)
                     continue
@@ -403,16 +322,16 @@ class _Work:
                 if self._fits(leaving, batch, index, index + 1, len(written)):
                     leaving.rewrite(batch, index, says, written)
 
-    async def _transformed(
+    async def _transform(
         self, said: Mapping[str, str], data: bytes
     ) -> tuple[bytes | None, Mapping[str, str]]:
-        """The data in the revision that is wanted, or none, and what there is to say of it."""
+        """The data in the revision that is wanted, or none, and the attributes that say so."""
         names = tuple(said.get(name) for name in _SAID)
         bridge = self._bridges.get(names)
         if bridge is None:
-            bridge = await self._revisions.bridge(said, self._reader)
+            bridge = await self._revising.bridge(said, self._reader)
             self._bridges[names] = bridge
-        made, why, steps = await self._revisions.transformed(bridge, data)
+        made, why, steps = await self._revising.transform(bridge, data)
         await self._let_others_in(len(data) + steps // _STEPS_PER_BYTE)
         written = said.get(SCHEMA_REVISION, "")
         if made is not None:
@@ -430,10 +349,6 @@ class _Work:
 
 
 _SAID = (SCHEMA_NAME, SCHEMA_ENCODING, SCHEMA_REVISION)
-
-
-def _bytes_of(batch: Batch, first: int, end: int) -> int:
-    return batch.starts[end] - batch.starts[first]
 
 
 def _cut(reason: str) -> str:
