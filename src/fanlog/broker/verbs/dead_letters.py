@@ -30,7 +30,7 @@ from fanlog.broker.generations import Generations
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.ports import Compose
 from fanlog.broker.transaction import Ledger, Transaction
-from fanlog.broker.verbs.letter_search import Found, Id, LetterSearch, Step
+from fanlog.broker.verbs.letter_search import Found, Id, LetterSearch, LetterStep
 from fanlog.core import partitioning
 from fanlog.core.dead_letter import (
     ACKED,
@@ -72,7 +72,7 @@ class DeadLetters:
         self, name: str, selection: LetterSelection, after: LetterPlace | None, limit: int
     ) -> tuple[list[Letter], LetterPlace | None]:
         """Letters that are not acknowledged, in order; nothing is leased. And where to go on."""
-        step = Step(limit, limits.ANSWER_BYTES_MAX)
+        step = LetterStep(limit, limits.ANSWER_BYTES_MAX)
         next_place = None
         async with aclosing(self._search.scan(name, selection, after)) as scan:
             async for found, place in scan:

@@ -127,7 +127,7 @@ class LetterSearch:
         outcome: LetterOutcome,
     ) -> AsyncIterator[list[Found]]:
         """Letters that are selected, in steps of one commit; then `outcome` has where to go on."""
-        step, count, before = Step(), 0, after
+        step, count, before = LetterStep(), 0, after
         async with aclosing(self.scan(name, selection, after)) as scan:
             async for found, place in scan:
                 if found is None or count >= limit:
@@ -148,7 +148,7 @@ class LetterSearch:
         """The letters of some ids, in steps of one commit; those that are none are skipped."""
         wanted = self._check_ids(self._access.enter(name), ids)
         await self._shares.judge_all(name)
-        step = Step()
+        step = LetterStep()
         batch: Batch | None = None
         for partition, offset in wanted:
             share = self._ledger.hard.share(self._access.enter(name).id, partition)
@@ -181,7 +181,7 @@ class LetterSearch:
         return sorted(set(ids))
 
 
-class Step:
+class LetterStep:
     """Letters that are read together, and held in memory with their batches."""
 
     def __init__(
