@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fanlog import times
+from fanlog.core.redelivery import DeadLetter
 from fanlog.errors import InvalidArgument
 from fanlog.model import attributes, ids, names
-from fanlog.model.resources import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId, Subscription
 from fanlog.routing.candidate import Candidate
 
 LEASED = "somebody has leased it"
@@ -16,6 +18,26 @@ UNREADABLE = "it cannot be read"
 NO_LETTER = "it is not a dead letter"
 NO_TOPIC = "its original is gone, and so is its topic"
 NOT_READ = "the subscription it failed on does not read its topic any more"
+
+
+def attributes_of(
+    subscription: Subscription,
+    topic: str,
+    letter: DeadLetter,
+    partition: PartitionId,
+    publish_time_ns: int,
+) -> dict[str, str]:
+    """The attributes that say where a dead letter came from: Google's four, then ours."""
+    _, project, _, name = subscription.name.split("/", 3)
+    return {
+        attributes.LETTER_ATTEMPTS: str(letter.attempts),
+        attributes.LETTER_SUBSCRIPTION: name,
+        attributes.LETTER_PROJECT: project,
+        attributes.LETTER_PUBLISH_TIME: times.of_ns(publish_time_ns, times.GOOGLE_UTC),
+        attributes.LETTER_REASON: letter.reason,
+        attributes.SOURCE_TOPIC: topic,
+        attributes.SOURCE_ID: ids.message_id(partition, letter.offset),
+    }
 
 
 @dataclass(frozen=True, slots=True)

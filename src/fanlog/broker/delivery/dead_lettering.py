@@ -13,20 +13,19 @@ from itertools import groupby
 
 from pyroaring import BitMap64
 
-from fanlog import limits, times
+from fanlog import limits
 from fanlog.broker import parts
 from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.ports import Decide
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.ports import Compose
 from fanlog.broker.transaction import Ledger
+from fanlog.core.dead_letter import attributes_of
 from fanlog.core.share import DeadLetter, Share
 from fanlog.errors import FanlogError, LakeUnavailable
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch, Body
 from fanlog.log.seal import UNSEALED, Seal
-from fanlog.model import attributes
-from fanlog.model.ids import message_id
 from fanlog.model.resources import Offset, Topic
 
 log = logging.getLogger("fanlog.dead_letters")
@@ -34,21 +33,6 @@ log = logging.getLogger("fanlog.dead_letters")
 #: Letters read and forwarded in one commit at most, and about how many bytes are read for them.
 LETTERS_MAX = 1_000
 LETTERS_BYTES_MAX = 4 * 1024 * 1024
-
-
-def attributes_of(share: Share, topic: str, batch: Batch, letter: DeadLetter) -> dict[str, str]:
-    """The attributes that say where a dead letter came from: Google's four, then ours."""
-    subscription = share.settings
-    _, project, _, name = subscription.name.split("/", 3)
-    return {
-        attributes.LETTER_ATTEMPTS: str(letter.attempts),
-        attributes.LETTER_SUBSCRIPTION: name,
-        attributes.LETTER_PROJECT: project,
-        attributes.LETTER_PUBLISH_TIME: times.of_ns(batch.publish_time_ns, times.GOOGLE_UTC),
-        attributes.LETTER_REASON: letter.reason,
-        attributes.SOURCE_TOPIC: topic,
-        attributes.SOURCE_ID: message_id(batch.partition, letter.offset),
-    }
 
 
 class DeadLettering:
@@ -182,7 +166,9 @@ class DeadLettering:
                     (
                         batch,
                         one.offset - batch.base_offset,
-                        attributes_of(share, source, batch, one),
+                        attributes_of(
+                            share.settings, source, one, batch.partition, batch.publish_time_ns
+                        ),
                     )
                     for one in some
                     for batch in [batches[one.offset]]

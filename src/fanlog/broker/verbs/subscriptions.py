@@ -15,7 +15,6 @@ from fanlog.broker.delivery.shares import Shares
 from fanlog.broker.generations import Generations
 from fanlog.broker.ports import CheckEndpoint
 from fanlog.broker.transaction import Ledger, Transaction
-from fanlog.broker.verbs import exports
 from fanlog.broker.verbs.checks import (
     check_dead_letters,
     check_forward,
@@ -23,7 +22,7 @@ from fanlog.broker.verbs.checks import (
     check_quota,
 )
 from fanlog.broker.verbs.topics import Topics
-from fanlog.core import revision_labels
+from fanlog.core import exporting, revision_labels
 from fanlog.core.records import Activity, Record
 from fanlog.errors import AlreadyExists, FailedPrecondition
 from fanlog.log.api import Damaged, Log
@@ -111,7 +110,7 @@ class Subscriptions:
         self._access.use(before)
         changed = self._with_filter_change(before, update.applied_to(before))
         self._check_change(before, changed, sets_push="push" in update.changes)
-        records = exports.records_of_change(self._ledger.hard, before, changed)
+        records = exporting.records_of_change(self._ledger.hard, before, changed)
         committed = self._shares.change(self._ledger.begin(), changed, records)
         self._send_away(before, changed)
         await committed
@@ -195,7 +194,7 @@ class Subscriptions:
         self._check_quotas(spec, makes_topic=makes_topic)
         check_forward(catalog, spec.name, spec.topic, spec.push)
         revision_labels.check(catalog, spec.topic, spec.labels)
-        exports.check_schema(catalog, spec.topic, spec.table, spec.files)
+        exporting.check_schema(catalog, spec.topic, spec.table, spec.files)
         if spec.dead_letter is not None:
             check_dead_letters(
                 catalog, spec.name, spec.topic, spec.dead_letter, is_made=makes_topic
