@@ -15,6 +15,7 @@ from fanlog.broker.access import Access
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
 from fanlog.broker.committer import Committer
+from fanlog.broker.delivery.bridges import Bridges
 from fanlog.broker.delivery.consumers import Consumers
 from fanlog.broker.delivery.decisions import Decisions
 from fanlog.broker.delivery.filtering import Filtering
@@ -127,7 +128,8 @@ def build_broker(
     filtering = Filtering(ledger, store, metrics, candidates)
     feeds = Feeds(ledger, filtering)
     decisions = Decisions(ledger, store, clock, metrics, feeds, compose=compose, jitter=jitter)
-    revising = Revising(ledger, clock, metrics, definitions, contents, decisions.decide)
+    bridges = Bridges(ledger, definitions)
+    revising = Revising(ledger, clock, metrics, bridges, contents, decisions.decide)
     consumers = Consumers(
         *(ledger, store, clock, metrics, access),
         *(feeds, filtering, decisions, revising, generations),

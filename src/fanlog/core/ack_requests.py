@@ -12,12 +12,7 @@ from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.hard_state import HardState
 from fanlog.core.redelivery import Nack
 from fanlog.core.share import ByGeneration, Decision, Share
-from fanlog.errors import (
-    AckIdsRefused,
-    FailedPrecondition,
-    InvalidArgument,
-    SubscriptionNotFound,
-)
+from fanlog.errors import AckIdsRefused, FailedPrecondition, InvalidArgument, SubscriptionNotFound
 from fanlog.model.ids import ack_id
 from fanlog.model.resources import PartitionId, Subscription
 

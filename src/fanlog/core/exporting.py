@@ -16,13 +16,7 @@ from fanlog.core.records import Record
 from fanlog.core.share import Share
 from fanlog.errors import FailedPrecondition
 from fanlog.model import exports
-from fanlog.model.resources import (
-    FileExport,
-    Offset,
-    PartitionId,
-    Subscription,
-    TableExport,
-)
+from fanlog.model.resources import FileExport, Offset, PartitionId, Subscription, TableExport
 
 
 class GatheredBatch:

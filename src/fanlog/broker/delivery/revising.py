@@ -23,20 +23,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import cast
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
+from fanlog.broker.delivery.bridges import Bridge, Bridges
 from fanlog.broker.delivery.delivery import Delivery
 from fanlog.broker.delivery.leaving import Leaving, bytes_of
 from fanlog.broker.delivery.ports import Decide
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.ports import Contents
-from fanlog.broker.schemas.definitions import COMPILED_INLINE_CHARACTERS_MAX, Definitions
 from fanlog.broker.transaction import Ledger
 from fanlog.core.redelivery import UNSENT, Nack
-from fanlog.errors import InvalidArgument, SchemaNotFound
 from fanlog.log.batch import Batch
 from fanlog.model.attributes import (
     SCHEMA_ENCODING,
@@ -45,16 +42,7 @@ from fanlog.model.attributes import (
     SCHEMA_REVISION,
     SCHEMA_WRITTEN,
 )
-from fanlog.model.resources import (
-    Encoding,
-    SchemaId,
-    SchemaType,
-    Subscription,
-    SubscriptionId,
-)
-from fanlog.schema import Compiled, Impossible, Long, Mismatch, Transform
-from fanlog.schema.examination import Question
-from fanlog.schema.kept import Kept
+from fanlog.model.resources import Subscription, SubscriptionId
 
 log = logging.getLogger("fanlog.revisions")
 
@@ -68,41 +56,6 @@ _STEPS_PER_BYTE = 4
 _STRETCH = 64
 
 
-@dataclass(frozen=True, slots=True)
-class _Bridge:
-    """From one revision to another: both definitions compiled, and the transformation."""
-
-    writer: Compiled
-    reader: Compiled
-    written: str
-    read: str
-    encoding: Encoding
-    transform: Transform
-
-    @property
-    def size_bytes(self) -> int:
-        return self.writer.size_bytes + self.reader.size_bytes
-
-    def convert(self, data: bytes) -> tuple[bytes, int]:
-        """The data in the revision that is read, and about how many steps that took.
-
-        Raises:
-            Mismatch: It does not conform to the revision it says; before its topic had a schema, a
-                publisher may have said anything.
-            Impossible: The sentence says why.
-            Long: It may take long.
-        """
-        if self.writer.is_long(data):
-            raise Long("the message may take long to be checked")
-        steps = self.writer.validate(data, self.encoding)
-        if steps > limits.SCHEMA_TRANSFORM_STEPS_MAX:
-            raise Impossible(
-                f"transforming the message takes more than {limits.SCHEMA_TRANSFORM_STEPS_MAX} "
-                "steps"
-            )
-        return self.transform(data), steps
-
-
 class Revising:
     """Transforms the messages that one broker delivers."""
 
@@ -111,20 +64,16 @@ class Revising:
         ledger: Ledger,
         clock: Clock,
         metrics: Metrics,
-        definitions: Definitions,
+        bridges: Bridges,
         contents: Contents | None,
         decide: Decide,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._metrics = metrics
-        self._definitions = definitions
+        self.bridges = bridges
         self._contents = contents
         self._decide = decide
-        #: By schema, revision written, revision read and encoding; a sentence where there is none.
-        self._bridges: Kept[tuple[SchemaId, str, str, Encoding], _Bridge | str] = Kept(
-            limits.SCHEMA_CACHE_BYTES_MAX
-        )
 
     async def revise(
         self, subscription_id: SubscriptionId, deliveries: list[Delivery], max_bytes: int
@@ -191,82 +140,12 @@ class Revising:
         # The topic or its schema is deleted: each message names the schema that it was written in.
         return asked
 
-    async def bridge(self, said: Mapping[str, str], reader: str) -> _Bridge | str:
-        """The bridge from a message with these attributes to `reader`, or why there is none."""
-        name, encoding = said.get(SCHEMA_NAME, ""), said.get(SCHEMA_ENCODING, "")
-        writer = said.get(SCHEMA_REVISION, "")
-        if not (name and writer and encoding in ("JSON", "BINARY")):
-            return "it was published without a schema"
-        table = self._ledger.hard.catalog.schemas
-        try:
-            schema = table.schema(name)
-            written, read = table.revision(schema, writer), table.revision(schema, reader)
-        except SchemaNotFound as error:
-            return error.message
-        key = schema.id, written.id, read.id, cast("Encoding", encoding)
-        found = self._bridges.get(key)
-        if found is None:
-            found = await self._built(schema.type, written.definition, read.definition, key[3])
-            self._bridges.put(
-                key, found, len(found) if isinstance(found, str) else found.size_bytes
-            )
-        return found
-
-    async def _built(
-        self, kind: SchemaType, written: str, read: str, encoding: Encoding
-    ) -> _Bridge | str:
-        try:
-            writer = await self._definitions.compile_once(kind, written)
-            reader = await self._definitions.compile_once(kind, read)
-            writer.check_encoding(encoding)
-            transform = await self._definitions.apart(
-                max(len(written), len(read)),
-                COMPILED_INLINE_CHARACTERS_MAX,
-                lambda: reader.transform_from(writer, encoding, is_patient=False),
-            )
-        except (Impossible, InvalidArgument) as error:
-            return str(error)
-        return _Bridge(writer, reader, written, read, encoding, transform)
-
-    async def transform(self, bridge: _Bridge | str, data: bytes) -> tuple[bytes | None, str, int]:
-        """The data as it is wanted, or why there is none; and about how many steps that took."""
-        if isinstance(bridge, str):
-            return None, bridge, 0
-        try:
-            try:
-                made, steps = await self._definitions.apart(
-                    len(data), limits.SCHEMA_SHORT_BYTES, bridge.convert, data
-                )
-            except Long:
-                made, steps = await self._elsewhere(bridge, data), 0
-        except (Impossible, Mismatch, InvalidArgument) as error:
-            return None, str(error), 0
-        if len(made) > limits.PUBLISH_BYTES_MAX:
-            why = f"it would have {len(made)} bytes, more than {limits.PUBLISH_BYTES_MAX}"
-            return None, why, steps
-        return made, "", steps
-
-    async def _elsewhere(self, bridge: _Bridge, data: bytes) -> bytes:
-        """Have a message transformed that may take long; raises Impossible."""
-        question = Question(
-            about="transformed",
-            type=bridge.reader.type,
-            definition=bridge.read,
-            earlier=[("", bridge.written)],
-            encoding=bridge.encoding,
-            messages=[data],
-        )
-        found = await self._definitions.examiner.ask(question)
-        if found.sentences[0] is not None:
-            raise Impossible(found.sentences[0])
-        return found.made[0]
-
 
 class _Work:
     """The messages of one answer."""
 
     def __init__(self, revising: Revising, subscription: Subscription, max_bytes: int) -> None:
-        self._revising = revising
+        self._all_bridges = revising.bridges
         self._contents = revising.contents
         self._reader = revising.revision_wanted(subscription)
         self._has_dead_letters = subscription.dead_letter is not None
@@ -274,7 +153,7 @@ class _Work:
         self._is_full = self._has_some = False
         # Since others were let in.
         self._cost = 0
-        self._bridges: dict[tuple[str | None, ...], _Bridge | str] = {}
+        self._bridges: dict[tuple[str | None, ...], Bridge | str] = {}
         self.transformed = self.untransformed = 0
 
     async def revise(self, delivery: Delivery) -> Leaving:
@@ -329,9 +208,9 @@ class _Work:
         names = tuple(said.get(name) for name in _SAID)
         bridge = self._bridges.get(names)
         if bridge is None:
-            bridge = await self._revising.bridge(said, self._reader)
+            bridge = await self._all_bridges.find(said, self._reader)
             self._bridges[names] = bridge
-        made, why, steps = await self._revising.transform(bridge, data)
+        made, why, steps = await self._all_bridges.transform(bridge, data)
         await self._let_others_in(len(data) + steps // _STEPS_PER_BYTE)
         written = said.get(SCHEMA_REVISION, "")
         if made is not None:

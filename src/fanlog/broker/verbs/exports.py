@@ -28,12 +28,7 @@ from fanlog.core.share import Share
 from fanlog.errors import FailedPrecondition, LakeUnavailable
 from fanlog.log.api import Damaged, Log
 from fanlog.model import exports
-from fanlog.model.resources import (
-    ExportState,
-    PartitionId,
-    Subscription,
-    SubscriptionId,
-)
+from fanlog.model.resources import ExportState, PartitionId, Subscription, SubscriptionId
 
 #: Partitions looked at before the loop may do something else.
 STEP = 100

@@ -28,12 +28,7 @@ from fanlog.broker.verbs.staging import Staging, StagingTools
 from fanlog.core.bulk_records import Committing, Progress
 from fanlog.core.records import Record
 from fanlog.core.sinks import StageKey
-from fanlog.errors import (
-    DataLoss,
-    FailedPrecondition,
-    ResourceExhausted,
-    Unavailable,
-)
+from fanlog.errors import DataLoss, FailedPrecondition, ResourceExhausted, Unavailable
 from fanlog.log.batch import Batch, Body
 from fanlog.model.resources import Topic, TopicId
 

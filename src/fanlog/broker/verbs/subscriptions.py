@@ -15,12 +15,7 @@ from fanlog.broker.delivery.shares import Shares
 from fanlog.broker.generations import Generations
 from fanlog.broker.ports import CheckEndpoint
 from fanlog.broker.transaction import Ledger, Transaction
-from fanlog.broker.verbs.checks import (
-    check_dead_letters,
-    check_forward,
-    check_labels,
-    check_quota,
-)
+from fanlog.broker.verbs.checks import check_dead_letters, check_forward, check_labels, check_quota
 from fanlog.broker.verbs.topics import Topics
 from fanlog.core import exporting, revision_labels
 from fanlog.core.records import Activity, Record
