@@ -71,8 +71,8 @@ async def _prepare(folder: Path, count: int) -> None:
     async with app.running(config) as server:
         broker, store = server.broker, server.store
         assert hasattr(store, "hot")
-        await broker.admin.create_topic(TopicSpec(name=TOPIC, message_retention_s=7 * DAY_S))
-        await broker.admin.create_subscription(SubscriptionSpec(name=SUBSCRIPTION, topic=TOPIC))
+        await broker.topics.create(TopicSpec(name=TOPIC, message_retention_s=7 * DAY_S))
+        await broker.subscriptions.create(SubscriptionSpec(name=SUBSCRIPTION, topic=TOPIC))
         noise = random.Random(1)
         for _ in range(0, count, BATCH_MESSAGES):
             rows = (noise.randbytes(SIZE_BYTES) for _ in range(BATCH_MESSAGES))
@@ -88,7 +88,7 @@ async def _prepare(folder: Path, count: int) -> None:
         [partition] = broker.hard.catalog.topic(TOPIC).partitions
         assert broker.tiers.hot_start(partition) == count
         # Acknowledged, so that the seek has something to bring back.
-        await broker.admin.seeks.to_time(SUBSCRIPTION, time.time_ns())
+        await broker.seeks.to_time(SUBSCRIPTION, time.time_ns())
 
 
 def _deliver(server: Fanlog, count: int) -> Sample:

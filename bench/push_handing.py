@@ -16,7 +16,7 @@ import uvloop
 from bench.servers import Server
 from bench.session import Sample
 from fanlog import limits
-from fanlog.broker.broker import Broker
+from fanlog.broker.assembly import BrokerSettings, build_broker
 from fanlog.broker.clock import SystemClock
 from fanlog.broker.committer import ThreadCommitter
 from fanlog.log.embedded import EmbeddedLog
@@ -25,6 +25,8 @@ from fanlog.model.specs import SubscriptionSpec, TopicSpec
 from fanlog.push.rules.guard import Guard
 from fanlog.push.rules.outcome import Outcome, of_status
 from fanlog.push.rules.packing import Request, pack_web
+from fanlog.push.senders.endpoint_check import EndpointCheck
+from fanlog.push.senders.host_resolver import HostResolver
 from fanlog.push.senders.tokens import Tokens
 from fanlog.push.service import PushService
 from fanlog.wire.candidates import candidates
@@ -68,26 +70,27 @@ def measure(_: Server, count: int) -> Sample:
 async def _measure(count: int, folder: Path) -> float:
     clock = SystemClock()
     store = EmbeddedLog(folder)
-    broker = Broker(
+    resolver = HostResolver(Guard(), clock.now)
+    broker = build_broker(
         store,
         ThreadCommitter(store),
         clock,
         compose=compose,
         candidates=candidates,
         jitter=lambda: 0.0,
-        disk_reserve_bytes=0,
+        settings=BrokerSettings(disk_reserve_bytes=0),
+        check_endpoint=EndpointCheck(resolver),
     )
     transport = _Transport(count)
     # As many connections as it takes: only the handing over is of interest.
     senders = PushService(
-        broker, clock, Guard(), Tokens(None, clock), connections=count, web=transport
+        broker, clock, resolver, Tokens(None, clock), connections=count, web=transport
     )
-    broker.pushes = senders
     await broker.start()
     senders.start("http://bench")
-    await broker.admin.create_topic(TopicSpec(name=_TOPIC))
+    await broker.topics.create(TopicSpec(name=_TOPIC))
     for number in range(count):
-        await broker.admin.create_subscription(
+        await broker.subscriptions.create(
             SubscriptionSpec(
                 name=f"projects/bench/subscriptions/push-{number}",
                 topic=_TOPIC,

@@ -207,3 +207,31 @@ def test_times_and_ids_are_written_and_read_in_one_module():
         if name(path) != home and pattern.search(line)
     ]
     assert found == []
+
+
+#: Where hard state is changed, and where its records are handed to the writer.
+ROAD_TO_STATE = {
+    "apply_all": {"src/fanlog/core/hard_state.py", "src/fanlog/broker/transaction.py"},
+    "_writer.submit": {"src/fanlog/broker/transaction.py"},
+}
+
+
+@pytest.mark.parametrize("call", ROAD_TO_STATE)
+def test_there_is_one_road_to_state(call):
+    found = {
+        name(path)
+        for path in modules()
+        for _, word in spoken(path)
+        if word.endswith(f".{call}") and not word.startswith("codec")
+    }
+    assert found == ROAD_TO_STATE[call]
+
+
+def test_the_broker_hides_no_cycle():
+    found = [
+        f"{name(path)}:{line}"
+        for path in modules("broker")
+        for line, word in spoken(path)
+        if word in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+    ]
+    assert found == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fanlog.broker.broker import Broker
-from fanlog.broker.verbs.admin import Admin
+from fanlog.broker.verbs.topics import Topics
 from fanlog.errors import InvalidArgument
 from fanlog.schema import avro_binary
 from fanlog.schema.avro_defaults import Defaults
@@ -28,39 +28,39 @@ UPDATE = types.UpdateTopicRequest(
 )
 STORY = calls(("UpdateTopic", UPDATE))
 
-update_topic = Admin.update_topic
+update_topic = Topics.update
 
 
-async def trips(admin: Admin, update: Any) -> Any:
+async def trips(topics: Topics, update: Any) -> Any:
     raise KeyError("planted")
 
 
-async def never_ends(admin: Admin, update: Any) -> Any:
+async def never_ends(topics: Topics, update: Any) -> Any:
     await asyncio.Event().wait()
 
 
-async def refuses_what_it_did(admin: Admin, update: Any) -> Any:
-    await update_topic(admin, update)
+async def refuses_what_it_did(topics: Topics, update: Any) -> Any:
+    await update_topic(topics, update)
     raise InvalidArgument("planted")
 
 
-async def writes_nothing(admin: Admin, update: Any) -> Any:
-    catalog = admin._broker.hard.catalog
+async def writes_nothing(topics: Topics, update: Any) -> Any:
+    catalog = topics._ledger.hard.catalog
     topic = update.apply_to(catalog.topic(update.name))
-    admin._broker.hard.apply_all(catalog.put_topic(topic))
+    topics._ledger.hard.apply_all(catalog.put_topic(topic))
     return topic
 
 
-async def says_too_much(admin: Admin, update: Any) -> Any:
+async def says_too_much(topics: Topics, update: Any) -> Any:
     raise type("Loud", (InvalidArgument,), {"code": "X" * 9_000})("planted")
 
 
-async def fails_behind_the_back(admin: Admin, update: Any) -> Any:
+async def fails_behind_the_back(topics: Topics, update: Any) -> Any:
     async def fail() -> None:
         raise KeyError("planted")
 
     asyncio.ensure_future(fail())  # noqa: RUF006
-    return await update_topic(admin, update)
+    return await update_topic(topics, update)
 
 
 @pytest.mark.parametrize(
@@ -76,29 +76,29 @@ async def fails_behind_the_back(admin: Admin, update: Any) -> Any:
 )
 def test_requests(monkeypatch: pytest.MonkeyPatch, fault: Callable[..., Any], said: str) -> None:
     TARGETS["requests"].run(STORY)
-    monkeypatch.setattr(Admin, "update_topic", fault)
+    monkeypatch.setattr(Topics, "update", fault)
     with pytest.raises(AssertionError, match=said):
         TARGETS["requests"].run(STORY)
 
 
-async def stalls(admin: Admin, update: Any) -> Any:
+async def stalls(topics: Topics, update: Any) -> Any:
     for number in range(10**7):
         repr(number)
-    return await update_topic(admin, update)
+    return await update_topic(topics, update)
 
 
 @pytest.mark.parametrize(("fault", "said"), [(trips, "INTERNAL"), (never_ends, "hangs")])
 def test_every_verb(monkeypatch: pytest.MonkeyPatch, fault: Callable[..., Any], said: str) -> None:
     story = budget_seeds.request("UpdateTopic", UPDATE.SerializeToString())
     TARGETS["every_verb"].run(story)
-    monkeypatch.setattr(Admin, "update_topic", fault)
+    monkeypatch.setattr(Topics, "update", fault)
     with pytest.raises(AssertionError, match=said):
         TARGETS["every_verb"].run(story)
 
 
 def test_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
     story = budget_seeds.request("UpdateTopic", UPDATE.SerializeToString())
-    monkeypatch.setattr(Admin, "update_topic", stalls)
+    monkeypatch.setattr(Topics, "update", stalls)
     with pytest.raises(Stalled, match="more than"):
         TARGETS["every_verb"].run(story)
 

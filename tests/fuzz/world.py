@@ -28,7 +28,7 @@ from urllib.parse import quote
 
 import grpc
 
-from fanlog.broker.broker import Broker
+from fanlog.broker.assembly import build_broker
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import InlineCommitter
 from fanlog.core.cursor import Cursor
@@ -127,7 +127,7 @@ class World:
     def __init__(self, store: MemoryLog) -> None:
         self.store = store
         self.clock = ManualClock()
-        self.broker = Broker(
+        self.broker = build_broker(
             store,
             InlineCommitter(store),
             self.clock,
@@ -196,10 +196,10 @@ class World:
             await asyncio.sleep(0)
 
     async def settle(self) -> None:
-        await self.finish(self.broker.writer.drain())
+        await self.finish(self.broker.ledger.drain())
         for _ in range(10):
             await asyncio.sleep(0)
-        await self.finish(self.broker.writer.drain())
+        await self.finish(self.broker.ledger.drain())
 
     async def call(self, method: str, raw: bytes, context: Context | None = None) -> bytes | None:
         """Call a unary method by its name; None when it was refused."""

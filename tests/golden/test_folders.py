@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fanlog.broker.assembly import build_broker
 from fanlog.broker.audit import audit
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import ManualClock
@@ -84,7 +85,7 @@ class Opened:
 @asynccontextmanager
 async def opened(data_dir: Path) -> AsyncIterator[Opened]:
     log = EmbeddedLog(data_dir)
-    broker = Broker(
+    broker = build_broker(
         log,
         InlineCommitter(log),
         ManualClock(NOW_S),
@@ -126,8 +127,8 @@ async def test_the_first_folder(unpack: Unpack):
         assert await there.take("ordered") == []
         await there.broker.acknowledge(SUBSCRIPTIONS + "ordered", [HELD])
         assert await there.take("ordered") == [(b"order-1", 0)]
-        admin = there.broker.admin
-        await admin.seeks.to_snapshot(SUBSCRIPTIONS + "plain", "projects/shop/snapshots/before")
+        broker = there.broker
+        await broker.seeks.to_snapshot(SUBSCRIPTIONS + "plain", "projects/shop/snapshots/before")
         assert await there.data("plain") == {b"order-1", b"order-3", b"order-5"}
 
 
@@ -135,12 +136,12 @@ async def test_the_first_folder_takes_up_what_is_new(unpack: Unpack):
     data_dir = unpack("folder-1-first")
     async with opened(data_dir) as there:
         await there.take("plain")
-        admin = there.broker.admin
+        broker = there.broker
         changes = {"filter": 'colour = "red"'}
         update = SubscriptionUpdate(name=SUBSCRIPTIONS + "plain", changes=changes)
-        assert (await admin.update_subscription(update)).filter == changes["filter"]
+        assert (await broker.subscriptions.update(update)).filter == changes["filter"]
         spec = SubscriptionSpec(name=SUBSCRIPTIONS + "every", topic=TOPICS + "#")
-        await admin.create_subscription(spec)
+        await broker.subscriptions.create(spec)
     async with opened(data_dir) as there:
         await there.publish("orders", b"red", colour="red")
         await there.publish("orders", b"blue", colour="blue")
@@ -158,10 +159,10 @@ async def test_the_folder_with_patterns_and_filters(unpack: Unpack):
         assert await there.data("filtered") == {b"orders.eu-red", b"orders.eu-blue"}
         names = [topic.name for topic in there.broker.hard.catalog.former_topics()]
         assert names == [TOPICS + "orders.us"]
-        admin = there.broker.admin
-        await admin.seeks.to_snapshot(SUBSCRIPTIONS + "pattern", "projects/shop/snapshots/pattern")
+        broker = there.broker
+        await broker.seeks.to_snapshot(SUBSCRIPTIONS + "pattern", "projects/shop/snapshots/pattern")
         assert len(await there.take("pattern")) == 7
-        await admin.create_topic(TopicSpec(name=TOPICS + "orders.asia"))
+        await broker.topics.create(TopicSpec(name=TOPICS + "orders.asia"))
         await there.publish("orders.asia", b"joined")
         assert await there.data("pattern") == {b"joined"}
 
@@ -177,7 +178,7 @@ async def test_the_folder_with_schemas(unpack: Unpack):
         with pytest.raises(SchemaMismatch, match="1 older revision does not take it either"):
             await there.publish("orders", b'{"id": 5}')
         assert len(await there.take("checked")) == 2
-        orphan = await there.broker.admin.get_topic(TOPICS + "orphan")
+        orphan = await there.broker.topics.get(TOPICS + "orphan")
         assert orphan.schema_settings is not None
         assert orphan.schema_settings.schema_shown == "_deleted-schema_"
 

@@ -124,10 +124,10 @@ def place(cursor: Cursor, end: int) -> dict[str, Any]:
 
 
 def test_every_cursor_is_where_it_was(server):
-    hard, writer = server.broker.hard, server.broker.writer
+    hard, ledger = server.broker.hard, server.broker.ledger
     found = {
         subscription.name: {
-            str(share.partition): place(share.cursor, writer.end(share.partition))
+            str(share.partition): place(share.cursor, ledger.end(share.partition))
             for share in hard.shares_of(subscription)
         }
         for subscription in hard.catalog.subscriptions()
@@ -136,10 +136,10 @@ def test_every_cursor_is_where_it_was(server):
 
 
 def test_every_snapshot_is_what_it_was(server):
-    hard, writer = server.broker.hard, server.broker.writer
+    hard, ledger = server.broker.hard, server.broker.ledger
     found = {
         name: {
-            str(partition): place(hard.cursor_of(snapshot, partition), writer.end(partition))
+            str(partition): place(hard.cursor_of(snapshot, partition), ledger.end(partition))
             for partition in snapshot.partitions
         }
         for name in hard.catalog.snapshot_names("", "")

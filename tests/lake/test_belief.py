@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fanlog.broker.tiering.belief import Mismatch, archived_now, closed
+from fanlog.broker.tiering.belief import LakeMismatch, archived_now, close
 from fanlog.core.records import ArchivedRecord
 from fanlog.lake.api import Content, RowRun
 from fanlog.log.api import Bounds
@@ -62,7 +62,7 @@ def test_what_the_lake_has(before, appended, runs, after):
     ],
 )
 def test_what_it_should_have_and_has_not(before, appended, runs, says):
-    with pytest.raises(Mismatch, match=says):
+    with pytest.raises(LakeMismatch, match=says):
         now(before, appended, *runs)
 
 
@@ -76,7 +76,7 @@ class TestATopicThatIsKeptOut:
         ],
     )
     def test_it_is_closed_once(self, before, after):
-        assert closed(P, before) == after
+        assert close(P, before) == after
         # Whatever the lake has of it.
         assert now(before, (10, 20), labels=KEPT_OUT) == after
 

@@ -8,6 +8,7 @@ import pytest
 
 from fanlog.errors import LakeUnavailable, Unavailable
 from fanlog.lake import cold, files, tables
+from fanlog.lake.api import LakeBeliefs
 from fanlog.lake.cold import ColdReader
 from fanlog.lake.location import Location
 from fanlog.lake.tables import MESSAGES
@@ -257,7 +258,9 @@ async def test_what_lies_in_place_of_the_lake_is_not_read(tmp_path, by):
     await archived(location, log)
     seen = tables.lake_id(location), tables.open_table(location, MESSAGES).version()
     reader = ColdReader(location)
-    reader.is_right = lambda lake_id, version: lake_id == seen[0] and version >= seen[1]
+    beliefs = LakeBeliefs()
+    beliefs.is_right = lambda lake_id, version: lake_id == seen[0] and version >= seen[1]
+    reader.follow(beliefs)
     await reader.refresh()
 
     (tmp_path / "lake").rename(tmp_path / "right")

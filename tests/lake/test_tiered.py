@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fanlog.errors import Unavailable
+from fanlog.lake.api import LakeBeliefs
 from fanlog.lake.cold import ColdReader
 from fanlog.lake.location import Location
 from fanlog.lake.tiered import TieredLog
@@ -33,6 +34,19 @@ class TestTieredLog(LogConformance):
         return log
 
 
+class Beliefs(LakeBeliefs):
+    """Of the first partition the lake has some offsets; of others none."""
+
+    trouble = ""
+
+    def __init__(self, bounds: Bounds, trouble: str = "") -> None:
+        self._bounds = bounds
+        self.trouble = trouble
+
+    def cold_bounds(self, partition: PartitionId) -> Bounds | None:
+        return self._bounds if partition == 1 else None
+
+
 @pytest.fixture
 async def log(folder):
     """Thirty messages, a second apart by threes; the first twenty-four archived, twelve trimmed."""
@@ -44,7 +58,7 @@ async def log(folder):
         publish(hot, 3, time_ns=DAY_NS + second * SECOND_NS)
     trim(hot, 12)
     tiered = TieredLog(hot, ColdReader(folder))
-    tiered.cold_bounds = lambda partition: Bounds(0, 24) if partition == 1 else None
+    tiered.follow(Beliefs(Bounds(0, 24)))
     yield tiered
     await tiered.cold.close()
 
@@ -96,7 +110,7 @@ async def test_readers_at_once_share_what_is_read(log):
 
 
 async def test_a_lake_in_trouble_is_not_read(log):
-    log.trouble = lambda: "it is another lake"
+    log.follow(Beliefs(Bounds(0, 24), "it is another lake"))
     with pytest.raises(Unavailable, match="another lake"):
         await log.read(PartitionId(1), 0, max_bytes=1)
     with pytest.raises(Unavailable, match="another lake"):
@@ -105,6 +119,6 @@ async def test_a_lake_in_trouble_is_not_read(log):
 
 
 async def test_a_lake_that_has_nothing_of_a_partition_does_not_make_it_longer(log):
-    log.cold_bounds = lambda _: Bounds(0, 0)
+    log.follow(Beliefs(Bounds(0, 0)))
     assert log.bounds(PartitionId(1)) == Bounds(12, 30)
     assert await log.offset_for_time(PartitionId(1), DAY_NS) == 12

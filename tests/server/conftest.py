@@ -37,6 +37,7 @@ from fanlog.config import Config
 from fanlog.log.api import Commit
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.memory import MemoryLog
+from fanlog.push.service import PushService
 from fanlog.server import app
 
 T = TypeVar("T")
@@ -251,6 +252,10 @@ class RunningServer:
         return self._server.broker
 
     @property
+    def senders(self) -> PushService:
+        return self._server.senders
+
+    @property
     def store(self) -> Any:
         return self._server.store
 
@@ -398,14 +403,14 @@ class RunningServer:
         """Messages that somebody holds, once so many consumers have found nothing more to get."""
         self.await_waiters(subscription, waiters)
         found = self.broker.hard.catalog.subscription(subscription)
-        return self._loop.run(self.broker.admin.backlog(found)).outstanding
+        return self._loop.run(self.broker.backlogs.measure(found)).outstanding
 
     def await_outstanding(self, subscription: str, count: int) -> None:
         """Wait until so many messages are held by somebody."""
 
         async def held() -> None:
             found = self.broker.hard.catalog.subscription(subscription)
-            while (await self.broker.admin.backlog(found)).outstanding != count:
+            while (await self.broker.backlogs.measure(found)).outstanding != count:
                 await asyncio.sleep(0.001)
 
         self._loop.run(held())
@@ -415,7 +420,7 @@ class RunningServer:
 
         async def submitted() -> None:
             [partition] = self.broker.hard.catalog.topic(topic).partitions
-            while self.broker.writer.assigned_end(partition) < count:
+            while self.broker.ledger.assigned_end(partition) < count:
                 await asyncio.sleep(0.001)
 
         self._loop.run(submitted())
@@ -434,10 +439,10 @@ class RunningServer:
 
         async def drained() -> None:
             found = self.broker.hard.catalog.subscription(subscription)
-            while (await self.broker.admin.backlog(found)).messages:
+            while (await self.broker.backlogs.measure(found)).messages:
                 await asyncio.sleep(0.005)
             # The backlog counts an ack when it is taken; the next commit is not to be its commit.
-            await self.broker.writer.settled()
+            await self.broker.ledger.sync()
 
         self._loop.run(drained())
 

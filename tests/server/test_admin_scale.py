@@ -18,23 +18,23 @@ STEP = 500
 
 
 async def make_topics(server: RunningServer, names: list[str]) -> None:
-    admin = server.broker.admin
+    broker = server.broker
     for first in range(0, len(names), STEP):
         await asyncio.gather(
-            *(admin.create_topic(TopicSpec(name=n)) for n in names[first : first + STEP])
+            *(broker.topics.create(TopicSpec(name=n)) for n in names[first : first + STEP])
         )
 
 
 async def make_subscriptions(server: RunningServer, topic: str, names: list[str]) -> None:
-    admin = server.broker.admin
+    broker = server.broker
     for first in range(0, len(names), STEP):
         specs = [SubscriptionSpec(name=n, topic=topic) for n in names[first : first + STEP]]
-        await asyncio.gather(*(admin.create_subscription(spec) for spec in specs))
+        await asyncio.gather(*(broker.subscriptions.create(spec) for spec in specs))
 
 
 def backlog(server: RunningServer, subscription: str) -> Any:
     found = server.broker.hard.catalog.subscription(subscription)
-    return server.run(server.broker.admin.backlog(found))
+    return server.run(server.broker.backlogs.measure(found))
 
 
 @pytest.mark.slow

@@ -513,7 +513,9 @@ def test_detaching_lets_go_of_the_backlog_and_sends_consumers_away(server):
             call()
     assert list(server.publisher.list_topic_subscriptions(topic=topic)) == []
     server.publish(topic, b"y")
-    backlog = server.run(server.broker.admin.backlog(server.broker.hard.catalog.subscription(name)))
+    backlog = server.run(
+        server.broker.backlogs.measure(server.broker.hard.catalog.subscription(name))
+    )
     assert backlog.messages == backlog.outstanding == 0
 
 

@@ -131,7 +131,7 @@ class TestKept:
         server.publish(topic, b"x")
         for _ in range(5):
             server.nack(subscription, server.pull(subscription))
-        server.run(server.broker.writer.settled())
+        server.run(server.broker.ledger.sync())
         pass_time(server, DAY_S)
         [letter] = server.pull(server.subscription(dead, **EARLIEST))
         assert letter.message.data == b"x"
@@ -146,7 +146,7 @@ class TestKept:
         assert take(server, other) == [b"x", b"y"]
         for _ in range(5):
             server.nack(failing, server.pull(failing))
-        server.run(server.broker.writer.settled())
+        server.run(server.broker.ledger.sync())
         pass_time(server, DAY_S)
         face = face_of(server, "grpc")
         answer = face.redrive(reader, all=True)
@@ -393,7 +393,7 @@ class TestRoom:
 
     def test_many_small_ones_go_for_a_large_one(self, server):
         topic = server.topic()
-        while server.broker.writer.shortage(2_000_000) == 0:
+        while server.broker.ledger.shortage(2_000_000) == 0:
             server.publish(topic, bytes(1_000))
             server.advance(1.0)
         server.publish(topic, bytes(2_000_000))

@@ -23,16 +23,17 @@ OTHERS = ("", "google.pubsub.v1.Subscriber", "google.pubsub.v1.SchemaService")
 
 
 def fill_disk(server, monkeypatch):
-    monkeypatch.setattr(server.broker.writer, "_disk_reserve_bytes", 1 << 60)
+    monkeypatch.setattr(server.broker.ledger._writer, "_disk_reserve_bytes", 1 << 60)
 
 
 def fill_hot_log(server, monkeypatch):
-    monkeypatch.setattr(server.broker.writer, "_hot_size_bytes", 1)
-    monkeypatch.setattr(server.broker.writer, "_used_bytes", 2)
+    monkeypatch.setattr(server.broker.ledger._writer, "_hot_size_bytes", 1)
+    monkeypatch.setattr(server.broker.ledger._writer, "_used_bytes", 2)
 
 
 def fill_writer(server, monkeypatch):
-    monkeypatch.setattr(server.broker.writer, "_waiting_bytes", limits.WRITER_BACKLOG_BYTES_MAX)
+    writer = server.broker.ledger._writer
+    monkeypatch.setattr(writer, "_waiting_bytes", limits.WRITER_BACKLOG_BYTES_MAX)
 
 
 REASONS = pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def fail(server, name: str) -> None:
         [received] = server.pull(name)
         assert received.delivery_attempt == attempt
         server.nack(name, [received])
-    server.run(server.broker.writer.settled())
+    server.run(server.broker.ledger.sync())
 
 
 def test_what_the_broker_says_of_a_letter_is_in_the_table(tiered):

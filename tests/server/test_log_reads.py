@@ -281,7 +281,7 @@ def test_trimming_under_a_reader(start_server, engine):
         answers = log.read(one)
         next(answers)
         # So much is between the two that gRPC has not taken it all.
-        server.run(server.broker.admin.delete_subscription(subscription))
+        server.run(server.broker.subscriptions.delete(subscription))
         server.sweep()
         with pytest.raises(grpc.RpcError) as refused:
             list(answers)

@@ -34,7 +34,7 @@ class Told:
         # As the service would: callers do not attach to its topics.
         name = "projects/test/subscriptions/told"
         spec = SubscriptionSpec(name=name, topic=outcomes.TOPIC)
-        self.subscription = server.run(server.broker.admin.create_subscription(spec)).name
+        self.subscription = server.run(server.broker.subscriptions.create(spec)).name
 
     def pass_minute(self) -> None:
         """Let the minute end, and what it brought be told."""

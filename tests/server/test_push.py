@@ -480,7 +480,7 @@ def test_a_message_that_waits_for_a_connection_keeps_its_lease(start_server, mon
             extended.release()
             return refused
 
-        connections = server.broker.pushes.connections
+        connections = server.senders.connections
         host = ("http", "127.0.0.1", receiver.port)
         server.run(connections.enter(host))
         topic, name = server.topic_and_subscription(**push_to(receiver.url()))

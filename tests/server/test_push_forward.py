@@ -91,16 +91,16 @@ def test_a_chain_and_its_loops(server):
 
 async def _while_one_waits(server, waiting, other):
     """Have `other` done while `waiting` asks where to begin: after its endpoint was looked at."""
-    admin, go_on = server.broker.admin, asyncio.Event()
+    verbs, go_on = server.broker.subscriptions, asyncio.Event()
 
     async def held(*args):
         await go_on.wait()
         return await start_offset(*args)
 
-    start_offset, admin._start_offset = admin._start_offset, held
+    start_offset, verbs._start_offset = verbs._start_offset, held
     first = asyncio.create_task(waiting)
     await asyncio.sleep(0)
-    admin._start_offset = start_offset
+    verbs._start_offset = start_offset
     second = asyncio.create_task(other)
     await asyncio.wait((second,))
     go_on.set()
@@ -116,14 +116,14 @@ def test_two_at_the_same_time_close_no_loop(server, how):
         push = PushConfig(endpoint=f"topic:{target}")
         return SubscriptionSpec(name=name, topic=topic, push=push)
 
-    admin = server.broker.admin
-    other = admin.create_subscription(spec(two, one))
+    broker = server.broker
+    other = broker.subscriptions.create(spec(two, one))
     if how == "update":
         changes = {"push": PushConfig(endpoint=f"topic:{one}")}
         update = SubscriptionUpdate(name=server.subscription(two), changes=changes)
         other.close()
-        other = admin.update_subscription(update)
-    waiting = admin.create_subscription(spec(one, two))
+        other = broker.subscriptions.update(update)
+    waiting = broker.subscriptions.create(spec(one, two))
     first, second = server.run(_while_one_waits(server, waiting, other))
     assert second.push.endpoint == f"topic:{one}"
     assert isinstance(first, errors.InvalidArgument)

@@ -85,7 +85,7 @@ def test_a_name_that_does_not_resolve_yet_is_accepted_and_tried(start_server, mo
         server.await_metric("fanlog_push_attempts_total", name, 3)
         assert names.asked == 1
         assert receiver.received == []
-        sender = next(iter(server.broker.pushes))
+        sender = next(iter(server.senders))
         assert sender.last_reason == "AddressRefused"
         # What a name resolved to is believed for a while.
         names.answers = [["127.0.0.1"]]

@@ -62,7 +62,7 @@ def test_slow_endpoints_hold_no_more_than_they_may(start_server, monkeypatch):
     with receiving() as receiver:
         receiver.answer = lambda got: (receiver.hang() if got.path == "/slow" else None) or 204
         server = start_server("memory")
-        memory = server.broker.pushes.memory
+        memory = server.senders.memory
         topic = server.topic()
         for _ in range(20):
             server.subscription(topic, push_config={"push_endpoint": receiver.url("/slow")})

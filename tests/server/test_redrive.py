@@ -45,11 +45,11 @@ class World:
             self.server.publish(self.topic, *messages, **options)
         name = name or self.subscription
         found = self.server.broker.hard.catalog.subscription(name)
-        while self.server.run(self.server.broker.admin.backlog(found)).messages:
+        while self.server.run(self.server.broker.backlogs.measure(found)).messages:
             if received := self.server.pull(name):
                 self.server.nack(name, received)
         # A letter is there once its commit is.
-        self.server.run(self.server.broker.writer.settled())
+        self.server.run(self.server.broker.ledger.sync())
 
     def letter_ids(self, face, **selection):
         return [one["message"]["message_id"] for one in self.letters(face, **selection)]

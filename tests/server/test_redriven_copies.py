@@ -204,7 +204,7 @@ class TestAddressed:
         assert taken(server, world.subscription) == numbered(3)
         catalog = server.broker.hard.catalog
         for name in others:
-            backlog = server.run(server.broker.admin.backlog(catalog.subscription(name)))
+            backlog = server.run(server.broker.backlogs.measure(catalog.subscription(name)))
             assert backlog.messages == 0, name
         server.sweep()
         [partition] = catalog.topic(world.topic).partitions
@@ -212,7 +212,7 @@ class TestAddressed:
             assert share.cursor.floor == 6, share.settings.name
         server.advance(660)
         server.sweep()
-        assert server.broker.writer.start(partition) == 6
+        assert server.broker.ledger.start_of(partition) == 6
         server.publish(world.topic, b"3", key="k", **RED)
         for name in [*others, world.subscription]:
             assert taken(server, name) == [b"3"], name

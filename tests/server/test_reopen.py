@@ -586,7 +586,7 @@ def test_ten_million_offsets_are_a_few_small_records(start_server):
     count = 10_000_000
     share = server.broker.hard.share(server.broker.hard.catalog.subscription(name).id, partition)
     # As if so many had been published and acknowledged.
-    server.broker.writer.ends[partition] = count
+    server.broker.ledger._writer.ends[partition] = count
     share.cursor.apply_head(count)
     server.store.commits.clear()
     face = face_of(server, "grpc")

@@ -42,7 +42,7 @@ def start_of(server: RunningServer, topic: str) -> int:
 
 def backlog(server: RunningServer, subscription: str) -> int:
     found = server.broker.hard.catalog.subscription(subscription)
-    return server.run(server.broker.admin.backlog(found)).messages
+    return server.run(server.broker.backlogs.measure(found)).messages
 
 
 def exists(server: RunningServer, subscription: str) -> bool:

@@ -153,7 +153,7 @@ def stored_anyway(server: RunningServer, schema: str, definition: str) -> str:
         broker = server.broker
         table = broker.hard.catalog.schemas
         revision, records = table.add_revision(table.schema(schema), definition, 1.0)
-        await broker.commit(records)
+        await broker.ledger.commit(records)
         return revision.id
 
     return server.run(add())

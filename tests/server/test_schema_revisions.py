@@ -11,6 +11,7 @@ import pytest
 
 from fanlog import limits
 from fanlog.broker.clock import ManualClock
+from fanlog.wire import contents
 from server.conftest import PATIENCE_S, StartServer, unique
 from server.receiver import receiving
 from server.registry import AVRO, BINARY, JSON, ONE, PROTO, record
@@ -77,7 +78,7 @@ def by_broker(world):
     _, [delivery] = server.run(server.broker.pull(name, max_messages=1, wait_s=PATIENCE_S))
     [(batch, first, end)] = delivery.runs
     assert end == first + 1
-    [(data, attributes, _)] = server.broker._revisions.contents.stored(batch, first, end)
+    [(data, attributes, _)] = contents.stored(batch, first, end)
     return data, {**attributes, **batch.attributes}
 
 

@@ -48,7 +48,9 @@ def published(log: LogClient, topic: str) -> list[bytes]:
 
 
 def staged(server: RunningServer, sink: SinkClient) -> list[str]:
-    return [one.id for one in server.broker.sink._by_id.values() if one.key.query == sink.query]
+    return [
+        one.id for one in server.broker.sink._stages._by_id.values() if one.key.query == sink.query
+    ]
 
 
 def refused_by(call: object, *args: object) -> tuple[str, str]:
@@ -294,8 +296,8 @@ def test_too_many_rows_that_are_refused(server, sink, monkeypatch):
 
 def test_staged_bytes_are_bounded(server, sink, monkeypatch):
     topic = server.topic()
-    before = server.broker.sink._staged_bytes
-    monkeypatch.setattr(server.broker.sink.spool, "size_bytes_max", before + 100_000)
+    before = server.broker.sink._stages.size_bytes
+    monkeypatch.setattr(server.broker.sink._stages._spool, "size_bytes_max", before + 100_000)
     key = sink.key(0)
     code, _ = refused_by(sink.stage, key, (topic, [bytes(60_000), bytes(60_000)]))
     assert code == "RESOURCE_EXHAUSTED"
@@ -303,7 +305,7 @@ def test_staged_bytes_are_bounded(server, sink, monkeypatch):
         key = sink.key(epoch)
         sink.stage(key, (topic, [bytes(60_000)]))
         sink.commit(epoch, key)
-    assert server.broker.sink._staged_bytes == before
+    assert server.broker.sink._stages.size_bytes == before
 
 
 def test_what_is_no_key(server, sink):
@@ -359,7 +361,9 @@ def test_a_client_that_goes_away_leaves_nothing(start_server, tmp_path):
 
         with pytest.raises(grpc.RpcError):
             sink.stage_raw(requests())
-        server.await_that(lambda: not server.broker.sink._staged_bytes and not [*folder.iterdir()])
+        server.await_that(
+            lambda: not server.broker.sink._stages.size_bytes and not [*folder.iterdir()]
+        )
 
 
 # Time, failures, and starting again.
@@ -372,10 +376,10 @@ def test_stages_expire(start_server, engine, tmp_path):
         sink.stage(sink.key(0), (topic, [b"a"]))
         server.advance(limits.STAGE_LIFE_S - 10)
         server.sweep()
-        assert len(server.broker.sink._by_id) == 1
+        assert len(server.broker.sink._stages._by_id) == 1
         server.advance(20)
         server.sweep()
-        assert server.broker.sink._by_id == {}
+        assert server.broker.sink._stages._by_id == {}
         # The sweep may have been the server's own, which takes a moment to end.
         late_s = time.monotonic() + PATIENCE_S
         while files(tmp_path):
@@ -438,7 +442,7 @@ def test_what_is_damaged_or_begun_is_not_loaded(start_server, tmp_path):
     server._stop_serving()
     folder = tmp_path / "data-0" / "stages"
     (folder / "0000.draft").write_bytes(b"half")
-    stages = {key.epoch: stage.id for key, stage in server.broker.sink._stages.items()}
+    stages = {key.epoch: stage.id for key, stage in server.broker.sink._stages._by_key.items()}
     (folder / f"{stages[1]}.stage").write_bytes(b"rubbish")
     body = bytearray((folder / f"{stages[2]}.stage").read_bytes())
     body[100] ^= 1
@@ -464,7 +468,7 @@ def test_the_reserve_of_the_disk_is_kept(start_server, engine, monkeypatch):
     with closing(SinkClient(server, "q")) as sink, closing(LogClient(server)) as log:
         key = sink.key(0)
         sink.stage(key, (topic, [b"a"]))
-        monkeypatch.setattr(server.broker.writer, "_disk_reserve_bytes", 1 << 60)
+        monkeypatch.setattr(server.broker.ledger._writer, "_disk_reserve_bytes", 1 << 60)
         for call, args in ((sink.stage, (sink.key(1), (topic, [b"x"]))), (sink.commit, (0, key))):
             code, text = refused_by(call, *args)
             assert code == "RESOURCE_EXHAUSTED"
@@ -473,4 +477,4 @@ def test_the_reserve_of_the_disk_is_kept(start_server, engine, monkeypatch):
         monkeypatch.undo()
         assert sink.commit(0, key).messages == 1
         assert published(log, topic) == [b"a"]
-        assert server.broker.sink._staged_bytes == 0
+        assert server.broker.sink._stages.size_bytes == 0

@@ -78,7 +78,7 @@ def test_parts_are_published_in_order(start_server, engine):
         again = sink.commit(0, *keys)
         assert (again.messages, again.repeated_epoch) == (120, True)
         assert published(log, topic) == WHOLE
-        assert server.broker.sink._by_id == {}
+        assert server.broker.sink._stages._by_id == {}
         assert list(server.broker.hard.sinks.all_committing()) == []
         sizes = [
             sum(len(b.content) for b in a.bodies) for c in server.store.commits for a in c.appends
@@ -139,7 +139,7 @@ def test_a_restart_in_the_middle(start_server):
         answer = sink.commit(0, *keys)
         assert (answer.messages, answer.repeated_epoch) == (120, True)
         assert published(log, topic) == WHOLE
-        assert server.broker.sink._by_id == {}
+        assert server.broker.sink._stages._by_id == {}
 
 
 def test_a_commit_joins_one_that_goes_on(start_server):

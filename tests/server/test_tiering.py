@@ -79,7 +79,7 @@ def test_topics_kept_out_of_the_archive_are_as_ever(start_server, tmp_path):
     server.sweep()
     assert tiered.tiers(topic)[:2] == (5, 5)
     # What is gone is not reopened, and so nobody waits for it.
-    reopen = server.broker.replays.reopen(
+    reopen = server.broker.reopening.reopen(
         name, Wanted({tiered.partition(topic): BitMap64(range(5))})
     )
     assert server.run(reopen).reopened == 0
@@ -191,7 +191,7 @@ def test_cold_messages_are_reopened_and_stay_so(tiered):
     tiered.pass_time(9 * DAY)
     assert tiered.tiers(topic) == (0, 10, 10, 10)
     offsets = {tiered.partition(topic): BitMap64([2, 3, 7])}
-    server.run(server.broker.replays.reopen(name, Wanted(offsets)))
+    server.run(server.broker.reopening.reopen(name, Wanted(offsets)))
     tiered.pass_time(HOUR)
     assert data(server.drain(name, 3)) == [b"2", b"3", b"7"]
 
@@ -391,7 +391,7 @@ def test_dead_letters_wait_for_the_lake(tiered, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(server.store.cold, "read", out_of_reach)
         server.nack(name, got)
-        server.run(server.broker._dead_letters.drain())
+        server.run(server.broker.decisions.drain())
         assert not server.pull(letters)
     found = []
     while not found:
@@ -419,7 +419,7 @@ def test_reports_of_what_is_not_so_are_refused(tiered):
     server.publish(topic, b"x")
     report = tiered.archive(reports=False)
     server.publish(topic, b"y")
-    last = server.broker.writer.committed_sequence
+    last = server.broker.ledger.committed_sequence
     ahead = ArchiveReport(report.lake_id, report.table_version, last)
     assert "commits up to" in tiered.refused(ahead)
     later = ArchiveReport(report.lake_id, report.table_version + 1, report.sequence)

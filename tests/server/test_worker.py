@@ -10,7 +10,6 @@ import pytest
 
 from fanlog import limits
 from fanlog.broker.clock import ManualClock
-from fanlog.broker.writer import Publication
 from fanlog.client import Client
 from fanlog.client.jobs import JobClient, state_of
 from fanlog.core.records import JobRecord
@@ -231,9 +230,11 @@ class TestForeignMessages:
 
 
 async def _forge(broker, topic, data):
-    publication = Publication(topic.id, topic.partitions[0], build_body([(data, {}, "")]))
-    await broker.writer.submit(publication=publication)[0]
+    transaction = broker.ledger.begin()
+    [partition] = topic.partitions
+    transaction.append(topic.id, partition, build_body([(data, {}, "")]))
+    await transaction.commit()
 
 
 async def _commit(broker, record):
-    await broker.commit([record])
+    await broker.ledger.commit([record])

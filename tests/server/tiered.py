@@ -66,7 +66,7 @@ class Tiered:
     def tiers(self, topic: str) -> tuple[int, int, int, int]:
         """Start, hot start, archived, end."""
         tiers, partition = self.server.broker.tiers, self.partition(topic)
-        end = self.server.broker.writer.end(partition)
+        end = self.server.broker.ledger.end(partition)
         start = tiers.start(partition)
         return start, tiers.hot_start(partition), tiers.archived(partition), end
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from fanlog import limits
+from fanlog.broker.broker import Broker
 from fanlog.errors import FanlogError
 from fanlog.model.attributes import (
     LABEL_DEDUP_WINDOW,
@@ -41,7 +42,6 @@ from simulator.clients import (
     subscription,
     topic,
 )
-from simulator.life import ObservedBroker
 from simulator.meanings import (
     LETTERS,
     PROJECT,
@@ -128,7 +128,7 @@ async def create_topic(world: World, name: str) -> None:
         message_retention_s=retention_s,
         schema_settings=surfaces.some_settings(world) if has_schema else None,
     )
-    await called(world, "create topic", name, "", lambda b: b.admin.create_topic(spec))
+    await called(world, "create topic", name, "", lambda b: b.topics.create(spec))
 
 
 async def create_topic_again(world: World) -> None:
@@ -139,7 +139,7 @@ async def update_topic(world: World) -> None:
     name = some_topic(world)
     changes = {"message_retention_s": world.rng.choice((None, *RETENTIONS_S))}
     update = TopicUpdate(name=name, changes=changes)
-    await called(world, "update topic", name, changes, lambda b: b.admin.update_topic(update))
+    await called(world, "update topic", name, changes, lambda b: b.topics.update(update))
 
 
 async def delete_some_topic(world: World) -> None:
@@ -147,7 +147,7 @@ async def delete_some_topic(world: World) -> None:
 
 
 async def delete_topic(world: World, name: str) -> None:
-    await called(world, "delete topic", name, "", lambda b: b.admin.delete_topic(name))
+    await called(world, "delete topic", name, "", lambda b: b.topics.delete(name))
 
 
 # Subscriptions.
@@ -230,7 +230,7 @@ async def create_subscription(world: World, spec: SubscriptionSpec) -> None:
         "create subscription",
         spec.name,
         spec.labels.get(LABEL_START, "now"),
-        lambda b: b.admin.create_subscription(spec),
+        lambda b: b.subscriptions.create(spec),
     )
 
 
@@ -264,7 +264,7 @@ async def update_subscription(world: World) -> None:
             changes["ack_deadline_s"] = rng.choice(DEADLINES_S)
     update = SubscriptionUpdate(name=name, changes=changes)
     await called(
-        world, "update subscription", name, changes, lambda b: b.admin.update_subscription(update)
+        world, "update subscription", name, changes, lambda b: b.subscriptions.update(update)
     )
 
 
@@ -288,7 +288,7 @@ async def change_filter(world: World, name: str, text: str) -> None:
     changes = {"filter": text}
     update = SubscriptionUpdate(name=name, changes=changes)
     await called(
-        world, "update subscription", name, changes, lambda b: b.admin.update_subscription(update)
+        world, "update subscription", name, changes, lambda b: b.subscriptions.update(update)
     )
 
 
@@ -300,14 +300,12 @@ async def _publish_quietly(world: World, name: str) -> None:
 
 async def delete_subscription(world: World) -> None:
     name = some_subscription(world)
-    await called(
-        world, "delete subscription", name, "", lambda b: b.admin.delete_subscription(name)
-    )
+    await called(world, "delete subscription", name, "", lambda b: b.subscriptions.delete(name))
 
 
 async def detach_subscription(world: World) -> None:
     name = some_subscription(world)
-    await called(world, "detach", name, "", lambda b: b.admin.detach_subscription(name))
+    await called(world, "detach", name, "", lambda b: b.subscriptions.detach(name))
 
 
 # Snapshots and seeks.
@@ -323,14 +321,14 @@ async def create_some_snapshot(world: World) -> None:
 
 async def create_snapshot(world: World, name: str, source: str) -> None:
     spec = SnapshotSpec(name=name, subscription=source)
-    await called(world, "create snapshot", name, source, lambda b: b.admin.create_snapshot(spec))
+    await called(world, "create snapshot", name, source, lambda b: b.snapshots.create(spec))
 
 
 async def update_snapshot(world: World) -> None:
     name = some_snapshot(world)
     expire_s = world.now + world.rng.random() * limits.SNAPSHOT_LIFE_S * 1.1
     update = SnapshotUpdate(name=name, changes={"expire_s": expire_s})
-    await called(world, "update snapshot", name, "", lambda b: b.admin.update_snapshot(update))
+    await called(world, "update snapshot", name, "", lambda b: b.snapshots.update(update))
 
 
 async def delete_some_snapshot(world: World) -> None:
@@ -338,7 +336,7 @@ async def delete_some_snapshot(world: World) -> None:
 
 
 async def delete_snapshot(world: World, name: str) -> None:
-    await called(world, "delete snapshot", name, "", lambda b: b.admin.delete_snapshot(name))
+    await called(world, "delete snapshot", name, "", lambda b: b.snapshots.delete(name))
 
 
 async def go_back(world: World) -> None:
@@ -377,9 +375,9 @@ async def seek_to_time(world: World, name: str) -> None:
         time_s = rng.choice(world.chronicle.log[partition]).publish_ns / 1e9
     time_ns = int(time_s * 1e9)
 
-    async def verb(broker: ObservedBroker) -> tuple[tuple[PartitionId, Offset], ...]:
+    async def verb(broker: Broker) -> tuple[tuple[PartitionId, Offset], ...]:
         """Seek; answers with the start of each log: what is below is gone for good."""
-        await broker.admin.seeks.to_time(name, time_ns)
+        await broker.seeks.to_time(name, time_ns)
         shares = broker.hard.shares_of(broker.hard.catalog.subscription(name))
         return tuple((s.partition, world.log_start(s.partition)) for s in shares)
 
@@ -401,7 +399,7 @@ async def seek_to_snapshot(world: World, name: str, snapshot: str) -> None:
         "seek",
         name,
         SeekTo(snapshot=snapshot),
-        lambda b: b.admin.seeks.to_snapshot(name, snapshot),
+        lambda b: b.seeks.to_snapshot(name, snapshot),
     )
 
 
@@ -409,8 +407,8 @@ async def look_around(world: World) -> None:
     name = some_subscription(world)
     rng = world.rng
     if rng.random() < 0.5:
-        await called(world, "get subscription", name, "", lambda b: b.admin.get_subscription(name))
+        await called(world, "get subscription", name, "", lambda b: b.subscriptions.get(name))
     else:
         await called(
-            world, "list", PROJECT, "", lambda b: b.admin.list_subscriptions(PROJECT, "", 10)
+            world, "list", PROJECT, "", lambda b: b.subscriptions.list_all(PROJECT, "", 10)
         )

@@ -12,7 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from fanlog.broker.verbs.log_reads import LogRange, Selection
+from fanlog.broker.broker import Broker
+from fanlog.broker.verbs.log_reads import LogRange, TopicSelection
 from fanlog.errors import FanlogError
 from fanlog.log import batch as codec
 from fanlog.log.api import Damaged
@@ -21,7 +22,6 @@ from fanlog.model.attributes import LABEL_ARCHIVE
 from fanlog.model.updates import TopicUpdate
 from simulator.calling import called
 from simulator.clients import some_topic
-from simulator.life import ObservedBroker
 from simulator.tiering import Tiering
 from simulator.world import Lost, World
 
@@ -74,14 +74,14 @@ async def archive(world: World, *, slips: float = 0.0) -> None:
 async def fetch(world: World, after: int, max_messages: int) -> _Found:
     """What commits after one published to topics that are archived."""
 
-    async def verb(broker: ObservedBroker) -> _Found:
+    async def verb(broker: Broker) -> _Found:
         reads = broker.log_reads
-        offsets = await reads.offsets(Selection())
+        offsets = await reads.offsets(TopicSelection())
         wanted = {state.partition for state in offsets.partitions if state.is_archived}
         if offsets.sequence <= after:
             return _Found(after, ())
         plan = await reads.ranges(
-            Selection(),
+            TopicSelection(),
             after_sequence=after,
             to_sequence=offsets.sequence,
             max_messages=max_messages,
@@ -93,7 +93,7 @@ async def fetch(world: World, after: int, max_messages: int) -> _Found:
     return found
 
 
-async def _read(broker: ObservedBroker, ranges: Sequence[LogRange]) -> list[Batch]:
+async def _read(broker: Broker, ranges: Sequence[LogRange]) -> list[Batch]:
     batches: list[Batch] = []
     async for chunk in broker.log_reads.read(ranges):
         for item in chunk.items:
@@ -128,7 +128,7 @@ async def keep_some_out(world: World) -> None:
     off = world.rng.random() < 0.5
     changes: dict[str, Any] = {"labels": {LABEL_ARCHIVE: "off"} if off else {}}
     update = TopicUpdate(name=name, changes=changes)
-    await called(world, "update labels", name, changes, lambda b: b.admin.update_topic(update))
+    await called(world, "update labels", name, changes, lambda b: b.topics.update(update))
 
 
 async def finish(world: World) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from fanlog.broker.broker import Broker
 from fanlog.errors import FanlogError
 from simulator.chronicle import Op
-from simulator.life import ObservedBroker
 from simulator.network import call
 from simulator.world import Lost, World
 
@@ -28,11 +28,11 @@ async def called(
     verb: str,
     name: str,
     detail: Any,
-    work: Callable[[ObservedBroker], Awaitable[Any]],
+    work: Callable[[Broker], Awaitable[Any]],
 ) -> Any:
     """Call a verb of a resource; gives its answer."""
 
-    async def served(broker: ObservedBroker) -> Any:
+    async def served(broker: Broker) -> Any:
         world.operations += 1
         return await work(broker)
 

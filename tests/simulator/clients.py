@@ -16,7 +16,6 @@ from fanlog.wire.publish import build_body
 from simulator import raw
 from simulator.chronicle import AckRef, Op, Settle
 from simulator.dedups import Draft
-from simulator.life import ObservedBroker
 from simulator.meanings import (
     JSON_DEFINITIONS,
     LETTERS,
@@ -92,11 +91,12 @@ async def publish(world: World, name: str, count: int, *, is_new: bool = False) 
 
     is_raw = world.chance(RAW)
 
-    async def verb(broker: ObservedBroker) -> tuple[str, ...]:
+    async def verb(broker: Broker) -> tuple[str, ...]:
         if is_raw:
             partition, base = await raw.publish(broker, name, messages)
         else:
-            partition, base = await broker.publish(name, body)
+            [(partition, offsets, _)] = await broker.publish(name, body)
+            base = offsets[0]
         world.operations += count
         for index in range(count):
             stored = world.chronicle.message(partition, base + index)
@@ -114,11 +114,11 @@ def _checked(
     world: World,
     name: str,
     drafts: Sequence[Draft],
-    verb: Callable[[ObservedBroker], Awaitable[T]],
-) -> Callable[[ObservedBroker], Awaitable[T]]:
+    verb: Callable[[Broker], Awaitable[T]],
+) -> Callable[[Broker], Awaitable[T]]:
     """A publish that is not to be refused for its schema, if every definition takes it."""
 
-    async def checked(broker: ObservedBroker) -> T:
+    async def checked(broker: Broker) -> T:
         before = _schema_of(broker, name)
         try:
             return await verb(broker)
@@ -133,7 +133,7 @@ def _checked(
     return checked
 
 
-def _schema_of(broker: ObservedBroker, name: str) -> str | None:
+def _schema_of(broker: Broker, name: str) -> str | None:
     topic = broker.hard.catalog.find_topic(name)
     return None if topic is None or topic.schema_settings is None else topic.schema_settings.schema
 
@@ -166,13 +166,13 @@ async def _try_once(world: World, name: str, drafts: list[Draft]) -> bool:
     ids = [attributes.get(DEDUP_ID, "") for _, attributes, _ in drafts]
     is_raw = world.chance(RAW) or not any(ids)
 
-    async def verb(broker: ObservedBroker) -> tuple[str, ...]:
+    async def verb(broker: Broker) -> tuple[str, ...]:
         world.dedups.begun(name, drafts, world.now)
         offsets: Sequence[Offset]
         if is_raw:
             partition, offsets = await raw.publish_once(broker, name, drafts)
         else:
-            partition, offsets = await broker.publish_once(name, body, ids)
+            [(partition, offsets, _)] = await broker.publish_once(name, body, ids)
         world.operations += len(drafts)
         for draft, offset in zip(drafts, offsets, strict=True):
             stored = world.chronicle.message(partition, offset)
@@ -198,7 +198,7 @@ async def settle(world: World, name: str, refs: Sequence[AckRef], seconds: int |
 
     is_raw = world.chance(RAW)
 
-    async def verb(broker: ObservedBroker) -> None:
+    async def verb(broker: Broker) -> None:
         world.operations += len(refs)
         ack_ids = [ref.ack_id for ref in refs]
         if is_raw:
@@ -300,7 +300,7 @@ def _wait_s(world: World) -> float:
 async def pull(world: World, name: str, max_messages: int, wait_s: float) -> list[Received]:
     is_raw = world.chance(RAW)
 
-    async def verb(broker: ObservedBroker) -> list[Received]:
+    async def verb(broker: Broker) -> list[Received]:
         deadlines = _deadlines(world, broker, name)
         if is_raw:
             messages = await raw.pull(broker, name, max_messages, wait_s)

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from fanlog.broker.retention import needs as rules
-from fanlog.broker.retention.needs import Kept, Needs
+from fanlog.broker.retention.needs import NeededOffsets, TopicRetention
 from fanlog.broker.retention.retention import Retention
 from fanlog.broker.retention.spare import Spare
 from fanlog.core.cursor import Cursor
@@ -17,23 +17,23 @@ from simulator.planting import mutant
 @mutant(
     "the default's trim takes what a subscription needs",
     100,
-    (rules, "needs"),
+    (rules, "needed_offsets"),
     needs="topic_retention_s",
 )
 def _(needs: Any) -> Any:
-    def greedy(hard: Any, writer: Any, *rest: Any) -> Needs:
-        found: Needs = needs(hard, writer, *rest)
-        ends = {partition: writer.end(partition) for partition in found.default}
-        return Needs({**found.somebody, **ends}, found.default)
+    def greedy(ledger: Any, *rest: Any) -> NeededOffsets:
+        found: NeededOffsets = needs(ledger, *rest)
+        ends = {partition: ledger.end(partition) for partition in found.by_default}
+        return NeededOffsets({**found.by_readers, **ends}, found.by_default)
 
     return greedy
 
 
-@mutant("the default keeps nothing", 50, (rules, "kept"), needs="topic_retention_s")
+@mutant("the default keeps nothing", 50, (rules, "retention_of"), needs="topic_retention_s")
 def _(kept: Any) -> Any:
-    def nothing(topic: Any, tiers: Any, default_s: float) -> Kept:
-        found: Kept = kept(topic, tiers, default_s)
-        return Kept("nobody", 0.0) if found.by == "server" else found
+    def nothing(topic: Any, tiers: Any, default_s: float) -> TopicRetention:
+        found: TopicRetention = kept(topic, tiers, default_s)
+        return TopicRetention("nobody", 0.0) if found.by == "server" else found
 
     return nothing
 
@@ -64,7 +64,7 @@ def _(retained_from: Any) -> Any:
 def _(cursor_of: Any) -> Any:
     def too_high(self: HardState, snapshot: Any, partition: Any) -> Cursor:
         cursor: Cursor = cursor_of(self, snapshot, partition)
-        is_trimming = sys._getframe(1).f_code.co_name == "needs"
+        is_trimming = sys._getframe(1).f_code.co_name == "needed_offsets"
         return Cursor(1 << 60) if is_trimming else cursor
 
     return too_high

@@ -15,11 +15,11 @@ from typing import Literal
 
 from fanlog.errors import LakeUnavailable
 from fanlog.lake import commit_order
-from fanlog.lake.api import Content, LakeStanding, RowRun
+from fanlog.lake.api import Content, LakeBeliefs, LakeStanding, RowRun
 from fanlog.lake.location import LakeError
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
-from fanlog.model.resources import Offset, PartitionId, TopicId
+from fanlog.model.resources import Offset, PartitionId
 
 #: What lies where the lake should be.
 Shown = Literal["the lake", "nothing", "an older copy", "an empty lake"]
@@ -143,9 +143,11 @@ class SimulatedReader:
 
     def __init__(self, lake: SimulatedLake) -> None:
         self._lake = lake
-        self.topic_of: Callable[[PartitionId], TopicId] = lambda _: TopicId(0)
-        self.is_right: Callable[[str, int], bool] = lambda _, __: True
+        self._beliefs = LakeBeliefs()
         self._index: View | None = None
+
+    def follow(self, beliefs: LakeBeliefs) -> None:
+        self._beliefs = beliefs
 
     @property
     def uri(self) -> str:
@@ -183,7 +185,7 @@ class SimulatedReader:
     async def refresh(self) -> None:
         await self._wait()
         view = self._lake.view()
-        if not self.is_right(view.lake_id, view.version):
+        if not self._beliefs.is_right(view.lake_id, view.version):
             raise LakeUnavailable(f"{self._lake.shown} is in the place of the simulated lake")
         self._index = view
 

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from fanlog.broker.tiering.lake_tiers import LakeTiers
-from fanlog.broker.verbs.reopening import Replays
+from fanlog.broker.verbs.reopening import Reopening
 from fanlog.core.records import ArchivedRecord, LakeRecord
 from fanlog.lake import commit_order
 from fanlog.lake.api import LakeStanding
@@ -31,8 +31,8 @@ def _(let_go: Any) -> Any:
 @mutant("a report is believed without a look", 50, (LakeTiers, "_verify"), needs="lake")
 def _(_: Any) -> Any:
     async def credulous(self: LakeTiers, table_version: int, sequence: int) -> None:
-        appended = await self._appended(self.archived_sequence, sequence)
-        hard = self._broker.hard
+        appended = await self._find_appended(self.archived_sequence, sequence)
+        hard = self._ledger.hard
         records: list[Any] = []
         for partition, bounds in appended.items():
             topic = hard.catalog.topic_of(partition)
@@ -41,7 +41,7 @@ def _(_: Any) -> Any:
                 start = bounds.start if known is None else known.start
                 records.append(ArchivedRecord(partition, start, bounds.end))
         records.append(LakeRecord(self._lake_id, table_version, sequence))
-        await self._broker.commit(records)
+        await self._ledger.commit(records)
 
     return credulous
 
@@ -50,7 +50,7 @@ def _(_: Any) -> Any:
 def _(look: Any) -> Any:
     async def hasty(self: LakeTiers, now: float) -> None:
         await look(self, now)
-        for partition, record in self._broker.hard.archived.items():
+        for partition, record in self._ledger.hard.archived.items():
             self._horizons[partition] = record.end
 
     return hasty
@@ -109,7 +109,7 @@ def _(_: Any) -> Any:
     return hot_only
 
 
-@mutant("whatever lies there is read", 50, (LakeTiers, "_is_right"), needs="lake")
+@mutant("whatever lies there is read", 50, (LakeTiers, "is_right"), needs="lake")
 def _(_: Any) -> Any:
     return lambda self, lake_id, table_version: True
 
@@ -124,11 +124,12 @@ def _(_: Any) -> Any:
     return lambda who, last, app_version, after: False
 
 
-@mutant("what is cold is not reopened", 50, (Replays, "_there"), needs="lake")
+@mutant("what is cold is not reopened", 50, (Reopening, "_there"), needs="lake")
 def _(there: Any) -> Any:
-    def hot_only(self: Replays, partition: PartitionId, offsets: Any) -> Any:
+    def hot_only(self: Reopening, partition: PartitionId, offsets: Any) -> Any:
         found = there(self, partition, offsets)
-        found.remove_range(0, self._broker.tiers.hot_start(partition))
+        store: Any = self._ledger._store
+        found.remove_range(0, store.hot.bounds(partition).start)
         return found
 
     return hot_only
@@ -137,7 +138,7 @@ def _(there: Any) -> Any:
 @mutant("the lake lets go of what is reopened", 50, (LakeTiers, "let_go"), needs="lake")
 def _(let_go: Any) -> Any:
     def forgetful(self: LakeTiers, partition: PartitionId, keep: Offset, start: Offset) -> Any:
-        cursors = [share.cursor for share in self._broker.hard.shares_on(partition)]
+        cursors = [share.cursor for share in self._ledger.hard.shares_on(partition)]
         marks = [cursor.mark for cursor in cursors if cursor.floor < cursor.mark]
         if marks:
             keep = max(keep, min(*marks, self.hot_start(partition)))

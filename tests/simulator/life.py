@@ -9,13 +9,12 @@ from typing import Any
 
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Timer
-from fanlog.broker.tiering.lake_tiers import LakeTiers
+from fanlog.broker.generations import Generations
+from fanlog.broker.transaction import Ledger
 from fanlog.errors import FanlogError
-from fanlog.log.api import Log
+from fanlog.push.rules.guard import Guard
+from fanlog.push.senders.host_resolver import HostResolver
 from fanlog.push.service import PushService
-from fanlog.wire import contents
-from fanlog.wire.candidates import candidates
-from fanlog.wire.forward import compose
 from simulator.chronicle import Chronicle, Op
 from simulator.loop import SimulatedClock, SimulatedLoop
 from simulator.store import SimulatedCommitter
@@ -24,37 +23,17 @@ from simulator.store import SimulatedCommitter
 LIFE: ContextVar[Life | None] = ContextVar("LIFE", default=None)
 
 
-class ObservedBroker(Broker):
-    """The real broker; the chronicle is told when each lease is decided."""
+class ObservedGenerations(Generations):
+    """The real generations; the chronicle is told when each lease is decided."""
 
-    def __init__(
-        self,
-        store: Log,
-        committer: SimulatedCommitter,
-        clock: SimulatedClock | MortalClock,
-        *,
-        jitter: Callable[[], float],
-        chronicle: Chronicle,
-        topic_retention_s: float,
-        topic_retention_bytes: int,
-    ) -> None:
-        super().__init__(
-            store,
-            committer,
-            clock,
-            compose=compose,
-            candidates=candidates,
-            contents=contents,
-            jitter=jitter,
-            topic_retention_s=topic_retention_s,
-            topic_retention_bytes=topic_retention_bytes,
-        )
+    def __init__(self, ledger: Ledger, clock: MortalClock, chronicle: Chronicle) -> None:
+        super().__init__(ledger)
+        self._clock = clock
         self._chronicle = chronicle
-        self._now = clock.now
 
-    def next_generation(self) -> int:
-        generation = super().next_generation()
-        self._chronicle.decided(generation, self._now())
+    def next(self) -> int:
+        generation = super().next()
+        self._chronicle.decided(generation, self._clock.now())
         return generation
 
 
@@ -87,10 +66,9 @@ class Life:
         self.clock = clock
         self.is_dead = False
         self.is_serving = False
-        self.broker: ObservedBroker
+        self.broker: Broker
         self.senders: PushService
-        #: None without a lake.
-        self.tiers: LakeTiers | None = None
+        self.resolver = HostResolver(Guard(), clock.now)
         self.committer: SimulatedCommitter
         #: Verbs that run, and what to tell their callers should they never end.
         self.running: dict[Op, asyncio.Future[Any] | None] = {}
@@ -103,8 +81,7 @@ class Life:
     async def start(self) -> None:
         """As the server does."""
         await self.broker.start()
-        if self.tiers is not None:
-            self.tiers.begin()
+        self.broker.tiers.begin()
         self.senders.start("http://simulated")
 
     async def stop(self, patience_s: float) -> None:
@@ -112,8 +89,7 @@ class Life:
         self.broker.drain()
         await self.senders.stop(patience_s)
         await self.broker.stop()
-        if self.tiers is not None:
-            await self.tiers.stop()
+        await self.broker.tiers.stop()
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run something inside the process."""

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fanlog import limits
+from fanlog.broker import sweeper
 from fanlog.broker.delivery import dead_lettering, partition_filters
-from fanlog.broker.retention import retention, sweeper
+from fanlog.broker.retention import retention
 from fanlog.broker.tiering import lake_tiers
 from simulator.world import World
 

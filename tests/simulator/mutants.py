@@ -15,15 +15,19 @@ from typing import Any
 from pyroaring import BitMap64
 
 from fanlog.broker.broker import Broker
-from fanlog.broker.delivery.dead_lettering import DeadLetters
-from fanlog.broker.delivery.filtering import Router
+from fanlog.broker.delivery.dead_lettering import DeadLettering
+from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.open_feeds import Feeds
-from fanlog.broker.delivery.partition_filters import Routes
+from fanlog.broker.delivery.partition_filters import PartitionFilters
+from fanlog.broker.delivery.shares import Shares
 from fanlog.broker.delivery.timers import Timers
+from fanlog.broker.generations import GENERATIONS_PER_BOOT, Generations
+from fanlog.broker.parts import parts_of
 from fanlog.broker.retention.retention import Retention
-from fanlog.broker.verbs.admin import Admin
+from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.seeks import Seeks
-from fanlog.broker.writer import Publication, Writer
+from fanlog.broker.verbs.subscriptions import Subscriptions
+from fanlog.broker.writer import Writer
 from fanlog.core import snapshots
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit, LeaseBudget
@@ -49,6 +53,7 @@ from simulator import (
     surface_mutants,
 )
 from simulator.planting import MUTANTS, mutant, planted
+from simulator.torn import torn
 
 __all__ = [
     "MUTANTS",
@@ -80,12 +85,14 @@ def _(start_next: Any) -> Any:
 @mutant("a publish is answered before its commit", 20, (Broker, "publish"))
 def _(_: Any) -> Any:
     async def publish(self: Broker, topic_name: str, body: Any) -> Any:
-        self.check_serving()
+        self.access.check_serving()
         topic = self.hard.catalog.topic(topic_name)
-        self.writer.check_room(len(body.content))
-        partition = topic.partitions[0]
-        _, base = self.writer.submit(publication=Publication(topic.id, partition, body))
-        return partition, base
+        self.ledger.check_room(len(body.content))
+        transaction = self.ledger.begin()
+        [(partition, part, _)] = parts_of(topic.partitions, body)
+        base = transaction.append(topic.id, partition, part)
+        transaction.commit()
+        return [(partition, range(base, base + part.count), None)]
 
     return publish
 
@@ -93,9 +100,10 @@ def _(_: Any) -> Any:
 @mutant("an ack is answered before its commit", 100, (Broker, "_settle_all"))
 def _(settle_all: Any) -> Any:
     async def hasty(self: Broker, *args: Any, **kwargs: Any) -> Any:
-        decide = self.decide
-        self.decide = lambda *a, **k: decide(*a, **k) and None  # type: ignore[method-assign]
-        settling, self.writer.settling = self.writer.settling, lambda: None  # type: ignore[method-assign]
+        decisions, ledger = self.decisions, self.ledger
+        decide = decisions.decide
+        decisions.decide = lambda *a, **k: decide(*a, **k) and None  # type: ignore[method-assign]
+        ledger.pending = lambda: None  # type: ignore[method-assign]
         work = settle_all(self, *args, **kwargs).__await__()
         try:
             while True:
@@ -105,15 +113,15 @@ def _(settle_all: Any) -> Any:
                     return done.value
                 await step
         finally:
-            del self.decide
-            self.writer.settling = settling  # type: ignore[method-assign]
+            decisions.__dict__.pop("decide", None)
+            ledger.__dict__.pop("pending", None)
 
     return hasty
 
 
-@mutant("what failed at its commit stays applied", 50, (Broker, "_load"))
+@mutant("what failed at its commit stays applied", 50, (Ledger, "load"))
 def _(load: Any) -> Any:
-    def loaded(self: Broker) -> None:
+    def loaded(self: Ledger) -> None:
         if not self.hard.catalog.stats().topics:
             load(self)
 
@@ -224,13 +232,13 @@ def _(start: Any) -> Any:
     return forgetful
 
 
-@mutant("generations begin anew with each life", 200, (Broker, "start"))
-def _(start: Any) -> Any:
-    async def started(self: Broker) -> None:
-        await start(self)
-        self._generation = 1 << 44
+@mutant("generations begin anew with each life", 200, (Generations, "next"))
+def _(_: Any) -> Any:
+    def next_of_life(self: Generations) -> int:
+        self._count += 1
+        return GENERATIONS_PER_BOOT + self._count
 
-    return started
+    return next_of_life
 
 
 @mutant("a longer deadline is forgotten", 100, (LeaseTable, "extend"))
@@ -262,7 +270,7 @@ def _(find_live: Any) -> Any:
     return lambda self, now, *args, **kwargs: find_live(self, 0.0, *args, **kwargs)
 
 
-@mutant("a commit wakes nobody", 50, (Feeds, "committed"))
+@mutant("a commit wakes nobody", 50, (Feeds, "wake_on"))
 def _(_: Any) -> Any:
     return lambda self, partitions: None
 
@@ -279,21 +287,20 @@ def _(acknowledge: Any) -> Any:
     return acknowledged
 
 
-@mutant("a seek to a time is off by one", 100, (Admin, "offset_for_time"))
+@mutant("a seek to a time is off by one", 100, (Ledger, "offset_for_time"))
 def _(offset_for_time: Any) -> Any:
-    async def later(self: Admin, partition: Any, time_ns: int) -> int:
+    async def later(self: Ledger, partition: Any, time_ns: int) -> int:
         offset: int = await offset_for_time(self, partition, time_ns)
-        return min(offset + 1, self._broker.writer.assigned_end(partition))
+        return min(offset + 1, self.assigned_end(partition))
 
     return later
 
 
-@mutant("a seek passes what waits for the disk", 1500, (Admin, "offset_for_time"))
+@mutant("a seek passes what waits for the disk", 1500, (Ledger, "offset_for_time"))
 def _(offset_for_time: Any) -> Any:
-    async def passed(self: Admin, partition: Any, time_ns: int) -> int:
+    async def passed(self: Ledger, partition: Any, time_ns: int) -> int:
         offset: int = await offset_for_time(self, partition, time_ns)
-        writer = self._broker.writer
-        return writer.assigned_end(partition) if offset == writer.end(partition) else offset
+        return self.assigned_end(partition) if offset == self.end(partition) else offset
 
     return passed
 
@@ -313,22 +320,28 @@ def _(copied: Any) -> Any:
 
 @mutant("retention trims one too far", 100, (Writer, "submit"))
 def _(submit: Any) -> Any:
-    def submitted(self: Writer, *, trims: Iterable[Trim] = (), **kwargs: Any) -> Any:
+    def submitted(
+        self: Writer,
+        records: Any = (),
+        publications: Any = (),
+        trims: Iterable[Trim] = (),
+        **kwargs: Any,
+    ) -> Any:
         further = [
             trim
             if trim.dropped
-            else replace(trim, before=min(trim.before + 1, self.end(trim.partition)))
+            else replace(trim, before=min(trim.before + 1, self.ends.get(trim.partition, 0)))
             for trim in trims
         ]
-        return submit(self, trims=further, **kwargs)
+        return submit(self, records, publications, further, **kwargs)
 
     return submitted
 
 
 @mutant("retention ends one message too early", 200, (Retention, "_expire_messages"))
 def _(expire_messages: Any) -> Any:
-    def too_early(self: Retention, horizons: dict[Any, int]) -> None:
-        expire_messages(self, {where: horizon + 1 for where, horizon in horizons.items()})
+    def too_early(self: Retention, now: float, horizons: dict[Any, int]) -> None:
+        expire_messages(self, now, {where: horizon + 1 for where, horizon in horizons.items()})
 
     return too_early
 
@@ -346,7 +359,7 @@ def _(expire_subscriptions: Any) -> Any:
 
 def _shifted(by: int) -> Callable[[Any], Any]:
     def make(with_filter_change: Any) -> Any:
-        def shifted(self: Admin, before: Any, changed: Any) -> Any:
+        def shifted(self: Subscriptions, before: Any, changed: Any) -> Any:
             changed = with_filter_change(self, before, changed)
             if changed.filter == before.filter:
                 return changed
@@ -362,33 +375,37 @@ def _shifted(by: int) -> Callable[[Any], Any]:
 mutant(
     "a filter change is off by one",
     400,
-    (Admin, "_with_filter_change"),
+    (Subscriptions, "_with_filter_change"),
     needs="admins filter_changes",
 )(_shifted(1))
-mutant("a filter change comes one commit early", 100, (Admin, "_with_filter_change"))(_shifted(-1))
+mutant("a filter change comes one commit early", 100, (Subscriptions, "_with_filter_change"))(
+    _shifted(-1)
+)
 
 
-@mutant("an earlier filter is forgotten at once", 50, (Admin, "_with_filter_change"))
+@mutant("an earlier filter is forgotten at once", 50, (Subscriptions, "_with_filter_change"))
 def _(_: Any) -> Any:
     return lambda self, before, changed: changed
 
 
-@mutant("earlier filters are let go of too soon", 100, (Admin, "forget_filters"))
+@mutant("earlier filters are let go of too soon", 100, (Subscriptions, "forget_filters"))
 def _(_: Any) -> Any:
-    async def forget_filters(self: Admin, subscription_id: Any) -> None:
-        subscription = self._broker.hard.catalog.subscription_by_id(subscription_id)
+    async def forget_filters(self: Subscriptions, subscription_id: Any) -> None:
+        subscription = self._ledger.hard.catalog.subscription_by_id(subscription_id)
         if subscription is not None and subscription.filter_changes:
-            await self.put(replace(subscription, filter_changes=()), [])
+            changed = replace(subscription, filter_changes=())
+            await self._shares.change(self._ledger.begin(), changed, [])
 
     return forget_filters
 
 
-@mutant("a seek keeps earlier filters", 100, (Seeks, "_moved"))
+@mutant("a seek keeps earlier filters", 100, (Seeks, "_jump"))
 def _(_: Any) -> Any:
-    def moved(self: Seeks, subscription: Any, records: Any) -> Any:
-        return self._admin.put(self._broker.present(subscription), records)
+    def jump(self: Seeks, transaction: Any, subscription: Any, records: Any) -> Any:
+        present = self._access.present(subscription)
+        return self._shares.change(transaction, present, records)
 
-    return moved
+    return jump
 
 
 @mutant("what filters leave out never reaches the cursor", 50, (Share, "_acknowledge"))
@@ -417,13 +434,13 @@ def _(route: Any) -> Any:
 )
 def _(settle_passed: Any) -> Any:
     def forgetful(self: Share) -> Decision:
-        is_snapshot = sys._getframe(1).f_code.co_name == "create_snapshot"
+        is_snapshot = sys._getframe(1).f_code.co_qualname == "Snapshots.create"
         return Decision() if is_snapshot else settle_passed(self)
 
     return forgetful
 
 
-@mutant("the router wakes nobody", 50, (Router, "committed"))
+@mutant("the router wakes nobody", 50, (Filtering, "wake_on"))
 def _(_: Any) -> Any:
     return lambda self, partition: None
 
@@ -431,11 +448,11 @@ def _(_: Any) -> Any:
 @mutant(
     "what was judged before a filter came is nothing to it",
     50,
-    (Routes, "_judge_alone"),
+    (PartitionFilters, "_judge_alone"),
     needs="filters",
 )
 def _(_: Any) -> Any:
-    async def unjudged(self: Routes, segment: Any, text: str) -> None:
+    async def unjudged(self: PartitionFilters, segment: Any, text: str) -> None:
         return
 
     return unjudged
@@ -444,16 +461,16 @@ def _(_: Any) -> Any:
 # Patterns.
 
 
-@mutant("a topic joins a pattern one message too late", 50, (Broker, "add_share"))
-def _(add_share: Any) -> Any:
-    return lambda self, subscription, partition, floor: add_share(
-        self, subscription, partition, floor + (floor == 0)
+@mutant("a topic joins a pattern one message too late", 50, (Shares, "add"))
+def _(add: Any) -> Any:
+    return lambda self, transaction, subscription, partition, floor: add(
+        self, transaction, subscription, partition, floor + (floor == 0)
     )
 
 
-@mutant("a new topic joins no pattern", 50, (Broker, "join"))
+@mutant("a new topic joins no pattern", 50, (Shares, "join"))
 def _(_: Any) -> Any:
-    return lambda self, topic: []
+    return lambda self, transaction, topic: None
 
 
 @mutant(
@@ -469,10 +486,10 @@ def _(_: Any) -> Any:
 @mutant("a pattern lets go of a deleted topic with its backlog", 50, (Retention, "_leave_topics"))
 def _(leave_topics: Any) -> Any:
     def too_soon(self: Retention, horizons: Any) -> None:
-        hard = self._hard()
+        hard = self._ledger.hard
         for share in list(hard.shares()):
             if share.settings.is_pattern and hard.catalog.topic_of(share.partition) is None:
-                self._remove_share(share)
+                self._shares.remove(share)
         leave_topics(self, horizons)
 
     return too_soon
@@ -491,11 +508,11 @@ def _(_: Any) -> Any:
     return named
 
 
-@mutant("room in one topic is none in another", 100, (Feeds, "settled"), needs="patterns streams")
-def _(settled: Any) -> Any:
+@mutant("room in one topic is none in another", 100, (Feeds, "wake_for"), needs="patterns streams")
+def _(wake_for: Any) -> Any:
     def narrow(self: Feeds, share: Share, *, has_some: bool) -> None:
         if has_some:
-            settled(self, share, has_some=True)
+            wake_for(self, share, has_some=True)
 
     return narrow
 
@@ -503,44 +520,26 @@ def _(settled: Any) -> Any:
 # Dead letters.
 
 
-@mutant(
-    "a dead letter and its ack are two commits", 200, (DeadLetters, "_commit"), needs="dead_letters"
+def _torn_letters(*, is_ack_first: bool) -> Callable[[Any], Any]:
+    def make(commit: Any) -> Any:
+        def twice(self: DeadLettering, *args: Any, **kwargs: Any) -> asyncio.Future[None]:
+            with torn(self._ledger, is_records_first=is_ack_first):
+                return commit(self, *args, **kwargs)  # type: ignore[no-any-return]
+
+        return twice
+
+    return make
+
+
+mutant(
+    "a dead letter and its ack are two commits",
+    200,
+    (DeadLettering, "_commit"),
+    needs="dead_letters",
+)(_torn_letters(is_ack_first=False))
+mutant("the ack of a dead letter comes first", 200, (DeadLettering, "_commit"))(
+    _torn_letters(is_ack_first=True)
 )
-def _(commit: Any) -> Any:
-    def twice(self: DeadLetters, *args: Any, **kwargs: Any) -> asyncio.Future[None]:
-        submit = self._writer.submit_all
-
-        def split(*, records: Any, publications: Any) -> Any:
-            forwarded = submit(records=[], publications=publications)
-            forwarded.add_done_callback(lambda _: submit(records=records, publications=[]))
-            return forwarded
-
-        self._writer.submit_all = split  # type: ignore[method-assign]
-        try:
-            return commit(self, *args, **kwargs)  # type: ignore[no-any-return]
-        finally:
-            del self._writer.submit_all
-
-    return twice
-
-
-@mutant("the ack of a dead letter comes first", 200, (DeadLetters, "_commit"))
-def _(commit: Any) -> Any:
-    def twice(self: DeadLetters, *args: Any, **kwargs: Any) -> asyncio.Future[None]:
-        submit = self._writer.submit_all
-
-        def split(*, records: Any, publications: Any) -> Any:
-            acked = submit(records=records, publications=[])
-            acked.add_done_callback(lambda _: submit(records=[], publications=publications))
-            return acked
-
-        self._writer.submit_all = split  # type: ignore[method-assign]
-        try:
-            return commit(self, *args, **kwargs)  # type: ignore[no-any-return]
-        finally:
-            del self._writer.submit_all
-
-    return twice
 
 
 @mutant("attempts are lost with the process", 200, (ShareState, "attempt_records"))
@@ -576,10 +575,10 @@ def _(_: Any) -> Any:
     return let_wait
 
 
-@mutant("a refused update changes something", 100, (Admin, "update_subscription"))
+@mutant("a refused update changes something", 100, (Subscriptions, "update"))
 def _(update_subscription: Any) -> Any:
-    async def update(self: Admin, update: SubscriptionUpdate, *more: Any) -> Any:
-        hard: HardState = self._broker.hard
+    async def update(self: Subscriptions, update: SubscriptionUpdate, *more: Any) -> Any:
+        hard: HardState = self._ledger.hard
         before = hard.catalog.subscription(update.name)
         try:
             return await update_subscription(self, update, *more)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import grpc
 
 from fanlog.broker.broker import Broker
-from fanlog.broker.delivery.feed import Delivery
+from fanlog.broker.delivery.delivery import Delivery
 from fanlog.errors import FanlogError
 from fanlog.log.batch import Batch
 from fanlog.model import attributes as names_of
@@ -25,7 +25,7 @@ from fanlog.model.resources import Offset, PartitionId, Subscription, Subscripti
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.wire import types
 from simulator.chronicle import AckRef, Delivered, Op, Settle
-from simulator.life import Life, ObservedBroker
+from simulator.life import Life
 from simulator.world import Lost, World, outcome_of
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class Received(NamedTuple):
 async def call(
     world: World,
     make_op: Callable[[], Op],
-    verb: Callable[[ObservedBroker], Awaitable[T]],
+    verb: Callable[[Broker], Awaitable[T]],
 ) -> T:
     """Send a request and wait for its answer.
 
@@ -76,7 +76,7 @@ async def call(
 def _serve_again(
     world: World,
     make_op: Callable[[], Op],
-    verb: Callable[[ObservedBroker], Awaitable[Any]],
+    verb: Callable[[Broker], Awaitable[Any]],
 ) -> None:
     try:
         world.serve(make_op(), verb)

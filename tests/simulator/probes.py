@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fanlog import limits
+from fanlog.broker.broker import Broker
 from fanlog.core.hard_state import HardState
 from fanlog.core.share.ordered import OrderedBacklog
 from fanlog.errors import FanlogError, InvalidArgument
@@ -16,7 +17,6 @@ from fanlog.model.names import snapshot_name, subscription_name, topic_name
 from fanlog.model.specs import SnapshotSpec, SubscriptionSpec, TopicSpec
 from fanlog.model.updates import SubscriptionUpdate
 from simulator.digest import difference, hard_lines
-from simulator.life import ObservedBroker
 from simulator.world import World, outcome_of
 
 #: Messages that are leased and lost on their way out, at most.
@@ -35,7 +35,7 @@ async def probe(world: World) -> None:
 def check_recovery(world: World) -> None:
     """What is applied is what would be recovered, whenever nothing is on its way to the disk."""
     life = world.life
-    if life is None or not life.is_serving or not life.broker.writer.is_idle:
+    if life is None or not life.is_serving or not life.broker.ledger._writer.is_idle:
         return
     live = hard_lines(life.broker.hard)
     recovered = hard_lines(HardState.load(world.store.state()))
@@ -76,7 +76,7 @@ def check_nothing_is_held(world: World) -> None:
     none of its topics any more. Only what rots is kept.
     """
     life = world.life
-    if life is None or not life.is_serving or not life.broker.writer.is_idle:
+    if life is None or not life.is_serving or not life.broker.ledger._writer.is_idle:
         return
     hard, store = life.broker.hard, world.store
     rotten = {partition for partition, _ in store.damaged}
@@ -92,7 +92,7 @@ def check_nothing_is_held(world: World) -> None:
         held |= {partition for topic in hard.catalog.topics() for partition in topic.partitions}
     for share in hard.shares():
         who, partition = share.settings, share.partition
-        end = life.broker.writer.end(partition)
+        end = life.broker.ledger.end(partition)
         if who.detached or partition in rotten:
             held.add(partition)
         elif share.cursor.floor < end:
@@ -141,13 +141,13 @@ def check_refusal(world: World) -> None:
         world.broken.append(f"P7: {name} was refused ({refusal}) and changed something")
 
 
-def _submitted(broker: ObservedBroker) -> list[tuple[int, int]]:
+def _submitted(broker: Broker) -> list[tuple[int, int]]:
     """How much waits for the disk."""
-    return [(len(g.records), g.count) for g in broker.writer._gatherings]
+    return [(len(g.records), g.count) for g in broker.ledger._writer._gatherings]
 
 
 def _refusal_of(
-    world: World, broker: ObservedBroker, work: Callable[[World, ObservedBroker], Awaitable[Any]]
+    world: World, broker: Broker, work: Callable[[World, Broker], Awaitable[Any]]
 ) -> str | None:
     """The code of the error, if it comes at once."""
     steps: Any = None
@@ -162,85 +162,85 @@ def _refusal_of(
     return None
 
 
-async def _publish_nowhere(_: World, broker: ObservedBroker) -> None:
+async def _publish_nowhere(_: World, broker: Broker) -> None:
     from fanlog.wire.publish import build_body
 
     await broker.publish(topic_name("sim", "nowhere"), build_body([(b"x", {}, "")]))
 
 
-async def _publish_garbage(_: World, broker: ObservedBroker) -> None:
+async def _publish_garbage(_: World, broker: Broker) -> None:
     from fanlog.server import publisher_api
 
     context: Any = None
     await publisher_api.publish(broker, b"\xff\xff", context)
 
 
-async def _ack_nobody(_: World, broker: ObservedBroker) -> None:
+async def _ack_nobody(_: World, broker: Broker) -> None:
     await broker.acknowledge(NOBODY, ["x"])
 
 
-async def _ack_garbage(world: World, broker: ObservedBroker) -> None:
+async def _ack_garbage(world: World, broker: Broker) -> None:
     names = [s.name for s in broker.hard.catalog.subscriptions()]
     name = world.rng.choice(names) if names else NOBODY
     await broker.acknowledge(name, ["not an ack id", "f" * 52])
 
 
-async def _nack_garbage(world: World, broker: ObservedBroker) -> None:
+async def _nack_garbage(world: World, broker: Broker) -> None:
     names = [s.name for s in broker.hard.catalog.subscriptions()]
     name = world.rng.choice(names) if names else NOBODY
     await broker.modify_ack_deadline(name, ["not an ack id", "f" * 52], 0)
 
 
-async def _create_twice(world: World, broker: ObservedBroker) -> None:
+async def _create_twice(world: World, broker: Broker) -> None:
     topics = [topic.name for topic in broker.hard.catalog.topics()]
     if topics:
-        await broker.admin.create_topic(TopicSpec(name=world.rng.choice(topics)))
+        await broker.topics.create(TopicSpec(name=world.rng.choice(topics)))
     raise InvalidArgument("nothing to create twice")
 
 
-async def _create_on_nothing(_: World, broker: ObservedBroker) -> None:
+async def _create_on_nothing(_: World, broker: Broker) -> None:
     spec = SubscriptionSpec(
         name=subscription_name("sim", "fresh"), topic=topic_name("sim", "nowhere")
     )
-    await broker.admin.create_subscription(spec)
+    await broker.subscriptions.create(spec)
 
 
-async def _subscribe_twice(world: World, broker: ObservedBroker) -> None:
+async def _subscribe_twice(world: World, broker: Broker) -> None:
     existing = [s for s in broker.hard.catalog.subscriptions() if s.topic_id is not None]
     if existing:
         chosen = world.rng.choice(existing)
         spec = SubscriptionSpec(name=chosen.name, topic=chosen.topic)
-        await broker.admin.create_subscription(spec)
+        await broker.subscriptions.create(spec)
     raise InvalidArgument("nothing to create twice")
 
 
-async def _update_badly(world: World, broker: ObservedBroker) -> None:
+async def _update_badly(world: World, broker: Broker) -> None:
     existing = list(broker.hard.catalog.subscriptions())
     if existing:
         changes: dict[str, Any] = world.rng.choice(
             ({"ack_deadline_s": 5}, {"message_retention_s": 1.0}, {"filter": "color == red"})
         )
         name = world.rng.choice(existing).name
-        await broker.admin.update_subscription(SubscriptionUpdate(name=name, changes=changes))
+        await broker.subscriptions.update(SubscriptionUpdate(name=name, changes=changes))
     raise InvalidArgument("nothing to update")
 
 
-async def _snapshot_of_nobody(_: World, broker: ObservedBroker) -> None:
+async def _snapshot_of_nobody(_: World, broker: Broker) -> None:
     spec = SnapshotSpec(name=snapshot_name("sim", "fresh"), subscription=NOBODY)
-    await broker.admin.create_snapshot(spec)
+    await broker.snapshots.create(spec)
 
 
-async def _seek_nowhere(world: World, broker: ObservedBroker) -> None:
+async def _seek_nowhere(world: World, broker: Broker) -> None:
     existing = list(broker.hard.catalog.subscriptions())
     name = world.rng.choice(existing).name if existing else NOBODY
-    await broker.admin.seeks.to_snapshot(name, snapshot_name("sim", "never-made"))
+    await broker.seeks.to_snapshot(name, snapshot_name("sim", "never-made"))
 
 
-async def _delete_nobody(_: World, broker: ObservedBroker) -> None:
-    await broker.admin.delete_subscription(NOBODY)
+async def _delete_nobody(_: World, broker: Broker) -> None:
+    await broker.subscriptions.delete(NOBODY)
 
 
-_BAD_REQUESTS: tuple[tuple[str, Callable[[World, ObservedBroker], Awaitable[Any]]], ...] = (
+_BAD_REQUESTS: tuple[tuple[str, Callable[[World, Broker], Awaitable[Any]]], ...] = (
     ("a publish to no topic", _publish_nowhere),
     ("a publish of garbage", _publish_garbage),
     ("an ack of nobody's", _ack_nobody),

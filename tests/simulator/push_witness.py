@@ -23,7 +23,6 @@ from fanlog.model import attributes as names_of
 from fanlog.model.endpoints import WebEndpoint
 from fanlog.model.ids import message_id
 from fanlog.model.resources import Offset, PartitionId, Subscription, SubscriptionId
-from fanlog.push.rules.guard import Guard
 from fanlog.push.rules.outcome import Outcome
 from fanlog.push.rules.packing import Request, pack_web
 from fanlog.push.senders.sender import Sender
@@ -139,7 +138,7 @@ class PushWitness:
         self.senders = PushService(
             broker,
             clock,
-            Guard(),
+            life.resolver,
             Tokens(None, clock),
             connections=limits.PUSH_CONNECTIONS_MAX,
             web=Wire(world, life, self),

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from pyroaring import BitMap64
 
+from fanlog.broker.broker import Broker
 from fanlog.broker.verbs.reopening import Wanted
 from fanlog.model.attributes import REDRIVEN_FROM
 from fanlog.model.ids import message_id, parse_message_id
@@ -22,7 +23,6 @@ from simulator.checkers import Violation
 from simulator.chronicle import Chronicle, Message, Op
 from simulator.clients import some_subscription, subscription
 from simulator.ledger import Card, Ledger
-from simulator.life import ObservedBroker
 from simulator.world import World
 
 #: Messages of one request at most.
@@ -58,11 +58,11 @@ async def reopen_some(world: World) -> None:
     if not ids:
         return
 
-    async def verb(broker: ObservedBroker) -> Answered:
+    async def verb(broker: Broker) -> Answered:
         sets: dict[PartitionId, BitMap64] = {}
         for partition, offset in ids:
             sets.setdefault(partition, BitMap64()).add(offset)
-        await broker.replays.reopen(name, Wanted(sets))
+        await broker.reopening.reopen(name, Wanted(sets))
         return Answered(_starts(world, ids))
 
     await called(world, "reopen", name, Again(ids), verb)
@@ -77,8 +77,8 @@ async def redrive_some(world: World) -> None:
     # Half of them ask for copies; without another throw of the dice, worlds stay what they were.
     copies = sum(offset for _, offset in ids) % 2 == 0
 
-    async def verb(broker: ObservedBroker) -> Answered:
-        done = await broker.letters.redrive(name, ids, copies=copies)
+    async def verb(broker: Broker) -> Answered:
+        done = await broker.dead_letters.redrive(name, ids, copies=copies)
         assert copies or not done.copied, "copies that were not asked for"
         sources = [_source(world.chronicle.message(*one)) for one in ids]
         starts = _starts(world, [one for one in sources if one is not None])

@@ -8,7 +8,7 @@ from typing import Any
 from pyroaring import BitMap64
 
 from fanlog.broker.delivery import feed
-from fanlog.broker.verbs.dead_letters import Letters
+from fanlog.broker.verbs.dead_letters import DeadLetters
 from fanlog.core.addressing import NOTHING_ADDRESSED, AddressTable
 from fanlog.core.share import Share
 from fanlog.core.share.ordered import OrderedBacklog
@@ -51,26 +51,25 @@ def _(reopen: Any) -> Any:
     return unasked
 
 
-@mutant("a letter and its original are two commits", 50, (Letters, "_reopen"), needs="reopens")
+@mutant("a letter and its original are two commits", 50, (DeadLetters, "_reopen"), needs="reopens")
 def _(_: Any) -> Any:
-    def torn(self: Letters, subscription: Any, originals: Any, letters: Any) -> Any:
-        broker = self._broker
-        first = broker.writer.submit(records=self._acknowledge(subscription, letters))[0]
+    def torn(self: DeadLetters, subscription: Any, originals: Any, letters: Any) -> Any:
+        transaction = self._ledger.begin()
+        self._acknowledge(transaction, subscription, letters)
+        first = transaction.commit()
 
         async def then() -> None:
             await first
             # A crash rarely falls between two commits that follow each other at once.
             await asyncio.sleep(1.0)
-            records: list[Any] = []
+            later = self._ledger.begin()
             for share, offsets in originals.items():
                 decision = share.reopen(
-                    self._clock.now(), offsets, generation=broker.next_generation(), is_wanted=True
+                    self._clock.now(), offsets, generation=self._generations.next(), is_wanted=True
                 )
-                broker.hard.apply_all(decision.records)
-                records += decision.records
-                decision.records = []
-                broker.decide(share, decision)
-            await broker.writer.submit(records=records)[0]
+                later.apply(decision.records)
+                self._decisions.follow(share, decision)
+            await later.commit()
 
         return asyncio.ensure_future(then())
 

@@ -23,13 +23,12 @@ def _(query: Any) -> Any:
 def _(_: Any) -> Any:
     async def torn(self: Sink, query: str, epoch: int, stages: Any) -> int:
         rows = [one async for batches in self._read_all(stages) for one in batches]
-        hard, writer = self._broker.hard, self._broker.writer
+        sinks = self._ledger.hard.sinks
         self._check_topics(stages)
-        publications, records, messages = self._appended(rows)
-        await writer.submit_all(records=records, publications=publications)
-        done = hard.sinks.commit(query, epoch, messages, self._clock.now())
-        hard.apply_all(done)
-        await writer.submit_all(records=done, publications=())
+        transaction = self._ledger.begin()
+        messages = self._append(transaction, rows)
+        await transaction.commit()
+        await self._ledger.commit(sinks.commit(query, epoch, messages, self._clock.now()))
         return messages
 
     return torn

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fanlog.broker.broker import Broker
 from fanlog.core.sinks import StageKey
 from fanlog.errors import FanlogError
 from fanlog.wire.publish import build_body
 from simulator.calling import called
 from simulator.clients import some_topic
-from simulator.life import ObservedBroker
 from simulator.meanings import some_message
 from simulator.sinks import ROW, Epoch, Task
 from simulator.world import Lost, World
@@ -62,7 +62,7 @@ async def _publish(world: World, epoch: Epoch) -> None:
 
 
 async def _stage(world: World, epoch: Epoch, key: StageKey, task: Task) -> None:
-    async def verb(broker: ObservedBroker) -> int:
+    async def verb(broker: Broker) -> int:
         topic = broker.hard.catalog.find_topic(task.topic)
         staging = await broker.sink.stage(key)
         try:
@@ -80,7 +80,7 @@ async def _stage(world: World, epoch: Epoch, key: StageKey, task: Task) -> None:
 
 
 async def _commit(world: World, epoch: Epoch, keys: Sequence[StageKey]) -> None:
-    async def verb(broker: ObservedBroker) -> int:
+    async def verb(broker: Broker) -> int:
         messages, _ = await broker.sink.commit(epoch.query, epoch.number, keys)
         epoch.is_answered = True
         world.sinks.check_whole(world)

@@ -218,7 +218,7 @@ def _backlog(world: World, subscription: Subscription) -> int:
     if life is None or life.broker.hard.catalog.subscription_by_id(subscription.id) is None:
         return 0
     shares = life.broker.hard.shares_of(subscription)
-    return sum(share.stats(life.broker.writer.end(share.partition)).backlog for share in shares)
+    return sum(share.stats(life.broker.ledger.end(share.partition)).backlog for share in shares)
 
 
 async def _drain_by_pull(world: World, subscription: Subscription) -> None:

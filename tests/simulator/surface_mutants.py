@@ -12,7 +12,6 @@ from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.verbs.iam import Iam
 from fanlog.broker.verbs.schemas import Schemas
-from fanlog.broker.writer import Publication
 from fanlog.core.catalog import Catalog
 from fanlog.core.dedup import Admission, DedupWindow
 from fanlog.core.flow import Credit
@@ -29,6 +28,7 @@ from fanlog.push.senders.consumer import Consumer
 from fanlog.push.senders.forwarder import Forwarder
 from fanlog.push.senders.sender import Sender
 from simulator.planting import mutant
+from simulator.torn import torn
 
 # Push.
 
@@ -121,30 +121,12 @@ def _(run: Any) -> Any:
 def _split(*, is_ack_first: bool) -> Any:
     def make(commit: Any) -> Any:
         async def twice(self: Forwarder, *args: Any) -> None:
-            writer = self._broker.writer
-            submit = writer.submit_all
-
-            def split(*, records: Any, publications: Any) -> Any:
-                parts: list[dict[str, Any]] = [
-                    {"records": records, "publications": []},
-                    {"records": [], "publications": publications},
-                ]
-                if not is_ack_first:
-                    parts.reverse()
-                first = submit(**parts[0])
-                first.add_done_callback(
-                    lambda done: None if done.exception() else submit(**parts[1])
-                )
-                return first
-
             work = commit(self, *args)
-            writer.submit_all = split  # type: ignore[method-assign]
             try:
-                step = work.send(None)
+                with torn(self._broker.ledger, is_records_first=is_ack_first):
+                    step = work.send(None)
             except StopIteration:
                 return
-            finally:
-                del writer.submit_all
             # It was asked for already, by the other one.
             step._asyncio_future_blocking = False
             try:
@@ -184,23 +166,24 @@ def _(admit: Any) -> Any:
 )
 def _(_: Any) -> Any:
     async def publish_once(self: Broker, name: str, body: Any, dedup_ids: Sequence[str]) -> Any:
-        self.check_serving()
+        self.access.check_serving()
         topic = self.hard.catalog.topic(name)
         if topic.schema_settings is not None:
-            topic, body = await self.schemas.checked(topic, body)
-        partition = topic.partitions[0]
+            topic, body = await self.schemas.check(topic, body)
+        [partition] = topic.partitions
+        transaction = self.ledger.begin()
         admission = self.hard.dedup_on(partition).admit(
             dedup_ids,
-            base_offset=self.writer.assigned_end(partition),
-            now=self._clock.now(),
+            base_offset=transaction.end(partition),
+            now=self.clock.now(),
             window_s=topic.dedup_window_s,
             most=1_000,
         )
         if admission.fresh:
-            self.hard.apply_all(admission.records)
-            publication = Publication(topic.id, partition, body.only(admission.fresh))
-            await self.writer.submit(records=admission.records, publication=publication)[0]
-        return partition, admission.offsets
+            transaction.apply(admission.records)
+            transaction.append(topic.id, partition, body.only(admission.fresh))
+            await transaction.commit()
+        return [(partition, admission.offsets, None)]
 
     return publish_once
 
@@ -245,12 +228,12 @@ def _(accepted: Any) -> Any:
     return lambda self, settings: accepted(self, settings)[::-1]
 
 
-@mutant("what has no schema any more takes anything", 40, (Schemas, "checked"), needs="schemas")
-def _(checked: Any) -> Any:
+@mutant("what has no schema any more takes anything", 40, (Schemas, "check"), needs="schemas")
+def _(check: Any) -> Any:
     async def lenient(self: Schemas, topic: Any, body: Any) -> Any:
         if topic.schema_settings.schema_id is None:
             return topic, body
-        return await checked(self, topic, body)
+        return await check(self, topic, body)
 
     return lenient
 
@@ -266,10 +249,10 @@ def _(_: Any) -> Any:
 @mutant("a revision is answered before its commit", 20, (Schemas, "_add"), needs="schemas")
 def _(add: Any) -> Any:
     async def hasty(self: Schemas, *args: Any) -> Any:
-        table = self._broker.hard.catalog.schemas
+        table = self._ledger.hard.catalog.schemas
         schema = table.schema(args[0])
         revision, records = table.add_revision(schema, args[1], self._clock.now())
-        self._broker.begin_commit(records)
+        self._ledger.commit(records)
         return schema, revision
 
     return hasty
@@ -286,9 +269,9 @@ def _(replace_bindings: Any) -> Any:
 @mutant("a policy is answered before its commit", 20, (Iam, "set_policy"), needs="policies")
 def _(_: Any) -> Any:
     async def hasty(self: Iam, resource: Any, bindings: Any, etag: bytes) -> Policy:
-        catalog = self._broker.hard.catalog
+        catalog = self._ledger.hard.catalog
         policy = catalog.policy(self._id_of(resource)).replace(bindings, etag)
-        self._broker.begin_commit(catalog.put_policy(policy))
+        self._ledger.commit(catalog.put_policy(policy))
         return policy
 
     return hasty

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
+from fanlog.broker.broker import Broker
 from fanlog.core.iam import Binding, Policy
 from fanlog.errors import FanlogError
 from fanlog.model.names import ResourceName, parse_resource, schema_name
@@ -14,7 +15,6 @@ from fanlog.model.specs import SubscriptionSpec, TopicSpec
 from fanlog.model.updates import SubscriptionUpdate, TopicUpdate
 from simulator.calling import called, insist
 from simulator.clients import some_subscription, some_topic, subscription
-from simulator.life import ObservedBroker
 from simulator.meanings import AVRO_DEFINITIONS, JSON_DEFINITIONS, PROJECT
 from simulator.receivers import PRIVATE, forward_topic, some_push
 from simulator.world import World
@@ -47,12 +47,12 @@ async def settle_in(world: World) -> None:
 
 async def create_target(world: World, name: str) -> None:
     spec = TopicSpec(name=name)
-    await called(world, "create topic", name, "", lambda b: b.admin.create_topic(spec))
+    await called(world, "create topic", name, "", lambda b: b.topics.create(spec))
 
 
 async def _create_reader(world: World, spec: SubscriptionSpec) -> None:
     await called(
-        world, "create subscription", spec.name, "now", lambda b: b.admin.create_subscription(spec)
+        world, "create subscription", spec.name, "now", lambda b: b.subscriptions.create(spec)
     )
 
 
@@ -71,7 +71,7 @@ async def change_push(world: World, name: str, push: PushConfig | None) -> None:
     changes = {"push": push}
     update = SubscriptionUpdate(name=name, changes=changes)
     await called(
-        world, "update subscription", name, changes, lambda b: b.admin.update_subscription(update)
+        world, "update subscription", name, changes, lambda b: b.subscriptions.update(update)
     )
 
 
@@ -79,7 +79,7 @@ async def move_some_target(world: World) -> None:
     """Delete a topic that is forwarded to, or make it again."""
     name = forward_topic(some_subscription(world))
     if world.rng.random() < 0.4:
-        await called(world, "delete topic", name, "", lambda b: b.admin.delete_topic(name))
+        await called(world, "delete topic", name, "", lambda b: b.topics.delete(name))
     else:
         await create_target(world, name)
 
@@ -98,7 +98,7 @@ def some_settings(world: World) -> SchemaSettings:
 async def create_schema(world: World, which: int) -> None:
     definition = some_definition(world, which)
 
-    async def verb(broker: ObservedBroker) -> str:
+    async def verb(broker: Broker) -> str:
         _, revision = await broker.schemas.create(SCHEMAS[which], TYPES[which], definition)
         return _stored(world, revision.id)
 
@@ -141,7 +141,7 @@ async def change_settings(world: World) -> None:
         )
     changes = {"schema_settings": settings}
     update = TopicUpdate(name=name, changes=changes)
-    await called(world, "update topic", name, changes, lambda b: b.admin.update_topic(update))
+    await called(world, "update topic", name, changes, lambda b: b.topics.update(update))
 
 
 def _some_range(world: World, schema: str) -> tuple[str, str]:
@@ -166,7 +166,7 @@ async def _commit_revision(world: World, which: int) -> None:
     levels: tuple[Compatibility | None, ...] = (None, None, "NONE", "BACKWARD")
     level = world.rng.choice(levels)
 
-    async def verb(broker: ObservedBroker) -> str:
+    async def verb(broker: Broker) -> str:
         _, revision = await broker.schemas.commit(SCHEMAS[which], TYPES[which], definition, level)
         return _stored(world, revision.id)
 
@@ -178,7 +178,7 @@ async def _with_revision(world: World, which: int, what: str) -> None:
     name, ids = SCHEMAS[which], _revisions(world, SCHEMAS[which])
     chosen = world.rng.choice(ids) if ids else "00000000"
 
-    async def verb(broker: ObservedBroker) -> str:
+    async def verb(broker: Broker) -> str:
         match what:
             case "rollback":
                 _, revision = await broker.schemas.rollback(name, chosen)
@@ -215,7 +215,7 @@ async def change_some_policy(world: World) -> None:
 async def get_policy(world: World, resource: ResourceName) -> Policy:
     newest = world.policies.newest()
 
-    async def verb(broker: ObservedBroker) -> Policy:
+    async def verb(broker: Broker) -> Policy:
         policy = await broker.iam.get_policy(resource)
         _found(world, world.policies.was_read(policy, newest))
         return policy
@@ -231,7 +231,7 @@ async def set_policy(world: World, resource: ResourceName, etag: bytes) -> None:
         for _ in range(rng.randrange(3))
     ]
 
-    async def verb(broker: ObservedBroker) -> None:
+    async def verb(broker: Broker) -> None:
         policy = await broker.iam.set_policy(resource, bindings, etag)
         _found(world, world.policies.was_set(policy, etag))
 

@@ -7,10 +7,11 @@ the moment it decides to let go of something.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from fanlog.broker.tiering.lake_tiers import LakeTiers
+from fanlog.broker.transaction import Ledger
 from fanlog.core import records as codec
 from fanlog.core.records import ArchivedRecord, Record
 from fanlog.lake.location import LakeError
@@ -21,7 +22,7 @@ from simulator.lake import SimulatedLake, SimulatedReader
 from simulator.ledger import EPSILON_S
 
 if TYPE_CHECKING:
-    from simulator.life import Life
+    from simulator.life import MortalClock
     from simulator.world import World
 
 
@@ -44,9 +45,9 @@ class Tiering:
         """The log of a life, over the disk and the lake that outlive it."""
         return TieredLog(self._world.store, SimulatedReader(self.lake))
 
-    def tiers(self, life: Life, store: Log) -> ObservedTiers:
+    def new_tiers(self, clock: MortalClock, store: Log) -> Callable[[Ledger], ObservedTiers]:
         assert isinstance(store, TieredLog)
-        return ObservedTiers(self._world, life, store, self.lake)
+        return lambda ledger: ObservedTiers(self._world, ledger, clock, store, self.lake)
 
     def start(self, partition: PartitionId) -> Offset:
         """First offset that is hot or cold, as the disk has it."""
@@ -148,10 +149,15 @@ class Tiering:
 class ObservedTiers(LakeTiers):
     """The real tiers; what they let go of is compared with what they know just then."""
 
-    def __init__(self, world: World, life: Life, store: TieredLog, lake: SimulatedLake) -> None:
-        super().__init__(
-            life.broker, store, life.clock, hot_retention_s=world.temper.hot_retention_s
-        )
+    def __init__(
+        self,
+        world: World,
+        ledger: Ledger,
+        clock: MortalClock,
+        store: TieredLog,
+        lake: SimulatedLake,
+    ) -> None:
+        super().__init__(ledger, store, clock, hot_retention_s=world.temper.hot_retention_s)
         self._world = world
         self._lake = lake
         self._changes = -1

@@ -12,6 +12,8 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
+from fanlog.broker.assembly import BrokerSettings, build_broker
+from fanlog.broker.broker import Broker
 from fanlog.core import records as codec
 from fanlog.core.records import (
     CursorHead,
@@ -21,12 +23,15 @@ from fanlog.core.records import (
     TopicRecord,
 )
 from fanlog.errors import FanlogError, ResourceExhausted, Unavailable
-from fanlog.log.api import Commit
+from fanlog.log.api import Commit, Log
 from fanlog.model.attributes import LETTER_SUBSCRIPTION, REDRIVEN_FROM, SOURCE_ID, SOURCE_TOPIC
 from fanlog.model.ids import parse_message_id
 from fanlog.model.resources import PartitionId, Topic
+from fanlog.push.senders.endpoint_check import EndpointCheck
 from fanlog.push.service import PushService
-from fanlog.wire import types
+from fanlog.wire import contents, types
+from fanlog.wire.candidates import candidates
+from fanlog.wire.forward import compose
 from simulator import faults, temper
 from simulator.chronicle import (
     CatalogChange,
@@ -41,7 +46,7 @@ from simulator.chronicle import (
 from simulator.dedups import Dedups
 from simulator.disk import Disk, Policies
 from simulator.keeping import Keeping
-from simulator.life import Life, MortalClock, ObservedBroker, task_factory
+from simulator.life import Life, MortalClock, ObservedGenerations, task_factory
 from simulator.loop import SimulatedClock, SimulatedLoop
 from simulator.meanings import is_pattern
 from simulator.receivers import Receiver
@@ -185,20 +190,8 @@ class World:
                 on_failure=self._commit_failed,
             )
             store = self.store if self.tiering is None else self.tiering.log()
-            life.broker = ObservedBroker(
-                store,
-                life.committer,
-                life.clock,
-                jitter=self.rng.random,
-                chronicle=self.chronicle,
-                topic_retention_s=self.temper.topic_retention_s,
-                topic_retention_bytes=self.temper.topic_retention_bytes,
-            )
-            if self.tiering is not None:
-                life.tiers = life.broker.tiers = self.tiering.tiers(life, store)
-            life.broker.sink.spool, life.broker.sink.new_id = self.sinks.spool, self.sinks.new_id
+            life.broker = self._new_broker(life, store)
             life.senders = self._make_senders(self, life)
-            life.broker.pushes = life.senders
             self.life = life
             self.chronicle.turn(Turn("starting", life.number), self.now)
             started = life.begin(life.start())
@@ -215,6 +208,26 @@ class World:
                 life.kill()
                 self.life = None
                 await self.sleep(0.1)
+
+    def _new_broker(self, life: Life, store: Log) -> Broker:
+        return build_broker(
+            store,
+            life.committer,
+            life.clock,
+            compose=compose,
+            candidates=candidates,
+            contents=contents,
+            jitter=self.rng.random,
+            settings=BrokerSettings(
+                topic_retention_s=self.temper.topic_retention_s,
+                topic_retention_bytes=self.temper.topic_retention_bytes,
+            ),
+            check_endpoint=EndpointCheck(life.resolver),
+            spool=self.sinks.spool,
+            new_stage_id=self.sinks.new_id,
+            new_generations=lambda ledger: ObservedGenerations(ledger, life.clock, self.chronicle),
+            new_tiers=None if self.tiering is None else self.tiering.new_tiers(life.clock, store),
+        )
 
     def crash(self, fault: str = "crash", *, down_s: float | None = None) -> None:
         """Kill the process now, wherever it stands; it comes back by itself."""
@@ -259,7 +272,7 @@ class World:
     # Serving.
 
     def serve(
-        self, op: Op, verb: Callable[[ObservedBroker], Awaitable[T]]
+        self, op: Op, verb: Callable[[Broker], Awaitable[T]]
     ) -> tuple[asyncio.Task[Any], asyncio.Future[T]]:
         """Run a verb inside the process. The future has its answer, its error, or `Lost`."""
         life = self.life
@@ -276,7 +289,7 @@ class World:
         self,
         life: Life,
         op: Op,
-        verb: Callable[[ObservedBroker], Awaitable[T]],
+        verb: Callable[[Broker], Awaitable[T]],
         reply: asyncio.Future[T],
     ) -> None:
         self._note_disturbance(op)
@@ -310,7 +323,7 @@ class World:
         self._note_disturbance(op)
         op.wall_ns = min(op.wall_ns, self.clock.wall_ns())
         if outcome == "cut":
-            op.assigned = dict(life.broker.writer._assigned)
+            op.assigned = dict(life.broker.ledger._writer.assigned)
         self.chronicle.end(op, outcome, self.now, answer)
         return True
 

@@ -46,7 +46,7 @@ class World:
 
     def backlog(self, name: str) -> int:
         found = self.server.broker.hard.catalog.subscription(name)
-        return int(self.server.run(self.server.broker.admin.backlog(found)).messages)
+        return int(self.server.run(self.server.broker.backlogs.measure(found)).messages)
 
     def kill(self, point: str, name: str) -> None:
         """Run a pipeline until it dies."""

@@ -393,7 +393,7 @@ class TestExportOfADamagedFile:
         steps.run("")
         shown = world.server.subscriber.get_subscription(subscription=name)
         assert shown.bigquery_config.state.name == "NOT_FOUND"
-        trouble = world.server.run(world.server.broker.admin.get_subscription(name))[0]
+        trouble = world.server.run(world.server.broker.subscriptions.get(name))[0]
         assert path.parent.name in world.server.broker.exports.trouble(trouble).reason
         # Nobody else is held up.
         assert world.table("exports/shop.others").num_rows == 1
@@ -409,7 +409,7 @@ class TestExportOfADamagedFile:
         path.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
         world.server.restart()
         world.server.await_lake()
-        world.server.run(world.server.broker.tiers.accept_loss(confirm=True))
+        world.server.run(world.server.broker.accept_loss(confirm=True))
         _, [old] = rewrites.files_of(world.location)
         what = Rewrite(date=old.date, paths=(old.path,), size_bytes=old.size_bytes)
         made = rewrites.mend(world.location, what)
@@ -513,7 +513,7 @@ class TestOlderLake:
         with pytest.raises(FailedPrecondition, match="accept the loss"):
             world.steps(offset).run()
         assert world.readiness() != "ready\n"
-        found = world.server.run(world.server.broker.tiers.accept_loss(confirm=True))
+        found = world.server.run(world.server.broker.accept_loss(confirm=True))
         [loss] = [one for one in found.losses if one.topic == world.topic]
         kept = 10 if is_older else 0
         assert (found.is_accepted, loss.messages) == (True, 20 - kept)
@@ -545,7 +545,7 @@ def test_a_loss_that_is_accepted_with_spark(spark, world, tmp_path):
     shutil.rmtree(world.lake)
     with pytest.raises(StreamingQueryException, match="accept the loss"):
         archive()
-    found = world.server.run(world.server.broker.tiers.accept_loss(confirm=True))
+    found = world.server.run(world.server.broker.accept_loss(confirm=True))
     assert sum(loss.messages for loss in found.losses if loss.topic == world.topic) == 20
     for _ in range(2):
         archive()

@@ -83,7 +83,7 @@ def test_the_topic_need_not_be_there_yet(start_broker, location):
     end = run(server, location)
     # As the broker does it: callers change nothing in the service's own project.
     spec = TopicSpec(name=TOPIC, message_retention_s=3600.0)
-    server.run(server.broker.admin.create_topic(spec))
+    server.run(server.broker.topics.create(spec))
     told = (
         b'{"version": 1, "minute": "2026-11-16T09:30:00Z", "topics": '
         b'[{"topic": "t", "messages": 1, "bytes": 2}], "subscriptions": []}'

@@ -103,7 +103,7 @@ def test_what_is_damaged_is_dropped_by_choice(do, world):
     world.server.restart()
     world.server.await_lake()
     assert paths[1].name in world.readiness()
-    accepted = world.server.run(world.server.broker.tiers.accept_loss(confirm=True))
+    accepted = world.server.run(world.server.broker.accept_loss(confirm=True))
     assert sum(loss.messages for loss in accepted.losses) == 10
     assert world.readiness() == "ready\n"
     found = do("compact", table="messages", drop_damaged=True)

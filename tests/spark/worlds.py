@@ -57,7 +57,7 @@ class World:
         """Hot start, archived, end."""
         [partition] = self.server.broker.hard.catalog.topic(self.topic).partitions
         tiers = self.server.broker.tiers
-        end = self.server.broker.writer.end(partition)
+        end = self.server.broker.ledger.end(partition)
         return tiers.hot_start(partition), tiers.archived(partition), end
 
     def pass_time(self, seconds: float) -> None:

@@ -1,1 +1,1 @@
-"""The asyncio shell that introduces the core to the log. `broker.py` is the file to open first."""
+"""The asyncio shell that introduces the core to the log. Open `broker.py` first."""

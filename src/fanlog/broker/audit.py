@@ -1,4 +1,4 @@
-"""Whether stored hard state hangs together: what `fanlog doctor` says about it."""
+"""Whether stored hard state is consistent; `fanlog doctor` shows the findings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fanlog.model.resources import PartitionId, SubscriptionId
 
 
 def audit(state: list[tuple[bytes, bytes]]) -> list[Finding]:
-    """Say what would keep a broker from starting with this state, and what in it is nobody's."""
+    """Find records that would keep a broker from starting, and records without an owner."""
     try:
         hard = HardState.load(state)
     except DataLoss as error:

@@ -1,7 +1,7 @@
-"""Time as a port: what the broker asks, so that tests and the simulator can answer.
+"""Time as a port, so that tests and the simulator can pass a clock of their own.
 
-Two readings. `now` is steady: it never steps, whatever is done to the machine's clock, so that a
-lease lasts as long as it says. `wall_ns` is what a person would read, for publish times.
+Two readings. `now` is steady: it does not step when the machine's clock is set, so that a lease
+lasts as long as it says. `wall_ns` is the time of day as the machine shows it, for publish times.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class SystemClock:
 
 
 class _SystemTimer:
-    """Loops may call up to a millisecond early; whoever asks the time then must not be told so."""
+    """Loops may call up to a millisecond early; the callback must not read an earlier time."""
 
     def __init__(self, clock: SystemClock, when: float, callback: Callable[[], None]) -> None:
         self._clock = clock
@@ -98,7 +98,7 @@ class ManualClock:
         return timer
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; what falls due on the way is called in order."""
+        """Let time pass; timers that fall due on the way are called in order."""
         target = self._now + seconds
         while self._timers and self._timers[0][0] <= target:
             when, _, timer = heapq.heappop(self._timers)

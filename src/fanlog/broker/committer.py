@@ -26,7 +26,7 @@ class Committer(Protocol):
 
 
 class ThreadCommitter:
-    """A dedicated thread: a sync blocks it and nobody else."""
+    """A dedicated thread: a sync blocks no other."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -62,7 +62,7 @@ class InlineCommitter:
 
 
 def run_commit(log: Log, commit: Commit) -> FanlogError | None:
-    """Commit; return what went wrong. Nothing an engine raises may end the writer."""
+    """Commit; return the error, if any. No exception of an engine may end the writer."""
     try:
         log.commit(commit)
     except FanlogError as error:

@@ -1,4 +1,4 @@
-"""Counts of what happens, as plain numbers; the HTTP server shows them.
+"""Counts of events in the broker, as plain numbers; the HTTP server shows them.
 
 One object for the broker, one small one for each subscription that did anything.
 """
@@ -8,15 +8,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from fanlog.core.share import Decision
 from fanlog.log.batch import Body
 from fanlog.model.outcomes import Latencies
 from fanlog.model.resources import PartitionId, SubscriptionId
-
-if TYPE_CHECKING:
-    from fanlog.broker.delivery.feed import Delivery
 
 COMMIT_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 COMMIT_BYTES = (1e3, 1e4, 1e5, 1e6, 4e6, 16e6, 64e6)
@@ -29,13 +26,22 @@ class Histogram:
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
-        #: One more than bounds: the last counts what is above them all.
+        #: One more than bounds: the last counts values above them all.
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
 
     def observe(self, value: float) -> None:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
+
+
+class Counted(Protocol):
+    """A delivery, as far as it is counted."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def redelivered(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -80,18 +86,18 @@ class Metrics:
     commit_seconds: Histogram = field(default_factory=lambda: Histogram(COMMIT_SECONDS))
     commit_bytes: Histogram = field(default_factory=lambda: Histogram(COMMIT_BYTES))
     subscriptions: dict[SubscriptionId, SubscriptionMetrics] = field(default_factory=dict)
-    #: What was published of late, messages and bytes, and how long acknowledgements took: for
-    #: whoever tells outcomes, who takes them out again. None where nobody does.
+    #: Messages and bytes published of late, and how long acknowledgements took, for
+    #: `OutcomeTelling`, which takes them out again. None where outcomes are not told.
     published_to: dict[PartitionId, list[int]] | None = None
     latencies: dict[SubscriptionId, Latencies] | None = None
 
-    def committed(self, size_bytes: int, messages: int, seconds: float) -> None:
+    def count_commit(self, size_bytes: int, messages: int, seconds: float) -> None:
         self.commit_seconds.observe(seconds)
         self.commit_bytes.observe(size_bytes)
         self.published += messages
         self.published_bytes += size_bytes
 
-    def appended(self, partition: PartitionId, messages: int, bodies: Iterable[Body]) -> None:
+    def count_append(self, partition: PartitionId, messages: int, bodies: Iterable[Body]) -> None:
         """A commit has appended messages to a partition."""
         if self.published_to is None:
             return
@@ -101,24 +107,24 @@ class Metrics:
         found[0] += messages
         found[1] += sum(len(body.content) for body in bodies)
 
-    def delivered(self, subscription: SubscriptionId, deliveries: Iterable[Delivery]) -> None:
+    def count_deliveries(self, subscription: SubscriptionId, deliveries: Iterable[Counted]) -> None:
         counts = self.of(subscription)
         for delivery in deliveries:
             counts.delivered += delivery.count
             counts.redelivered += delivery.redelivered
 
-    def settled(
+    def count_settling(
         self, subscription: SubscriptionId, decision: Decision, seconds: int | None, now: float
     ) -> None:
         """A request to acknowledge (`seconds` None) or to change deadlines was decided."""
         counts = self.of(subscription)
         counts.refused += len(decision.invalid) + len(decision.early)
         if seconds is None:
-            self.acknowledged(subscription, decision, now)
+            self.count_acks(subscription, decision, now)
         elif seconds == 0:
             counts.nacked += decision.count
 
-    def acknowledged(self, subscription: SubscriptionId, decision: Decision, now: float) -> None:
+    def count_acks(self, subscription: SubscriptionId, decision: Decision, now: float) -> None:
         self.of(subscription).acknowledged += decision.count
         if self.latencies is None or not decision.ended:
             return

@@ -40,7 +40,7 @@ _FOOTER = struct.Struct("<IIHH4s")
 _SUFFIX, _DRAFT_SUFFIX, _DAMAGED_SUFFIX = ".stage", ".draft", ".damaged"
 
 
-def _named(key: bytes, value: bytes) -> list[str]:
+def _stages_named(key: bytes, value: bytes) -> list[str]:
     try:
         record = records.decode(key, value)
     except (ValueError, TypeError, KeyError):
@@ -51,12 +51,12 @@ def _named(key: bytes, value: bytes) -> list[str]:
 
 #: What a backup takes along: stages of epochs that are published in part. One that is not begun is
 #: staged again.
-BESIDE = SideFiles(FOLDER_NAME, CommittingRecord.KIND, _named)
+BESIDE = SideFiles(FOLDER_NAME, CommittingRecord.KIND, _stages_named)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What a stage says of itself."""
+    """A stage, as the end of its file describes it."""
 
     id: str
     key: StageKey
@@ -72,7 +72,7 @@ _make_stage = reader(Stage)
 
 
 class Draft(Protocol):
-    """A stage in the making. Whoever has it finishes or discards it."""
+    """A stage in the making; its owner finishes or discards it."""
 
     async def write(self, values: Sequence[bytes]) -> None:
         """Add stored batches."""
@@ -89,7 +89,7 @@ class Spool(Protocol):
     size_bytes_max: int
 
     async def load(self) -> list[Stage]:
-        """What was staged before a start; drafts are removed, what is damaged is put aside."""
+        """The stages from before a start; drafts are removed, damaged stages are put aside."""
 
     async def draft(self, stage_id: str) -> Draft: ...
 
@@ -161,7 +161,7 @@ class FileSpool:
         try:
             return _FileDraft(self._folder, await asyncio.shield(creating))
         except asyncio.CancelledError:
-            # Whoever asked has left; the file is made all the same, and nobody else would know it.
+            # The caller has left; the file is made all the same, and must be removed again.
             await _FileDraft(self._folder, await creating).discard()
             raise
 
@@ -198,7 +198,7 @@ class FileSpool:
             with open(self._folder / (stage.id + _SUFFIX), "rb") as file:
                 file.seek(position)
                 block = file.read(min(max_bytes, stage.size_bytes - position))
-                # One that is larger than what was asked for comes whole.
+                # A batch that is larger than asked for comes whole.
                 if len(block) >= codec.HEADER_BYTES:
                     needed = codec.decode_header(block).value_bytes
                     if needed > len(block):
@@ -255,7 +255,7 @@ class _FileDraft:
 
 
 def _read_stage(path: Path) -> Stage:
-    """What the end of a file says; the batches before it have checksums of their own."""
+    """The stage that the end of a file describes; its batches have checksums of their own."""
     with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _FOOTER.size))

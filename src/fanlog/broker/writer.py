@@ -1,11 +1,11 @@
-"""Group commit: gather what waits, commit it once, then answer everybody who waited.
+"""Group commit: changes that are submitted while a commit runs are gathered into the next one.
 
-There is one commit under way at a time. What is submitted meanwhile is gathered into the next one;
-so the slower the disk, the larger the commits. Offsets and the order of records are settled when
-something is submitted, on the loop; the commit's sequence and publish time when it is started.
+There is one commit under way at a time, so the slower the disk, the larger the commits. Offsets and
+the order of records are fixed when a transaction is submitted, on the loop; the commit's sequence
+and publish time when it is started. `fanlog.broker.transaction` is the only caller.
 
 When a commit fails, everything submitted after it fails too (it was decided on top of it), and the
-broker loads hard state from the log again.
+ledger loads hard state from the log again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from fanlog import limits
 from fanlog.broker.clock import Clock, Timer
 from fanlog.broker.committer import Committer
+from fanlog.broker.events import Appended, Event
 from fanlog.broker.metrics import Metrics
-from fanlog.broker.retention.refusals import Refusals
+from fanlog.broker.refusals import Refusals
 from fanlog.core.records import Record
 from fanlog.errors import CommitFailed, DiskFull, FanlogError, HotLogFull, WriterBacklogFull
 from fanlog.log.api import Append, Commit, Log, Trim
@@ -30,15 +31,8 @@ from fanlog.model.resources import Offset, PartitionId, TopicId
 ROOM_AGE_S = 0.25
 #: How long something that can wait does, when no other commit comes along.
 WAIT_S = 0.005
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """Messages to append, all or nothing, to one partition."""
-
-    topic: TopicId
-    partition: PartitionId
-    body: Body
+#: Messages to append, all or nothing, to one partition: its topic, and the offset of the first.
+Publication = tuple[TopicId, PartitionId, Offset, Body]
 
 
 @dataclass(slots=True)
@@ -68,8 +62,8 @@ class Writer:
         *,
         disk_reserve_bytes: int,
         hot_size_bytes: int = 0,
-        on_append: Callable[[PartitionId, Offset, Offset, int, int], None] | None = None,
-        on_commit: Callable[[Iterable[PartitionId]], None],
+        on_append: Event[Appended],
+        on_commit: Event[Iterable[PartitionId]],
         on_failure: Callable[[FanlogError], None],
     ) -> None:
         self._log = log
@@ -78,9 +72,6 @@ class Writer:
         self._metrics = metrics
         self._disk_reserve_bytes = disk_reserve_bytes
         self._hot_size_bytes = hot_size_bytes
-        #: Of one message that a caller publishes; checked where requests are read.
-        self.message_bytes_max = limits.MESSAGE_BYTES_MAX
-        #: Told what each commit appends: partition, offsets, stored bytes, publish time.
         self._on_append = on_append
         self._on_commit = on_commit
         self._on_failure = on_failure
@@ -96,12 +87,13 @@ class Writer:
         self._room_bytes = 0
         self._used_bytes = 0
         self._room_read_s = float("-inf")
-        #: What `check_room` refuses, and whether it still would.
+        #: Publishes that were refused for lack of room, and whether they still would be.
         self.refusals = Refusals(self._check_room)
-        self._assigned: dict[PartitionId, Offset] = {}
+        #: End of each partition with all that is submitted.
+        self.assigned: dict[PartitionId, Offset] = {}
         #: Trims that are submitted; kept a little longer, which does no harm.
         self._trimmed: dict[PartitionId, Offset] = {}
-        #: First offset that is not committed, per partition: what may be delivered ends here.
+        #: First offset that is not committed, per partition: deliveries stop here.
         self.ends: dict[PartitionId, Offset] = {}
         self._load_ends()
 
@@ -109,27 +101,9 @@ class Writer:
     def is_idle(self) -> bool:
         return self._running is None and not self._gatherings
 
-    def end(self, partition: PartitionId) -> Offset:
-        """Committed end of a partition."""
-        return self.ends.get(partition, 0)
-
-    def assigned_end(self, partition: PartitionId) -> Offset:
-        """End of a partition with all that is submitted; equal to `end` when nothing waits."""
-        return self._assigned.get(partition, 0)
-
-    def start(self, partition: PartitionId) -> Offset:
-        """First offset of a partition that no trim, committed or submitted, lets go of."""
+    def start_of(self, partition: PartitionId) -> Offset:
+        """First offset of a partition that no trim, committed or submitted, has removed."""
         return max(self._log.bounds(partition).start, self._trimmed.get(partition, 0))
-
-    def check_room(self, size_bytes: int) -> None:
-        """Refuse a publish that would eat into the reserve, or that nobody could keep up with.
-
-        Raises:
-            DiskFull: Publishing resumes by itself when there is room.
-            HotLogFull: As soon as the archive has come further.
-            WriterBacklogFull: Too much waits for the disk already.
-        """
-        self.refusals.check(size_bytes)
 
     def _check_room(self, size_bytes: int) -> None:
         disk_short, hot_short = self._shortages(size_bytes)
@@ -151,14 +125,14 @@ class Writer:
             )
 
     def shortage(self, size_bytes: int) -> int:
-        """How many bytes are to be let go of before so many can be published; 0 for none.
+        """Bytes that must be freed before so many can be published; 0 for none.
 
-        Of what waits for the disk this says nothing: that is not helped by letting go.
+        The writer's backlog does not count here: freeing messages does not shorten it.
         """
         return max(0, *self._shortages(size_bytes))
 
     def forget_room(self) -> None:
-        """Something was freed: look anew how much room there is."""
+        """Some messages were freed: measure the room again when it is next asked for."""
         self._room_read_s = float("-inf")
 
     def _shortages(self, size_bytes: int) -> tuple[int, int]:
@@ -181,59 +155,35 @@ class Writer:
 
     def submit(
         self,
-        *,
-        records: Iterable[Record] = (),
-        publication: Publication | None = None,
+        records: Sequence[Record] = (),
+        publications: Sequence[Publication] = (),
         trims: Sequence[Trim] = (),
+        *,
         can_wait: bool = False,
-    ) -> tuple[asyncio.Future[None], Offset]:
-        """Put all of it into one commit. Returns its future, and the first offset assigned.
-
-        What nobody waits for (`can_wait`) goes along with the next commit, or soon by itself.
-
-        The records must have been applied already. The future raises CommitFailed or DiskFull if
-        the commit did not happen. An ignored future is fine: failures reach `on_failure`.
-        """
-        size_bytes = len(publication.body.content) if publication is not None else 0
-        gathering = self._gather(size_bytes)
-        for record in records:
-            gathering.records[record.key()] = record
-        base = 0 if publication is None else self._append(gathering, publication)
-        gathering.trims += trims
-        for trim in trims:
-            if not trim.is_archived:
-                self._trimmed[trim.partition] = trim.before
-        waiter = asyncio.get_running_loop().create_future()
-        gathering.waiters.append(waiter)
-        self._schedule(can_wait=can_wait)
-        return waiter, base
-
-    def submit_all(
-        self, *, records: Iterable[Record], publications: Sequence[Publication]
     ) -> asyncio.Future[None]:
-        """As `submit`, with any number of publications: all of them in one commit."""
-        gathering = self._gather(sum(len(one.body.content) for one in publications))
+        """Put all of it into one commit; the records are applied already.
+
+        With `can_wait` no commit is started for it: it goes along with the next one, or soon by
+        itself. The future raises CommitFailed or DiskFull if the commit did not happen. An ignored
+        future is fine: failures reach `on_failure`.
+        """
+        gathering = self._gather(publications)
         for record in records:
             gathering.records[record.key()] = record
         for publication in publications:
             self._append(gathering, publication)
+        if trims:
+            gathering.trims += trims
+            for trim in trims:
+                if not trim.is_archived:
+                    self._trimmed[trim.partition] = trim.before
         waiter = asyncio.get_running_loop().create_future()
         gathering.waiters.append(waiter)
-        self._schedule(can_wait=False)
+        self._schedule(can_wait=can_wait)
         return waiter
 
-    async def settled(self) -> None:
-        """Return when everything submitted so far is committed; at once when nothing waits.
-
-        Raises:
-            CommitFailed: It was not.
-        """
-        waiter = self.settling()
-        if waiter is not None:
-            await waiter
-
-    def settling(self) -> asyncio.Future[None] | None:
-        """The future of everything submitted so far; None when nothing waits."""
+    def pending(self) -> asyncio.Future[None] | None:
+        """The future of everything submitted so far; None when all of it is durable."""
         last = self._gatherings[-1] if self._gatherings else self._running
         if last is None:
             return None
@@ -243,29 +193,32 @@ class Writer:
         return waiter
 
     async def drain(self) -> None:
-        """Wait until nothing is under way; for shutting down."""
-        while not self.is_idle:
-            await self.settled()
+        """Wait until no commit is under way; for shutting down."""
+        while (waiter := self.pending()) is not None:
+            await waiter
 
-    def _gather(self, size_bytes: int) -> _Gathering:
+    def _gather(self, publications: Sequence[Publication]) -> _Gathering:
+        """The commit that so much more goes into: the one that is gathered last, if it fits."""
+        size_bytes = 0
+        for *_, body in publications:
+            size_bytes += len(body.content)
         last = self._gatherings[-1] if self._gatherings else None
         if last is None or last.size_bytes + size_bytes > limits.COMMIT_BYTES_MAX:
             last = _Gathering()
             self._gatherings.append(last)
         return last
 
-    def _append(self, gathering: _Gathering, publication: Publication) -> Offset:
-        partition, body = publication.partition, publication.body
-        base = self._assigned.get(partition, 0)
-        self._assigned[partition] = base + body.count
+    def _append(self, gathering: _Gathering, publication: Publication) -> None:
+        topic, partition, base, body = publication
+        assert base == self.assigned.get(partition, 0)
+        self.assigned[partition] = base + body.count
         if partition not in gathering.bodies:
             gathering.bodies[partition] = []
-            gathering.bases[partition] = (publication.topic, base)
+            gathering.bases[partition] = (topic, base)
         gathering.bodies[partition].append(body)
         gathering.size_bytes += len(body.content)
         gathering.count += body.count
         self._waiting_bytes += len(body.content)
-        return base
 
     def _schedule(self, *, can_wait: bool) -> None:
         if self._running is not None or self._is_scheduled:
@@ -274,7 +227,7 @@ class Writer:
             if self._timer is None:
                 self._timer = self._clock.call_at(self._clock.now() + WAIT_S, self._start_next)
             return
-        # Not at once: what else this turn of the loop brings belongs to the same commit.
+        # Not at once: later submissions of this turn of the loop belong to the same commit.
         self._is_scheduled = True
         asyncio.get_running_loop().call_soon(self._start_next)
 
@@ -306,9 +259,9 @@ class Writer:
             state={key: record.value() for key, record in gathering.records.items()},
             trims=gathering.trims,
         )
-        self._committer.start(commit, self._done)
+        self._committer.start(commit, self._finish)
 
-    def _done(self, error: FanlogError | None) -> None:
+    def _finish(self, error: FanlogError | None) -> None:
         gathering, self._running = self._running, None
         assert gathering is not None
         if error is not None:
@@ -320,26 +273,26 @@ class Writer:
         for partition, bodies in gathering.bodies.items():
             base, count = gathering.bases[partition][1], sum(body.count for body in bodies)
             self.ends[partition] = base + count
-            self._metrics.appended(partition, count, bodies)
-            if self._on_append is not None:
-                size_bytes = stored_bytes(bodies)
-                time_ns = gathering.publish_time_ns
-                self._on_append(partition, base, base + count, size_bytes, time_ns)
+            self._metrics.count_append(partition, count, bodies)
+            if self._on_append.is_heard:
+                size_bytes, time_ns = stored_bytes(bodies), gathering.publish_time_ns
+                appended = Appended(partition, base, base + count, size_bytes, time_ns)
+                self._on_append.tell(appended)
         for trim in gathering.trims:
             if self._trimmed.get(trim.partition) == trim.before:
                 del self._trimmed[trim.partition]
             if trim.dropped:
                 self.ends.pop(trim.partition, None)
-                self._assigned.pop(trim.partition, None)
+                self.assigned.pop(trim.partition, None)
         if self._gatherings:
             self._start_next()
-        self._metrics.committed(
+        self._metrics.count_commit(
             gathering.size_bytes, gathering.count, self._clock.now() - gathering.started_s
         )
         for waiter in gathering.waiters:
             if not waiter.done():
                 waiter.set_result(None)
-        self._on_commit(gathering.bodies)
+        self._on_commit.tell(gathering.bodies)
 
     def _fail(self, gathering: _Gathering, error: FanlogError) -> None:
         failed = [gathering, *self._gatherings]
@@ -357,15 +310,15 @@ class Writer:
                     if one is not gathering:
                         told = CommitFailed("the commit before this one failed; nothing changed")
                     waiter.set_exception(told)
-                    # Nobody may be waiting; the failure was reported above.
+                    # A future that is not awaited must not warn; the failure was reported above.
                     waiter.exception()
 
     def _load_ends(self) -> None:
         self.ends = {p: bounds.end for p, bounds in self._log.partitions().items()}
-        self._assigned = dict(self.ends)
+        self.assigned = dict(self.ends)
         self._trimmed = {}
 
 
 def _whole_us(time_ns: int) -> int:
-    """Whole microseconds, which is what tables hold; up, for a log from before that was so."""
+    """Whole microseconds, as tables hold them; rounded up, for logs that earlier builds wrote."""
     return -(-time_ns // 1_000) * 1_000

@@ -6,14 +6,14 @@ over Delta tables; a simulator has another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from pyroaring import BitMap64
 
 from fanlog.core.cursor import runs as edges
-from fanlog.log.api import Damaged
+from fanlog.log.api import Bounds, Damaged
 from fanlog.log.batch import Batch
 from fanlog.model.resources import Offset, PartitionId, TopicId
 
@@ -98,17 +98,45 @@ def _all_in(offsets: BitMap64 | None, start: int, end: int) -> bool:
     return offsets is not None and BitMap64(range(start, end)).issubset(offsets)
 
 
+class LakeBeliefs:
+    """The broker's beliefs about the lake, from its hard state; without a broker, these.
+
+    All is hot, any lake is right, and messages that cannot be read are passed over.
+    """
+
+    def topic_of(self, partition: PartitionId) -> TopicId:
+        """The topic that batches of a partition name. May be called in threads."""
+        return TopicId(0)
+
+    def is_right(self, lake_id: str, table_version: int) -> bool:
+        """Whether a lake of that id, whose table is at that version, has the archived messages.
+
+        No other lake is read from: messages that it lacks would be taken for damaged.
+        """
+        return True
+
+    def cold_bounds(self, partition: PartitionId) -> Bounds | None:
+        """The offsets of a partition that the lake has; None for none."""
+        return None
+
+    @property
+    def trouble(self) -> str:
+        """Why the lake is not to be read now; empty when it may be."""
+        return ""
+
+    def given_up(self, damaged: Damaged) -> int:
+        """How many offsets from one on may be passed over when the lake cannot give them."""
+        return damaged.count
+
+
 class Lake(Protocol):
     """One lake, as the broker sees it. Lives on the broker's loop; nothing here blocks it.
 
     Methods raise `LakeError`, `LakeUnavailable` or `OSError` when the lake cannot be read.
     """
 
-    #: The topic of a partition, for rebuilt batches. Set by the tiers; may be called in threads.
-    topic_of: Callable[[PartitionId], TopicId]
-    #: Whether a lake of that id, with its table at that version, is the one that was archived to.
-    #: Set by the tiers. No other is read from: offsets that it lacks would be taken for damaged.
-    is_right: Callable[[str, int], bool]
+    def follow(self, beliefs: LakeBeliefs) -> None:
+        """Read as a broker believes, from now on; called once, when its tiers are made."""
 
     @property
     def uri(self) -> str:

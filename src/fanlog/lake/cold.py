@@ -19,14 +19,14 @@ import pyarrow.compute as pc
 
 from fanlog.errors import LakeUnavailable
 from fanlog.lake import inspection
-from fanlog.lake.api import Content, LakeStanding
+from fanlog.lake.api import Content, LakeBeliefs, LakeStanding
 from fanlog.lake.index import FileDamaged, FileIndex, Footer, Footers, LakeFile, sort_read_errors
 from fanlog.lake.location import LakeError, Location
 from fanlog.lake.rebuild import COLUMNS, batches_of
 from fanlog.lake.tables import MESSAGES, ensure_lake, open_table
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
-from fanlog.model.resources import Offset, PartitionId, TopicId
+from fanlog.model.resources import Offset, PartitionId
 
 #: Rebuilt row groups that are kept, in bytes of messages.
 KEPT_BYTES = 64 * 1024 * 1024
@@ -44,15 +44,16 @@ class ColdReader:
 
     def __init__(self, location: Location) -> None:
         self.location = location
-        #: The topic of a partition, for rebuilt batches. Called in threads.
-        self.topic_of: Callable[[PartitionId], TopicId] = lambda _: TopicId(0)
-        self.is_right: Callable[[str, int], bool] = lambda _, __: True
+        self._beliefs = LakeBeliefs()
         self._footers = Footers(location.filesystem())
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fanlog-lake")
         self._index: FileIndex | None = None
         self._groups = _Groups(KEPT_BYTES)
         self._under_way: dict[tuple[str, int], asyncio.Future[_Batches]] = {}
         self._ahead: set[asyncio.Task[None]] = set()
+
+    def follow(self, beliefs: LakeBeliefs) -> None:
+        self._beliefs = beliefs
 
     async def refresh(self, version: int | None = None) -> None:
         """See the table as it is now, or as it was at a version.
@@ -62,7 +63,7 @@ class ColdReader:
             LakeUnavailable: It is not the right one.
         """
         index = await self.in_thread(lambda: self.index_at(version))
-        if not self.is_right(index.lake_id, index.version):
+        if not self._beliefs.is_right(index.lake_id, index.version):
             raise LakeUnavailable(
                 f"another lake, or an older copy, is at {self.uri}: {index.lake_id}, version "
                 f"{index.version}"
@@ -255,7 +256,7 @@ class ColdReader:
         ):
             # A file from before there were seals has no column for them, and gives none.
             rows = opened.read_row_group(group, columns=list(COLUMNS), use_threads=False)
-            return batches_of(rows, self.topic_of)
+            return batches_of(rows, self._beliefs.topic_of)
 
     def _read_ahead(self, partition: PartitionId, offset: Offset) -> None:
         if self._ahead or self._groups.find(partition, offset) is not None:

@@ -8,11 +8,11 @@ taken from a lake that the broker has not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from fanlog.errors import LakeUnavailable
-from fanlog.lake.api import Lake
+from fanlog.lake.api import Lake, LakeBeliefs
 from fanlog.log.api import (
     Bounds,
     Commit,
@@ -27,16 +27,12 @@ from fanlog.log.api import (
 from fanlog.log.batch import Batch
 from fanlog.model.resources import Offset, PartitionId
 
-#: The offsets of a partition that the lake has; None for none.
-ColdBounds = Callable[[PartitionId], Bounds | None]
-
 
 class TieredLog:
     """A `Log` over a hot engine and a lake. `close` closes the hot one; the reader is the server's.
 
-    `cold_bounds`, `trouble` and `given_up` are set by the tiers, which know hard state; until then
-    all is hot. Reads of messages that the lake should have and cannot give fail, for the reader to
-    try again, unless those messages were given up.
+    It reads as the beliefs say that it follows; until then all is hot. Messages that the lake
+    should have and cannot give are waited for, unless they were given up.
     """
 
     features: Features
@@ -45,11 +41,12 @@ class TieredLog:
         self.hot = hot
         self.cold = cold
         self.features = hot.features
-        self.cold_bounds: ColdBounds = lambda _: None
-        #: Why the lake is not to be read now; empty when it may be.
-        self.trouble: Callable[[], str] = lambda: ""
-        #: How many offsets from one on may be passed over when the lake cannot give them.
-        self.given_up: Callable[[Damaged], int] = lambda damaged: damaged.count
+        self._beliefs = LakeBeliefs()
+
+    def follow(self, beliefs: LakeBeliefs) -> None:
+        """Read as a broker believes, from now on; called once, when its tiers are made."""
+        self._beliefs = beliefs
+        self.cold.follow(beliefs)
 
     @property
     def identity(self) -> bytes:
@@ -137,8 +134,8 @@ class TieredLog:
         self.hot.close()
 
     def _below(self, partition: PartitionId, hot: Bounds) -> Bounds | None:
-        """The offsets that are in the lake alone."""
-        cold = self.cold_bounds(partition)
+        """What is in the lake alone."""
+        cold = self._beliefs.cold_bounds(partition)
         if cold is None or cold.start >= min(cold.end, hot.start):
             # Of a topic that is kept out of the archive the lake has nothing, and says so.
             return None
@@ -158,7 +155,7 @@ class TieredLog:
         Raises:
             LakeUnavailable: None of it was given up: an operator has to decide.
         """
-        count = self.given_up(damaged)
+        count = self._beliefs.given_up(damaged)
         if not count:
             raise LakeUnavailable(
                 f"archived messages cannot be read: {damaged.reason}; restore it, or accept that "
@@ -167,6 +164,6 @@ class TieredLog:
         return replace(damaged, count=count)
 
     def _check_trouble(self) -> None:
-        trouble = self.trouble()
+        trouble = self._beliefs.trouble
         if trouble:
             raise LakeUnavailable(f"archived messages cannot be read now: {trouble}")

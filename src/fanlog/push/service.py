@@ -10,17 +10,16 @@ from contextlib import suppress
 from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
-from fanlog.errors import FanlogError, InvalidArgument
-from fanlog.model import endpoints
-from fanlog.model.resources import PushConfig, Subscription, SubscriptionId
+from fanlog.core.hard_state import HardState
+from fanlog.errors import FanlogError
+from fanlog.model.resources import Subscription, SubscriptionId
 from fanlog.push.rules.breaker import State
-from fanlog.push.rules.guard import Guard
 from fanlog.push.rules.kinds import is_pushed, kind_of
 from fanlog.push.senders.connection_limiter import ConnectionLimiter
 from fanlog.push.senders.forward_counts import ForwardCounts
 from fanlog.push.senders.forwarder import Forwarder
 from fanlog.push.senders.grpc_transport import GrpcTransport
-from fanlog.push.senders.host_resolver import AddressRefused, HostResolver, NameUnresolved
+from fanlog.push.senders.host_resolver import HostResolver
 from fanlog.push.senders.memory_limiter import MemoryLimiter
 from fanlog.push.senders.sender import Sender, Shared
 from fanlog.push.senders.tokens import Tokens
@@ -35,7 +34,7 @@ Mover = Sender | Forwarder
 
 
 class PushService:
-    """Implements `fanlog.broker.pushes.Pushes`. Lives on the broker's loop.
+    """The senders and forwarders of one broker. They listen to its changes, on its loop.
 
     Tests and benchmarks give another transport for HTTP.
     """
@@ -44,7 +43,7 @@ class PushService:
         self,
         broker: Broker,
         clock: Clock,
-        guard: Guard,
+        resolver: HostResolver,
         tokens: Tokens,
         *,
         connections: int = limits.PUSH_CONNECTIONS_MAX,
@@ -53,7 +52,7 @@ class PushService:
         self._broker = broker
         self._clock = clock
         self.tokens = tokens
-        self._resolver = HostResolver(guard, clock.now)
+        self._resolver = resolver
         self._web = web or WebTransport(self._resolver, clock)
         self._grpc = GrpcTransport(self._resolver, clock)
         self.connections = ConnectionLimiter(limits.PUSH_CONNECTIONS_PER_HOST_MAX, connections)
@@ -64,6 +63,8 @@ class PushService:
         # Ended, with requests under way.
         self._leaving: set[Mover] = set()
         self._is_running = False
+        broker.shares.on_change.listen(self._change)
+        broker.ledger.on_load.listen(self._load)
 
     def __iter__(self) -> Iterator[Sender]:
         """The senders, without the forwarders."""
@@ -75,7 +76,7 @@ class PushService:
         """Begin to push for all subscriptions there are; `issuer` is that of their tokens."""
         self.tokens.issuer = issuer
         self._is_running = True
-        self.reloaded()
+        self._load(self._broker.hard)
 
     async def stop(self, patience_s: float) -> None:
         """Take no more messages, wait for answers, then let go."""
@@ -90,6 +91,8 @@ class PushService:
                     await asyncio.wait(tasks)
         for mover in movers:
             await mover.consumer.stop(mover.under_way)
+        for subscription_id in self._movers:
+            self._broker.movers.remove(subscription_id)
         self._movers.clear()
         self._leaving.clear()
         await self._web.close()
@@ -106,29 +109,10 @@ class PushService:
         found = self._broker.hard.catalog.subscriptions()
         return [one.name for one in found if one.push_off and one.push is not None]
 
-    # For the broker.
+    # Events of the broker.
 
-    async def check(self, push: PushConfig) -> str:
-        if kind_of(push) == "topic":
-            return ""
-        endpoint = endpoints.parse_web(push.endpoint)
-        try:
-            await self._resolver.check(endpoint)
-        except AddressRefused as error:
-            raise InvalidArgument(
-                f"{endpoints.FIELD}: {error}: it is private, local or reserved. Who runs the "
-                "service may allow its network with --push-allow"
-            ) from error
-        except NameUnresolved as error:
-            return (
-                f"the host of the push endpoint, {endpoint.host!r}, does not resolve: "
-                f"{error.strerror}; it is looked up again at every attempt"
-            )
-        except OSError as error:
-            raise InvalidArgument(f"{endpoints.FIELD}: {endpoint.host!r} is {error}") from error
-        return ""
-
-    def changed(self, subscription: Subscription) -> None:
+    def _change(self, subscription: Subscription) -> None:
+        """A subscription is new, or has other settings."""
         if not self._is_running:
             return
         present = self._broker.hard.catalog.subscription_by_id(subscription.id)
@@ -143,20 +127,17 @@ class PushService:
         else:
             self._begin(present)
 
-    def reloaded(self) -> None:
+    def _load(self, hard: HardState) -> None:
+        """Hard state was loaded again: any subscription may be another."""
+        if not self._is_running:
+            return
         for subscription_id in list(self._movers):
-            present = self._broker.hard.catalog.subscription_by_id(subscription_id)
+            present = hard.catalog.subscription_by_id(subscription_id)
             if present is None or not is_pushed(present):
                 self._let_go(subscription_id)
-        for subscription in list(self._broker.hard.catalog.subscriptions()):
+        for subscription in list(hard.catalog.subscriptions()):
             if subscription.push is not None:
-                self.changed(subscription)
-
-    def trouble(self, subscription: Subscription) -> str:
-        if subscription.push_off:
-            return f"push is off: {subscription.push_off}; set push_config to turn it on again"
-        mover = self._movers.get(subscription.id)
-        return "" if mover is None else mover.trouble
+                self._change(subscription)
 
     def _begin(self, subscription: Subscription) -> None:
         try:
@@ -165,6 +146,7 @@ class PushService:
             # An endpoint that an earlier version took. One of them must not keep all from starting.
             log.error("action=push_impossible subscription=%s error=%s", subscription.name, error)
             return
+        self._broker.movers.add(subscription, mover)
         mover.consumer.start(lambda: self._end(subscription.id, mover))
 
     def _new_mover(self, subscription: Subscription) -> Mover:
@@ -183,6 +165,7 @@ class PushService:
 
     def _let_go(self, subscription_id: SubscriptionId) -> None:
         mover = self._movers.pop(subscription_id)
+        self._broker.movers.remove(subscription_id)
         mover.consumer.end()
         if mover.under_way:
             self._leaving.add(mover)

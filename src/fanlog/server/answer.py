@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fanlog.broker.broker import Broker
-from fanlog.broker.delivery.feed import Delivery
+from fanlog.broker.delivery.delivery import Delivery
 from fanlog.model.resources import Subscription
 from fanlog.wire.frame import frame_received
 

@@ -13,11 +13,10 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import grpc
 import uvicorn
@@ -28,18 +27,24 @@ from grpc_reflection.v1alpha import reflection
 
 from fanlog import limits
 from fanlog.broker import spool
+from fanlog.broker.assembly import BrokerSettings, build_broker
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock, SystemClock
 from fanlog.broker.committer import ThreadCommitter
 from fanlog.broker.schemas.examiner import Apart
-from fanlog.broker.server_rules import ServerRules
+from fanlog.broker.tiering.tiers import Tiers
+from fanlog.broker.transaction import Ledger
 from fanlog.config import Config
 from fanlog.errors import ConfigError, FailedPrecondition, FanlogError, Unavailable
 from fanlog.log.api import Log
+from fanlog.log.batch import Body
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.folder import warn_if_shared
 from fanlog.log.memory import MemoryLog
+from fanlog.model.server_rules import ServerRules
 from fanlog.push.rules.guard import Guard
+from fanlog.push.senders.endpoint_check import EndpointCheck
+from fanlog.push.senders.host_resolver import HostResolver
 from fanlog.push.senders.tokens import Tokens
 from fanlog.push.service import PushService
 from fanlog.server import grpc_api
@@ -55,9 +60,6 @@ from fanlog.wire import contents
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 from fanlog.wire.publish import build_body
-
-if TYPE_CHECKING:
-    from fanlog.broker.tiering.lake_tiers import LakeTiers
 
 log = logging.getLogger("fanlog.server")
 
@@ -84,6 +86,7 @@ class Server:
     """A running server."""
 
     broker: Broker
+    senders: PushService
     store: Log
     host: str
     port: int
@@ -119,7 +122,9 @@ async def running(config: Config, *, clock: Clock | None = None) -> AsyncIterato
 async def _serving(
     config: Config, store: Log, clock: Clock, wanted: Resources | None
 ) -> AsyncIterator[Server]:
-    broker = Broker(
+    resolver = HostResolver(Guard(config.push_allow), clock.now)
+    examiner = Apart()
+    broker = build_broker(
         store,
         ThreadCommitter(store),
         clock,
@@ -127,29 +132,19 @@ async def _serving(
         candidates=candidates,
         contents=contents,
         jitter=random.random,
-        disk_reserve_bytes=0 if config.memory else config.disk_reserve_bytes,
-        hot_size_bytes=config.hot_size_bytes,
-        quotas=config.quotas,
-        rules=ServerRules(region=config.region, dead_letter_default=config.dead_letter_default),
-        topic_retention_s=config.topic_retention,
-        topic_retention_bytes=_spare_bytes_max(config),
+        settings=_broker_settings(config),
+        check_endpoint=EndpointCheck(resolver),
+        examiner=examiner,
+        spool=_spool(config),
+        new_tiers=_new_tiers(config, store, clock),
+        outcome_body=_outcome_body if config.tells_outcomes else None,
     )
-    lake = _lake(config, broker, store, clock)
     tokens = Tokens(None if config.memory else config.data_dir, clock)
-    guard = Guard(config.push_allow)
-    senders = PushService(broker, clock, guard, tokens, connections=push_connections())
-    broker.pushes = senders
-    broker.writer.message_bytes_max = config.message_bytes_max
-    broker.schemas.definitions.examiner = Apart()
-    if not config.memory:
-        stages = config.data_dir / spool.FOLDER_NAME
-        broker.sink.spool = spool.FileSpool(stages, limits.STAGED_BYTES_MAX)
-    if config.tells_outcomes:
-        broker.outcomes.enable(lambda data: build_body([(data, {}, "")]))
+    senders = PushService(broker, clock, resolver, tokens, connections=push_connections())
     await broker.start()
     is_ready = asyncio.Event()
     grpc_server = grpc.aio.server(options=GRPC_OPTIONS)
-    health = Health(SERVICE_NAMES, broker.writer.refusals.degraded)
+    health = Health(SERVICE_NAMES, broker.ledger.refusals.degraded)
     counter = CallCounter()
     _add_services(grpc_server, broker, counter, health)
     http_server = HttpServer(
@@ -164,11 +159,10 @@ async def _serving(
         )
     )
     try:
-        if lake is None:
+        if not config.lake:
             _check_nothing_cold(broker, store)
             _tell_kept_long(broker)
-        else:
-            lake.begin()
+        broker.tiers.begin()
         _tell_other_regions(broker)
         if wanted is not None:
             await ensure_resources(broker, wanted)
@@ -182,7 +176,7 @@ async def _serving(
             is_ready.set()
             own = f"http://{_address(config.host, http_server.port)}"
             senders.start(config.push_issuer or own)
-            yield Server(broker, store, config.host, port, http_server.port)
+            yield Server(broker, senders, store, config.host, port, http_server.port)
         finally:
             is_ready.clear()
             health.drain()
@@ -196,9 +190,8 @@ async def _serving(
         await grpc_server.stop(None)
         await senders.stop(0)
         await broker.stop()
-        broker.schemas.definitions.examiner.close()
-        if lake is not None:
-            await lake.stop()
+        examiner.close()
+        await broker.tiers.stop()
 
 
 async def _send_away(server: grpc.aio.Server, counter: CallCounter, patience_s: float) -> None:
@@ -235,15 +228,34 @@ def _spare_bytes_max(config: Config) -> int:
     return min(limits.SPARE_BYTES_MAX, disk_bytes // limits.SPARE_DISK_PART)
 
 
-def _lake(config: Config, broker: Broker, store: Log, clock: Clock) -> LakeTiers | None:
+def _broker_settings(config: Config) -> BrokerSettings:
+    return BrokerSettings(
+        disk_reserve_bytes=0 if config.memory else config.disk_reserve_bytes,
+        hot_size_bytes=config.hot_size_bytes,
+        message_bytes_max=config.message_bytes_max,
+        quotas=config.quotas,
+        rules=ServerRules(region=config.region, dead_letter_default=config.dead_letter_default),
+        topic_retention_s=config.topic_retention,
+        topic_retention_bytes=_spare_bytes_max(config),
+    )
+
+
+def _spool(config: Config) -> spool.Spool | None:
+    if config.memory:
+        return None
+    return spool.FileSpool(config.data_dir / spool.FOLDER_NAME, limits.STAGED_BYTES_MAX)
+
+
+def _outcome_body(data: bytes) -> Body:
+    return build_body([(data, {}, "")])
+
+
+def _new_tiers(config: Config, store: Log, clock: Clock) -> Callable[[Ledger], Tiers] | None:
     if not config.lake:
         return None
     from fanlog.server import tiering
 
-    tiers = tiering.tiers(broker, store, clock, config)
-    assert tiers is not None
-    broker.tiers = tiers
-    return tiers
+    return tiering.new_tiers(store, clock, config)
 
 
 def _check_nothing_cold(broker: Broker, store: Log) -> None:
@@ -282,7 +294,7 @@ def _tell_other_regions(broker: Broker) -> None:
 
     They were made when the server stood elsewhere, or was told so.
     """
-    region = broker.admin.rules.region
+    region = broker.rules.region
     found = [
         topic.name
         for topic in broker.hard.catalog.topics()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
-from fanlog.broker.retention.needs import Kept
+from fanlog.broker.retention.needs import TopicRetention
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
 from fanlog.server.methods import method
@@ -24,9 +24,9 @@ async def describe_topics(
         topic = broker.hard.catalog.find_topic(name)
         if topic is not None:
             found = answer.topics.add(name=name, partition_count=len(topic.partitions))
-            _set_kept(found, broker.retention.kept(topic))
+            _set_kept(found, broker.retention.of_topic(topic))
             _set_created(found, topic.created_s)
-    await broker.writer.settled()
+    await broker.ledger.sync()
     return answer
 
 
@@ -41,7 +41,7 @@ async def describe_subscriptions(
         if catalog.has_subscription(name):
             found = answer.subscriptions.add(name=name)
             _set_created(found, catalog.subscription(name).created_s)
-    await broker.writer.settled()
+    await broker.ledger.sync()
     return answer
 
 
@@ -63,7 +63,7 @@ def _check_count(field: str, found: Sequence[str]) -> None:
         )
 
 
-def _set_kept(found: pb.TopicDescription, kept: Kept) -> None:
+def _set_kept(found: pb.TopicDescription, kept: TopicRetention) -> None:
     found.retention_by = kept.by
     if kept.seconds is not None:
         found.effective_retention.CopyFrom(duration(kept.seconds))

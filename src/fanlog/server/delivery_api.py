@@ -8,7 +8,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
-from fanlog.broker.settling import NOT_APPLIED
+from fanlog.core.ack_requests import NOT_APPLIED
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, InvalidArgument
 from fanlog.model import names
@@ -85,7 +85,7 @@ async def _settle_the_rest(
     """
     if all_fit(refused) or not _is_java(call):
         raise refused
-    subscription, _ = await broker.admin.get_subscription(name)
+    subscription, _ = await broker.subscriptions.get(name)
     stale = {i: why for i, why in refused.failures.items() if why != NOT_APPLIED}
     if all_fit(AckIdsRefused(refused.message, stale)):
         stale = await broker.settle_some(subscription, ack_ids, seconds, nack)

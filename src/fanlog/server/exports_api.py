@@ -20,7 +20,9 @@ _STATES: dict[str, ExportState] = {state: state for state in get_args(ExportStat
 async def list_exports(broker: Broker, _: pb.ListExportsRequest) -> pb.ListExportsResponse:
     return pb.ListExportsResponse(
         log_id=broker.log_reads.log_id,
-        exports=[pb.Export(subscription=one.name, id=one.id) for one in await broker.exports.all()],
+        exports=[
+            pb.Export(subscription=one.name, id=one.id) for one in await broker.exports.list_all()
+        ],
     )
 
 

@@ -56,7 +56,7 @@ def http_app(
             return PlainTextResponse("not ready\n", status_code=503)
         # It serves readers all the same, and keeps messages that are not archived.
         troubles = (
-            ("degraded", broker.writer.refusals.degraded()),
+            ("degraded", broker.ledger.refusals.degraded()),
             ("lake alarm", broker.tiers.alarm),
         )
         told = [f"{kind}: {trouble}\n" for kind, trouble in troubles if trouble]

@@ -34,7 +34,7 @@ async def get_job(broker: Broker, request: pb.GetJobRequest) -> pb.Job:
 async def list_jobs(broker: Broker, request: pb.ListJobsRequest) -> pb.ListJobsResponse:
     project = names.parse_project(request.parent, field="parent")
     page = paging.read_page(f"jobs of {request.parent}", request)
-    found = await broker.jobs.listed(project, page.after, page.size + 1)
+    found = await broker.jobs.list_all(project, page.after, page.size + 1)
     shown, token = page.fill(found, lambda job: job.name, job_pb)
     return pb.ListJobsResponse(jobs=shown, next_page_token=token)
 

@@ -17,13 +17,12 @@ async def get_lake(broker: Broker, _: pb.GetLakeRequest) -> pb.LakeStatus:
         id=tiers.lake_id,
         alarm=tiers.alarm,
         archived_sequence=tiers.archived_sequence,
-        sequence=broker.writer.committed_sequence,
+        sequence=broker.ledger.committed_sequence,
     )
 
 
 async def accept_loss(broker: Broker, request: pb.AcceptLossRequest) -> pb.AcceptLossResponse:
-    broker.check_serving()
-    found = await broker.tiers.accept_loss(confirm=request.confirm)
+    found = await broker.accept_loss(confirm=request.confirm)
     answer = pb.AcceptLossResponse(
         accepted=found.is_accepted,
         known_lake_id=found.known_lake_id,

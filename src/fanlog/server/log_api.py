@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
-from fanlog.broker.verbs.log_reads import Chunk, LogRange, Selection, paced
+from fanlog.broker.pacing import paced
+from fanlog.broker.verbs.log_reads import Chunk, LogRange, TopicSelection
 from fanlog.errors import InvalidArgument
 from fanlog.log.api import Damaged
 from fanlog.model import names
@@ -108,7 +109,7 @@ async def report_archived(
     return pb.ReportArchivedResponse(sequence=seen)
 
 
-def _read_selection(selection: pb.TopicSelection) -> Selection:
+def _read_selection(selection: pb.TopicSelection) -> TopicSelection:
     said = [name for name in ("topics", "pattern", "subscription") if getattr(selection, name)]
     if len(said) > 1:
         raise InvalidArgument(f"selection: {' and '.join(said)} are given; one of them is allowed")
@@ -123,7 +124,7 @@ def _read_selection(selection: pb.TopicSelection) -> Selection:
         names.parse_topic_or_pattern(selection.pattern, field="selection.pattern")
     if selection.subscription:
         names.parse_subscription(selection.subscription, field="selection.subscription")
-    return Selection(
+    return TopicSelection(
         topics=tuple(selection.topics),
         pattern=selection.pattern,
         subscription=selection.subscription,

@@ -47,7 +47,7 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
     yield sample("fanlog_published", metrics.published)
     yield sample("fanlog_published_bytes", metrics.published_bytes)
     yield sample("fanlog_publish_requests", metrics.publish_requests)
-    refusals = broker.writer.refusals
+    refusals = broker.ledger.refusals
     refused = labelled("fanlog_publish_refusals")
     for reason, count in refusals.counts.items():
         refused.add_metric([reason], count)
@@ -65,12 +65,12 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
     yield sample("fanlog_topics", catalog.topics)
     yield sample("fanlog_subscriptions", catalog.subscriptions)
     yield sample("fanlog_snapshots", catalog.snapshots)
-    yield sample("fanlog_routed_segments", broker.router.segments)
-    yield sample("fanlog_routed_cost", broker.router.cost)
+    yield sample("fanlog_routed_segments", broker.filtering.segments)
+    yield sample("fanlog_routed_cost", broker.filtering.cost)
     if broker.tiers.lake_uri:
         yield sample("fanlog_lake_alarm", int(bool(broker.tiers.alarm)))
         yield sample("fanlog_archived_sequence", broker.tiers.archived_sequence)
-        yield sample("fanlog_committed_sequence", broker.writer.committed_sequence)
+        yield sample("fanlog_committed_sequence", broker.ledger.committed_sequence)
     yield sample("fanlog_disk_bytes", stats.file_bytes)
     yield sample("fanlog_disk_free_page_bytes", stats.free_bytes)
     yield sample("fanlog_disk_room_bytes", stats.room_bytes)
@@ -93,7 +93,7 @@ async def _subscription_families(broker: Broker) -> list[Metric]:
         for attribute, family in counters.items():
             family.add_metric([subscription.name], getattr(counts, attribute))
         try:
-            state = await broker.admin.backlog(subscription)
+            state = await broker.backlogs.measure(subscription)
         except LakeUnavailable:
             # How old the oldest is stands in the lake; the metric of its alarm says the rest.
             continue

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from google.protobuf.empty_pb2 import Empty
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
+from fanlog.broker.parts import Placed
 from fanlog.model import names
 from fanlog.server.calls import Call
 from fanlog.server.methods import Method, method
@@ -14,35 +17,47 @@ from fanlog.wire.publish import parse_publish, publish_response, publish_respons
 
 
 async def publish(broker: Broker, raw: bytes, _: Call) -> bytes:
-    publish = parse_publish(raw, broker.writer.message_bytes_max)
+    publish = parse_publish(raw, broker.message_bytes_max)
     names.refuse_system(publish.topic)
     if publish.dedup_ids is not None:
-        partition, offsets = await broker.publish_once(
-            publish.topic, publish.body, publish.dedup_ids
-        )
+        placed = await broker.publish_once(publish.topic, publish.body, publish.dedup_ids)
+    else:
+        placed = await broker.publish(publish.topic, publish.body)
+    return _write_answer(placed, publish.body.count)
+
+
+def _write_answer(placed: Sequence[Placed], count: int) -> bytes:
+    """The ids of the messages of a request, in its order."""
+    if len(placed) == 1:
+        partition, offsets, _ = placed[0]
+        if isinstance(offsets, range):
+            return publish_response(partition, offsets.start, count)
         return publish_response_of(partition, offsets)
-    partition, base_offset = await broker.publish(publish.topic, publish.body)
-    return publish_response(partition, base_offset, publish.body.count)
+    ids = [b""] * count
+    for partition, offsets, indexes in placed:
+        for index, offset in zip(indexes or range(count), offsets, strict=True):
+            ids[index] = publish_response(partition, offset, 1)
+    return b"".join(ids)
 
 
 async def create_topic(broker: Broker, request: types.Topic) -> types.Topic:
-    topic = await broker.admin.create_topic(resources.topic_spec(request))
+    topic = await broker.topics.create(resources.topic_spec(request))
     return resources.topic_pb(topic)
 
 
 async def update_topic(broker: Broker, request: types.UpdateTopicRequest) -> types.Topic:
-    topic = await broker.admin.update_topic(resources.topic_update(request))
+    topic = await broker.topics.update(resources.topic_update(request))
     return resources.topic_pb(topic)
 
 
 async def get_topic(broker: Broker, request: types.GetTopicRequest) -> types.Topic:
-    return resources.topic_pb(await broker.admin.get_topic(_check_topic(request.topic)))
+    return resources.topic_pb(await broker.topics.get(_check_topic(request.topic)))
 
 
 async def list_topics(broker: Broker, request: types.ListTopicsRequest) -> types.ListTopicsResponse:
     project = names.parse_project(request.project)
     page = paging.read_page(f"topics of {request.project}", request)
-    found = await broker.admin.list_topics(project, page.after, page.size + 1)
+    found = await broker.topics.list_all(project, page.after, page.size + 1)
     shown, token = page.fill(found, lambda topic: topic.name, resources.topic_pb)
     return types.ListTopicsResponse(topics=shown, next_page_token=token)
 
@@ -51,7 +66,7 @@ async def list_topic_subscriptions(
     broker: Broker, request: types.ListTopicSubscriptionsRequest
 ) -> types.ListTopicSubscriptionsResponse:
     page = paging.read_page(f"subscriptions of {request.topic}", request)
-    found = await broker.admin.list_topic_subscriptions(
+    found = await broker.topics.list_subscriptions(
         _check_topic(request.topic), page.after, page.size + 1
     )
     shown, token = page.cut(found, str)
@@ -62,7 +77,7 @@ async def list_topic_snapshots(
     broker: Broker, request: types.ListTopicSnapshotsRequest
 ) -> types.ListTopicSnapshotsResponse:
     page = paging.read_page(f"snapshots of {request.topic}", request)
-    found = await broker.admin.list_topic_snapshots(
+    found = await broker.topics.list_snapshots(
         _check_topic(request.topic), page.after, page.size + 1
     )
     shown, token = page.cut(found, str)
@@ -70,7 +85,7 @@ async def list_topic_snapshots(
 
 
 async def delete_topic(broker: Broker, request: types.DeleteTopicRequest) -> Empty:
-    await broker.admin.delete_topic(_check_topic(request.topic))
+    await broker.topics.delete(_check_topic(request.topic))
     return Empty()
 
 
@@ -78,7 +93,7 @@ async def detach_subscription(
     broker: Broker, request: types.DetachSubscriptionRequest
 ) -> types.DetachSubscriptionResponse:
     name = str(names.parse_subscription(request.subscription))
-    await broker.admin.detach_subscription(name)
+    await broker.subscriptions.detach(name)
     return types.DetachSubscriptionResponse()
 
 

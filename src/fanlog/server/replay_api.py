@@ -10,8 +10,8 @@ from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
-from fanlog.broker.verbs.dead_letter import Letter, Outcome, Place, Selection
 from fanlog.broker.verbs.reopening import Wanted
+from fanlog.core.dead_letter import Letter, LetterOutcome, LetterPlace, LetterSelection
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
 from fanlog.model.ids import parse_message_id
@@ -44,14 +44,14 @@ async def reopen(broker: Broker, request: pb.ReopenRequest) -> pb.ReopenResponse
             f"it has {sum(ways)}"
         )
     if has_window:
-        done = await broker.replays.reopen_window(name, start_ns, end_ns, request_id)
+        done = await broker.reopening.reopen_window(name, start_ns, end_ns, request_id)
     elif request.offsets:
-        done = await broker.replays.reopen(name, await _read_wanted(broker, request), request_id)
+        done = await broker.reopening.reopen(name, await _read_wanted(broker, request), request_id)
     else:
         sets: defaultdict[PartitionId, BitMap64] = defaultdict(BitMap64)
         for partition, offset in _read_ids(request.message_ids, limits.REOPEN_IDS_MAX):
             sets[partition].add(offset)
-        done = await broker.replays.reopen(name, Wanted(sets), request_id)
+        done = await broker.reopening.reopen(name, Wanted(sets), request_id)
     return pb.ReopenResponse(
         reopened=done.reopened,
         skipped=sum(done.skipped.values()),
@@ -84,7 +84,7 @@ async def _read_wanted(broker: Broker, request: pb.ReopenRequest) -> Wanted:
                 offsets = parse_offsets(one.bitmap, f"{field}.bitmap")
             wanted.add(partition, offsets)
         elif 0 <= one.start < one.end <= limits.OFFSET_MAX:
-            bounds = broker.replays.bounds(partition)
+            bounds = broker.reopening.bounds(partition)
             wanted.add_range(partition, one.start, one.end, bounds)
         else:
             raise InvalidArgument(f"{field}: [{one.start}, {one.end}) is no range of offsets")
@@ -92,7 +92,7 @@ async def _read_wanted(broker: Broker, request: pb.ReopenRequest) -> Wanted:
 
 
 async def seek(broker: Broker, request: pb.SeekSubscriptionRequest) -> pb.SeekSubscriptionResponse:
-    moved = await seeking.seek(broker.admin.seeks, request)
+    moved = await seeking.seek(broker.seeks, request)
     answer = pb.SeekSubscriptionResponse(
         reopened=moved.reopened, acknowledged=moved.acknowledged, hint=moved.hint
     )
@@ -106,8 +106,10 @@ async def list_dead_letters(
 ) -> pb.ListDeadLettersResponse:
     name = _check_subscription(request.subscription)
     page = paging.read_page(_scope(name), request)
-    after = Place.parse(page.after) if page.after else None
-    found, place = await broker.letters.listed(name, _read_selection(request), after, page.size)
+    after = LetterPlace.parse(page.after) if page.after else None
+    found, place = await broker.dead_letters.list_all(
+        name, _read_selection(request), after, page.size
+    )
     return pb.ListDeadLettersResponse(
         letters=map(_letter_pb, found), next_page_token=_token(name, place)
     )
@@ -119,14 +121,14 @@ async def redrive(broker: Broker, request: pb.RedriveRequest) -> pb.RedriveRespo
     selection = _read_choice(request)
     if selection is None:
         ids = _read_ids(request.message_ids, limits.LETTERS_MAX)
-        outcome = await broker.letters.redrive(name, ids, request_id, copies=request.copies)
+        outcome = await broker.dead_letters.redrive(name, ids, request_id, copies=request.copies)
     elif request_id:
         raise InvalidArgument(
             "request_id: goes with message_ids; a selection can be sent again as it is, for "
             "what was redriven is acknowledged"
         )
     else:
-        outcome = await broker.letters.redrive_all(
+        outcome = await broker.dead_letters.redrive_all(
             name, selection, _read_place(name, request), _read_most(request), copies=request.copies
         )
     return pb.RedriveResponse(
@@ -143,9 +145,9 @@ async def discard(broker: Broker, request: pb.DiscardRequest) -> pb.DiscardRespo
     selection = _read_choice(request)
     if selection is None:
         ids = _read_ids(request.message_ids, limits.LETTERS_MAX)
-        outcome = await broker.letters.discard(name, ids)
+        outcome = await broker.dead_letters.discard(name, ids)
     else:
-        outcome = await broker.letters.discard_all(
+        outcome = await broker.dead_letters.discard_all(
             name, selection, _read_place(name, request), _read_most(request)
         )
     return pb.DiscardResponse(
@@ -190,10 +192,10 @@ def _read_ids(texts: Iterable[str], most: int) -> list[tuple[PartitionId, int]]:
     return found
 
 
-def _read_selection(request: _Selects) -> Selection:
+def _read_selection(request: _Selects) -> LetterSelection:
     source = request.source_subscription
     start_ns, end_ns = _read_window(request)
-    return Selection(
+    return LetterSelection(
         source and str(names.parse_subscription(source, field="source_subscription")),
         request.reason,
         start_ns,
@@ -201,10 +203,10 @@ def _read_selection(request: _Selects) -> Selection:
     )
 
 
-def _read_choice(request: _Settles) -> Selection | None:
+def _read_choice(request: _Settles) -> LetterSelection | None:
     """The selection of letters; None when they are named by their ids."""
     selection = _read_selection(request)
-    has_criteria = selection != Selection()
+    has_criteria = selection != LetterSelection()
     is_selected = request.all or has_criteria
     if bool(request.message_ids) == is_selected:
         raise InvalidArgument(
@@ -228,16 +230,16 @@ def _scope(name: str) -> str:
     return f"dead letters of {name}"
 
 
-def _read_place(name: str, request: _Settles) -> Place | None:
+def _read_place(name: str, request: _Settles) -> LetterPlace | None:
     page = paging.parse_page(_scope(name), 0, request.page_token)
-    return Place.parse(page.after) if page.after else None
+    return LetterPlace.parse(page.after) if page.after else None
 
 
-def _token(name: str, place: Place | None) -> str:
+def _token(name: str, place: LetterPlace | None) -> str:
     return "" if place is None else paging.token(_scope(name), str(place))
 
 
-def _skipped_pb(outcome: Outcome) -> list[pb.SkippedLetter]:
+def _skipped_pb(outcome: LetterOutcome) -> list[pb.SkippedLetter]:
     shown = outcome.skipped[: limits.LETTERS_SHOWN_MAX]
     return [pb.SkippedLetter(message_id=letter, reason=why) for letter, why in shown]
 
@@ -249,7 +251,7 @@ def _letter_pb(letter: Letter) -> pb.DeadLetter:
         message_id=letter.id,
         ordering_key=letter.message.ordering_key,
     )
-    message.publish_time.FromNanoseconds(letter.batch.publish_time_ns)
+    message.publish_time.FromNanoseconds(letter.publish_time_ns)
     return pb.DeadLetter(
         message=message,
         source_subscription=letter.source_subscription,

@@ -38,7 +38,6 @@ from typing import TypeVar
 import yaml
 from google.protobuf import json_format
 
-from fanlog.broker import hints
 from fanlog.broker.broker import Broker
 from fanlog.errors import ConfigError, FanlogError, InvalidArgument
 from fanlog.model import names
@@ -130,7 +129,7 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
         existing = catalog.find_topic(topic.name)
         if existing is None:
             with _naming(wanted.path, f"topic {topic.name!r}"):
-                await broker.admin.create_topic(topic)
+                await broker.topics.create(topic)
             log.info("action=resource_created topic=%s", topic.name)
         else:
             _log_differences("topic", _with_revision_ids(broker, topic), existing)
@@ -138,13 +137,13 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
         if not catalog.has_subscription(subscription.name):
             found: list[str] = []
             with _naming(wanted.path, f"subscription {subscription.name!r}"):
-                created = await broker.admin.create_subscription(subscription, found)
+                created = await broker.subscriptions.create(subscription, found)
             log.info("action=resource_created subscription=%s", subscription.name)
-            for hint in [*found, *hints.of_new(broker, created)]:
+            for hint in [*found, *broker.hints.of_new(created)]:
                 log.warning("action=hint subscription=%s %s", created.name, hint)
         else:
             present = catalog.subscription(subscription.name)
-            if broker.admin.rules.is_default(subscription, present):
+            if broker.rules.is_default(subscription, present):
                 subscription = replace(subscription, dead_letter=present.dead_letter)
             _log_differences("subscription", subscription, present)
 

@@ -59,7 +59,7 @@ async def list_schemas(
 ) -> types.ListSchemasResponse:
     project = names.parse_project(request.parent, field="parent")
     page = paging.read_page(f"schemas of {request.parent}", request)
-    found = await broker.schemas.listed(project, page.after, page.size + 1)
+    found = await broker.schemas.list_all(project, page.after, page.size + 1)
     # Not set, the view is BASIC here, as Google has it.
     view = request.view or BASIC
     shown, token = page.fill(

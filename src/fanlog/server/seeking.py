@@ -5,7 +5,7 @@ from __future__ import annotations
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from fanlog import limits
-from fanlog.broker.verbs.seek_answers import Moved
+from fanlog.broker.verbs.seek_answers import SeekAnswer
 from fanlog.broker.verbs.seeks import Seeks
 from fanlog.errors import InvalidArgument
 from fanlog.model import attributes, names
@@ -26,7 +26,7 @@ ACKNOWLEDGED = attributes.ACKNOWLEDGED
 
 async def seek(
     seeks: Seeks, request: types.SeekRequest | replay_pb2.SeekSubscriptionRequest
-) -> Moved:
+) -> SeekAnswer:
     """Do a SeekRequest, Google's or ours.
 
     Raises:
@@ -47,7 +47,7 @@ async def seek(
 
 async def _seek_to_messages(
     seeks: Seeks, name: str, request: replay_pb2.SeekSubscriptionRequest
-) -> Moved:
+) -> SeekAnswer:
     if request.WhichOneof("target") == "message_id":
         if "," in request.message_id:
             raise InvalidArgument(
@@ -80,7 +80,7 @@ def parse_position(text: str) -> dict[PartitionId, Offset]:
     return found
 
 
-def describe(moved: Moved) -> Remarks:
+def describe(moved: SeekAnswer) -> Remarks:
     """The result of a seek as metadata; its hint goes with other hints."""
     found = [(REOPENED, str(moved.reopened)), (ACKNOWLEDGED, str(moved.acknowledged))]
     if moved.reopened_from_ns is not None:

@@ -32,9 +32,7 @@ async def stage(broker: Broker, _: bytes, stream: Stream) -> bytes:
     try:
         while True:
             for part in parts:
-                found, count = parse_rows(
-                    part, row, staging.refuse, broker.writer.message_bytes_max
-                )
+                found, count = parse_rows(part, row, staging.refuse, broker.message_bytes_max)
                 row += count
                 for rows in found:
                     await staging.add(rows.topic, rows.body, rows.numbers)

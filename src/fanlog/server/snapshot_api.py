@@ -14,7 +14,7 @@ from fanlog.wire import paging, resources, types
 
 async def get_snapshot(broker: Broker, request: types.GetSnapshotRequest) -> types.Snapshot:
     name = str(names.parse_snapshot(request.snapshot))
-    return resources.snapshot_pb(await broker.admin.get_snapshot(name))
+    return resources.snapshot_pb(await broker.snapshots.get(name))
 
 
 async def list_snapshots(
@@ -22,7 +22,7 @@ async def list_snapshots(
 ) -> types.ListSnapshotsResponse:
     project = names.parse_project(request.project)
     page = paging.read_page(f"snapshots of {request.project}", request)
-    found = await broker.admin.list_snapshots(project, page.after, page.size + 1)
+    found = await broker.snapshots.list_all(project, page.after, page.size + 1)
     shown, token = page.fill(found, lambda snapshot: snapshot.name, resources.snapshot_pb)
     return types.ListSnapshotsResponse(snapshots=shown, next_page_token=token)
 
@@ -30,21 +30,21 @@ async def list_snapshots(
 async def create_snapshot(broker: Broker, request: types.CreateSnapshotRequest) -> types.Snapshot:
     assigned_names.name_snapshot(request, broker.hard.catalog.has_snapshot)
     spec = resources.snapshot_spec(request)
-    return resources.snapshot_pb(await broker.admin.create_snapshot(spec))
+    return resources.snapshot_pb(await broker.snapshots.create(spec))
 
 
 async def update_snapshot(broker: Broker, request: types.UpdateSnapshotRequest) -> types.Snapshot:
     update = resources.snapshot_update(request)
-    return resources.snapshot_pb(await broker.admin.update_snapshot(update))
+    return resources.snapshot_pb(await broker.snapshots.update(update))
 
 
 async def delete_snapshot(broker: Broker, request: types.DeleteSnapshotRequest) -> Empty:
-    await broker.admin.delete_snapshot(str(names.parse_snapshot(request.snapshot)))
+    await broker.snapshots.delete(str(names.parse_snapshot(request.snapshot)))
     return Empty()
 
 
 async def seek(broker: Broker, request: types.SeekRequest, call: Call) -> types.SeekResponse:
-    moved = await seeking.seek(broker.admin.seeks, request)
+    moved = await seeking.seek(broker.seeks, request)
     hinted = remarks.make_hints([moved.hint] if moved.hint else [])
     call.set_trailing_metadata((*seeking.describe(moved), *hinted))
     return types.SeekResponse()

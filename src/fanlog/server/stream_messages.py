@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from fanlog import limits
-from fanlog.broker.settling import INVALID_ACK_ID, UNORDERED_ACK_ID
+from fanlog.core.ack_requests import INVALID_ACK_ID, UNORDERED_ACK_ID
 from fanlog.errors import InvalidArgument
 from fanlog.model import specs
 from fanlog.model.resources import Subscription

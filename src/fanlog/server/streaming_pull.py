@@ -16,9 +16,8 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 
 from fanlog import limits
-from fanlog.broker import pushes
 from fanlog.broker.broker import Broker
-from fanlog.broker.delivery.feed import Delivery
+from fanlog.broker.delivery.delivery import Delivery
 from fanlog.core.flow import Credit
 from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.model import names
@@ -65,8 +64,7 @@ class _Stream:
         )
         #: The generation that was written to the client last.
         self._written = 0
-        pushes.check_pull(broker.hard.catalog, self._name)
-        self._subscription, self._feed = broker.attach(self._name)
+        self._subscription, self._feed = broker.attach_puller(self._name)
         self._settling: set[asyncio.Task[None]] = set()
         self._write_lock = asyncio.Lock()
         self._ended: FanlogError | None = None
@@ -122,7 +120,7 @@ class _Stream:
             if self._is_half_closed:
                 return
             self._written = max(delivery.generation for delivery in deliveries)
-            self._broker.delivered(subscription, deliveries)
+            self._broker.count_deliveries(subscription, deliveries)
             await self._write_now(answer)
 
     async def _write(self, answer: bytes) -> None:

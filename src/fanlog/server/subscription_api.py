@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from google.protobuf.empty_pb2 import Empty
 
-from fanlog.broker import hints
 from fanlog.broker.broker import Broker
 from fanlog.model import names
 from fanlog.model.resources import Subscription
@@ -31,8 +30,8 @@ async def create_subscription(
     assigned_names.name_subscription(request, broker.hard.catalog.has_subscription)
     spec = resources.subscription_spec(request)
     found: list[str] = []
-    subscription = await broker.admin.create_subscription(spec, found)
-    _hint(call, subscription.name, [*found, *hints.of_new(broker, subscription)])
+    subscription = await broker.subscriptions.create(spec, found)
+    _hint(call, subscription.name, [*found, *broker.hints.of_new(subscription)])
     return _show(broker, subscription)
 
 
@@ -40,9 +39,9 @@ async def get_subscription(
     broker: Broker, request: types.GetSubscriptionRequest, call: Call
 ) -> types.Subscription:
     name = _check_subscription(request.subscription)
-    subscription, _ = await broker.admin.get_subscription(name)
+    subscription, _ = await broker.subscriptions.get(name)
     troubles = (
-        broker.pushes.trouble(subscription),
+        broker.movers.trouble(subscription),
         broker.exports.trouble(subscription).reason,
     )
     call.set_trailing_metadata(remarks.make_hints(filter(None, troubles)))
@@ -56,9 +55,9 @@ async def update_subscription(
     if SHORT_FORM_METADATA in metadata_of(call):
         update = replace(update, short_body=SHORT_BODY)
     found: list[str] = []
-    subscription = await broker.admin.update_subscription(update, found)
+    subscription = await broker.subscriptions.update(update, found)
     if "dead_letter_policy" in " ".join(request.update_mask.paths):
-        found += hints.of_changed(broker, subscription)
+        found += broker.hints.of_changed(subscription)
     _hint(call, subscription.name, found)
     return _show(broker, subscription)
 
@@ -68,13 +67,13 @@ async def list_subscriptions(
 ) -> types.ListSubscriptionsResponse:
     project = names.parse_project(request.project)
     page = paging.read_page(f"subscriptions of {request.project}", request)
-    found = await broker.admin.list_subscriptions(project, page.after, page.size + 1)
+    found = await broker.subscriptions.list_all(project, page.after, page.size + 1)
     shown, token = page.fill(found, lambda pair: pair[0].name, lambda pair: _show(broker, pair[0]))
     return types.ListSubscriptionsResponse(subscriptions=shown, next_page_token=token)
 
 
 async def delete_subscription(broker: Broker, request: types.DeleteSubscriptionRequest) -> Empty:
-    await broker.admin.delete_subscription(_check_subscription(request.subscription))
+    await broker.subscriptions.delete(_check_subscription(request.subscription))
     return Empty()
 
 
@@ -85,7 +84,7 @@ async def modify_push_config(
     name = _check_subscription(request.subscription)
     found: list[str] = []
     update = SubscriptionUpdate(name=name, changes=changes)
-    await broker.admin.update_subscription(update, found)
+    await broker.subscriptions.update(update, found)
     _hint(call, name, found)
     return Empty()
 
@@ -95,8 +94,8 @@ def _check_subscription(name: str) -> str:
 
 
 def _show(broker: Broker, subscription: Subscription) -> types.Subscription:
-    topic = broker.admin.topic_of(subscription)
-    is_failing = bool(broker.pushes.trouble(subscription))
+    topic = broker.subscriptions.topic_of(subscription)
+    is_failing = bool(broker.movers.trouble(subscription))
     state = broker.exports.trouble(subscription).state
     return resources.subscription_pb(subscription, topic, is_failing=is_failing, export_state=state)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from fanlog.broker.broker import Broker
+from collections.abc import Callable
+
 from fanlog.broker.clock import Clock
 from fanlog.broker.tiering.lake_tiers import LakeTiers
+from fanlog.broker.tiering.tiers import Tiers
+from fanlog.broker.transaction import Ledger
 from fanlog.config import Config
 from fanlog.lake.cold import ColdReader
 from fanlog.lake.location import Location
@@ -21,14 +24,17 @@ def tiered(hot: Log, config: Config) -> TieredLog:
     return TieredLog(hot, ColdReader(Location.parse(config.lake)))
 
 
-def tiers(broker: Broker, store: Log, clock: Clock, config: Config) -> LakeTiers | None:
-    """The tiers of a broker on such a log; None on any other."""
-    if not isinstance(store, TieredLog):
-        return None
-    return LakeTiers(
-        broker,
-        store,
-        clock,
-        hot_retention_s=config.hot_retention_s,
-        hot_size_bytes=config.hot_size_bytes,
-    )
+def new_tiers(store: Log, clock: Clock, config: Config) -> Callable[[Ledger], Tiers]:
+    """Makes the tiers of a broker on such a log, which knows hard state by its ledger."""
+    assert isinstance(store, TieredLog)
+
+    def tiers(ledger: Ledger) -> Tiers:
+        return LakeTiers(
+            ledger,
+            store,
+            clock,
+            hot_retention_s=config.hot_retention_s,
+            hot_size_bytes=config.hot_size_bytes,
+        )
+
+    return tiers

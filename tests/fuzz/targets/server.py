@@ -105,7 +105,7 @@ def stream(data: bytes) -> None:
         with suppress(Aborted):
             await world.finish(_awaited(task))
         assert world.broker.metrics.streams == 0
-        assert not list(world.broker._feeds)
+        assert not list(world.broker.feeds)
 
     World.run(story)
 

@@ -19,7 +19,7 @@ from google.pubsub_v1.services.subscriber.transports import rest_base as subscri
 
 from fanlog import errors as tree
 from fanlog import limits
-from fanlog.broker.writer import Writer
+from fanlog.broker.transaction import Ledger
 from fanlog.config import Config
 from fanlog.errors import FanlogError, ResourceExhausted
 from fanlog.server.rest import google_json
@@ -370,7 +370,7 @@ class TestPressure:
         def full(*_: object) -> None:
             raise ResourceExhausted("the writer has enough to do")
 
-        monkeypatch.setattr(Writer, "check_room", full)
+        monkeypatch.setattr(Ledger, "check_room", full)
         body = {"messages": [{"data": "YQ=="}]}
         response = call("POST", f"/v1/{topic}:publish", body)
         assert response.status_code == 429
@@ -383,7 +383,7 @@ class TestPressure:
         def broken(*_: object) -> None:
             raise ZeroDivisionError("secret")
 
-        monkeypatch.setattr(Writer, "check_room", broken)
+        monkeypatch.setattr(Ledger, "check_room", broken)
         response = call("POST", f"/v1/{topic}:publish", {"messages": [{"data": "YQ=="}]})
         assert response.status_code == 500
         assert "secret" not in response.text

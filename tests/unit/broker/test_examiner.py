@@ -167,7 +167,7 @@ def test_nothing_is_asked_after_the_end():
 
 @pytest.fixture
 def definitions() -> Definitions:
-    return Definitions()
+    return Definitions(AtOnce())
 
 
 def record(name: str, fields: int) -> str:
@@ -179,12 +179,12 @@ def test_definitions_are_kept_up_to_a_number_of_bytes(definitions, monkeypatch):
     monkeypatch.setattr(definitions._kept, "_size_max", 3_000_000)
 
     async def compile_all() -> list[Compiled]:
-        return [await definitions.compiled("AVRO", record(f"R{n}", 300)) for n in range(60)]
+        return [await definitions.compile_once("AVRO", record(f"R{n}", 300)) for n in range(60)]
 
     made = asyncio.run(compile_all())
     assert sum(one.size_bytes for one in made) > 10 * 3_000_000
     assert 2_000_000 < definitions.size_bytes <= 3_000_000
-    again = asyncio.run(definitions.compiled("AVRO", record("R59", 300)))
+    again = asyncio.run(definitions.compile_once("AVRO", record("R59", 300)))
     assert again is made[-1]
 
 
@@ -211,7 +211,7 @@ def test_only_what_may_take_long_is_sent_away(definitions):
     definitions.examiner = examiner = Counting()
 
     async def check(data: bytes) -> None:
-        schema = await definitions.compiled("JSON", SLOW)
+        schema = await definitions.compile_once("JSON", SLOW)
         await definitions.check(schema, SLOW, data, "JSON")
 
     asyncio.run(check(b'"abc"' + b" " * 100_000))

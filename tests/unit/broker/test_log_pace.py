@@ -20,10 +20,10 @@ def test_a_commit_slows_readers_down_for_a_while(monkeypatch):
         nonlocal now_s
         monkeypatch.setattr(log_reads.asyncio, "sleep", sleep)
         monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now_s)
-        broker = SimpleNamespace(writer=SimpleNamespace(committed_sequence=7))
-        pace = log_reads._Pace(broker)
+        ledger = SimpleNamespace(committed_sequence=7)
+        pace = log_reads._Pace(ledger)
         await pace.wait()
-        broker.writer.committed_sequence = 8
+        ledger.committed_sequence = 8
         await pace.wait()
         now_s += limits.LOG_READ_LIVE_S / 2
         await pace.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fanlog import limits
-from fanlog.broker.retention.refusals import Refusals
+from fanlog.broker.refusals import Refusals
 from fanlog.errors import DiskFull, HotLogFull, WriterBacklogFull
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from fanlog import limits
-from fanlog.broker.broker import Broker
+from fanlog.broker.assembly import build_broker
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import Done, run_commit
 from fanlog.core.flow import Credit
@@ -57,7 +57,7 @@ class World:
         self.start_again()
 
     def start_again(self) -> None:
-        self.broker = Broker(
+        self.broker = build_broker(
             self.log,
             self.committer,
             self.clock,
@@ -67,10 +67,10 @@ class World:
         )
 
     async def subscribe(self, **settings: object) -> None:
-        await self.broker.admin.create_topic(TopicSpec(name=TOPIC))
-        await self.broker.admin.create_topic(TopicSpec(name=LETTERS))
+        await self.broker.topics.create(TopicSpec(name=TOPIC))
+        await self.broker.topics.create(TopicSpec(name=LETTERS))
         spec = SubscriptionSpec(name=NAME, topic=TOPIC, **settings)  # type: ignore[arg-type]
-        await self.broker.admin.create_subscription(spec)
+        await self.broker.subscriptions.create(spec)
 
     async def publish(self, *keys: str) -> None:
         await self.broker.publish(TOPIC, build_body([(b"x", {}, key) for key in keys]))
@@ -122,7 +122,7 @@ async def test_a_deleted_subscription_confirms_no_acks(world: World):
     (ack_id,) = await world.pull()
     subscription = world.broker.hard.catalog.subscription(NAME)
     world.committer.is_held = True
-    deletion = asyncio.create_task(world.broker.admin.delete_subscription(NAME))
+    deletion = asyncio.create_task(world.broker.subscriptions.delete(NAME))
     await turns()
     with pytest.raises(SubscriptionNotFound):
         await world.broker.settle_some(subscription, [ack_id], None)
@@ -161,7 +161,7 @@ async def test_a_seek_takes_back_letters_that_wait(world: World):
     await turns()
     work += [asyncio.create_task(world.broker.modify_ack_deadline(NAME, [second], 0))]
     await turns()
-    work += [asyncio.create_task(world.broker.admin.seeks.to_time(NAME, 0))]
+    work += [asyncio.create_task(world.broker.seeks.to_time(NAME, 0))]
     for _ in range(5):
         await turns()
         world.committer.let_go()
@@ -180,7 +180,7 @@ async def test_a_seek_passes_what_waits_for_the_disk_only_if_its_time_is_ahead(
     world.committer.is_held = True
     publish = asyncio.create_task(world.publish(""))
     await turns()
-    seek = asyncio.create_task(world.broker.admin.seeks.to_time(NAME, time_ns))
+    seek = asyncio.create_task(world.broker.seeks.to_time(NAME, time_ns))
     await turns()
     world.committer.let_go()
     await asyncio.gather(publish, seek)
@@ -209,7 +209,7 @@ async def test_failures_counted_before_a_dead_letter_policy_survive_with_it(worl
     await world.broker.modify_ack_deadline(NAME, await world.pull(), 0)
     policy = DeadLetterPolicy(dead_letter_topic=LETTERS, max_delivery_attempts=5)
     update = SubscriptionUpdate(name=NAME, changes={"dead_letter": policy})
-    await world.broker.admin.update_subscription(update)
+    await world.broker.subscriptions.update(update)
     (live,) = world.broker.hard.shares()
     (recovered,) = HardState.load(world.log.state()).shares()
     assert (live.attempts_of(0), recovered.attempts_of(0)) == (1, 1)
@@ -230,7 +230,7 @@ async def test_what_lies_behind_a_damaged_batch_is_found_by_small_pulls(world, i
 async def test_a_filter_knows_the_topic_of_a_message_also_when_that_is_deleted(world: World):
     await world.subscribe(filter='topic = "orders"')
     await world.publish("", "")
-    await world.broker.admin.delete_topic(TOPIC)
+    await world.broker.topics.delete(TOPIC)
     await world.broker.stop()
     world.start_again()
     await world.broker.start()
@@ -240,7 +240,7 @@ async def test_a_filter_knows_the_topic_of_a_message_also_when_that_is_deleted(w
 async def test_room_given_back_in_one_topic_is_room_for_another(world: World):
     await world.subscribe()
     spec = SubscriptionSpec(name=f"{NAME}-all", topic="projects/p/topics/#")
-    await world.broker.admin.create_subscription(spec)
+    await world.broker.subscriptions.create(spec)
     for topic in (TOPIC, LETTERS):
         await world.broker.publish(topic, build_body([(b"x", {}, "")]))
     subscription, feed = world.broker.attach(spec.name)
@@ -258,10 +258,10 @@ async def test_what_a_filter_left_out_stays_so_when_that_filter_is_forgotten(wor
     await world.subscribe(filter="attributes:k")
     await world.publish("", "")
     (share,) = world.broker.hard.shares()
-    await world.broker.router.route_all(share, world.broker.writer.end(share.partition))
+    await world.broker.filtering.judge_all(share, world.broker.ledger.end(share.partition))
     update = SubscriptionUpdate(name=NAME, changes={"filter": "NOT attributes:k"})
-    await world.broker.admin.update_subscription(update)
-    await world.broker.admin.forget_filters(share.settings.id)
+    await world.broker.subscriptions.update(update)
+    await world.broker.subscriptions.forget_filters(share.settings.id)
     assert not share.settings.filter_changes
     # As after a crash: nothing was swept, and nothing stopped in peace.
     world.start_again()
@@ -272,10 +272,10 @@ async def test_what_a_filter_left_out_stays_so_when_that_filter_is_forgotten(wor
 async def test_a_detached_pattern_keeps_no_deleted_topic(world: World):
     await world.subscribe()
     spec = SubscriptionSpec(name=f"{NAME}-all", topic="projects/p/topics/#")
-    subscription = await world.broker.admin.create_subscription(spec)
-    await world.broker.admin.detach_subscription(spec.name)
+    subscription = await world.broker.subscriptions.create(spec)
+    await world.broker.subscriptions.detach(spec.name)
     await world.publish("", "")
-    await world.broker.admin.delete_topic(TOPIC)
+    await world.broker.topics.delete(TOPIC)
     await world.broker.sweep()
     (share,) = world.broker.hard.shares_of(subscription)
     assert world.broker.hard.catalog.topic_name_of(share.partition) == LETTERS

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from fanlog import limits
-from fanlog.broker.broker import Broker
+from fanlog.broker.assembly import BrokerSettings, build_broker
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import InlineCommitter
 from fanlog.log.memory import MemoryLog
@@ -19,6 +19,8 @@ from fanlog.model.updates import SubscriptionUpdate
 from fanlog.push.rules.guard import Guard
 from fanlog.push.rules.outcome import Outcome, of_status
 from fanlog.push.rules.packing import Request, pack_web
+from fanlog.push.senders.endpoint_check import EndpointCheck
+from fanlog.push.senders.host_resolver import HostResolver
 from fanlog.push.senders.tokens import Tokens
 from fanlog.push.service import PushService
 from fanlog.wire.candidates import candidates
@@ -60,23 +62,24 @@ class World:
     def __init__(self) -> None:
         clock, store = ManualClock(), MemoryLog()
         self.network = ByHand()
-        self.broker = Broker(
+        resolver = HostResolver(Guard(), clock.now)
+        self.broker = build_broker(
             store,
             InlineCommitter(store),
             clock,
             compose=compose,
             candidates=candidates,
             jitter=lambda: 0.5,
-            disk_reserve_bytes=0,
+            settings=BrokerSettings(disk_reserve_bytes=0),
+            check_endpoint=EndpointCheck(resolver),
         )
         self.senders = PushService(
-            self.broker, clock, Guard(), Tokens(None, clock), web=self.network
+            self.broker, clock, resolver, Tokens(None, clock), web=self.network
         )
-        self.broker.pushes = self.senders
 
     async def subscribe(self, name: str = NAME) -> None:
         spec = SubscriptionSpec(name=name, topic=TOPIC, push=PushConfig(endpoint=HERE))
-        await self.broker.admin.create_subscription(spec)
+        await self.broker.subscriptions.create(spec)
 
     async def publish(self, count: int) -> None:
         await self.broker.publish(TOPIC, build_body([(b"x", {}, "")] * count))
@@ -84,7 +87,7 @@ class World:
 
     async def change(self, **changes: object) -> None:
         update = SubscriptionUpdate(name=NAME, changes=changes)
-        await self.broker.admin.update_subscription(update)
+        await self.broker.subscriptions.update(update)
 
 
 async def settle() -> None:
@@ -97,7 +100,7 @@ async def pushing() -> AsyncIterator[World]:
     world = World()
     await world.broker.start()
     world.senders.start("http://test")
-    await world.broker.admin.create_topic(TopicSpec(name=TOPIC))
+    await world.broker.topics.create(TopicSpec(name=TOPIC))
     await world.subscribe()
     try:
         yield world
@@ -122,9 +125,9 @@ def test_what_waits_for_a_connection_is_not_sent_when_push_has_ended(one_connect
                 case "pulled from":
                     await world.change(push=None)
                 case "deleted":
-                    await world.broker.admin.delete_subscription(NAME)
+                    await world.broker.subscriptions.delete(NAME)
                 case "detached":
-                    await world.broker.admin.detach_subscription(NAME)
+                    await world.broker.subscriptions.detach(NAME)
             world.network.answer(0, 410 if how == "off" else 200)
             await settle()
             assert world.network.urls == [HERE]
@@ -158,7 +161,7 @@ def test_a_sender_goes_with_its_subscription():
     async def run() -> None:
         async with pushing() as world:
             for _ in range(3):
-                await world.broker.admin.delete_subscription(NAME)
+                await world.broker.subscriptions.delete(NAME)
                 await world.subscribe()
             await settle()
             assert [sender.name for sender in world.senders] == [NAME]

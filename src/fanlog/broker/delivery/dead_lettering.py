@@ -7,25 +7,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Protocol
 
 from pyroaring import BitMap64
 
-from fanlog import limits, times
+from fanlog import limits
+from fanlog.broker import parts
 from fanlog.broker.clock import Clock
+from fanlog.broker.delivery.ports import Decide
 from fanlog.broker.metrics import Metrics
-from fanlog.broker.writer import Publication, Writer
-from fanlog.core.hard_state import HardState
-from fanlog.core.share import DeadLetter, Decision, Share
+from fanlog.broker.ports import Compose
+from fanlog.broker.transaction import Ledger
+from fanlog.core.dead_letter import attributes_of
+from fanlog.core.share import DeadLetter, Share
 from fanlog.errors import FanlogError, LakeUnavailable
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch, Body
 from fanlog.log.seal import UNSEALED, Seal
-from fanlog.model import attributes
-from fanlog.model.ids import message_id
 from fanlog.model.resources import Offset, Topic
 
 log = logging.getLogger("fanlog.dead_letters")
@@ -35,52 +35,24 @@ LETTERS_MAX = 1_000
 LETTERS_BYTES_MAX = 4 * 1024 * 1024
 
 
-class Compose(Protocol):
-    """Builds the body of forwarded messages; the wire layer knows how messages are written."""
-
-    def __call__(
-        self,
-        messages: Sequence[tuple[Batch, int, Mapping[str, str]]],
-        without: Collection[str] = (),
-    ) -> Body:
-        """Copies of the messages at (batch, index), each with attributes added and left out."""
-
-
-def attributes_of(share: Share, topic: str, batch: Batch, letter: DeadLetter) -> dict[str, str]:
-    """What a dead letter says about where it came from: Google's four, then ours."""
-    subscription = share.settings
-    _, project, _, name = subscription.name.split("/", 3)
-    return {
-        attributes.LETTER_ATTEMPTS: str(letter.attempts),
-        attributes.LETTER_SUBSCRIPTION: name,
-        attributes.LETTER_PROJECT: project,
-        attributes.LETTER_PUBLISH_TIME: times.of_ns(batch.publish_time_ns, times.GOOGLE_UTC),
-        attributes.LETTER_REASON: letter.reason,
-        attributes.SOURCE_TOPIC: topic,
-        attributes.SOURCE_ID: message_id(batch.partition, letter.offset),
-    }
-
-
-class DeadLetters:
+class DeadLettering:
     """Takes letters as they are decided, forwards them in the background."""
 
     def __init__(
         self,
-        hard: Callable[[], HardState],
+        ledger: Ledger,
         store: Log,
-        writer: Writer,
         clock: Clock,
         metrics: Metrics,
         compose: Compose,
-        decided: Callable[[Share, Decision], object],
+        decide: Decide,
     ) -> None:
-        self._hard = hard
+        self._ledger = ledger
         self._store = store
-        self._writer = writer
         self._clock = clock
         self._metrics = metrics
         self._compose = compose
-        self._decided = decided
+        self._decide = decide
         self._waiting: list[tuple[Share, Sequence[DeadLetter]]] = []
         self._task: asyncio.Task[None] | None = None
 
@@ -91,7 +63,7 @@ class DeadLetters:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     def clear(self) -> None:
-        """Forget what waits: hard state was loaded again, and the shares with it."""
+        """Forget letters that wait: hard state was loaded again, and the shares with it."""
         self._waiting.clear()
 
     async def drain(self) -> None:
@@ -122,7 +94,7 @@ class DeadLetters:
         if read < len(letters):
             self._waiting.insert(0, (share, letters[read:]))
             letters = letters[:read]
-        hard, policy = self._hard(), share.settings.dead_letter
+        hard, policy = self._ledger.hard, share.settings.dead_letter
         if hard.share(share.settings.id, share.partition) is not share:
             return
         # A seek may have come between, or their retention have ended: then they are none any more.
@@ -136,13 +108,13 @@ class DeadLetters:
         unreadable = offsets - BitMap64(letter.offset for letter in found)
         if unreadable:
             # Their bytes are damaged: like any quarantined batch they stay until it is mended.
-            # Given back, they are met as what they are, and hold up nothing behind them.
+            # Given back, they are found to be damaged, and do not hold up the messages behind.
             log.error(
                 "action=dead_letter_unreadable subscription=%s messages=%d; they stay unacked",
                 share.settings.name,
                 len(unreadable),
             )
-            self._decided(share, share.return_unforwarded(self._clock.now(), unreadable))
+            self._decide(share, share.return_unforwarded(self._clock.now(), unreadable))
         far = BitMap64(one.offset for one in found if _seal_of(batches[one.offset]) is None)
         if far:
             log.error(
@@ -165,17 +137,17 @@ class DeadLetters:
     ) -> asyncio.Future[None]:
         source = share.settings.topic
         if share.settings.is_pattern:
-            source = self._hard().catalog.topic_name_of(share.partition)
-        publications = [
-            Publication(topic.id, topic.partitions[0], body)
-            for body in self._bodies(share, source, letters, batches)
-        ]
+            source = self._ledger.hard.catalog.topic_name_of(share.partition)
+        bodies = list(self._bodies(share, source, letters, batches))
+        transaction = self._ledger.begin()
         decision = share.acknowledge_forwarded(BitMap64(letter.offset for letter in letters))
-        self._hard().apply_all(decision.records)
-        committed = self._writer.submit_all(records=decision.records, publications=publications)
+        transaction.apply(decision.records)
+        for body in bodies:
+            parts.append(transaction, topic, body)
+        committed = transaction.commit()
         self._metrics.of(share.settings.id).dead_lettered += decision.count
         decision.records = []
-        self._decided(share, decision)
+        self._decide(share, decision)
         return committed
 
     def _bodies(
@@ -194,7 +166,9 @@ class DeadLetters:
                     (
                         batch,
                         one.offset - batch.base_offset,
-                        attributes_of(share, source, batch, one),
+                        attributes_of(
+                            share.settings, source, one, batch.partition, batch.publish_time_ns
+                        ),
                     )
                     for one in some
                     for batch in [batches[one.offset]]
@@ -215,8 +189,8 @@ class DeadLetters:
         self._give_back(share, offsets)
 
     def _give_back(self, share: Share, offsets: BitMap64) -> None:
-        if self._hard().share(share.settings.id, share.partition) is share:
-            self._decided(share, share.return_unforwarded(self._clock.now(), offsets))
+        if self._ledger.hard.share(share.settings.id, share.partition) is share:
+            self._decide(share, share.return_unforwarded(self._clock.now(), offsets))
 
     async def _read(
         self, share: Share, letters: Sequence[DeadLetter]

@@ -1,23 +1,24 @@
-"""The feed: what the consumers of one subscription draw from, and wait at.
+"""The feed of one subscription: its consumers take messages from it, and wait at it.
 
-Pulls and streams are alike to it: each has a `Credit`, takes what is there, and waits when there is
-nothing. A subscription on a pattern has many shares, and only those that may have something are
-looked at, each in its turn. Soft state only; a feed exists while somebody uses it.
+Pulls and streams are alike to it: each has a `Credit`, takes the messages that are free, and waits
+when there are none. A subscription on a pattern has many shares, and only those that may have
+messages are looked at, each in its turn. Soft state only; a feed exists while it has consumers.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 from pyroaring import BitMap64
 
 from fanlog import limits
+from fanlog.broker.delivery.delivery import Delivery
+from fanlog.broker.delivery.ports import Decide, Judge, Revise
 from fanlog.core.cursor import Range
 from fanlog.core.flow import Credit, LeaseBudget
-from fanlog.core.share import Decision, Grant, Share
+from fanlog.core.share import Grant, Share
 from fanlog.errors import FanlogError, LakeUnavailable
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch
@@ -27,62 +28,15 @@ from fanlog.model.resources import Offset, PartitionId
 SHORT_RANGE = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """Messages of one lease, to be framed: runs of offsets, and the batches they stand in."""
-
-    partition: PartitionId
-    generation: int
-    #: Batch, first index and end index in it.
-    runs: Sequence[tuple[Batch, int, int]]
-    count: int
-    #: Delivery attempts by offset for those above `attempt`.
-    attempts: dict[Offset, int]
-    #: Delivery attempt of the others; 0 when the subscription has no dead letter policy.
-    attempt: int
-    size_bytes: int
-    #: How many of them were delivered before.
-    redelivered: int = 0
-
-
-class Decide(Protocol):
-    """Applies a decision; returns the future of its commit, if there is anything to commit."""
-
-    def __call__(
-        self, share: Share, decision: Decision, *, wakes: bool
-    ) -> asyncio.Future[None] | None: ...
-
-
-class Route(Protocol):
-    """Has the filter of a share judge some more of its log."""
-
-    async def __call__(self, share: Share, end: Offset) -> int:
-        """Judge a stretch before `end`; return how many messages of it are wanted.
-
-        Nothing is judged when the share changes meanwhile; then ask again.
-        """
-
-
-class Revise(Protocol):
-    """Gives messages in the revision of their schema that the subscription asks for."""
-
-    async def __call__(self, deliveries: list[Delivery], max_bytes: int) -> list[Delivery]:
-        """The deliveries as they leave; what cannot leave, or not yet, is given back."""
-
-
 class Feed:
-    """Hands out the messages of one subscription's shares.
-
-    `decide` applies a decision and returns the future of its commit; `now` and `generation` are
-    the broker's. All methods run on the loop.
-    """
+    """Hands out the messages of one subscription's shares. All methods run on the loop."""
 
     def __init__(
         self,
         shares: Iterable[Share],
         log: Log,
         *,
-        route: Route,
+        judge: Judge,
         end: Callable[[PartitionId], Offset],
         now: Callable[[], float],
         next_generation: Callable[[], int],
@@ -93,7 +47,7 @@ class Feed:
         shares = sorted(shares, key=lambda share: share.last_leased)
         self._shares = {share.partition: share for share in shares}
         self._log = log
-        self._route = route
+        self._judge = judge
         self._end = end
         self._now = now
         self._next_generation = next_generation
@@ -113,12 +67,12 @@ class Feed:
 
     @property
     def waiting(self) -> int:
-        """Consumers that wait for something to come."""
+        """Consumers that wait for messages."""
         return len(self._waiters)
 
     @property
     def has_ready(self) -> bool:
-        """Whether there may be something for somebody."""
+        """Whether a share may have messages for a consumer."""
         return bool(self._ready)
 
     @property
@@ -135,12 +89,12 @@ class Feed:
         self._shares.pop(partition, None)
 
     def wake_all(self) -> None:
-        """Something about all of it may have changed."""
+        """All shares may have changed."""
         self._ready |= dict.fromkeys(self._shares)
         self.wake()
 
     def wake(self, partition: PartitionId | None = None) -> None:
-        """Something may have changed: let everybody who waits look again."""
+        """A share may have changed: let all consumers that wait look again."""
         if partition is not None:
             self._ready[partition] = None
         self.version += 1
@@ -161,9 +115,9 @@ class Feed:
         self.close(error)
 
     def give_back(self, consumer: Credit, written: int) -> None:
-        """A consumer gets nothing more: what it leased after a generation never left.
+        """A consumer gets nothing more: messages that it leased after a generation never left.
 
-        It is free at once, for whoever waits.
+        They are free at once, for consumers that wait.
         """
         for share in self.shares:
             decision = share.give_back(self._now(), consumer, written)
@@ -171,7 +125,7 @@ class Feed:
                 self._decide(share, decision, wakes=True)
 
     def abandon(self, consumer: Credit) -> None:
-        """A consumer is gone; what was written to it stays leased."""
+        """A consumer is gone; messages that were written to it stay leased."""
         for share in self.shares:
             share.abandon(consumer)
 
@@ -194,9 +148,9 @@ class Feed:
     async def take(
         self, consumer: Credit, *, max_messages: int, max_bytes: int, deadline_s: float
     ) -> list[Delivery]:
-        """Lease what is free and fits; nothing when there is nothing for this consumer now.
+        """Lease messages that are free and fit; none when there are none for this consumer now.
 
-        What is returned is committed, and under exactly-once so is its lease.
+        The messages are committed, and under exactly-once so is their lease.
 
         Raises:
             FanlogError: The feed was closed.
@@ -210,7 +164,7 @@ class Feed:
             leaving = await self._revise(leased, max_bytes)
             if leaving:
                 return leaving
-            # All of it was given back, as dead letters: there may be more behind it.
+            # All of them were given back, as dead letters: there may be more behind them.
             await asyncio.sleep(0)
 
     async def _lease(
@@ -233,7 +187,7 @@ class Feed:
                     max_bytes = max(0, max_bytes - delivery.size_bytes)
                     if committed is not None:
                         commits.append(committed)
-                self._served(partition)
+                self._end_turn(partition)
         for committed in commits:
             await committed
         if self._closed is not None and not deliveries:
@@ -243,8 +197,8 @@ class Feed:
     def _is_closed(self) -> bool:
         return self._closed is not None
 
-    def _served(self, partition: PartitionId) -> None:
-        """A partition had its turn: it is last now, or has nothing for anybody."""
+    def _end_turn(self, partition: PartitionId) -> None:
+        """A partition had its turn: it is last now, or has no messages to hand out."""
         self._ready.pop(partition, None)
         share = self._shares.get(partition)
         if share is not None and share.has_some(self._end(partition)):
@@ -256,7 +210,7 @@ class Feed:
             while share.unplaced:
                 last = share.unplaced.max()
                 while share.routed_to <= last and not self._is_closed():
-                    await self._route(share, last + 1)
+                    await self._judge(share, last + 1)
                 before = share.next_offset
                 batches = await self._read(share, [(before, last + 1)], limits.READ_BYTES_MAX)
                 share.scan(last + 1, batches)
@@ -273,8 +227,8 @@ class Feed:
             while (
                 share.routed_to < end and _count(ranges) < budget.messages and not self._is_closed()
             ):
-                # What is wanted may be acknowledged already: then there must be more.
-                await self._route_some(share, end, budget.messages - _count(ranges))
+                # Messages that are wanted may be acknowledged already: then there must be more.
+                await self._judge_some(share, end, budget.messages - _count(ranges))
                 ranges = share.plan(consumer, end, budget.messages)
             if not ranges:
                 return None
@@ -291,7 +245,8 @@ class Feed:
                 deadline_s=now + deadline_s,
                 now=now,
             )
-            # Who takes must not wake itself: what did not fit would be looked at for ever.
+            # A consumer that takes must not wake itself: it would look for ever at messages that
+            # did not fit.
             committed = self._decide(share, decision, wakes=False)
             if decision.grant is not None:
                 return _delivery(share, decision.grant, batches), committed
@@ -300,15 +255,15 @@ class Feed:
                 return None
         return None
 
-    async def _route_some(self, share: Share, end: Offset, wanted: int) -> None:
-        """Have the filter judge until it wants some more, or there is nothing more."""
+    async def _judge_some(self, share: Share, end: Offset, wanted: int) -> None:
+        """Have the filter judge until it wants so many more, or the log ends."""
         while wanted > 0 and share.routed_to < end and not self._is_closed():
-            wanted -= await self._route(share, end)
+            wanted -= await self._judge(share, end)
 
     async def _read(self, share: Share, ranges: Sequence[Range], max_bytes: int) -> list[Batch]:
         """Batches that cover the front of `ranges`; at least the first offset is in them.
 
-        Up to `max_bytes` of what is wanted; few messages of many batches make that much more.
+        Up to `max_bytes` of wanted messages; few messages of many batches make that much more.
         """
         batches: list[Batch] = []
         size_bytes, wanted_bytes, covered = 0, 0, -1
@@ -316,7 +271,7 @@ class Feed:
         for start, stop in ranges:
             position = max(start, covered)
             while position < stop and wanted_bytes <= max_bytes and size_bytes <= most_bytes:
-                # A short range is in one batch, mostly: what lies behind it may not be wanted.
+                # A short range is in one batch, mostly; messages behind it may not be wanted.
                 is_short = stop - position < SHORT_RANGE
                 most = min(max_bytes - wanted_bytes, most_bytes - size_bytes)
                 most = 1 if is_short else max(1, most)
@@ -324,7 +279,7 @@ class Feed:
                     found = await self._log.read(share.partition, position, max_bytes=most)
                 except LakeUnavailable:
                     if batches:
-                        # What comes before it is delivered; who comes again is told.
+                        # Deliver the messages before it; the next call raises.
                         return batches
                     raise
                 if not found:

@@ -1,9 +1,9 @@
-"""The router: has filters judge the log, and wakes those whose filter wants what is new.
+"""Filtering: filters judge the log, and feeds whose filter wants new messages are woken.
 
-A subscription with a filter is not woken by a commit. The router lets all filters on the partition
-judge what was committed, together (`fanlog.broker.delivery.partition_filters`), and wakes those
-that want some of it; so a message costs what its readers cost, not what all subscriptions do. Who
-is behind asks for more as it goes. Soft state only.
+A subscription with a filter is not woken by a commit. All filters on the partition judge the new
+messages together (`fanlog.broker.delivery.partition_filters`), and only the feeds of those that
+want some are woken; so the cost of a message grows with its readers, not with all subscriptions. A
+subscription that is behind asks for more as it goes. Soft state only.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ import asyncio
 import heapq
 import logging
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Sequence
 
 from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.broker.delivery.feed import Feed
-from fanlog.broker.delivery.partition_filters import Candidates, Routes
+from fanlog.broker.delivery.partition_filters import PartitionFilters
+from fanlog.broker.delivery.ports import Decide
 from fanlog.broker.metrics import Metrics
+from fanlog.broker.ports import Candidates
+from fanlog.broker.transaction import Ledger
 from fanlog.core.hard_state import HardState
-from fanlog.core.share import Decision, Share
+from fanlog.core.share import Share
 from fanlog.errors import FanlogError
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch
@@ -31,78 +33,65 @@ from fanlog.model.resources import Offset, PartitionId, Subscription
 log = logging.getLogger("fanlog.router")
 
 
-class Decide(Protocol):
-    """Applies a decision of a share and puts it on its way."""
-
-    def __call__(
-        self, share: Share, decision: Decision, *, can_wait: bool, wakes: bool
-    ) -> object: ...
-
-
 #: Stretches judged before others may use the loop.
 YIELD_STEPS = 10
 
 
-class Router:
-    """Routes of all partitions. Lives on the loop."""
+class Filtering:
+    """The filters on all partitions. Lives on the loop."""
 
     def __init__(
-        self,
-        hard: Callable[[], HardState],
-        store: Log,
-        end: Callable[[PartitionId], Offset],
-        candidates: Candidates,
-        metrics: Metrics,
+        self, ledger: Ledger, store: Log, metrics: Metrics, candidates: Candidates
     ) -> None:
-        self._hard = hard
+        self._ledger = ledger
         self._store = store
-        self._end = end
         self._candidates = candidates
         self._metrics = metrics
-        self._routes: dict[PartitionId, Routes] = {}
+        self._filters: dict[PartitionId, PartitionFilters] = {}
         # Segments of all partitions, least recently used first.
         self._used: OrderedDict[tuple[PartitionId, Offset], int] = OrderedDict()
         self._cost = 0
         #: Feeds to wake, by partition and filter; and by which filter each of them is.
         self._feeds: defaultdict[PartitionId, dict[str, dict[Feed, None]]] = defaultdict(dict)
-        self._filters: dict[tuple[PartitionId, Feed], str] = {}
-        #: Up to where new messages were judged for those who wait.
+        self._texts: dict[tuple[PartitionId, Feed], str] = {}
+        #: Up to where new messages were judged for feeds that wait.
         self._woken_to: dict[PartitionId, Offset] = {}
         self._tasks: dict[PartitionId, asyncio.Task[None]] = {}
+        ledger.on_load.listen(self._load)
 
     # Subscriptions and their consumers.
 
-    def changed(self, subscription: Subscription) -> None:
+    def change(self, subscription: Subscription) -> None:
         """A subscription is new or has another filter."""
-        for share in self._hard().shares_of(subscription):
-            routes = self._routes.get(share.partition)
-            if routes is not None:
-                routes.subscribe(subscription)
+        for share in self._ledger.hard.shares_of(subscription):
+            filters = self._filters.get(share.partition)
+            if filters is not None:
+                filters.subscribe(subscription)
 
-    def joined(self, share: Share) -> None:
+    def join(self, share: Share) -> None:
         """A topic joined a pattern."""
-        routes = self._routes.get(share.partition)
-        if routes is not None:
-            routes.subscribe(share.settings)
+        filters = self._filters.get(share.partition)
+        if filters is not None:
+            filters.subscribe(share.settings)
 
-    def left(self, share: Share) -> None:
+    def leave(self, share: Share) -> None:
         """A share is gone, with its subscription or without."""
-        routes = self._routes.get(share.partition)
-        if routes is not None:
-            routes.unsubscribe(share.settings.id)
-            if routes.is_idle:
+        filters = self._filters.get(share.partition)
+        if filters is not None:
+            filters.unsubscribe(share.settings.id)
+            if filters.is_idle:
                 self._forget(share.partition)
 
     def watch(self, feed: Feed, share: Share) -> None:
-        """Wake a feed for what its filter wants of a partition."""
+        """Wake a feed for messages of a partition that its filter wants."""
         feeds = self._feeds[share.partition]
         if not feeds:
-            self._woken_to[share.partition] = self._end(share.partition)
+            self._woken_to[share.partition] = self._ledger.end(share.partition)
         feeds.setdefault(share.settings.filter, {})[feed] = None
-        self._filters[share.partition, feed] = share.settings.filter
+        self._texts[share.partition, feed] = share.settings.filter
 
     def unwatch(self, feed: Feed, partition: PartitionId) -> None:
-        text = self._filters.pop((partition, feed), None)
+        text = self._texts.pop((partition, feed), None)
         if text is None:
             return
         feeds = self._feeds[partition]
@@ -113,14 +102,14 @@ class Router:
             del self._feeds[partition]
             del self._woken_to[partition]
 
-    def clear(self) -> None:
-        """Forget everything: hard state was loaded again."""
+    def _load(self, _: HardState) -> None:
+        """Forget everything: the shares are others now."""
         self._stop_tasks()
-        self._routes.clear()
+        self._filters.clear()
         self._used.clear()
         self._cost = 0
         self._feeds.clear()
-        self._filters.clear()
+        self._texts.clear()
         self._woken_to.clear()
 
     async def stop(self) -> None:
@@ -130,7 +119,7 @@ class Router:
 
     @property
     def segments(self) -> int:
-        """Stretches of the log whose answers are kept."""
+        """How many stretches of the log are kept as judged."""
         return len(self._used)
 
     @property
@@ -140,27 +129,27 @@ class Router:
 
     # Judging.
 
-    def committed(self, partition: PartitionId) -> None:
-        """There is something new: judge it for those who wait."""
+    def wake_on(self, partition: PartitionId) -> None:
+        """Messages were committed to a partition: judge them for feeds that wait."""
         if partition in self._feeds and partition not in self._tasks:
             task = asyncio.get_running_loop().create_task(self._wake_matching(partition))
             self._tasks[partition] = task
 
-    async def route(self, share: Share, end: Offset) -> int:
+    async def judge(self, share: Share, end: Offset) -> int:
         """Have the filter of a share judge some more, up to `end`, which is committed.
 
         Returns how many messages of that it wants.
         """
-        routes = self._routes_on(share.partition)
+        filters = self._filters_on(share.partition)
         offset, settings = share.routed_to, share.settings
-        segment = await routes.segment_at(offset, end)
+        segment = await filters.segment_at(offset, end)
         if segment is None:
-            # Nothing there to judge: the partition was dropped while this waited.
+            # There is no message to judge: the partition was dropped while this waited.
             stop, wanted = end, BitMap64()
         else:
             self._use(share.partition, segment.start, segment.cost)
             stop = min(segment.end, end)
-            wanted = await routes.wanted(segment, settings, offset, stop)
+            wanted = await filters.offsets_wanted(segment, settings, offset, stop)
         # Both may have changed while the log was read; then the caller asks again.
         if share.routed_to != offset or share.settings is not settings:
             return 0
@@ -168,27 +157,27 @@ class Router:
         self._metrics.of(settings.id).passed_over += stop - offset - len(wanted)
         return len(wanted)
 
-    async def route_all(self, share: Share, end: Offset) -> None:
+    async def judge_all(self, share: Share, end: Offset) -> None:
         """Have the filter of a share judge everything before `end`."""
         while share.routed_to < end:
-            await self.route(share, end)
+            await self.judge(share, end)
             await asyncio.sleep(0)
 
     async def catch_up(self, shares: Iterable[Share], *, steps: int) -> int:
-        """Have the filters of one partition judge what nobody has asked for yet.
+        """Have the filters of one partition judge messages that no consumer has asked for yet.
 
-        Those furthest behind come first, so that all of them are there while a segment is.
-        Returns what is left of `steps`.
+        Those furthest behind come first, so that all of them use a segment while it is kept.
+        Returns the rest of `steps`.
         """
         behind = [(share.routed_to, number, share) for number, share in enumerate(shares)]
         heapq.heapify(behind)
         while behind and steps > 0:
             _, number, share = behind[0]
-            end = self._end(share.partition)
+            end = self._ledger.end(share.partition)
             if share.routed_to >= end:
                 heapq.heappop(behind)
                 continue
-            await self.route(share, end)
+            await self.judge(share, end)
             heapq.heapreplace(behind, (share.routed_to, number, share))
             steps -= 1
             if steps % YIELD_STEPS == 0:
@@ -196,18 +185,18 @@ class Router:
         return steps
 
     async def sweep(self, decide: Decide) -> None:
-        """Pass over what filters leave out also where nobody reads, so that the log can let go."""
+        """Pass over unwanted messages also where no consumer reads, so that they can be trimmed."""
         behind: defaultdict[PartitionId, list[Share]] = defaultdict(list)
-        for share in self._hard().shares():
-            if share.has_passed or share.routed_to < self._end(share.partition):
+        for share in self._ledger.hard.shares():
+            if share.has_passed or share.routed_to < self._ledger.end(share.partition):
                 behind[share.partition].append(share)
         steps = limits.SWEEP_ROUTED_MAX
-        # The least first, so that one that is never done keeps nobody waiting.
+        # The shortest first, so that one that is never done does not hold up the others.
         for shares in sorted(behind.values(), key=self._distance):
             steps = await self.catch_up(shares, steps=steps)
             for share in shares:
                 passed = share.settle_passed()
-                is_present = self._hard().share(share.settings.id, share.partition) is share
+                is_present = self._ledger.hard.share(share.settings.id, share.partition) is share
                 if passed.records and is_present:
                     decide(share, passed, can_wait=True, wakes=True)
             await asyncio.sleep(0)
@@ -216,15 +205,15 @@ class Router:
 
     def _distance(self, shares: Sequence[Share]) -> int:
         """How much of a partition is to be judged for the one furthest behind."""
-        return self._end(shares[0].partition) - min(share.routed_to for share in shares)
+        return self._ledger.end(shares[0].partition) - min(share.routed_to for share in shares)
 
-    def _routes_on(self, partition: PartitionId) -> Routes:
-        routes = self._routes.get(partition)
-        if routes is None:
-            hard = self._hard()
+    def _filters_on(self, partition: PartitionId) -> PartitionFilters:
+        filters = self._filters.get(partition)
+        if filters is None:
+            hard = self._ledger.hard
             topic = hard.catalog.topic_name_of(partition)
             if not topic:
-                # Of a deleted topic that no pattern reads, its subscriptions know what it was.
+                # Of a deleted topic that no pattern reads, its subscriptions know the name.
                 topic = next((s.settings.topic for s in hard.shares_on(partition)), "")
 
             async def read(offset: Offset) -> Sequence[Batch | Damaged]:
@@ -232,32 +221,32 @@ class Router:
                     partition, offset, max_bytes=limits.ROUTE_READ_BYTES_MAX
                 )
 
-            routes = self._routes[partition] = Routes(
+            filters = self._filters[partition] = PartitionFilters(
                 topic.rpartition("/")[2], self._candidates, read
             )
             for share in hard.shares_on(partition):
-                routes.subscribe(share.settings)
-        return routes
+                filters.subscribe(share.settings)
+        return filters
 
     def _use(self, partition: PartitionId, start: Offset, cost: int) -> None:
         """Note that a segment was of use, and let go of those that were not for long."""
-        if partition not in self._routes:
+        if partition not in self._filters:
             return
         self._cost += cost - self._used.pop((partition, start), 0)
         self._used[partition, start] = cost
         while self._cost > limits.ROUTES_COST_MAX and len(self._used) > 1:
             (old_partition, old_start), old_cost = self._used.popitem(last=False)
             self._cost -= old_cost
-            self._routes[old_partition].forget(old_start)
+            self._filters[old_partition].forget(old_start)
 
     def _forget(self, partition: PartitionId) -> None:
-        for start in self._routes.pop(partition).segments:
+        for start in self._filters.pop(partition).segments:
             self._cost -= self._used.pop((partition, start), 0)
 
     async def _wake_matching(self, partition: PartitionId) -> None:
         try:
             while partition in self._feeds:
-                start, end = self._woken_to[partition], self._end(partition)
+                start, end = self._woken_to[partition], self._ledger.end(partition)
                 if start >= end:
                     return
                 await self._wake_some(partition, start, end)
@@ -270,8 +259,8 @@ class Router:
                 del self._tasks[partition]
 
     async def _wake_some(self, partition: PartitionId, start: Offset, end: Offset) -> None:
-        routes = self._routes_on(partition)
-        segment = await routes.segment_at(start, end)
+        filters = self._filters_on(partition)
+        segment = await filters.segment_at(start, end)
         feeds = self._feeds.get(partition)
         if feeds is None:
             return
@@ -280,11 +269,11 @@ class Router:
             return
         self._use(partition, segment.start, segment.cost)
         self._woken_to[partition] = segment.end
-        if segment.unreadable or segment.version < routes.version:
-            # Who came later was not asked, and what cannot be read concerns everybody.
+        if segment.unreadable or segment.version < filters.version:
+            # Filters that came later were not asked, and unreadable messages concern all.
             self._wake_all(partition)
             return
-        for text in ["", *routes.texts_wanting(segment, start)]:
+        for text in ["", *filters.texts_wanting(segment, start)]:
             for feed in feeds.get(text, ()):
                 feed.wake(partition)
 

@@ -1,7 +1,7 @@
-"""Which feeds there are, and what wakes them. Soft state.
+"""The open feeds, and the events that wake them. Soft state.
 
-A feed exists while somebody uses it. Without a filter it is woken by every commit to a partition it
-reads; with one, by the router, for what it wants.
+A feed exists while it has consumers. Without a filter it is woken by every commit to a partition it
+reads; with one, by `Filtering`, for messages that the filter wants.
 """
 
 from __future__ import annotations
@@ -11,30 +11,33 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from fanlog.broker.delivery.feed import Feed
-from fanlog.broker.delivery.filtering import Router
+from fanlog.broker.delivery.filtering import Filtering
+from fanlog.broker.transaction import Ledger
+from fanlog.core.hard_state import HardState
 from fanlog.core.share import Share
-from fanlog.errors import FanlogError
+from fanlog.errors import FanlogError, Unavailable
 from fanlog.model.resources import PartitionId, Subscription, SubscriptionId
 
 
 class Feeds:
     """The feeds of one broker. Lives on the loop."""
 
-    def __init__(self, router: Router, make: Callable[[Subscription], Feed]) -> None:
-        self._router = router
-        self._make = make
+    def __init__(self, ledger: Ledger, filtering: Filtering) -> None:
+        self._filtering = filtering
         self._feeds: dict[SubscriptionId, Feed] = {}
-        # Those without a filter, by what they read.
+        # Those without a filter, by the partitions that they read.
         self._on: defaultdict[PartitionId, dict[Feed, None]] = defaultdict(dict)
+        ledger.on_commit.listen(self.wake_on)
+        ledger.on_load.listen(self._load)
 
     def __iter__(self) -> Iterator[SubscriptionId]:
         return iter(self._feeds)
 
-    def enter(self, subscription: Subscription) -> Feed:
-        """The feed of a subscription, for one more consumer."""
+    def enter(self, subscription: Subscription, make: Callable[[Subscription], Feed]) -> Feed:
+        """The feed of a subscription, for one more consumer; made if there is none."""
         feed = self._feeds.get(subscription.id)
         if feed is None:
-            feed = self._feeds[subscription.id] = self._make(subscription)
+            feed = self._feeds[subscription.id] = make(subscription)
             self._watch(feed)
         feed.users += 1
         return feed
@@ -58,22 +61,23 @@ class Feeds:
         for feed in list(self._feeds.values()):
             feed.close(error)
 
-    def clear(self, error: FanlogError) -> None:
-        """Send all consumers away and forget their feeds: hard state is loaded again."""
+    def _load(self, _: HardState) -> None:
+        """Send all consumers away and forget their feeds: the shares are others now."""
+        error = Unavailable("the broker is recovering from a failed commit; try again")
         for feed in self._feeds.values():
             feed.void(error)
         self._feeds.clear()
         self._on.clear()
 
-    def committed(self, partitions: Iterable[PartitionId]) -> None:
-        """There is something new."""
+    def wake_on(self, partitions: Iterable[PartitionId]) -> None:
+        """Messages were committed to these partitions."""
         for partition in partitions:
             for feed in self._on.get(partition, ()):
                 feed.wake(partition)
-            self._router.committed(partition)
+            self._filtering.wake_on(partition)
 
-    def settled(self, share: Share, *, has_some: bool) -> None:
-        """A share has something to hand out; or a consumer may have room for what others have."""
+    def wake_for(self, share: Share, *, has_some: bool) -> None:
+        """A share has messages to hand out; or a consumer has room for those of other shares."""
         feed = self._feeds.get(share.settings.id)
         if feed is not None:
             if has_some:
@@ -81,10 +85,10 @@ class Feeds:
             elif feed.has_ready:
                 feed.wake()
 
-    def moved(self, subscription: Subscription, committed: asyncio.Future[None]) -> None:
+    def change(self, subscription: Subscription, committed: asyncio.Future[None]) -> None:
         """A subscription has other settings, or another position, as soon as that is committed.
 
-        Not left to whoever waits for the commit: a caller may go away before.
+        Not left to the caller that waits for the commit: it may go away before.
         """
         feed = self._feeds.get(subscription.id)
         if feed is not None:
@@ -100,7 +104,7 @@ class Feeds:
             feed.add(share)
 
     def drop(self, share: Share) -> None:
-        """A pattern is through with a topic that is gone."""
+        """A pattern has read a deleted topic to its end."""
         feed = self._feeds.get(share.settings.id)
         if feed is not None:
             feed.drop(share.partition)
@@ -112,7 +116,7 @@ class Feeds:
 
     def _watch_share(self, feed: Feed, share: Share) -> None:
         if share.settings.is_filtered:
-            self._router.watch(feed, share)
+            self._filtering.watch(feed, share)
         else:
             self._on[share.partition][feed] = None
 
@@ -126,4 +130,4 @@ class Feeds:
             feeds.pop(feed, None)
             if not feeds:
                 del self._on[partition]
-        self._router.unwatch(feed, partition)
+        self._filtering.unwatch(feed, partition)

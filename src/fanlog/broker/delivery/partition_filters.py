@@ -1,11 +1,11 @@
-"""The filters on one partition, and what they have judged of it lately. Soft state.
+"""The filters on one partition, and the stretches of it that they judged lately. Soft state.
 
 A stretch of the log is judged once, by all filters on it together, and the answers are kept in
 *segments*: for each filter the offsets it wants. A subscription that comes by takes its own.
 Filters are known by their text, so that equal ones are judged once, and a filter that was changed
 is simply another one.
 
-A filter that is newer than a segment is judged on it alone, when somebody asks.
+A filter that is newer than a segment judges it alone, when its subscription asks.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from pyroaring import BitMap64
 
+from fanlog.broker.ports import Candidates
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
 from fanlog.model.resources import Offset, Subscription, SubscriptionId
 from fanlog.routing import filter_parse
-from fanlog.routing.candidate import Candidate
 from fanlog.routing.filter_index import FilterIndex
 
 #: Messages of one segment, about; and how many are judged before others may use the loop.
@@ -32,29 +31,9 @@ STEP_OFFSETS = 512
 Read = Callable[[Offset], Awaitable[Sequence[Batch | Damaged]]]
 
 
-class Needs(Protocol):
-    """What is to be read of a message."""
-
-    @property
-    def needs_message(self) -> bool: ...
-    @property
-    def needs_attributes(self) -> bool: ...
-    @property
-    def needs_payload(self) -> bool: ...
-
-
-class Candidates(Protocol):
-    """Messages of a batch as filters see them; the wire layer knows how messages are written."""
-
-    def __call__(
-        self, batch: Batch, first: int, end: int, topic: str, needs: Needs
-    ) -> Iterable[Candidate]:
-        """Those from index `first` to before `end`, as far as `needs` says: the filters' index."""
-
-
 @dataclass(slots=True)
 class Segment:
-    """What was judged of one stretch of the log."""
+    """One stretch of the log, as the filters on it have judged it."""
 
     start: Offset
     end: Offset
@@ -64,7 +43,7 @@ class Segment:
     wanted: dict[str, list[Offset]] = field(default_factory=dict)
     #: Filters judged on this segment alone, and up to where: it may have grown since.
     alone: dict[str, Offset] = field(default_factory=dict)
-    #: What cannot be read: everybody has to find that out.
+    #: Offsets that cannot be read: every subscription has to come across them.
     unreadable: list[Offset] = field(default_factory=list)
     #: The commit of the messages from an offset on, where it changes.
     sequences: list[tuple[Offset, int]] = field(default_factory=list)
@@ -77,7 +56,7 @@ class Segment:
         return self.sequences[index][0] if index < len(self.sequences) else self.end
 
 
-class Routes:
+class PartitionFilters:
     """The filters on one partition. Lives on the loop."""
 
     def __init__(self, topic: str, candidates: Candidates, read: Read) -> None:
@@ -130,7 +109,7 @@ class Routes:
     async def segment_at(self, offset: Offset, end: Offset) -> Segment | None:
         """The segment that holds `offset`, judged anew if need be; None if there is no such one.
 
-        What is judged anew ends before `end`, which is committed.
+        A stretch that is judged anew ends before `end`, which is committed.
         """
         segment = self._find(offset)
         if segment is not None and segment.end > offset:
@@ -142,7 +121,7 @@ class Routes:
             room = min(room, self._starts[later])
         room = min(room, offset + STEP_OFFSETS)
         read = await self._read(offset)
-        # Somebody else may have judged it meanwhile.
+        # Another task may have judged it meanwhile.
         again = self._find(offset)
         if again is not None and again.end > offset:
             return again
@@ -156,10 +135,10 @@ class Routes:
             insort(self._starts, segment.start)
         return segment
 
-    async def wanted(
+    async def offsets_wanted(
         self, segment: Segment, subscription: Subscription, start: Offset, end: Offset
     ) -> BitMap64:
-        """What a subscription wants of a segment's `[start, end)`, by the filters it had."""
+        """The offsets of a segment's `[start, end)` that a subscription wants, by its filters."""
         found = BitMap64(_between(segment.unreadable, start, end))
         for change in subscription.filter_changes:
             stop = min(end, segment.first_since(change.before_sequence))
@@ -206,12 +185,12 @@ class Routes:
         return is_small and segment.version == self._version
 
     def _judge(self, segment: Segment, read: Sequence[Batch | Damaged], room: Offset) -> None:
-        """Let the index judge what was read, up to `room`, into the segment."""
+        """Let the index judge the batches read, up to `room`, into the segment."""
         index, wanted = self._index, segment.wanted
         match = index.match
         for item in read:
             if item.base_offset >= room:
-                # Nothing is left of what was trimmed meanwhile.
+                # The messages before it were trimmed meanwhile.
                 segment.end = room
                 return
             start = max(segment.end, item.base_offset)

@@ -1,4 +1,4 @@
-"""One timer for all shares: whoever is due next is asked to expire. Soft state."""
+"""One timer for all shares: the share that is due next is asked to expire. Soft state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Timers:
     """Calls `expire(share)` when a share's `next_deadline` has passed.
 
     The caller watches the share again after that, as after each of its decisions, unless it has
-    forgotten it meanwhile: a share that is gone may still have deadlines, which nobody would meet.
+    forgotten it meanwhile: a share that is gone may still have deadlines.
     """
 
     def __init__(self, clock: Clock, expire: Callable[[Share], None]) -> None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fanlog.broker.tiering.tiers import Tiers
-from fanlog.broker.writer import Writer
-from fanlog.core.hard_state import HardState
+from fanlog.broker.transaction import Ledger
 from fanlog.log.api import Bounds
 from fanlog.model.resources import Offset, PartitionId, Topic
 
@@ -19,8 +18,8 @@ Horizons = dict[tuple[PartitionId, float], Offset]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """How long a topic keeps messages that no subscription needs, and who says so."""
+class TopicRetention:
+    """How long a topic keeps messages that no subscription needs, and by which setting."""
 
     by: Literal["topic", "server", "lake", "nobody"]
     #: None for good, in the lake.
@@ -28,35 +27,36 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class NeededOffsets:
     """First offsets that are needed, per partition."""
 
     #: By subscriptions, snapshots, a topic's own retention or the lake.
-    somebody: Mapping[PartitionId, Offset]
+    by_readers: Mapping[PartitionId, Offset]
     #: By the default retention, where there is no other.
-    default: Mapping[PartitionId, Offset]
+    by_default: Mapping[PartitionId, Offset]
 
 
-def kept(topic: Topic, tiers: Tiers, default_s: float) -> Kept:
+def retention_of(topic: Topic, tiers: Tiers, default_s: float) -> TopicRetention:
     if topic.message_retention_s is not None:
-        return Kept("topic", topic.message_retention_s)
+        return TopicRetention("topic", topic.message_retention_s)
     if tiers.keeps(topic):
-        return Kept("lake", None)
-    return Kept("server", default_s) if default_s else Kept("nobody", 0.0)
+        return TopicRetention("lake", None)
+    return TopicRetention("server", default_s) if default_s else TopicRetention("nobody", 0.0)
 
 
-def needs(
-    hard: HardState, writer: Writer, tiers: Tiers, horizons: Horizons, default_s: float
-) -> Needs:
+def needed_offsets(
+    ledger: Ledger, tiers: Tiers, horizons: Horizons, default_s: float
+) -> NeededOffsets:
     """The needs of this moment; partitions of deleted topics have some only while they are read."""
+    hard = ledger.hard
     found: defaultdict[PartitionId, list[Offset]] = defaultdict(list)
     default: dict[PartitionId, Offset] = {}
     for topic in hard.catalog.topics():
-        rule = kept(topic, tiers, default_s)
+        rule = retention_of(topic, tiers, default_s)
         for partition in topic.partitions:
-            keep = writer.end(partition)
+            keep = ledger.end(partition)
             if rule.seconds is None:
-                keep = writer.start(partition)
+                keep = ledger.start_of(partition)
             elif rule.by == "topic":
                 keep = horizons.get((partition, rule.seconds), 0)
             elif rule.by == "server":
@@ -73,14 +73,14 @@ def needs(
     for snapshot in hard.catalog.snapshots():
         for partition in snapshot.partitions:
             found[partition].append(hard.cursor_of(snapshot, partition).floor)
-    return Needs({partition: min(keeps) for partition, keeps in found.items()}, default)
+    return NeededOffsets({partition: min(keeps) for partition, keeps in found.items()}, default)
 
 
-def spans(needed: Needs, writer: Writer, tiers: Tiers) -> dict[PartitionId, Bounds]:
-    """Where spare messages are in the hot log: nobody needs them, and the default keeps them."""
+def spare_spans(needed: NeededOffsets, ledger: Ledger, tiers: Tiers) -> dict[PartitionId, Bounds]:
+    """Where spare messages are in the hot log: only the default retention keeps them."""
     found: dict[PartitionId, Bounds] = {}
-    for partition, horizon in needed.default.items():
-        start = max(writer.start(partition), tiers.hot_start(partition), horizon)
-        if start < needed.somebody[partition]:
-            found[partition] = Bounds(start, needed.somebody[partition])
+    for partition, horizon in needed.by_default.items():
+        start = max(ledger.start_of(partition), tiers.hot_start(partition), horizon)
+        if start < needed.by_readers[partition]:
+            found[partition] = Bounds(start, needed.by_readers[partition])
     return found

@@ -1,28 +1,27 @@
 """Spare messages: those that only the server's default retention keeps. How many bytes they have,
 and which go first.
 
-Sizes are kept coarsely (`fanlog.core.stretches`): commits add to them as they are made, and what
-was in the log before is weighed once, in portions, when it is first asked about. When there is too
-much, everything goes that was published before one time, in all partitions alike. Which offsets
-that is, the log says exactly; only the time is a guess, and the next sweep makes up for it.
+Sizes are kept coarsely (`fanlog.core.stretches`): commits add to them as they are made, and batches
+of before are weighed once, in portions, when they are first asked about. When there is too much,
+everything goes that was published before one time, in all partitions alike. Which offsets that is,
+the log says exactly; only the time is a guess, and the next sweep makes up for it.
 
 Soft state: all of it.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from fanlog import limits
+from fanlog.broker.events import Appended, Event
+from fanlog.broker.pacing import paced
+from fanlog.broker.transaction import Ledger
 from fanlog.core.stretches import Stretches, StretchPiece, cutoff_ns
 from fanlog.errors import LakeUnavailable
 from fanlog.log.api import Bounds, Log
 from fanlog.model.resources import Offset, PartitionId
-
-#: Partitions looked at before the loop may do something else.
-STEP = 100
 
 
 class Cuts(NamedTuple):
@@ -36,13 +35,13 @@ NO_CUTS = Cuts(0, {})
 
 
 class Spare:
-    """Sizes of one broker's partitions, and what to let go of. Lives on the loop."""
+    """Sizes of one broker's partitions, and where to cut them. Lives on the loop."""
 
-    def __init__(self, store: Log, end: Callable[[PartitionId], Offset], bytes_max: int) -> None:
+    def __init__(self, ledger: Ledger, store: Log, *, bytes_max: int, has_default: bool) -> None:
+        self._ledger = ledger
         self._store = store
-        self._end = end
         self.bytes_max = bytes_max
-        #: What spare messages had when that was last looked at, and what was appended since.
+        #: Bytes of spare messages when they were last measured, and of those appended since.
         self.size_bytes = 0
         self._appended_bytes = 0
         self._step_bytes = max(
@@ -51,18 +50,19 @@ class Spare:
         self._known: dict[PartitionId, Stretches] = {}
         #: The one that is being weighed.
         self._partly: dict[PartitionId, Stretches] = {}
-        #: Called when there may be too much of them, again and again until that is looked at.
-        self.on_many: Callable[[], None] = lambda: None
+        #: There may be too many bytes of them; told again and again until they are measured.
+        self.on_many: Event[int] = Event()
+        if has_default:
+            ledger.on_append.listen(self._append)
 
     @property
     def _many_bytes(self) -> int:
         """From here on it is time to look: some are let go of before there are too many."""
         return self.bytes_max - self.bytes_max // limits.SPARE_PARTS
 
-    def appended(
-        self, partition: PartitionId, base: Offset, end: Offset, size_bytes: int, time_ns: int
-    ) -> None:
+    def _append(self, appended: Appended) -> None:
         """A commit has appended messages."""
+        partition, base, end, size_bytes, time_ns = appended
         found = self._known.get(partition)
         if found is None:
             if base:
@@ -73,7 +73,7 @@ class Spare:
         self._appended_bytes += size_bytes
         is_much = self._appended_bytes >= self.bytes_max // limits.SPARE_PARTS
         if is_much and self.size_bytes + self._appended_bytes > self._many_bytes:
-            self.on_many()
+            self.on_many.tell(self.size_bytes + self._appended_bytes)
 
     def is_younger(self, partition: PartitionId, time_ns: int) -> bool:
         """Whether all of a partition was certainly published at that time or later."""
@@ -92,7 +92,7 @@ class Spare:
             if partition in self._known:
                 continue
             found = self._partly.get(partition) or Stretches(start, self._step_bytes)
-            while found.end < self._end(partition):
+            while found.end < self._ledger.end(partition):
                 if not left:
                     self._partly = {partition: found}
                     return True
@@ -107,13 +107,13 @@ class Spare:
                     found.add(one.end_offset, one.size_bytes, one.first_ns, one.last_ns)
                 if not extents:
                     break
-            # Nothing was committed since its end was looked at: from here on commits add to it.
+            # No commit came since its end was looked at: from here on commits add to it.
             self._known[partition] = found
             self._partly.clear()
         return left < portions
 
     def _forget(self) -> None:
-        """Let go of the sizes of what the log has let go of."""
+        """Let go of the sizes of messages that were trimmed."""
         bounds = self._store.partitions()
         self._known = {p: found for p, found in self._known.items() if p in bounds}
         for partition, found in self._known.items():
@@ -132,7 +132,7 @@ class Spare:
             return 0
         return self.size_bytes - self.bytes_max + 2 * (self.bytes_max // limits.SPARE_PARTS)
 
-    def gone(self, partition: PartitionId, low: Offset, high: Offset) -> int:
+    def forget(self, partition: PartitionId, low: Offset, high: Offset) -> int:
         """Spare messages are let go of before their time; about how many bytes."""
         size_bytes = self.size_of(partition, low, high)
         self.size_bytes = max(0, self.size_bytes - size_bytes)
@@ -147,9 +147,7 @@ class Spare:
         while True:
             before_ns = cutoff_ns(self._pieces(spans), size_bytes)
             found: dict[PartitionId, Offset] = {}
-            for number, (partition, span) in enumerate(spans.items()):
-                if number % STEP == STEP - 1:
-                    await asyncio.sleep(0)
+            async for partition, span in paced(spans.items()):
                 if self.is_younger(partition, before_ns):
                     continue
                 try:

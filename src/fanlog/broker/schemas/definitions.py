@@ -1,7 +1,7 @@
 """Definitions compiled for one broker: kept while they fit, and never at the loop's expense.
 
-Compiling and checking are counted in steps. What is counted runs in a thread when it is large; what
-a library does, which holds the interpreter, is first asked of an examiner, in another process.
+Compiling and checking are counted in steps. Counted work runs in a thread when it is large; work of
+a library, which holds the interpreter, is first asked of an examiner, in another process.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from fanlog import limits
-from fanlog.broker.schemas.examiner import AtOnce, Examiner
+from fanlog.broker.schemas.examiner import Examiner
 from fanlog.errors import InvalidArgument
 from fanlog.model.resources import Encoding, SchemaType
 from fanlog.schema import Compiled, Mismatch, compile_schema
@@ -21,7 +21,7 @@ from fanlog.schema.sized_cache import SizedCache
 #: Definitions longer than this are compiled in a thread.
 COMPILED_INLINE_CHARACTERS_MAX = 4_000
 #: Threads that compile, check and transform: they share the interpreter with the loop, and hold
-#: what they read in memory.
+#: their input in memory.
 THREADS_MAX = 2
 
 T = TypeVar("T")
@@ -37,9 +37,9 @@ class _Told(Mismatch):
 class Definitions:
     """Compiles definitions, and has messages checked against them."""
 
-    def __init__(self) -> None:
-        #: Answers what may take long; a server has one that can be ended.
-        self.examiner: Examiner = AtOnce()
+    def __init__(self, examiner: Examiner) -> None:
+        #: Answers questions that may take long; a server has one that can be ended.
+        self.examiner = examiner
         self._kept: SizedCache[tuple[SchemaType, str], Compiled] = SizedCache(
             limits.SCHEMA_CACHE_BYTES_MAX
         )
@@ -50,7 +50,7 @@ class Definitions:
         """About how much memory the definitions hold that are kept."""
         return self._kept.size_bytes
 
-    async def compiled(self, kind: SchemaType, definition: str) -> Compiled:
+    async def compile_once(self, kind: SchemaType, definition: str) -> Compiled:
         """A definition of a revision, compiled; raises InvalidArgument if it is wrong."""
         key = kind, definition
         known = self._kept.get(key)

@@ -1,4 +1,4 @@
-"""Examiners: whoever answers questions about schemas, at once or in a process of its own."""
+"""Examiners: they answer questions about schemas, at once or in a process of their own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Examiner(Protocol):
 
 
 class AtOnce:
-    """Answers here and now: for whoever has nobody else to serve meanwhile."""
+    """Answers here and now: for a process that has no other work meanwhile."""
 
     async def ask(self, question: Question) -> Answer:
         return answer(question)
@@ -77,7 +77,7 @@ class Apart:
             if self._is_closed:
                 raise Unavailable("the server is stopping")
             try:
-                return await asyncio.to_thread(self._asked, question)
+                return await asyncio.to_thread(self._ask_process, question)
             finally:
                 loop = asyncio.get_running_loop()
                 self._idle = loop.call_later(limits.SCHEMA_PROCESS_IDLE_S, self._end)
@@ -93,9 +93,9 @@ class Apart:
             self._idle.cancel()
         self._end()
 
-    def _asked(self, question: Question) -> Answer:
+    def _ask_process(self, question: Question) -> Answer:
         """Ask, in a thread: this blocks."""
-        process = self._started()
+        process = self._start()
         assert process.stdin is not None
         assert process.stdout is not None
         # For a process that neither works nor ends.
@@ -124,7 +124,7 @@ class Apart:
             raise InvalidArgument(reply.refused)
         return reply.answer
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self._end()

@@ -2,7 +2,7 @@
 
 The library that checks JSON Schemas holds the interpreter while it works: no thread beside it runs,
 and nothing can stop it. So it works here, with so much processor time for each question, and so
-much memory: who takes more is ended by the system, and whoever asked finds the pipe closed.
+much memory: if it takes more, the system ends it, and the asking process finds the pipe closed.
 
 Questions and answers are JSON, each with its length before it.
 """
@@ -73,7 +73,7 @@ def _read(pipe: IO[bytes]) -> dict[str, Any] | None:
 
 
 def main(seconds: float, size_max: int) -> None:
-    """Answer until nobody asks any more."""
+    """Answer until the pipe is closed."""
     _limit(size_max)
     # A process begins with the mark of the one that began it.
     memory_max = max(limits.SCHEMA_PROCESS_KIB_MAX, _memory())

@@ -1,1 +1,1 @@
-"""The broker's side of tiering: what the lake is believed to hold, and what the log drops."""
+"""The broker's side of tiering: the messages that the lake is believed to have, and trims."""

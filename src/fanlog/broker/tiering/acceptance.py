@@ -1,4 +1,4 @@
-"""What would be given up if a broker went on with the lake that is there now."""
+"""The plan of an acceptance: the messages given up if a broker goes on with the lake of now."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Appended = Callable[[int], Awaitable[dict[PartitionId, Bounds]]]
 
 
 class Plan(NamedTuple):
-    """What there is, what is lost, and what hard state would say of it."""
+    """The lake of now, the messages that are lost, and the records that say so."""
 
     #: Without an id when there is no lake.
     found: LakeStanding
@@ -30,7 +30,7 @@ class Plan(NamedTuple):
     records: list[ArchivedRecord | LostRecord]
 
 
-async def planned(
+async def plan(
     hard: HardState,
     store: TieredLog,
     believed: LakeRecord,

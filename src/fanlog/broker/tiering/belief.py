@@ -1,4 +1,4 @@
-"""What may be believed of one partition, from what the log appended and what the lake has of it."""
+"""The archived part of one partition, as far as it may be believed: the log against the lake."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fanlog.log.api import Bounds
 from fanlog.model.resources import Offset, PartitionId, Topic
 
 
-class Mismatch(Exception):
-    """The lake does not have what it should have; the sentence says what."""
+class LakeMismatch(Exception):
+    """The lake does not have the messages that it should have; the sentence says which."""
 
 
 def archived_now(
@@ -21,31 +21,31 @@ def archived_now(
     *,
     hot_start: Offset,
 ) -> ArchivedRecord | None:
-    """What is archived of a partition now; None when that is the same as before.
+    """The archived offsets of a partition now; None when they are the same as before.
 
     Args:
-        before: What was believed so far.
+        before: The offsets that were believed so far.
         appended: The offsets that the commits in question appended, as far as they are hot.
-        content: What the lake has of these commits.
+        content: The messages of these commits that are in the lake.
 
     Raises:
-        Mismatch: The lake does not have what the archive should have taken.
+        LakeMismatch: The lake does not have messages that the archive should have taken.
     """
     if not topic.is_archived:
-        return closed(partition, before)
+        return close(partition, before)
     if before is not None and not before.is_open:
         return _taken_up_again(before, appended, content, hot_start)
     if not content.covers(partition, appended.start, appended.end):
         runs = content.runs.get(partition, [])
         shown = ", ".join(f"{run.first} to {run.end}" for run in runs[:5]) or "none of them"
-        raise Mismatch(
+        raise LakeMismatch(
             f"offsets {appended.start} to {appended.end} (exclusive) of partition {partition} "
             f"({topic.name}) should be in the lake, which has {shown}"
         )
     if before is None:
         return ArchivedRecord(partition, appended.start, appended.end)
     if before.end != appended.start:
-        raise Mismatch(
+        raise LakeMismatch(
             f"partition {partition} is archived up to {before.end}, and goes on at {appended.start}"
         )
     return ArchivedRecord(partition, before.start, appended.end)
@@ -54,7 +54,7 @@ def archived_now(
 def _taken_up_again(
     before: ArchivedRecord, appended: Bounds, content: Content, hot_start: Offset
 ) -> ArchivedRecord | None:
-    """Kept out for a while: what follows need not be all of it, but ends where the log does."""
+    """Kept out for a while: the lake need not have all that follows, but reaches the log's end."""
     runs = content.runs.get(before.partition, [])
     if not runs or runs[-1].end < appended.end:
         return None
@@ -67,8 +67,8 @@ def _taken_up_again(
     return ArchivedRecord(before.partition, runs[-1].first, appended.end)
 
 
-def closed(partition: PartitionId, before: ArchivedRecord | None) -> ArchivedRecord | None:
-    """What is left of a partition that is kept out of the archive; None when that is the same."""
+def close(partition: PartitionId, before: ArchivedRecord | None) -> ArchivedRecord | None:
+    """The archived rest of a partition that is now kept out; None when it is the same."""
     if before is None:
         return ArchivedRecord(partition, 0, 0, is_open=False)
     if not before.is_open:

@@ -1,9 +1,9 @@
-"""What is lost of an archive, and what is left: rules, without any I/O.
+"""Messages that an archive has lost, and those that are left: rules, without any I/O.
 
-A partition's archived messages are one run of offsets, some of which may be lost with everybody's
-knowledge. When a lake is not what it was, what it still has is held against what it should have:
-lost are the offsets that are in neither tier. What the hot log has of them is archived anew, as far
-as the lake's own table does not say that it has it already.
+A partition's archived messages are one run of offsets, some of which may be lost and accepted as
+such. When a lake has changed, its messages are compared with those that it should have: offsets
+that are in neither tier are lost. Those that the hot log still has are archived anew, unless the
+lake's own table says that it has them already.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fanlog.model.resources import Offset
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What becomes of one partition."""
+    """The records and the losses of one partition."""
 
     records: Sequence[ArchivedRecord | LostRecord]
     #: Offsets that are nowhere, in order.
@@ -41,14 +41,14 @@ def judge(
     resumed: Offset,
     accepted: BitMap64 | None,
 ) -> Judged:
-    """Say what is lost of a partition.
+    """Find the messages of a partition that are lost.
 
     Args:
-        record: What the lake should have.
-        runs: What it has, in order, joined where they meet.
-        hot: What the hot log has.
+        record: The offsets that the lake should have.
+        runs: Those that it has, in order, joined where they meet.
+        hot: Those that the hot log has.
         resumed: From where on the archive takes messages again.
-        accepted: What was lost before, with everybody's knowledge.
+        accepted: Offsets that were lost before, and accepted as such.
     """
     assert record.start is not None
     end = min(record.end, resumed)
@@ -58,7 +58,7 @@ def judge(
         if max(run.first, record.start) < min(run.end, end)
     ]
     if not there:
-        # What is hot of it is as if it had never been archived: it stays for as long as needed.
+        # Its hot messages are as if never archived: they stay for as long as they are needed.
         made = ArchivedRecord(record.partition, end, end, is_open=record.is_open)
         if not record.is_open:
             made = ArchivedRecord(record.partition, 0, 0, is_open=False)
@@ -99,7 +99,7 @@ def _holes(there: Sequence[tuple[Offset, Offset]], end: Offset) -> list[tuple[Of
 def _less(
     ranges: Sequence[tuple[Offset, Offset]], accepted: BitMap64 | None
 ) -> list[tuple[Offset, Offset]]:
-    """What of some ranges was not known to be lost."""
+    """The offsets of some ranges that were not accepted as lost."""
     found = [(first, stop) for first, stop in ranges if first < stop]
     if not accepted:
         return found

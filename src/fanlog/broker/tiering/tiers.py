@@ -1,4 +1,4 @@
-"""What the broker asks of whoever knows the lake: where the tiers of each partition begin and end.
+"""The tiers of each partition: where the hot log and the lake begin and end. A port.
 
 A broker without a lake has one tier, the hot log.
 """
@@ -17,7 +17,7 @@ from fanlog.model.resources import Offset, PartitionId, Topic
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What is given up of one partition."""
+    """The messages of one partition that are given up."""
 
     topic: str
     partition: PartitionId
@@ -33,7 +33,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What is lost with a lake that is not what it was."""
+    """The messages that are lost with a lake that has changed."""
 
     #: The lake that was relied on; empty for none.
     known_lake_id: str
@@ -71,10 +71,16 @@ class Tiers(Protocol):
 
     @property
     def alarm(self) -> str:
-        """What is wrong with the lake, in a sentence; empty when nothing is."""
+        """Why the lake cannot be relied on, in a sentence; empty when it can."""
 
     def keeps(self, topic: Topic) -> bool:
         """Whether a topic without a retention of its own is kept, in the lake."""
+
+    def begin(self) -> None:
+        """Begin to look at the lake; after the broker's own start."""
+
+    async def stop(self) -> None:
+        """Look no more; after the broker's own stop."""
 
     async def look(self, now: float) -> None:
         """Make ready for `let_go`. Called by every sweep, before it."""
@@ -82,8 +88,9 @@ class Tiers(Protocol):
     def let_go(
         self, partition: PartitionId, keep: Offset, start: Offset
     ) -> tuple[Sequence[Record], Trim | None]:
-        """What to do with a partition that starts at `start` and of which nobody needs what lies
-        below `keep`: records to apply and commit together with the trim.
+        """Let go of a partition that starts at `start` and is not needed below `keep`.
+
+        Returns the records to apply and commit together with the trim.
         """
 
     async def report_archived(self, lake_id: str, table_version: int, sequence: int) -> int:
@@ -96,9 +103,9 @@ class Tiers(Protocol):
         """
 
     async def accept_loss(self, *, confirm: bool) -> Acceptance:
-        """Go on with what there is of the lake, and give up the rest; durable when this returns.
+        """Go on with the lake of now, and give up the rest; durable when this returns.
 
-        Without `confirm` it only says what that would be.
+        Without `confirm` it only says which messages those would be.
 
         Raises:
             FailedPrecondition: There is no lake, or it cannot be looked at.
@@ -128,6 +135,12 @@ class NoTiers:
 
     def keeps(self, topic: Topic) -> bool:
         return False
+
+    def begin(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        pass
 
     async def look(self, now: float) -> None:
         pass

@@ -1,41 +1,33 @@
-"""Exports: what the pipeline takes from a subscription, a batch at a time, and how it says so.
+"""Exports: the pipeline takes messages from a subscription, a batch at a time.
 
-A batch is hard state: until it is advanced past, everybody who asks gets the same one, with the
-same number and the same messages, for the same table or bucket. So a pipeline that dies halfway,
-or a second one, does what was done already once more, and whatever it writes to can tell by the
-number. No lease is taken: nobody else may consume such a subscription.
+A batch is hard state: until it is advanced past, every request gets the same one, with the same
+number and the same messages, for the same table or bucket. So a pipeline that dies halfway, or a
+second one, writes the same batch once more, and the table or bucket can tell by the number. No
+lease is taken: an export subscription has no other consumers.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
 
-from fanlog import limits
+from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock
-from fanlog.core.catalog import Catalog
-from fanlog.core.cursor import Range
+from fanlog.broker.delivery.decisions import Decisions
+from fanlog.broker.delivery.filtering import Filtering
+from fanlog.broker.delivery.shares import Shares
+from fanlog.broker.metrics import Metrics
+from fanlog.broker.transaction import Ledger
+from fanlog.core.exporting import GatheredBatch, open_ranges
 from fanlog.core.records import ExportProgress, ExportRecord, Record
 from fanlog.core.share import Share
 from fanlog.errors import FailedPrecondition, LakeUnavailable
 from fanlog.log.api import Damaged, Log
 from fanlog.model import exports
-from fanlog.model.resources import (
-    ExportState,
-    FileExport,
-    Offset,
-    PartitionId,
-    Subscription,
-    SubscriptionId,
-    TableExport,
-)
-
-if TYPE_CHECKING:
-    from fanlog.broker.broker import Broker
+from fanlog.model.resources import ExportState, PartitionId, Subscription, SubscriptionId
 
 #: Partitions looked at before the loop may do something else.
 STEP = 100
@@ -53,22 +45,37 @@ _NO_TROUBLE = Trouble()
 
 
 class Exports:
-    """The verbs of exporting. Lives on the loop. What is wrong with an export is soft state."""
+    """The verbs of exporting. Lives on the loop. The trouble of an export is soft state."""
 
-    def __init__(self, broker: Broker, store: Log, clock: Clock) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: Log,
+        clock: Clock,
+        metrics: Metrics,
+        access: Access,
+        shares: Shares,
+        filtering: Filtering,
+        decisions: Decisions,
+    ) -> None:
+        self._ledger = ledger
         self._store = store
         self._clock = clock
+        self._metrics = metrics
+        self._access = access
+        self._filtering = filtering
+        self._decisions = decisions
         self._troubles: dict[SubscriptionId, Trouble] = {}
+        shares.on_remove.listen(self._forget)
 
-    async def all(self) -> list[Subscription]:
+    async def list_all(self) -> list[Subscription]:
         """The export subscriptions that are attached to their topics."""
         found = [
             subscription
-            for subscription in self._broker.hard.catalog.subscriptions()
+            for subscription in self._ledger.hard.catalog.subscriptions()
             if subscription.mode == "export" and not subscription.detached
         ]
-        await self._broker.writer.settled()
+        await self._ledger.sync()
         return found
 
     async def batch(self, name: str) -> tuple[Subscription, ExportProgress]:
@@ -77,10 +84,10 @@ class Exports:
         Raises:
             FailedPrecondition: The subscription is no export, or detached.
         """
-        self._broker.check_serving()
+        self._access.check_serving()
         subscription = self._export(name)
         if not self._progress(subscription).offsets:
-            found = await self._found(subscription)
+            found = await self._gather_batch(subscription)
             # Others may have been here meanwhile.
             subscription = self._export(name)
             progress = self._progress(subscription)
@@ -93,9 +100,9 @@ class Exports:
                     files=subscription.files,
                     offsets=found,
                 )
-                await self._broker.commit([ExportRecord(subscription.id, progress)])
+                await self._ledger.commit([ExportRecord(subscription.id, progress)])
                 return subscription, progress
-        await self._broker.writer.settled()
+        await self._ledger.sync()
         return subscription, self._progress(subscription)
 
     async def advance(self, name: str, number: int) -> int:
@@ -107,7 +114,7 @@ class Exports:
         subscription = self._export(name)
         progress = self._progress(subscription)
         if number <= progress.advanced:
-            await self._broker.writer.settled()
+            await self._ledger.sync()
             return 0
         if number != progress.number or not progress.offsets:
             raise FailedPrecondition(
@@ -117,7 +124,7 @@ class Exports:
         records: list[Record] = []
         count = 0
         for partition, offsets in progress.offsets.items():
-            share = self._broker.hard.share(subscription.id, partition)
+            share = self._ledger.hard.share(subscription.id, partition)
             # A topic may be gone for good by now.
             if share is not None:
                 decision = share.acknowledge_exported(offsets)
@@ -126,11 +133,11 @@ class Exports:
         records.append(
             ExportRecord(subscription.id, ExportProgress(number=number, advanced=number))
         )
-        metrics = self._broker.metrics.of(subscription.id)
+        metrics = self._metrics.of(subscription.id)
         metrics.delivered += count
         metrics.acknowledged += count
         self._troubles.pop(subscription.id, None)
-        await self._broker.commit(records)
+        await self._ledger.commit(records)
         return count
 
     def report(self, name: str, trouble: Trouble) -> None:
@@ -145,33 +152,30 @@ class Exports:
             return _NO_TROUBLE
         return self._troubles.get(subscription.id, _NO_TROUBLE)
 
-    def removed(self, subscription: Subscription) -> list[Record]:
-        """The records that forget an export, whose subscription is gone."""
-        self._troubles.pop(subscription.id, None)
-        if subscription.id not in self._broker.hard.exports:
-            return []
-        return [ExportRecord(subscription.id, None)]
-
     # Private.
 
+    def _forget(self, subscription: Subscription) -> None:
+        """A subscription is deleted."""
+        self._troubles.pop(subscription.id, None)
+
     def _export(self, name: str) -> Subscription:
-        subscription = self._broker.readable(name)
+        subscription = self._access.find(name)
         if subscription.mode != "export":
             raise FailedPrecondition(
                 f"subscription {name!r} has neither {exports.TABLE_FIELD} nor "
                 f"{exports.FILES_FIELD}; there is nothing to export"
             )
-        self._broker.used(subscription)
+        self._access.use(subscription)
         return subscription
 
     def _progress(self, subscription: Subscription) -> ExportProgress:
-        found = self._broker.hard.exports.get(subscription.id)
+        found = self._ledger.hard.exports.get(subscription.id)
         return found if found is not None else ExportProgress(number=0, advanced=0)
 
-    async def _found(self, subscription: Subscription) -> dict[PartitionId, BitMap64]:
-        """What the next batch is to have; nothing as long as there is no hurry."""
-        gathered = _Gathered(subscription.files, self._clock.now())
-        shares = self._broker.hard.shares_of(subscription)
+    async def _gather_batch(self, subscription: Subscription) -> dict[PartitionId, BitMap64]:
+        """The messages of the next batch; none as long as there is no hurry."""
+        gathered = GatheredBatch(subscription.files, self._clock.now())
+        shares = self._ledger.hard.shares_of(subscription)
         for number, share in enumerate(self._in_turn(subscription, shares)):
             if gathered.is_full:
                 break
@@ -182,24 +186,24 @@ class Exports:
             except LakeUnavailable as error:
                 # Other topics, and other exports, go on.
                 self._troubles[subscription.id] = Trouble("NOT_FOUND", error.message)
-        return gathered.batch()
+        return gathered.offsets()
 
     def _in_turn(self, subscription: Subscription, shares: Sequence[Share]) -> list[Share]:
         """Begin elsewhere each time: a busy topic keeps no other waiting."""
         first = self._progress(subscription).number % len(shares) if shares else 0
         return [*shares[first:], *shares[:first]]
 
-    async def _gather(self, share: Share, gathered: _Gathered) -> None:
-        end = self._broker.writer.end(share.partition)
+    async def _gather(self, share: Share, gathered: GatheredBatch) -> None:
+        end = self._ledger.end(share.partition)
         wanted = 0
         while share.routed_to < end and wanted < gathered.room:
-            wanted += await self._broker.router.route(share, end)
+            wanted += await self._filtering.judge(share, end)
             await asyncio.sleep(0)
-        # What the filter left out goes into the cursor, which then says what is wanted.
+        # Messages that the filter left out go into the cursor, which then has the wanted ones.
         passed = share.settle_passed()
         if passed.records:
-            self._broker.decide(share, passed, can_wait=True, wakes=False)
-        first = next(_open(share, end), None)
+            self._decisions.decide(share, passed, can_wait=True, wakes=False)
+        first = next(open_ranges(share, end), None)
         if first is None:
             return
         size_bytes, published_s = 0.0, gathered.now
@@ -208,120 +212,3 @@ class Exports:
                 size_bytes = len(item.content) / item.count
                 published_s = item.publish_time_ns / 1e9
         gathered.add(share, end, size_bytes, published_s)
-
-
-class _Gathered:
-    """A batch in the making."""
-
-    def __init__(self, files: FileExport | None, now: float) -> None:
-        self._files = files
-        self.now = now
-        self._offsets: dict[PartitionId, BitMap64] = {}
-        self._count = 0
-        #: As far as a look at the first messages tells.
-        self._size_bytes = 0.0
-        self._oldest_s = now
-        self._most = limits.EXPORT_BATCH_MESSAGES_MAX
-        if files is not None and files.max_messages:
-            self._most = max(1, self._most // files.max_messages) * files.max_messages
-
-    @property
-    def room(self) -> int:
-        """How many messages more it takes."""
-        return self._most - self._count
-
-    @property
-    def is_full(self) -> bool:
-        return (
-            self.room <= 0
-            or self._size_bytes >= limits.EXPORT_BATCH_BYTES_MAX
-            or len(self._offsets) >= limits.EXPORT_BATCH_PARTITIONS_MAX
-        )
-
-    def add(self, share: Share, end: Offset, size_bytes: float, published_s: float) -> None:
-        """Add what a share has to give, of messages of about `size_bytes`."""
-        most = self.room
-        if size_bytes:
-            left = limits.EXPORT_BATCH_BYTES_MAX - self._size_bytes
-            most = min(most, max(1, int(left / size_bytes)))
-        bits = BitMap64()
-        count = 0
-        for start, stop in _open(share, end):
-            stop = min(stop, start + most - count)
-            bits.add_range(start, stop)
-            count += stop - start
-            if count >= most:
-                break
-        if count:
-            self._offsets[share.partition] = bits
-            self._count += count
-            self._size_bytes += count * size_bytes
-            self._oldest_s = min(self._oldest_s, published_s)
-
-    def batch(self) -> dict[PartitionId, BitMap64]:
-        """What was gathered; nothing while files wait for more."""
-        files = self._files
-        if files is None or self.is_full:
-            return self._offsets
-        if self.now - self._oldest_s >= files.max_duration_s:
-            return self._offsets
-        if 0 < files.max_bytes <= self._size_bytes:
-            return self._offsets
-        if 0 < files.max_messages <= self._count:
-            # Whole files only: the rest has time.
-            return _cut(self._offsets, self._count - self._count % files.max_messages)
-        return {}
-
-
-def check_schema(
-    catalog: Catalog, topic_name: str, table: TableExport | None, files: FileExport | None
-) -> None:
-    """Check that the schema an export asks for is there.
-
-    Raises:
-        FailedPrecondition: The topic has none, or none that files can be written by.
-        TopicNotFound: There is no such topic.
-    """
-    export = table or files
-    if export is None or not export.use_topic_schema:
-        return
-    field = exports.TABLE_FIELD if table is not None else f"{exports.FILES_FIELD}.avro_config"
-    settings = catalog.topic(topic_name).schema_settings
-    if settings is None or settings.schema_id is None:
-        why = "has no schema" if settings is None else "has one that was deleted"
-        raise FailedPrecondition(f"{field}.use_topic_schema: topic {topic_name!r} {why}")
-    schema = catalog.schemas.by_id(settings.schema_id)
-    if files is not None and schema is not None and schema.type != "AVRO":
-        raise FailedPrecondition(
-            f"{field}.use_topic_schema: the schema of topic {topic_name!r} is of type "
-            f"{schema.type}; Avro files are written by Avro schemas alone"
-        )
-
-
-def changed(broker: Broker, before: Subscription, after: Subscription) -> list[Record]:
-    """The records that go with other settings; checks the schema, raising as `check_schema` does.
-
-    One that is no export any more lets go of its batch under way.
-    """
-    if (before.table, before.files) != (after.table, after.files):
-        check_schema(broker.hard.catalog, after.topic_shown, after.table, after.files)
-    progress = broker.hard.exports.get(before.id)
-    if before.mode != "export" or after.mode == "export" or progress is None:
-        return []
-    return [ExportRecord(before.id, replace(progress, table=None, files=None, offsets={}))]
-
-
-def _open(share: Share, end: Offset) -> Iterator[Range]:
-    """What a share has before `end`, as far as its filter has judged."""
-    return share.cursor.unacked_ranges(0, min(end, share.routed_to))
-
-
-def _cut(offsets: dict[PartitionId, BitMap64], count: int) -> dict[PartitionId, BitMap64]:
-    """The first `count` of some offsets."""
-    kept: dict[PartitionId, BitMap64] = {}
-    for partition, bits in offsets.items():
-        if count <= 0:
-            break
-        kept[partition] = bits if len(bits) <= count else bits[:count]
-        count -= len(kept[partition])
-    return kept

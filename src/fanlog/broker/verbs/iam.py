@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
+from fanlog.broker.transaction import Ledger
 from fanlog.core import iam
 from fanlog.core.iam import Binding, Policy
 from fanlog.errors import NotFound
 from fanlog.model.names import ResourceName
 
-if TYPE_CHECKING:
-    from fanlog.broker.broker import Broker
 
-
+@dataclass(eq=False)
 class Iam:
     """Policy verbs of one broker."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    _ledger: Ledger
 
     async def get_policy(self, resource: ResourceName) -> Policy:
         """The policy of a resource; an empty one with an etag if it was never set.
@@ -26,8 +24,8 @@ class Iam:
         Raises:
             NotFound: There is no such resource.
         """
-        policy = self._broker.hard.catalog.policy(self._id_of(resource))
-        await self._broker.writer.settled()
+        policy = self._ledger.hard.catalog.policy(self._id_of(resource))
+        await self._ledger.sync()
         return policy
 
     async def set_policy(
@@ -38,11 +36,11 @@ class Iam:
         Raises:
             NotFound: There is no such resource.
             Aborted: The etag is not that of the present policy; an empty one overwrites any.
-            InvalidArgument: The bindings cannot be; the sentence names what is wrong.
+            InvalidArgument: The bindings cannot be; the sentence names the mistake.
         """
-        catalog = self._broker.hard.catalog
+        catalog = self._ledger.hard.catalog
         policy = catalog.policy(self._id_of(resource)).replace(bindings, etag)
-        await self._broker.commit(catalog.put_policy(policy))
+        await self._ledger.commit(catalog.put_policy(policy))
         return policy
 
     async def test_permissions(
@@ -50,7 +48,7 @@ class Iam:
     ) -> list[str]:
         """Which of some permissions the caller has: all, on a resource that exists.
 
-        On one that does not exist nobody has any, which is no error.
+        On one that does not exist there are none, which is no error.
 
         Raises:
             InvalidArgument: One is not a permission on such a resource.
@@ -60,11 +58,11 @@ class Iam:
             self._id_of(resource)
         except NotFound:
             asked = []
-        await self._broker.writer.settled()
+        await self._ledger.sync()
         return asked
 
     def _id_of(self, resource: ResourceName) -> int:
-        catalog, name = self._broker.hard.catalog, str(resource)
+        catalog, name = self._ledger.hard.catalog, str(resource)
         match resource.collection:
             case "topics":
                 return catalog.topic(name).id

@@ -9,30 +9,32 @@ from __future__ import annotations
 import heapq
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from fanlog import limits
+from fanlog.broker import parts
 from fanlog.broker.clock import Clock
-from fanlog.broker.writer import Publication
+from fanlog.broker.transaction import Ledger
+from fanlog.broker.verbs.subscriptions import Subscriptions
+from fanlog.broker.verbs.topics import Topics
 from fanlog.core.records import JobRecord, Record
 from fanlog.errors import AlreadyExists, FailedPrecondition, JobNotFound
 from fanlog.log.batch import Body
 from fanlog.model import jobs, names
 from fanlog.model.jobs import Job, JobReport
-from fanlog.model.quotas import Usage
+from fanlog.model.quotas import Quotas, Usage
 from fanlog.model.specs import SubscriptionSpec, TopicSpec
 
-if TYPE_CHECKING:
-    from fanlog.broker.broker import Broker
 
-
+@dataclass(eq=False)
 class Jobs:
     """Job verbs of one broker."""
 
-    def __init__(self, broker: Broker, clock: Clock) -> None:
-        self._broker = broker
-        self._clock = clock
+    _ledger: Ledger
+    _clock: Clock
+    _topics: Topics
+    _subscriptions: Subscriptions
+    _quotas: Quotas
 
     async def create(self, job: Job, body: Callable[[Job], Body]) -> Job:
         """Ask for a job; it is durable, and on its way to a worker, when this returns.
@@ -43,37 +45,36 @@ class Jobs:
             AlreadyExists: There is another job of that name.
         """
         await self._prepare()
-        present = self._broker.hard.jobs.get(job.name)
+        present = self._ledger.hard.jobs.get(job.name)
         if present is not None:
             if (present.kind, present.arguments) != (job.kind, job.arguments):
                 raise AlreadyExists(f"job {job.name!r} exists, and is another")
-            await self._broker.writer.settled()
+            await self._ledger.sync()
             return present
         self._check_quota(job)
         now = self._clock.now()
         job = replace(job, created_s=now, updated_s=now)
-        records: list[Record] = [*self._forgotten(), JobRecord(job.name, job)]
-        topic = self._broker.hard.catalog.topic(jobs.TOPIC)
-        self._broker.hard.apply_all(records)
-        publication = Publication(topic.id, topic.partitions[0], body(job))
-        committed, _ = self._broker.writer.submit(records=records, publication=publication)
-        await committed
+        topic = self._ledger.hard.catalog.topic(jobs.TOPIC)
+        transaction = self._ledger.begin()
+        transaction.apply([*self._records_to_forget(), JobRecord(job.name, job)])
+        parts.append(transaction, topic, body(job))
+        await transaction.commit()
         return job
 
     async def get(self, name: str) -> Job:
         """Raises JobNotFound."""
         job = self._job(name)
-        await self._broker.writer.settled()
+        await self._ledger.sync()
         return job
 
-    async def listed(self, project: str, after: str, limit: int) -> list[Job]:
+    async def list_all(self, project: str, after: str, limit: int) -> list[Job]:
         """Jobs of a project by name, after one of them."""
         prefix = names.job_name(project, "")
         found = (
-            name for name in self._broker.hard.jobs if name.startswith(prefix) and name > after
+            name for name in self._ledger.hard.jobs if name.startswith(prefix) and name > after
         )
-        listed = [self._broker.hard.jobs[name] for name in heapq.nsmallest(limit, found)]
-        await self._broker.writer.settled()
+        listed = [self._ledger.hard.jobs[name] for name in heapq.nsmallest(limit, found)]
+        await self._ledger.sync()
         return listed
 
     async def cancel(self, name: str) -> Job:
@@ -95,7 +96,7 @@ class Jobs:
         job = self._job(name)
         if not job.has_ended:
             raise FailedPrecondition(f"job {name!r} is {job.state}; cancel it first")
-        await self._broker.commit([JobRecord(name, None)])
+        await self._ledger.commit([JobRecord(name, None)])
 
     async def claim(self, name: str, worker: str) -> Job:
         """Take a job up, as a worker.
@@ -120,16 +121,16 @@ class Jobs:
         job = before.report(report, self._clock.now())
         if job.state == before.state and not job.has_ended:
             # Applied, not committed: after a restart the worker says it again.
-            self._broker.hard.apply(JobRecord(name, job))
+            self._ledger.note(JobRecord(name, job))
             return job
         return await self._put(job)
 
     async def _put(self, job: Job) -> Job:
-        await self._broker.commit([JobRecord(job.name, job)])
+        await self._ledger.commit([JobRecord(job.name, job)])
         return job
 
     def _job(self, name: str) -> Job:
-        job = self._broker.hard.jobs.get(name)
+        job = self._ledger.hard.jobs.get(name)
         if job is None:
             raise JobNotFound(f"job {name!r} does not exist")
         return job
@@ -137,14 +138,14 @@ class Jobs:
     def _check_quota(self, job: Job) -> None:
         """Jobs that wait are never forgotten to make room: too many of them are refused."""
         usage = Usage()
-        for one in self._broker.hard.jobs.values():
+        for one in self._ledger.hard.jobs.values():
             if not one.has_ended:
                 usage.change(names.project_of(one.name), {"waiting_jobs": 1}, 1)
-        self._broker.quotas.check("waiting_jobs", names.project_of(job.name), usage)
+        self._quotas.check("waiting_jobs", names.project_of(job.name), usage)
 
-    def _forgotten(self) -> list[Record]:
+    def _records_to_forget(self) -> list[Record]:
         """Room for one more: the oldest that have ended."""
-        known = self._broker.hard.jobs
+        known = self._ledger.hard.jobs
         excess = len(known) + 1 - limits.JOBS_MAX
         if excess <= 0:
             return []
@@ -154,9 +155,9 @@ class Jobs:
 
     async def _prepare(self) -> None:
         """The topic and the subscription that jobs travel on, from the first job on."""
-        catalog = self._broker.hard.catalog
+        catalog = self._ledger.hard.catalog
         if catalog.find_topic(jobs.TOPIC) is None:
-            await _unless_there(self._broker.admin.create_topic(TopicSpec(name=jobs.TOPIC)))
+            await _unless_there(self._topics.create(TopicSpec(name=jobs.TOPIC)))
         if not catalog.has_subscription(jobs.SUBSCRIPTION):
             spec = SubscriptionSpec(
                 name=jobs.SUBSCRIPTION,
@@ -165,7 +166,7 @@ class Jobs:
                 message_retention_s=limits.JOB_RETENTION_S,
                 expiration_ttl_s=None,
             )
-            await _unless_there(self._broker.admin.create_subscription(spec))
+            await _unless_there(self._subscriptions.create(spec))
 
 
 async def _unless_there(made: Awaitable[object]) -> None:

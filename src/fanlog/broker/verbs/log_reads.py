@@ -1,8 +1,8 @@
 """The verbs that read the log itself: no lease is taken, no cursor moves.
 
-Whoever reads ten thousand topics asks here where they stand, which offsets some commits appended,
-and then for the stored batches, which are decoded elsewhere. All of it is done a small step at a
-time, with others let in between: a reader of a terabyte is one of many on this loop.
+A reader of ten thousand topics asks here where they stand, which offsets some commits appended, and
+then for the stored batches, which are decoded elsewhere. All of it is done a small step at a time,
+and other tasks run in between: a reader of a terabyte is one of many on this loop.
 """
 
 from __future__ import annotations
@@ -10,26 +10,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
 
 from fanlog import limits
+from fanlog.broker.access import Access
+from fanlog.broker.pacing import STEP, paced
+from fanlog.broker.tiering.tiers import Tiers
+from fanlog.broker.transaction import Ledger
 from fanlog.errors import InvalidArgument, NotFound, OutOfRange, TopicNotFound
 from fanlog.log.api import Damaged, Log, StoredBatch
 from fanlog.model import names
 from fanlog.model.resources import Offset, PartitionId, Subscription
 from fanlog.routing.pattern import Pattern
 
-if TYPE_CHECKING:
-    from fanlog.broker.broker import Broker
-
-T = TypeVar("T")
-
-#: Partitions looked at, or batches of the index, before others are let in: half a millisecond.
-STEP = 100
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class TopicSelection:
     """Some topics: by name, by pattern or those a subscription reads; all of them if none is said.
 
     Names are valid.
@@ -81,39 +76,41 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some stored batches of a range, in order; what is damaged is named in its place."""
+    """Some stored batches of a range, in order; a damaged one is named in its place."""
 
     items: Sequence[StoredBatch | Damaged]
     #: Which of the ranges asked for.
     range: int
 
 
+@dataclass(eq=False)
 class LogReads:
     """Reading verbs of one broker."""
 
-    def __init__(self, broker: Broker, store: Log) -> None:
-        self._broker = broker
-        self._store = store
+    _ledger: Ledger
+    _store: Log
+    _access: Access
+    _tiers: Tiers
 
     @property
     def log_id(self) -> str:
         return self._store.identity.hex()
 
-    async def offsets(self, selection: Selection) -> Offsets:
+    async def offsets(self, selection: TopicSelection) -> Offsets:
         """Where the partitions of some topics begin and end, all as of one commit.
 
         Raises:
             NotFound: A topic, or the subscription, does not exist.
         """
-        broker, tiers = self._broker, self._broker.tiers
-        # Of one moment, before anybody else is let in: the last commit, the ends it made, and the
-        # topics there are. One that is not committed yet has nothing in it.
-        sequence, ends = broker.writer.committed_sequence, dict(broker.writer.ends)
+        tiers = self._tiers
+        # Of one moment, before other tasks run: the last commit, the ends it made, and the topics
+        # there are. A topic that is not committed yet has no messages.
+        sequence, ends = self._ledger.committed_sequence, self._ledger.ends()
         chosen = self._subscription(selection)
         found: list[PartitionState] = []
-        async for topic, partition in self._selected(selection):
+        async for topic, partition in self._select(selection):
             end = ends.get(partition, 0)
-            holder = broker.hard.catalog.topic_of(partition)
+            holder = self._ledger.hard.catalog.topic_of(partition)
             # A trim may have come since.
             start = min(tiers.start(partition), end)
             found.append(
@@ -127,12 +124,12 @@ class LogReads:
                     is_archived=holder is not None and holder.is_archived,
                 )
             )
-        await broker.writer.settled()
+        await self._ledger.sync()
         return Offsets(sequence, found, "" if chosen is None else chosen.filter)
 
     async def ranges(
         self,
-        selection: Selection,
+        selection: TopicSelection,
         *,
         after_sequence: int,
         to_sequence: int,
@@ -153,12 +150,12 @@ class LogReads:
                 f"after_sequence: {after_sequence} to to_sequence: {to_sequence} is not a range of "
                 "commits"
             )
-        committed = self._broker.writer.committed_sequence
+        committed = self._ledger.committed_sequence
         if to_sequence > committed:
             raise OutOfRange(
                 f"to_sequence: {to_sequence} is not committed; the last commit is {committed}"
             )
-        topics = {partition: topic async for topic, partition in self._selected(selection)}
+        topics = {partition: topic async for topic, partition in self._select(selection)}
         gathered = _Gathered(topics, max_messages, max_bytes)
         at = after_sequence
         while at < to_sequence and not gathered.is_full():
@@ -171,7 +168,7 @@ class LogReads:
                 if position.sequence != at and gathered.is_full():
                     break
                 at = position.sequence
-                hot = self._broker.tiers.hot_start(position.partition)
+                hot = self._tiers.hot_start(position.partition)
                 gathered.add(
                     position.partition,
                     max(position.base_offset, hot),
@@ -182,18 +179,18 @@ class LogReads:
         hot_after = await self._hot_after(topics, committed)
         return Ranges(at, gathered.ranges(), gathered.messages, hot_after)
 
-    async def find(self, selection: Selection, time_ns: int) -> list[LogRange]:
+    async def find(self, selection: TopicSelection, time_ns: int) -> list[LogRange]:
         """The first offset published at or after a time, per partition; its end if none is.
 
         Raises:
             NotFound: A topic, or the subscription, does not exist.
         """
         found: list[LogRange] = []
-        async for topic, partition in self._selected(selection):
+        async for topic, partition in self._select(selection):
             offset = await self._store.offset_for_time(partition, max(0, time_ns))
-            end = self._broker.writer.end(partition)
+            end = self._ledger.end(partition)
             found.append(LogRange(topic, partition, min(offset, end), end))
-        await self._broker.writer.settled()
+        await self._ledger.sync()
         return found
 
     async def read(self, ranges: Sequence[LogRange]) -> AsyncIterator[Chunk]:
@@ -209,11 +206,11 @@ class LogReads:
         """
         async for one in paced(ranges):
             self._check(one)
-        pace = _Pace(self._broker)
+        pace = _Pace(self._ledger)
         for index, one in enumerate(ranges):
             position = one.start
             while position < one.end:
-                self._broker.check_serving()
+                self._access.check_serving()
                 items = await self._store.read_stored(
                     one.partition, position, end=one.end, max_bytes=limits.LOG_READ_BYTES_MAX
                 )
@@ -224,14 +221,14 @@ class LogReads:
 
     # Private.
 
-    def _subscription(self, selection: Selection) -> Subscription | None:
+    def _subscription(self, selection: TopicSelection) -> Subscription | None:
         if not selection.subscription:
             return None
-        return self._broker.hard.catalog.subscription(selection.subscription)
+        return self._ledger.hard.catalog.subscription(selection.subscription)
 
-    async def _selected(self, selection: Selection) -> AsyncIterator[tuple[str, PartitionId]]:
+    async def _select(self, selection: TopicSelection) -> AsyncIterator[tuple[str, PartitionId]]:
         """Topic and partition of all that is selected: as named, or else in order of names."""
-        hard = self._broker.hard
+        hard = self._ledger.hard
         catalog = hard.catalog
         subscription = self._subscription(selection)
         if subscription is not None:
@@ -249,7 +246,7 @@ class LogReads:
         async for one in paced(chosen or list(catalog.topic_names(prefix, ""))):
             if pattern is not None and not pattern.matches(one[len(prefix) :]):
                 continue
-            # Of those nobody named, one that was deleted since is passed over.
+            # A topic that was not named, and was deleted since, is passed over.
             topic = catalog.topic(one) if chosen else catalog.find_topic(one)
             if topic is not None:
                 for partition in topic.partitions:
@@ -257,18 +254,18 @@ class LogReads:
 
     async def _hot_after(self, partitions: Iterable[PartitionId], committed: int) -> int:
         """The last commit of which some partition has let go of a message; 0 for none."""
-        last, trimmed = 0, self._broker.hard.trimmed
+        last, trimmed = 0, self._ledger.hard.trimmed
         async for partition in paced(list(partitions)):
             if partition in trimmed:
                 last = max(last, trimmed[partition])
-            elif (start := self._broker.tiers.hot_start(partition)) > 0:
+            elif (start := self._tiers.hot_start(partition)) > 0:
                 # Trimmed before that was written down.
                 first = self._store.sequence_of(partition, start)
                 last = max(last, committed if first is None else first - 1)
         return last
 
     def _check(self, one: LogRange) -> None:
-        catalog = self._broker.hard.catalog
+        catalog = self._ledger.hard.catalog
         known = catalog.topic_name_of(one.partition)
         # A topic that is gone is read as long as a subscription has a backlog of it, also when
         # there is another of that name.
@@ -276,35 +273,35 @@ class LogReads:
             if catalog.find_topic(one.topic) is None:
                 raise TopicNotFound(f"topic {one.topic!r} does not exist")
             raise NotFound(f"topic {one.topic!r} has no partition {one.partition}")
-        hot = self._broker.tiers.hot_start(one.partition)
-        end = self._broker.writer.end(one.partition)
+        hot = self._tiers.hot_start(one.partition)
+        end = self._ledger.end(one.partition)
         if one.start < one.end and (one.start < hot or one.end > end):
             raise _out_of_range(one, one.start, hot, end)
 
     def _former_names(self, partition: PartitionId) -> set[str]:
-        return {share.settings.topic for share in self._broker.hard.shares_on(partition)}
+        return {share.settings.topic for share in self._ledger.hard.shares_on(partition)}
 
     def _check_gapless(
         self, one: LogRange, position: Offset, items: Sequence[StoredBatch | Damaged]
     ) -> None:
         """See that nothing was trimmed between two chunks: no gap goes unseen."""
         if not items or items[0].base_offset > position:
-            hot = self._broker.tiers.hot_start(one.partition)
+            hot = self._tiers.hot_start(one.partition)
             raise _out_of_range(one, position, hot, self._store.bounds(one.partition).end)
 
 
 class _Pace:
-    """Lets whoever publishes or acknowledges go first: a reader in bulk pauses beside them."""
+    """Lets publishers and subscribers go first: a reader in bulk pauses while there are commits."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._loop = asyncio.get_running_loop()
-        self._committed = broker.writer.committed_sequence
+        self._committed = ledger.committed_sequence
         self._quiet_at_s = self._loop.time()
 
     async def wait(self) -> None:
         """Called between two chunks."""
-        now_s, committed = self._loop.time(), self._broker.writer.committed_sequence
+        now_s, committed = self._loop.time(), self._ledger.committed_sequence
         if committed != self._committed:
             self._committed = committed
             self._quiet_at_s = now_s + limits.LOG_READ_LIVE_S
@@ -359,11 +356,3 @@ def _out_of_range(one: LogRange, position: Offset, start: Offset, end: Offset) -
         f"partition {one.partition} of {one.topic}: offsets {position} to "
         f"{one.end} (exclusive) were asked for; the hot log has {start} to {end}"
     )
-
-
-async def paced(items: Sequence[T]) -> AsyncIterator[T]:
-    """Items one by one, with others let in now and then."""
-    for number, item in enumerate(items):
-        if number % STEP == STEP - 1:
-            await asyncio.sleep(0)
-        yield item

@@ -1,7 +1,7 @@
 """Reopening: messages of a subscription become unacknowledged again, by offsets or by a window.
 
-What is decided is in `fanlog.core.share`; here offsets are found, and what is gone from the log is
-left out. Ten million offsets are a bitmap of two kilobytes: nothing here looks at them one by one.
+The rules are in `fanlog.core.share`; here offsets are found, and those that the log no longer has
+are left out. Ten million offsets are a bitmap of two kilobytes, and are never looked at one by one.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
 
 from fanlog import limits
+from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock
-from fanlog.core.records import Record, RememberedAnswer
+from fanlog.broker.delivery.decisions import Decisions
+from fanlog.broker.generations import Generations
+from fanlog.broker.metrics import Metrics
+from fanlog.broker.transaction import Ledger
+from fanlog.core.records import RememberedAnswer
 from fanlog.core.share import Decision, Share
 from fanlog.errors import InvalidArgument
 from fanlog.limits import OFFSET_MAX
 from fanlog.log.api import Bounds
 from fanlog.model.resources import Offset, PartitionId, Subscription
-
-if TYPE_CHECKING:
-    from fanlog.broker.broker import Broker
 
 #: Partitions looked up before the loop may do something else.
 STEP = 100
@@ -71,8 +72,8 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Reopening:
-    """What became of a request."""
+class ReopenAnswer:
+    """The answer to a request to reopen."""
 
     #: Messages that were acknowledged and are not any more.
     reopened: int
@@ -80,88 +81,87 @@ class Reopening:
     skipped: Mapping[str, int]
 
 
-class Replays:
+@dataclass(eq=False)
+class Reopening:
     """The verb that reopens. Lives on the loop."""
 
-    def __init__(self, broker: Broker, clock: Clock) -> None:
-        self._broker = broker
-        self._clock = clock
+    _ledger: Ledger
+    _clock: Clock
+    _metrics: Metrics
+    _access: Access
+    _decisions: Decisions
+    _generations: Generations
 
     def bounds(self, partition: PartitionId) -> Bounds:
         """The offsets of a partition that can be reopened at all, as of now."""
-        return Bounds(self._broker.writer.start(partition), self._broker.writer.end(partition))
+        return Bounds(self._ledger.start_of(partition), self._ledger.end(partition))
 
-    async def reopen(self, name: str, wanted: Wanted, request_id: str = "") -> Reopening:
+    async def reopen(self, name: str, wanted: Wanted, request_id: str = "") -> ReopenAnswer:
         """Reopen offsets of a subscription; durable when this returns.
 
         Raises:
             FailedPrecondition: The subscription is detached.
             InvalidArgument: There are offsets of a topic that it does not read.
         """
-        self._broker.check_serving()
-        return await self._reopen(self._broker.admin.attached(name), wanted, request_id)
+        self._access.check_serving()
+        return await self._reopen(self._access.enter(name), wanted, request_id)
 
     async def reopen_window(
         self, name: str, start_ns: int, end_ns: int | None, request_id: str = ""
-    ) -> Reopening:
+    ) -> ReopenAnswer:
         """Reopen all that was published from one time on and, if there is another, before that.
 
         Durable when this returns; raises as `reopen` does.
         """
-        self._broker.check_serving()
-        subscription = self._broker.admin.attached(name)
+        self._access.check_serving()
+        subscription = self._access.enter(name)
         done = self._done(subscription, request_id)
         window: dict[PartitionId, BitMap64] = {}
-        for number, share in enumerate(self._broker.hard.shares_of(subscription)):
+        for number, share in enumerate(self._ledger.hard.shares_of(subscription)):
             if done is not None:
                 break
             if number % STEP == STEP - 1:
                 await asyncio.sleep(0)
             window[share.partition] = await self._window(share.partition, start_ns, end_ns)
         # A topic that joins a pattern meanwhile has nothing acknowledged yet.
-        return await self._reopen(self._broker.admin.attached(name), Wanted(window), request_id)
+        return await self._reopen(self._access.enter(name), Wanted(window), request_id)
 
     async def _window(self, partition: PartitionId, start_ns: int, end_ns: int | None) -> BitMap64:
-        admin = self._broker.admin
-        start = max(
-            await admin.offset_for_time(partition, start_ns), self._broker.writer.start(partition)
-        )
-        end = self._broker.writer.end(partition)
+        ledger = self._ledger
+        start = max(await ledger.offset_for_time(partition, start_ns), ledger.start_of(partition))
+        end = ledger.end(partition)
         if end_ns is not None:
-            end = min(end, await admin.offset_for_time(partition, end_ns))
+            end = min(end, await ledger.offset_for_time(partition, end_ns))
         return BitMap64(range(start, max(start, end)))
 
     async def _reopen(
         self, subscription: Subscription, wanted: Wanted, request_id: str
-    ) -> Reopening:
+    ) -> ReopenAnswer:
         done = self._done(subscription, request_id)
         if done is not None:
             # Perhaps by a commit that is still under way.
-            await self._broker.writer.settled()
-            return Reopening(done.reopened, _reasons(done))
+            await self._ledger.sync()
+            return ReopenAnswer(done.reopened, _reasons(done))
         committed, reopening = self._begin(subscription, wanted, request_id)
         await committed
         return reopening
 
     def _done(self, subscription: Subscription, request_id: str) -> RememberedAnswer | None:
-        return self._broker.hard.requests.find(subscription.id, request_id, self._clock.now())
+        return self._ledger.hard.requests.find(subscription.id, request_id, self._clock.now())
 
     def _begin(
         self, subscription: Subscription, wanted: Wanted, request_id: str
-    ) -> tuple[asyncio.Future[None], Reopening]:
-        """Decide, apply and submit, in one go."""
-        broker, now, offsets = self._broker, self._clock.now(), wanted.sets
+    ) -> tuple[asyncio.Future[None], ReopenAnswer]:
+        """Decide, apply and commit, in one turn of the loop."""
+        transaction, now, offsets = self._ledger.begin(), self._clock.now(), wanted.sets
         shares = self._shares(subscription, offsets)
         there = {p: self._there(p, offsets[p]) for p in shares}
-        records: list[Record] = []
         decisions: list[tuple[Share, Decision]] = []
         for partition, share in shares.items():
-            passed = share.settle_passed().records
-            broker.hard.apply_all(passed)
-            decision = share.reopen(now, there[partition], generation=broker.next_generation())
-            broker.hard.apply_all(decision.records)
-            records += [*passed, *decision.records]
-            decision.records = []
+            transaction.apply(share.settle_passed().records)
+            generation = self._generations.next()
+            decision = share.reopen(now, there[partition], generation=generation)
+            transaction.apply(decision.records)
             decisions.append((share, decision))
         reopened = sum(decision.count for _, decision in decisions)
         asked = sum(len(offsets[p]) + wanted.outside(p, 0, OFFSET_MAX) for p in offsets)
@@ -171,24 +171,24 @@ class Replays:
             unacked=sum(map(len, there.values())) - reopened,
             ahead=sum(self._ahead(p, wanted) for p in shares),
         )
-        remembered = broker.hard.requests.remember(
+        remembered = self._ledger.hard.requests.remember(
             subscription.id,
             request_id,
             answer,
             expires_s=now + limits.REQUEST_ID_S,
             most=limits.REQUEST_IDS_MAX,
         )
-        broker.hard.apply_all(remembered)
-        committed, _ = broker.writer.submit(records=[*records, *remembered])
-        broker.metrics.of(subscription.id).reopened += reopened
+        transaction.apply(remembered)
+        committed = transaction.commit()
+        self._metrics.of(subscription.id).reopened += reopened
         for share, decision in decisions:
-            broker.decide(share, decision)
-        return committed, Reopening(reopened, _reasons(answer))
+            self._decisions.follow(share, decision)
+        return committed, ReopenAnswer(reopened, _reasons(answer))
 
     def _shares(
         self, subscription: Subscription, offsets: Mapping[PartitionId, BitMap64]
     ) -> dict[PartitionId, Share]:
-        hard = self._broker.hard
+        hard = self._ledger.hard
         found: dict[PartitionId, Share] = {}
         for partition in offsets:
             share = hard.share(subscription.id, partition)
@@ -199,18 +199,18 @@ class Replays:
                     f"offsets: partition {partition} is of no topic "
                     f"that {subscription.name!r} reads"
                 )
-            # Otherwise a topic that is gone, and that the pattern was through with.
+            # Otherwise a deleted topic that the pattern has read to its end.
         return found
 
     def _ahead(self, partition: PartitionId, wanted: Wanted) -> int:
         """How many of the offsets nothing was published at yet."""
-        end, offsets = self._broker.writer.end(partition), wanted.sets[partition]
+        end, offsets = self._ledger.end(partition), wanted.sets[partition]
         published = offsets.range_cardinality(0, end)
         return len(offsets) - published + wanted.outside(partition, end, OFFSET_MAX)
 
     def _there(self, partition: PartitionId, offsets: BitMap64) -> BitMap64:
         """Those of `offsets` that the log has."""
-        start, end = self._broker.writer.start(partition), self._broker.writer.end(partition)
+        start, end = self._ledger.start_of(partition), self._ledger.end(partition)
         there = offsets.copy()
         there.remove_range(0, start)
         if there and there.max() >= end:

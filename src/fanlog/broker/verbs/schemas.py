@@ -1,8 +1,8 @@
-"""The verbs of schemas, and the check of what is published to topics that have one.
+"""The verbs of schemas, and the check of messages published to topics that have one.
 
 A message is tried against the revisions its topic accepts, the newest first, and stored with
-attributes that say which one it conforms to. A large request lets others in between its messages,
-and what is not short is checked elsewhere: the loop is everybody's.
+attributes that say which one it conforms to. A large request lets other tasks run between its
+messages, and a message that is not short is checked elsewhere, so that the loop stays free.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
-from fanlog.broker.schemas import revision_labels
+from fanlog.broker.ports import Contents
 from fanlog.broker.schemas.definitions import Definitions
+from fanlog.broker.transaction import Ledger
+from fanlog.core import revision_labels
 from fanlog.errors import FailedPrecondition, InvalidArgument, SchemaIncompatible, SchemaMismatch
-from fanlog.log.batch import Batch, Body
+from fanlog.log.batch import Body
 from fanlog.model import names
 from fanlog.model.attributes import SCHEMA_ENCODING, SCHEMA_NAME, SCHEMA_REVISION
+from fanlog.model.quotas import Quotas
 from fanlog.model.resources import (
     Compatibility,
     Encoding,
@@ -35,9 +37,6 @@ from fanlog.model.resources import (
 from fanlog.schema import Compiled, Mismatch
 from fanlog.schema.examination import Question
 
-if TYPE_CHECKING:
-    from fanlog.broker.broker import Broker
-
 #: About so much is checked before others are let in: half a millisecond's work, mostly. A message
 #: costs as much as so many bytes besides its own.
 CHECKED_BYTES_MAX = 64 * 1024
@@ -46,29 +45,8 @@ _MESSAGE_BYTES = 256
 #: many.
 CHECKED_STEPS_MAX = 20_000
 _REFUSED_STEPS = 2_000
-#: Topics of which is known what they accept; of others it is looked up.
+#: Topics whose accepted revisions are kept ready; those of others are looked up.
 READY_TOPICS_MAX = 10_000
-
-
-class Contents(Protocol):
-    """Reads and writes the messages of a body; the wire layer knows how they are written."""
-
-    def payloads(self, body: Body, first: int, end: int) -> Sequence[bytes]:
-        """The data of the messages from index `first` to before `end`."""
-
-    def stored(
-        self, batch: Batch, first: int, end: int
-    ) -> Sequence[tuple[bytes, Mapping[str, str], str]]:
-        """Data, own attributes and ordering key of the messages at some indexes of a batch."""
-
-    def written(self, data: bytes, attributes: Mapping[str, str], ordering_key: str) -> bytes:
-        """Such a message as it stands in the content of a batch."""
-
-    def dedup_ids(self, body: Body) -> Sequence[str] | None:
-        """The dedup id of each message, empty for none; None when no message has one."""
-
-    def attributed(self, body: Body, added: Sequence[Mapping[str, str]]) -> Body:
-        """A body of the same messages, each with attributes added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +68,20 @@ class _Ready:
 class Schemas:
     """Schema verbs of one broker."""
 
-    def __init__(self, broker: Broker, clock: Clock, contents: Contents | None) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        quotas: Quotas,
+        definitions: Definitions,
+        contents: Contents | None,
+    ) -> None:
+        self._ledger = ledger
         self._clock = clock
+        self._quotas = quotas
+        self.definitions = definitions
         self._contents = contents
-        self.definitions = Definitions()
-        #: What each topic accepts, while its settings and the schema's revisions stay.
+        #: The revisions that each topic accepts, while its settings and the schema's stay.
         self._ready: dict[TopicId, _Ready] = {}
 
     # Verbs.
@@ -115,38 +101,38 @@ class Schemas:
             ResourceExhausted: The project has as many schemas as it may.
         """
         await self.validate_schema(kind, definition)
-        schema, revision, records = self._broker.hard.catalog.create_schema(
+        schema, revision, records = self._ledger.hard.catalog.create_schema(
             name, kind, definition, compatibility or "NONE", self._clock.now()
         )
         self._check_quotas(name, definition, schemas=1)
-        await self._broker.commit(records)
+        await self._ledger.commit(records)
         return schema, revision
 
     async def get(self, name: str, revision_id: str = "") -> tuple[Schema, SchemaRevision]:
         """A schema at a revision, the latest for none; raises SchemaNotFound."""
-        table = self._broker.hard.catalog.schemas
+        table = self._ledger.hard.catalog.schemas
         schema = table.schema(name)
         revision = table.revision(schema, revision_id)
-        await self._broker.writer.settled()
+        await self._ledger.sync()
         return schema, revision
 
-    async def listed(
+    async def list_all(
         self, project: str, after: str, limit: int
     ) -> list[tuple[Schema, SchemaRevision]]:
         """Schemas of a project at their latest revisions, by name."""
-        table = self._broker.hard.catalog.schemas
+        table = self._ledger.hard.catalog.schemas
         found = islice(table.names(names.schema_name(project, ""), after), limit)
         schemas = [table.schema(name) for name in found]
         pairs = [(schema, table.revision(schema, "")) for schema in schemas]
-        await self._broker.writer.settled()
+        await self._ledger.sync()
         return pairs
 
     async def revisions(self, name: str) -> tuple[Schema, Sequence[SchemaRevision]]:
         """A schema and all its revisions, the newest first; raises SchemaNotFound."""
-        table = self._broker.hard.catalog.schemas
+        table = self._ledger.hard.catalog.schemas
         schema = table.schema(name)
         found = table.revisions(schema.id)[::-1]
-        await self._broker.writer.settled()
+        await self._ledger.sync()
         return schema, found
 
     async def commit(
@@ -161,10 +147,10 @@ class Schemas:
         Raises:
             SchemaNotFound: There is no such schema.
             InvalidArgument: The definition is wrong, or of another type than the schema.
-            SchemaIncompatible: It breaks what the schema promises; all of it is listed.
+            SchemaIncompatible: It breaks the schema's promise; all breaks are listed.
             ResourceExhausted: The schema has as many revisions as it may.
         """
-        schema = self._broker.hard.catalog.schemas.schema(name)
+        schema = self._ledger.hard.catalog.schemas.schema(name)
         if schema.type != kind:
             raise InvalidArgument(
                 f"schema.type: {name!r} is of type {schema.type}; all revisions of a schema are of "
@@ -176,18 +162,18 @@ class Schemas:
         self, name: str, revision_id: str, compatibility: Compatibility | None = None
     ) -> tuple[Schema, SchemaRevision]:
         """Add a revision that is a copy of an earlier one; raises as `commit` does."""
-        table = self._broker.hard.catalog.schemas
+        table = self._ledger.hard.catalog.schemas
         earlier = table.revision(table.schema(name), revision_id)
         return await self._add(name, earlier.definition, compatibility)
 
     async def delete_revision(self, name: str, revision_id: str) -> tuple[Schema, SchemaRevision]:
-        """Remove a revision; what was published with it stays. Gives the latest that is left.
+        """Remove a revision; its messages stay. Gives the latest that is left.
 
         Raises:
             SchemaNotFound: There is no such schema, or no such revision.
             FailedPrecondition: It is the only one, or the settings of a topic name it.
         """
-        catalog = self._broker.hard.catalog
+        catalog = self._ledger.hard.catalog
         schema = catalog.schemas.schema(name)
         revision = catalog.schemas.revision(schema, revision_id)
         for topic in catalog.topics_with(schema):
@@ -201,13 +187,13 @@ class Schemas:
                 )
         records = catalog.schemas.delete_revision(schema, revision)
         left = [one for one in catalog.schemas.revisions(schema.id) if one != revision][-1]
-        await self._broker.commit(records)
-        return self._broker.hard.catalog.schemas.schema(name), left
+        await self._ledger.commit(records)
+        return self._ledger.hard.catalog.schemas.schema(name), left
 
     async def delete(self, name: str) -> None:
         """Remove a schema; topics that have it show `_deleted-schema_` and take no messages."""
-        catalog = self._broker.hard.catalog
-        await self._broker.commit(catalog.delete_schema(catalog.schemas.schema(name)))
+        catalog = self._ledger.hard.catalog
+        await self._ledger.commit(catalog.delete_schema(catalog.schemas.schema(name)))
 
     async def validate_schema(self, kind: SchemaType, definition: str) -> None:
         """Raises InvalidArgument if the definition is wrong; nothing is kept of it."""
@@ -231,13 +217,13 @@ class Schemas:
 
     # Publishing.
 
-    async def checked(self, topic: Topic, body: Body) -> tuple[Topic, Body]:
-        """Check what is to be published to a topic; give it as it is to be stored.
+    async def check(self, topic: Topic, body: Body) -> tuple[Topic, Body]:
+        """Check messages that are to be published to a topic; give them as they are to be stored.
 
         Gives the topic as it is by then, too.
 
         Raises:
-            SchemaMismatch: Names the message, the path and what was expected.
+            SchemaMismatch: Names the message, the path and the expectation.
             FailedPrecondition: The topic's schema was deleted.
             TopicNotFound: The topic was deleted meanwhile.
         """
@@ -246,7 +232,7 @@ class Schemas:
             if settings is None:
                 return topic, body
             made = await self._conforming(topic, settings, body)
-            present = self._broker.hard.catalog.topic(topic.name)
+            present = self._ledger.hard.catalog.topic(topic.name)
             if present.schema_settings == settings:
                 return present, made
             topic = present
@@ -255,7 +241,7 @@ class Schemas:
         assert self._contents is not None, "a broker with schemas needs to read messages"
         accepted = self._accepted(topic, settings)
         newest, encoding = accepted[0], settings.encoding
-        schema = await self._compiled(newest)
+        schema = await self._compile(newest)
         validate, short_bytes = schema.validate, schema.short_bytes
         chosen: list[_Accepted] = []
         steps = 0
@@ -293,7 +279,7 @@ class Schemas:
         """Give the newest older revision that data conforms to; the newest's is the error."""
         for one in accepted[1:]:
             await asyncio.sleep(0)
-            schema = await self._compiled(one)
+            schema = await self._compile(one)
             try:
                 if len(data) <= schema.short_bytes:
                     schema.validate(data, encoding)
@@ -310,14 +296,14 @@ class Schemas:
             f"{newest.attributes[SCHEMA_NAME]}, {encoding}{also})"
         )
 
-    async def _compiled(self, one: _Accepted) -> Compiled:
+    async def _compile(self, one: _Accepted) -> Compiled:
         """A revision that a topic accepts, compiled.
 
         Raises:
             FailedPrecondition: It was committed when more was allowed.
         """
         try:
-            return await self.definitions.compiled(one.type, one.revision.definition)
+            return await self.definitions.compile_once(one.type, one.revision.definition)
         except InvalidArgument as error:
             raise FailedPrecondition(
                 f"revision {one.revision.id} of {one.attributes[SCHEMA_NAME]!r} cannot be used: "
@@ -331,7 +317,7 @@ class Schemas:
                 f"the schema of topic {topic.name!r}, {settings.schema!r}, was deleted; update or "
                 "clear its schema_settings before publishing"
             )
-        table = self._broker.hard.catalog.schemas
+        table = self._ledger.hard.catalog.schemas
         revisions = table.revisions(settings.schema_id)
         ready = self._ready.get(topic.id)
         if ready is not None and ready.settings is settings and ready.revisions is revisions:
@@ -360,28 +346,28 @@ class Schemas:
     def _check_quotas(self, name: str, definition: str, schemas: int = 0) -> None:
         """Raises ResourceExhausted: A quota leaves no room for another revision, or schema."""
         more = {"schemas": schemas, "schema_revisions": 1, "schema_bytes": len(definition)}
-        usage, project = self._broker.hard.catalog.usage, names.project_of(name)
+        usage, project = self._ledger.hard.catalog.usage, names.project_of(name)
         for noun, count in more.items():
-            self._broker.quotas.check(noun, project, usage, count)
+            self._quotas.check(noun, project, usage, count)
 
     async def _add(
         self, name: str, definition: str, compatibility: Compatibility | None
     ) -> tuple[Schema, SchemaRevision]:
         while True:
-            table = self._broker.hard.catalog.schemas
+            table = self._ledger.hard.catalog.schemas
             schema = table.schema(name)
             earlier = table.revisions(schema.id)
             level = compatibility or schema.compatibility
             await self._check_compatible(schema, level, definition, earlier)
-            # Somebody else may have committed while this one was compared.
-            table = self._broker.hard.catalog.schemas
+            # Another revision may have been committed while this one was compared.
+            table = self._ledger.hard.catalog.schemas
             if table.schema(name) == schema and table.revisions(schema.id) == earlier:
                 break
         revision, records = table.add_revision(schema, definition, self._clock.now())
         self._check_quotas(name, definition)
         changed = replace(schema, compatibility=level)
         settings = table.put(changed) if changed != schema else []
-        await self._broker.commit([*settings, *records])
+        await self._ledger.commit([*settings, *records])
         return changed, revision
 
     async def _check_compatible(

@@ -6,21 +6,17 @@ it. `reopened` counts before the subscription's filter has judged.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
 
 from pyroaring import BitMap64
 
 from fanlog import times
+from fanlog.broker.pacing import paced
 from fanlog.core.share import Share
 from fanlog.errors import LakeUnavailable
 from fanlog.log.api import Damaged, Log
 from fanlog.model.resources import Offset, PartitionId
-
-#: Partitions looked at before the loop may do something else.
-STEP = 100
 
 UNACKED = "nothing from there on was acknowledged"
 AT_END = "nothing was published from there on"
@@ -33,7 +29,7 @@ KEEPING = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class SeekAnswer:
     """The answer to a seek."""
 
     #: Messages that were acknowledged and are not any more.
@@ -66,24 +62,23 @@ class Target:
 
 
 class Move:
-    """One seek of one subscription: made before it, `counted` right after it, then answered."""
+    """One seek of one subscription: made before it, `count` right after it, then `answer`."""
 
     def __init__(
         self, shares: Callable[[], Iterable[Share]], end_of: Callable[[PartitionId], Offset]
     ) -> None:
         self._shares = shares
         self._end_of = end_of
-        self._before = self._after = self._open()
+        self._before = self._after = self._open_offsets()
 
-    def counted(self) -> Self:
-        """The cursors have moved. Nothing else may have happened to them meanwhile."""
-        self._after = self._open()
-        return self
+    def count(self) -> None:
+        """The cursors have moved, and were not changed otherwise meanwhile: compare them."""
+        self._after = self._open_offsets()
 
     async def answer(
         self, store: Log, now: float, targets: Mapping[PartitionId, Target] | None
-    ) -> Moved:
-        """Say what came of it; `targets` are None for a snapshot."""
+    ) -> SeekAnswer:
+        """The messages that the seek moved; `targets` are None for a snapshot."""
         nothing = BitMap64()
         reopened = {p: open_ - self._before.get(p, nothing) for p, open_ in self._after.items()}
         closed = (self._before[p] - self._after.get(p, nothing) for p in self._before)
@@ -95,7 +90,7 @@ class Move:
             if not hint and not count:
                 hint = self._nothing(targets)
         firsts = {p: found.min() for p, found in reopened.items() if found}
-        return Moved(
+        return SeekAnswer(
             reopened=count,
             acknowledged=sum(map(len, closed)),
             reopened_from_ns=await _first_time_ns(store, firsts),
@@ -119,7 +114,7 @@ class Move:
             hint += " once it is acknowledged"
         return hint if kept else hint + KEEPING
 
-    def _open(self) -> dict[PartitionId, BitMap64]:
+    def _open_offsets(self) -> dict[PartitionId, BitMap64]:
         return {
             share.partition: share.cursor.open_offsets(self._end_of(share.partition))
             for share in self._shares()
@@ -129,9 +124,7 @@ class Move:
 async def _first_time_ns(store: Log, offsets: Mapping[PartitionId, Offset]) -> int | None:
     """The earliest publish time of some messages, one a partition; None if none can be read."""
     found_ns: list[int] = []
-    for number, (partition, offset) in enumerate(offsets.items()):
-        if number % STEP == STEP - 1:
-            await asyncio.sleep(0)
+    async for partition, offset in paced(offsets.items()):
         try:
             found = await store.read(partition, offset, max_bytes=1)
         except LakeUnavailable:

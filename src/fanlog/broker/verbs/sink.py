@@ -2,38 +2,34 @@
 
 Staged rows were checked as a publish is; a commit only appends them. An epoch that fits is one
 commit, with the record that it is done. A larger one is decided first, by a record that names its
-stages, and then published part by part, each with how far it is: whatever happens in between, it
-is taken up from there, by the same broker or the next, until it is done.
+stages, and then published part by part, each with how far it is: after a failure it is taken up
+from there, by the same broker or the next, until it is done.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from fanlog import limits
+from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock, sleep
-from fanlog.broker.spool import MemorySpool, Spool, Stage
-from fanlog.broker.verbs.schemas import Contents
-from fanlog.broker.verbs.staging import Staging
-from fanlog.broker.writer import Publication
+from fanlog.broker.metrics import Metrics
+from fanlog.broker.parts import parts_of
+from fanlog.broker.ports import Contents
+from fanlog.broker.retention.room import Room
+from fanlog.broker.spool import Stage
+from fanlog.broker.transaction import Ledger, Transaction
+from fanlog.broker.verbs.schemas import Schemas
+from fanlog.broker.verbs.stages import Stages
+from fanlog.broker.verbs.staging import Staging, StagingTools
 from fanlog.core.records import Committing, EpochProgress, Record
 from fanlog.core.sinks import StageKey
-from fanlog.errors import (
-    DataLoss,
-    FailedPrecondition,
-    ResourceExhausted,
-    Unavailable,
-)
+from fanlog.errors import DataLoss, FailedPrecondition, ResourceExhausted, Unavailable
 from fanlog.log.batch import Batch, Body
-from fanlog.model.resources import PartitionId, TopicId
-
-if TYPE_CHECKING:
-    from fanlog.broker.broker import Broker
+from fanlog.model.resources import Topic, TopicId
 
 log = logging.getLogger("fanlog.sink")
 
@@ -46,191 +42,125 @@ SWEEP_QUERIES_MAX = 1_000
 class Sink:
     """Sink verbs of one broker."""
 
-    def __init__(self, broker: Broker, clock: Clock, contents: Contents | None) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        metrics: Metrics,
+        access: Access,
+        room: Room,
+        schemas: Schemas,
+        stages: Stages,
+        contents: Contents | None,
+    ) -> None:
+        self._ledger = ledger
         self._clock = clock
+        self._metrics = metrics
+        self._access = access
+        self._room = room
+        self._stages = stages
         self._contents = contents
-        #: Set before `start` where stages are to survive the process.
-        self.spool: Spool = MemorySpool(limits.STAGED_MEMORY_BYTES_MAX)
-        #: Names a stage; no two are ever the same.
-        self.new_id: Callable[[], str] = lambda: os.urandom(16).hex()
-        #: Every stage there is, and the one that counts under each key.
-        self._by_id: dict[str, Stage] = {}
-        self._stages: dict[StageKey, Stage] = {}
-        self._staged_bytes = 0
+        self._tools = StagingTools(ledger, clock, access, room, schemas, stages)
         #: Commits under way, by query; one at a time.
         self._commits: dict[str, asyncio.Task[int]] = {}
-        #: Stages that a commit under way reads.
-        self._held: set[str] = set()
 
     # Life.
 
     async def start(self) -> None:
-        """Find what was staged, and go on with epochs that were being published."""
-        table = self._broker.hard.sinks
-        named = {stage for one in table.all_committing() for stage in one.stages}
-        over: list[Stage] = []
-        for stage in await self.spool.load():
-            if stage.id not in named and (table.is_over(stage.key) or self._is_expired(stage)):
-                over.append(stage)
-            else:
-                self._by_id[stage.id] = self._stages[stage.key] = stage
-                self._staged_bytes += stage.size_bytes
-        await self.spool.remove(over)
-        for committing in list(table.all_committing()):
+        """Find the stages of before, and go on with epochs that were being published."""
+        await self._stages.load()
+        for committing in list(self._ledger.hard.sinks.all_committing()):
             log.info("action=epoch_resumed query=%s epoch=%d", committing.query, committing.epoch)
-            self._begin(committing.query, self._resumed(committing))
+            self._begin(committing.query, self._resume(committing))
 
     async def stop(self) -> None:
-        """Leave what is under way to the next start."""
+        """Leave epochs under way to the next start."""
         tasks = list(self._commits.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def sweep(self) -> None:
-        """Forget stages that nobody committed in time, and queries that are long over."""
-        hard = self._broker.hard
-        named = {stage for one in hard.sinks.all_committing() for stage in one.stages}
-        over = [
-            stage
-            for stage in self._by_id.values()
-            if self._is_expired(stage) and stage.id not in named | self._held
-        ]
-        if over:
-            log.info("action=stages_expired count=%d", len(over))
-            await self._remove(over)
+        """Forget stages that were not committed in time, and queries that are long over."""
+        expired = await self._stages.remove_expired()
+        if expired:
+            log.info("action=stages_expired count=%d", expired)
         before_s = self._clock.now() - limits.QUERY_LIFE_S
-        records = hard.sinks.forget_idle(before_s, limit=SWEEP_QUERIES_MAX)
+        records = self._ledger.hard.sinks.forget_idle(before_s, limit=SWEEP_QUERIES_MAX)
         if records:
-            self._broker.begin_commit(records)
+            self._ledger.commit(records)
 
     # Verbs.
 
     async def stage(self, key: StageKey) -> Staging:
-        """Begin to stage rows; whoever gets this finishes or discards it.
+        """Begin to stage rows; the caller finishes or discards the result.
 
         Raises:
             FailedPrecondition: A later epoch of the query is committed.
         """
-        self._broker.check_serving()
-        self._broker.hard.sinks.check_epoch(key.query, key.epoch)
-        stage_id = self.new_id()
-        return Staging(self, self._broker, key, stage_id, await self.spool.draft(stage_id))
+        self._access.check_serving()
+        self._ledger.hard.sinks.check_epoch(key.query, key.epoch)
+        stage_id, draft = await self._stages.draft()
+        return Staging(self._tools, key, stage_id, draft)
 
     async def commit(self, query: str, epoch: int, keys: Sequence[StageKey]) -> tuple[int, bool]:
-        """Publish what was staged under some keys, once; durable when this returns.
+        """Publish the rows staged under some keys, once; durable when this returns.
 
         Returns how many messages that were, and whether it had been done before. It goes on when
-        whoever called it goes away.
+        the caller goes away.
 
         Raises:
             FailedPrecondition: Nothing is staged under a key, its topic is gone, or a later epoch
                 is committed; nothing was published.
             DiskFull: Only the reserve is left; nothing was published.
-            DataLoss: What was staged is damaged.
+            DataLoss: A stage is damaged.
         """
-        self._broker.check_serving()
+        self._access.check_serving()
         while (under_way := self._commits.get(query)) is not None:
             await asyncio.wait([under_way])
-        self._broker.check_serving()
-        table = self._broker.hard.sinks
+        self._access.check_serving()
+        table = self._ledger.hard.sinks
         last = table.query(query)
         if last is not None and last.epoch == epoch:
-            await self._broker.writer.settled()
-            await self._remove(self._of(query, epoch))
+            await self._ledger.sync()
+            await self._stages.remove(self._stages.of_epoch(query, epoch))
             return last.messages, True
         table.check_epoch(query, epoch)
         committing = table.committing(query)
         if committing is not None:
             # It could not go on; perhaps it can now.
-            messages = await _outcome(self._begin(query, self._resumed(committing)))
+            messages = await _shielded(self._begin(query, self._resume(committing)))
             if committing.epoch == epoch:
                 return messages, True
             return await self.commit(query, epoch, keys)
-        stages = self._named(keys)
-        return await _outcome(self._begin(query, self._published(query, epoch, stages))), False
+        stages = self._stages.of_keys(keys)
+        return await _shielded(self._begin(query, self._publish(query, epoch, stages))), False
 
     async def abort(self, query: str, epoch: int) -> None:
-        """Forget what was staged for an epoch.
+        """Forget the rows staged for an epoch.
 
         Raises:
             FailedPrecondition: It is being published.
         """
         if query in self._commits:
             raise FailedPrecondition(f"query {query!r} is being committed")
-        table = self._broker.hard.sinks
+        table = self._ledger.hard.sinks
         committing = table.committing(query)
         if committing is not None and committing.epoch == epoch:
-            # It could not go on, for a stage is damaged or gone: what is published stays.
+            # It could not go on, for a stage is damaged or gone; published parts stay.
             log.error("action=epoch_given_up query=%s epoch=%d", query, epoch)
-            await self._broker.commit(table.give_up(query))
-        await self._remove(self._of(query, epoch))
+            await self._ledger.commit(table.give_up(query))
+        await self._stages.remove(self._stages.of_epoch(query, epoch))
 
     async def last_epoch(self, query: str) -> int:
         """The last epoch a query has committed; -1 for none."""
-        last = self._broker.hard.sinks.query(query)
-        await self._broker.writer.settled()
+        last = self._ledger.hard.sinks.query(query)
+        await self._ledger.sync()
         return -1 if last is None else last.epoch
-
-    # For `Staging`.
-
-    def reserve(self, size_bytes: int) -> None:
-        """Make room for what is about to be staged.
-
-        Raises:
-            ResourceExhausted: As much is staged as may be.
-            DiskFull: Only the reserve is left.
-        """
-        if self._staged_bytes + size_bytes > self.spool.size_bytes_max:
-            raise ResourceExhausted(
-                f"{self._staged_bytes} bytes are staged and not committed; "
-                f"at most {self.spool.size_bytes_max} may be"
-            )
-        self._broker.writer.check_room(size_bytes)
-        self._staged_bytes += size_bytes
-
-    def release(self, size_bytes: int) -> None:
-        self._staged_bytes -= size_bytes
-
-    async def finished(self, stage: Stage) -> None:
-        """A stage is durable; one that was there under the same key gives way."""
-        before = self._stages.get(stage.key)
-        self._by_id[stage.id] = self._stages[stage.key] = stage
-        if before is not None and before.id not in self._held:
-            await self._remove([before])
-
-    @property
-    def now(self) -> float:
-        return self._clock.now()
 
     # Private.
 
-    async def _remove(self, stages: Iterable[Stage]) -> None:
-        gone = [stage for stage in stages if self._by_id.pop(stage.id, None) is not None]
-        for stage in gone:
-            self._staged_bytes -= stage.size_bytes
-            if self._stages.get(stage.key) is stage:
-                del self._stages[stage.key]
-        await self.spool.remove(gone)
-
-    def _is_expired(self, stage: Stage) -> bool:
-        return self._clock.now() - stage.staged_s > limits.STAGE_LIFE_S
-
-    def _of(self, query: str, epoch: int) -> list[Stage]:
-        return [s for k, s in self._stages.items() if (k.query, k.epoch) == (query, epoch)]
-
-    def _named(self, keys: Sequence[StageKey]) -> list[Stage]:
-        """The stages of some keys, in order of their partitions."""
-        unknown = [key for key in keys if key not in self._stages]
-        if unknown:
-            more = f" ({len(unknown)} such)" if len(unknown) > 1 else ""
-            raise FailedPrecondition(
-                f"nothing is staged as {unknown[0]}{more}; it may have expired, or never arrived"
-            )
-        return [self._stages[key] for key in sorted(keys, key=lambda key: key.partition)]
-
-    def _begin(self, query: str, work: Coroutine[Any, Any, int]) -> asyncio.Task[int]:
+    def _begin(self, query: str, work: Coroutine[object, None, int]) -> asyncio.Task[int]:
         task = asyncio.get_running_loop().create_task(work)
         self._commits[query] = task
 
@@ -242,10 +172,9 @@ class Sink:
         task.add_done_callback(done)
         return task
 
-    async def _published(self, query: str, epoch: int, stages: list[Stage]) -> int:
+    async def _publish(self, query: str, epoch: int, stages: list[Stage]) -> int:
         """Publish an epoch that was not begun yet; the messages it has."""
-        ids = {stage.id for stage in stages}
-        self._held |= ids
+        self._stages.hold(stages)
         try:
             self._check_topics(stages)
             if sum(stage.size_bytes for stage in stages) <= limits.EPOCH_WHOLE_BYTES_MAX:
@@ -253,51 +182,52 @@ class Sink:
             else:
                 messages = await self._publish_parts(query, epoch, stages)
         finally:
-            self._held -= ids
-            # One that was staged anew meanwhile has given way.
-            await self._remove([s for s in stages if self._stages.get(s.key) is not s])
-        await self._remove([*stages, *self._of(query, epoch)])
+            await self._stages.let_go(stages)
+        await self._stages.remove([*stages, *self._stages.of_epoch(query, epoch)])
         return messages
 
     async def _publish_whole(self, query: str, epoch: int, stages: list[Stage]) -> int:
         rows = [one async for batches in self._read_all(stages) for one in batches]
         size_bytes = sum(len(one.body.content) for one in rows)
-        await self._broker.room.made(size_bytes)
-        hard, writer = self._broker.hard, self._broker.writer
-        # From here on nobody else is let in until all of it is submitted.
+        await self._room.make(size_bytes)
         self._check_topics(stages)
-        writer.check_room(size_bytes)
-        publications, records, messages = self._appended(rows)
-        done = hard.sinks.commit(query, epoch, messages, self._clock.now())
-        hard.apply_all(done)
-        await writer.submit_all(records=[*records, *done], publications=publications)
+        self._ledger.check_room(size_bytes)
+        transaction = self._ledger.begin()
+        messages = self._append(transaction, rows)
+        sinks = self._ledger.hard.sinks
+        transaction.apply(sinks.commit(query, epoch, messages, self._clock.now()))
+        await transaction.commit()
         return messages
 
     async def _publish_parts(self, query: str, epoch: int, stages: list[Stage]) -> int:
-        # What is damaged must be found before anything is decided.
+        # A damaged stage must be found before anything is decided.
         async for _ in self._read_all(stages):
             pass
         self._check_topics(stages)
         committing = Committing(query, epoch, tuple(s.id for s in stages if s.size_bytes))
-        await self._broker.commit(self._broker.hard.sinks.begin(committing))
+        await self._ledger.commit(self._ledger.hard.sinks.begin(committing))
         return await self._finish(committing)
 
-    async def _resumed(self, committing: Committing) -> int:
-        missing = [one for one in committing.stages if one not in self._by_id]
+    async def _resume(self, committing: Committing) -> int:
+        stages = [self._stages.find(one) for one in committing.stages]
+        missing = [stage for stage in stages if stage is None]
         if missing:
             raise DataLoss(
                 f"epoch {committing.epoch} of query {committing.query!r} is published in part, and "
                 f"{len(missing)} of its stages are gone; AbortEpoch gives the rest up"
             )
-        stages = [self._by_id[one] for one in committing.stages]
         messages = await self._finish(committing)
-        await self._remove([*stages, *self._of(committing.query, committing.epoch)])
+        done = [stage for stage in stages if stage is not None]
+        of_epoch = self._stages.of_epoch(committing.query, committing.epoch)
+        await self._stages.remove([*done, *of_epoch])
         return messages
 
     async def _finish(self, committing: Committing) -> int:
         """Publish the rest of an epoch that was begun, however long it takes."""
-        stages = [self._by_id[one] for one in committing.stages]
-        while self._broker.hard.sinks.committing(committing.query) == committing:
+        found = [self._stages.find(one) for one in committing.stages]
+        stages = [stage for stage in found if stage is not None]
+        assert len(stages) == len(found)
+        while self._ledger.hard.sinks.committing(committing.query) == committing:
             try:
                 await self._publish_part(committing, stages)
             except (Unavailable, ResourceExhausted) as error:
@@ -306,32 +236,32 @@ class Sink:
                     *(committing.query, committing.epoch, error, RETRY_S),
                 )
                 await sleep(self._clock, RETRY_S)
-        last = self._broker.hard.sinks.query(committing.query)
+        last = self._ledger.hard.sinks.query(committing.query)
         assert last is not None
         return last.messages
 
     async def _publish_part(self, committing: Committing, stages: Sequence[Stage]) -> None:
         query = committing.query
-        before = self._broker.hard.sinks.progress(query)
+        before = self._ledger.hard.sinks.progress(query)
         stage = stages[before.stage]
         rows, end = await self._read(stage, before.position)
         size_bytes = sum(len(one.body.content) for one in rows)
-        await self._broker.room.made(size_bytes)
-        hard, writer = self._broker.hard, self._broker.writer
-        if hard.sinks.progress(query) != before:
-            return  # A commit failed meanwhile, and what was decided on top of it with it.
-        writer.check_room(size_bytes)
-        publications, records, count = self._appended(rows)
-        messages = before.messages + count
+        await self._room.make(size_bytes)
+        sinks = self._ledger.hard.sinks
+        if sinks.progress(query) != before:
+            return  # A commit failed meanwhile, and with it the decisions on top of it.
+        self._ledger.check_room(size_bytes)
+        transaction = self._ledger.begin()
+        messages = before.messages + self._append(transaction, rows)
         done: Sequence[Record]
         if end < stage.size_bytes:
-            done = hard.sinks.advance(query, EpochProgress(before.stage, end, messages))
+            done = sinks.advance(query, EpochProgress(before.stage, end, messages))
         elif before.stage + 1 < len(stages):
-            done = hard.sinks.advance(query, EpochProgress(before.stage + 1, 0, messages))
+            done = sinks.advance(query, EpochProgress(before.stage + 1, 0, messages))
         else:
-            done = hard.sinks.commit(query, committing.epoch, messages, self._clock.now())
-        hard.apply_all(done)
-        await writer.submit_all(records=[*records, *done], publications=publications)
+            done = sinks.commit(query, committing.epoch, messages, self._clock.now())
+        transaction.apply(done)
+        await transaction.commit()
 
     async def _read_all(self, stages: Iterable[Stage]) -> AsyncIterator[list[_Rows]]:
         for stage in stages:
@@ -342,11 +272,11 @@ class Sink:
 
     async def _read(self, stage: Stage, position: int) -> tuple[list[_Rows], int]:
         """Staged rows from a position on, ready to be appended, and where they end."""
-        batches, end = await self.spool.read(stage, position, limits.EPOCH_PART_BYTES)
+        batches, end = await self._stages.read(stage, position, limits.EPOCH_PART_BYTES)
         return await asyncio.to_thread(_rows, batches, self._contents), end
 
     def _check_topics(self, stages: Iterable[Stage]) -> None:
-        catalog = self._broker.hard.catalog
+        catalog = self._ledger.hard.catalog
         for stage in stages:
             for topic_id in stage.topics:
                 if catalog.topic_by_id(TopicId(topic_id)) is None:
@@ -354,38 +284,34 @@ class Sink:
                         f"a topic was deleted since rows for it were staged as {stage.key}"
                     )
 
-    def _appended(self, rows: Iterable[_Rows]) -> tuple[list[Publication], list[Record], int]:
-        """What appends staged rows, and records that go with it, which are applied already."""
-        hard, writer = self._broker.hard, self._broker.writer
-        publications: list[Publication] = []
-        records: list[Record] = []
-        added: dict[PartitionId, int] = {}
+    def _append(self, transaction: Transaction, rows: Iterable[_Rows]) -> int:
+        """Append staged rows to their topics; returns how many rows there are."""
         messages = 0
         for one in rows:
-            body = one.body
-            messages += body.count
-            topic = hard.catalog.topic_by_id(one.topic)
-            if topic is None:
-                # Deleted while the epoch is being published: nobody could read them.
-                continue
-            partition = topic.partitions[0]
-            if one.dedup_ids is not None:
-                admission = hard.dedup_on(partition).admit(
-                    one.dedup_ids,
-                    base_offset=writer.assigned_end(partition) + added.get(partition, 0),
+            messages += one.body.count
+            topic = self._ledger.hard.catalog.topic_by_id(one.topic)
+            # Rows for a topic that was deleted since the epoch was begun have no reader.
+            if topic is not None:
+                self._append_rows(transaction, topic, one)
+        return messages
+
+    def _append_rows(self, transaction: Transaction, topic: Topic, rows: _Rows) -> None:
+        for partition, body, indexes in parts_of(topic.partitions, rows.body, rows.dedup_ids):
+            if rows.dedup_ids is not None:
+                ids = rows.dedup_ids
+                admission = self._ledger.hard.dedup_on(partition).admit(
+                    ids if indexes is None else [ids[index] for index in indexes],
+                    base_offset=transaction.end(partition),
                     now=self._clock.now(),
                     window_s=topic.dedup_window_s,
                     most=limits.DEDUP_IDS_MAX,
                 )
-                self._broker.metrics.deduplicated += body.count - len(admission.fresh)
-                hard.apply_all(admission.records)
-                records += admission.records
+                self._metrics.deduplicated += body.count - len(admission.fresh)
+                transaction.apply(admission.records)
                 if not admission.fresh:
                     continue
                 body = body.only(admission.fresh)
-            publications.append(Publication(topic.id, partition, body))
-            added[partition] = added.get(partition, 0) + body.count
-        return publications, records, messages
+            transaction.append(topic.id, partition, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,8 +338,8 @@ def _rows(batches: Iterable[Batch], contents: Contents | None) -> list[_Rows]:
     return found
 
 
-async def _outcome(task: asyncio.Task[int]) -> int:
-    """What a commit comes to; it goes on when whoever waits for it goes away."""
+async def _shielded(task: asyncio.Task[int]) -> int:
+    """The messages of a commit; it goes on when the task that waits for it goes away."""
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

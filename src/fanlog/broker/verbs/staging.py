@@ -9,25 +9,41 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fanlog import limits
+from fanlog.broker.access import Access
+from fanlog.broker.clock import Clock
+from fanlog.broker.retention.room import Room
 from fanlog.broker.spool import Draft, Stage
+from fanlog.broker.transaction import Ledger
+from fanlog.broker.verbs.schemas import Schemas
+from fanlog.broker.verbs.stages import Stages
 from fanlog.core.sinks import StageKey
 from fanlog.errors import FailedPrecondition, InvalidArgument, SchemaMismatch
 from fanlog.log import batch as codec
 from fanlog.log.batch import Body
 from fanlog.model import names
-from fanlog.model.resources import Topic
+from fanlog.model.resources import PartitionId, Topic
 
-if TYPE_CHECKING:
-    from fanlog.broker.broker import Broker
-    from fanlog.broker.verbs.sink import Sink
+#: In the header of staged batches: partitions are chosen when the epoch is committed.
+_NO_PARTITION = PartitionId(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
-    """What became of the rows of one attempt."""
+class StagingTools:
+    """The parts of the broker that rows are checked and kept by."""
+
+    ledger: Ledger
+    clock: Clock
+    access: Access
+    room: Room
+    schemas: Schemas
+    stages: Stages
+
+
+@dataclass(frozen=True, slots=True)
+class StagingAnswer:
+    """The rows of one attempt that were staged, counted, and those that were refused."""
 
     messages: int
     #: Rows that cannot be published, each with the reason.
@@ -37,11 +53,9 @@ class Staged:
 class Staging:
     """Rows of one attempt on their way into the spool."""
 
-    def __init__(
-        self, sink: Sink, broker: Broker, key: StageKey, stage_id: str, draft: Draft
-    ) -> None:
-        self._sink = sink
-        self._broker = broker
+    def __init__(self, tools: StagingTools, key: StageKey, stage_id: str, draft: Draft) -> None:
+        self._tools = tools
+        self._stages = tools.stages
         self._key = key
         self._id = stage_id
         self._draft = draft
@@ -75,15 +89,15 @@ class Staging:
         Raises:
             ResourceExhausted: As much is staged as may be, or the disk is full.
         """
-        self._broker.check_serving()
+        self._tools.access.check_serving()
         names.refuse_system(topic_name)
-        topic = self._broker.hard.catalog.find_topic(topic_name)
+        topic = self._tools.ledger.hard.catalog.find_topic(topic_name)
         if topic is None:
             for row in rows:
                 self.refuse(row, f"topic {topic_name!r} does not exist")
             return
         if topic.schema_settings is not None:
-            checked = await self._checked(topic, body, rows)
+            checked = await self._check(topic, body, rows)
             if checked is None:
                 return
             topic, body = checked
@@ -96,7 +110,7 @@ class Staging:
         if self._waiting_bytes >= limits.STAGE_WRITE_BYTES:
             await self._flush()
 
-    async def finish(self) -> Staged:
+    async def finish(self) -> StagingAnswer:
         """Make all of it a stage; durable when this returns."""
         await self._flush()
         stage = Stage(
@@ -105,27 +119,27 @@ class Staging:
             messages=self._messages,
             size_bytes=self._size_bytes,
             topics=tuple(sorted(self._topics)),
-            staged_s=self._sink.now,
+            staged_s=self._tools.clock.now(),
         )
         await self._draft.finish(stage)
         self._is_over = True
-        await self._sink.finished(stage)
-        return Staged(self._messages, self._refused)
+        await self._stages.add(stage)
+        return StagingAnswer(self._messages, self._refused)
 
     async def discard(self) -> None:
         """Forget all of it, unless it is finished."""
         if not self._is_over:
             self._is_over = True
-            self._sink.release(self._size_bytes)
+            self._stages.release(self._size_bytes)
             await self._draft.discard()
 
-    async def _checked(
+    async def _check(
         self, topic: Topic, body: Body, rows: Sequence[int]
     ) -> tuple[Topic, Body] | None:
         """The messages that conform to the topic's schema, as they are stored; None for none."""
-        schemas = self._broker.schemas
+        schemas = self._tools.schemas
         try:
-            return await schemas.checked(topic, body)
+            return await schemas.check(topic, body)
         except SchemaMismatch:
             pass
         except FailedPrecondition as error:
@@ -135,12 +149,12 @@ class Staging:
         fine: list[int] = []
         for index, row in enumerate(rows):
             try:
-                await schemas.checked(topic, body.only([index]))
+                await schemas.check(topic, body.only([index]))
                 fine.append(index)
             except (SchemaMismatch, FailedPrecondition) as error:
                 self.refuse(row, error.message.removeprefix("messages[0]").lstrip(".: "))
             await asyncio.sleep(0)
-        return await schemas.checked(topic, body.only(fine)) if fine else None
+        return await schemas.check(topic, body.only(fine)) if fine else None
 
     async def _flush(self) -> None:
         if self._topic is None:
@@ -153,14 +167,14 @@ class Staging:
                 bodies,
                 sequence=0,
                 topic=topic.id,
-                partition=topic.partitions[0],
+                partition=_NO_PARTITION,
                 base_offset=self._messages,
                 publish_time_ns=0,
             )
         ]
         size_bytes = sum(map(len, values))
-        await self._broker.room.made(size_bytes)
-        self._sink.reserve(size_bytes)
+        await self._tools.room.make(size_bytes)
+        self._stages.reserve(size_bytes)
         self._size_bytes += size_bytes
         self._messages += sum(body.count for body in bodies)
         await self._draft.write(values)

@@ -79,7 +79,7 @@ class Consumer:
             try:
                 # Acknowledgements of an earlier consumer may be on their way to the disk, and so
                 # may the settings that made this one: leases and sends must not overtake them.
-                await self._broker.writer.settled()
+                await self._broker.ledger.sync()
             except FanlogError:
                 await asyncio.sleep(_AGAIN_S)
                 continue

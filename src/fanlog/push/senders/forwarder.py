@@ -10,10 +10,11 @@ import logging
 from dataclasses import replace
 
 from fanlog import limits
+from fanlog.broker import parts
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
-from fanlog.broker.delivery.feed import Delivery, Feed
-from fanlog.broker.writer import Publication
+from fanlog.broker.delivery.delivery import Delivery
+from fanlog.broker.delivery.feed import Feed
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import Nack
 from fanlog.errors import ResourceExhausted
@@ -83,7 +84,7 @@ class Forwarder:
             if not deliveries:
                 await feed.wait(version)
                 continue
-            self._broker.delivered(self._subscription, deliveries)
+            self._broker.count_deliveries(self._subscription, deliveries)
             for delivery in deliveries:
                 await self._forward(delivery)
 
@@ -110,31 +111,30 @@ class Forwarder:
             return
         bodies = [self._body(delivery, seal, some) for seal, some in runs]
         size_bytes = sum(len(body.content) for body in bodies)
-        await broker.room.made(size_bytes)
+        await broker.room.make(size_bytes)
         share = broker.hard.share(self._subscription.id, delivery.partition)
         # Its topic may have been deleted meanwhile: then it is tried again, and found to be gone.
         if share is None or broker.hard.catalog.topic_by_id(topic.id) is None:
             return
-        broker.writer.check_room(size_bytes)
+        broker.ledger.check_room(size_bytes)
         offsets = [batch.base_offset + index for _, some in runs for batch, index in some]
         now = self._clock.now()
         decision = share.acknowledge(
             now,
             {delivery.generation: offsets},
             partial=True,
-            end=broker.writer.end(delivery.partition),
+            end=broker.ledger.end(delivery.partition),
         )
         if not decision.count:
             # A seek came between: messages that are unacknowledged again are delivered anew.
             return
-        broker.hard.apply_all(decision.records)
-        committed = broker.writer.submit_all(
-            records=decision.records,
-            publications=[Publication(topic.id, topic.partitions[0], body) for body in bodies],
-        )
-        broker.metrics.acknowledged(self._subscription.id, decision, now)
-        decision.records = []
-        broker.decide(share, decision)
+        transaction = broker.ledger.begin()
+        transaction.apply(decision.records)
+        for body in bodies:
+            parts.append(transaction, topic, body)
+        committed = transaction.commit()
+        broker.metrics.count_acks(self._subscription.id, decision, now)
+        broker.decisions.follow(share, decision)
         await committed
         self.last_reason = ""
 

@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
-from fanlog.broker.delivery.feed import Delivery, Feed
+from fanlog.broker.delivery.delivery import Delivery
+from fanlog.broker.delivery.feed import Feed
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import Nack
 from fanlog.errors import FanlogError
@@ -175,7 +176,7 @@ class Sender:
             size_bytes = sum([one.size_bytes for one in taken])
         finally:
             memory.hold(size_bytes, reserved)
-        self._broker.delivered(self._subscription, deliveries)
+        self._broker.count_deliveries(self._subscription, deliveries)
         return taken
 
     def _max_taken(self, room: int) -> int:
@@ -395,4 +396,4 @@ class Sender:
             self._endpoint.host,
             reason,
         )
-        self._broker.admin.turn_push_off(present, f"the endpoint answered {reason}")
+        self._broker.subscriptions.turn_push_off(present, f"the endpoint answered {reason}")

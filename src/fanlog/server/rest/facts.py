@@ -39,7 +39,7 @@ class Facts:
     def _topic(self, name: str) -> JsonObject:
         topic = self._broker.hard.catalog.topic(name)
         found: JsonObject = {"partition_count": len(topic.partitions)}
-        kept = self._broker.retention.kept(topic)
+        kept = self._broker.retention.of_topic(topic)
         shown = {} if kept.seconds is None else {"duration": duration(kept.seconds).ToJsonString()}
         found["effective_retention"] = shown | {"by": kept.by}
         if topic.message_retention_s is not None:

@@ -59,9 +59,9 @@ def position_verbs(broker: Broker, verbs: Mapping[str, Unary]) -> dict[str, Unar
     async def get(raw: bytes, _: Call) -> bytes:
         asked = types.GetSubscriptionRequest.FromString(raw)
         name = str(names.parse_subscription(asked.subscription))
-        subscription, _topic = await broker.admin.get_subscription(name)
-        backlog = await broker.admin.backlog(subscription)
-        position = {} if subscription.detached else broker.admin.seeks.position(subscription)
+        subscription, _topic = await broker.subscriptions.get(name)
+        backlog = await broker.backlogs.measure(subscription)
+        position = {} if subscription.detached else broker.seeks.position(subscription)
         return orjson.dumps(
             {
                 "subscription": name,
@@ -87,7 +87,7 @@ def position_verbs(broker: Broker, verbs: Mapping[str, Unary]) -> dict[str, Unar
 
     async def _check_same(wanted: Any, exists: AlreadyExists) -> None:
         """Refuse settings that no update can change: the subscription there is another one."""
-        subscription, _ = await broker.admin.get_subscription(wanted.name)
+        subscription, _ = await broker.subscriptions.get(wanted.name)
         if wanted.topic != subscription.topic_shown:
             raise AlreadyExists(f"{exists.message}, on topic {subscription.topic_shown!r}")
         if wanted.enable_message_ordering != subscription.enable_message_ordering:
@@ -131,7 +131,7 @@ def _settings(broker: Broker, wanted: Any) -> frozenset[str]:
     # is named.
     is_auto = wanted.labels.get(LABEL_DEAD_LETTER) == "auto"
     present = broker.hard.catalog.subscription(wanted.name)
-    is_default = broker.admin.rules.is_default(subscription_spec(wanted), present)
+    is_default = broker.rules.is_default(subscription_spec(wanted), present)
     if (is_auto or is_default) and not wanted.HasField("dead_letter_policy"):
         return SUBSCRIPTION_SETTINGS - {"dead_letter_policy"}
     return SUBSCRIPTION_SETTINGS

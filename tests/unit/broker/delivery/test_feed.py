@@ -17,7 +17,7 @@ def feed() -> Feed:
     return Feed(
         [],
         nothing,
-        route=nothing,
+        judge=nothing,
         end=nothing,
         now=nothing,
         next_generation=nothing,

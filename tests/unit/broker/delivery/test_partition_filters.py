@@ -9,7 +9,7 @@ import pytest
 from pyroaring import BitMap64
 
 from fanlog.broker.delivery import partition_filters as module
-from fanlog.broker.delivery.partition_filters import Routes, Segment, texts_of
+from fanlog.broker.delivery.partition_filters import PartitionFilters, Segment, texts_of
 from fanlog.log.api import Damaged
 from fanlog.log.batch import Batch
 from fanlog.log.memory import MemoryLog
@@ -39,7 +39,7 @@ class World:
 
     def __init__(self) -> None:
         self.log = MemoryLog()
-        self.routes = Routes("t", candidates, self._read)
+        self.filters = PartitionFilters("t", candidates, self._read)
         #: Offsets that reading began at.
         self.reads: list[int] = []
         #: From here on the log is read; what is before was trimmed.
@@ -74,10 +74,10 @@ class World:
         """What a subscription wants of everything from `start` on."""
         found = BitMap64()
         while start < self.end:
-            segment = await self.routes.segment_at(start, self.end)
+            segment = await self.filters.segment_at(start, self.end)
             assert segment is not None
             assert segment.end > start, "no progress"
-            found |= await self.routes.wanted(segment, subscription, start, segment.end)
+            found |= await self.filters.offsets_wanted(segment, subscription, start, segment.end)
             start = segment.end
         return list(found)
 
@@ -91,7 +91,7 @@ async def test_each_filter_gets_its_own(world: World):
     world.publish("red", "blue", "red", "green")
     red, blue = subscription(RED), subscription(BLUE, number=2)
     for one in (red, blue):
-        world.routes.subscribe(one)
+        world.filters.subscribe(one)
     assert await world.wanted(red) == [0, 2]
     assert await world.wanted(blue) == [1]
     assert world.reads == [0], "the second one took what was judged for the first"
@@ -100,9 +100,9 @@ async def test_each_filter_gets_its_own(world: World):
 async def test_a_filter_that_comes_later_is_judged_alone_and_once(world: World):
     world.publish("red", "blue", "red")
     red, late = subscription(RED), subscription(ANY, number=2)
-    world.routes.subscribe(red)
+    world.filters.subscribe(red)
     await world.wanted(red)
-    world.routes.subscribe(late)
+    world.filters.subscribe(late)
     assert await world.wanted(late) == [0, 1, 2]
     assert await world.wanted(late) == [0, 1, 2]
     assert world.reads == [0, 0]
@@ -110,40 +110,40 @@ async def test_a_filter_that_comes_later_is_judged_alone_and_once(world: World):
 
 async def test_a_segment_grows_while_the_filters_are_the_same(world: World):
     red = subscription(RED)
-    world.routes.subscribe(red)
+    world.filters.subscribe(red)
     for _ in range(5):
         world.publish("red", "blue")
         await world.wanted(red)
-    assert list(world.routes.segments) == [0]
-    world.routes.subscribe(subscription(BLUE, number=2))
+    assert list(world.filters.segments) == [0]
+    world.filters.subscribe(subscription(BLUE, number=2))
     world.publish("red")
     assert await world.wanted(red) == [0, 2, 4, 6, 8, 10]
-    assert list(world.routes.segments) == [0, 10]
+    assert list(world.filters.segments) == [0, 10]
 
 
 async def test_a_filter_that_goes_and_comes_again_misses_nothing(world: World):
     """The segment grew without it."""
     red, other = subscription(RED), subscription(ANY, number=2)
     for one in (red, other):
-        world.routes.subscribe(one)
+        world.filters.subscribe(one)
     world.publish("red")
     assert await world.wanted(red) == [0]
-    world.routes.unsubscribe(red.id)
+    world.filters.unsubscribe(red.id)
     world.publish("red")
     await world.wanted(other)
-    world.routes.subscribe(red)
+    world.filters.subscribe(red)
     assert await world.wanted(red) == [0, 1]
 
 
 async def test_a_filter_nobody_has_any_more_is_not_remembered_as_judged(world: World):
     """Somebody may ask for it who has just changed; the segment grows on without it."""
     red, other = subscription(RED), subscription(ANY, number=2)
-    world.routes.subscribe(other)
+    world.filters.subscribe(other)
     world.publish("red")
     assert await world.wanted(red) == [0]
     world.publish("red", "red")
     await world.wanted(other)
-    world.routes.subscribe(red)
+    world.filters.subscribe(red)
     assert await world.wanted(red) == [0, 1, 2]
 
 
@@ -153,7 +153,7 @@ async def test_changes_take_effect_at_their_commits(world: World):
     world.publish("red", "blue")
     fourth = world.publish("red", "blue")
     changed = subscription(BLUE, (RED, second), ("", fourth))
-    world.routes.subscribe(changed)
+    world.filters.subscribe(changed)
     assert await world.wanted(changed) == [0, 2, 3, 4, 5, 7]
     # From the middle of it on, too.
     assert await world.wanted(changed, 3) == [3, 4, 5, 7]
@@ -166,7 +166,7 @@ async def test_changes_before_and_after_everything(world: World):
     old = subscription(BLUE, (RED, first))
     new = subscription(BLUE, (RED, first + 1), number=2)
     for one in (old, new):
-        world.routes.subscribe(one)
+        world.filters.subscribe(one)
     assert await world.wanted(old) == [1]
     assert await world.wanted(new) == [0]
 
@@ -178,7 +178,7 @@ async def test_what_cannot_be_read_is_for_everybody(world: World):
     world.publish("blue")
     world.damaged = {1}
     blue = subscription(BLUE)
-    world.routes.subscribe(blue)
+    world.filters.subscribe(blue)
     assert await world.wanted(blue) == [1, 2, 3]
 
 
@@ -188,19 +188,19 @@ async def test_what_was_trimmed_is_nobodys_and_the_rest_is_still_there(world: Wo
     world.publish("blue", "red", "blue")
     world.start = missing
     red = subscription(RED)
-    world.routes.subscribe(red)
+    world.filters.subscribe(red)
     assert await world.wanted(red) == [missing + 1]
 
 
 async def test_nothing_is_judged_beyond_what_is_committed(world: World):
     world.publish("red", "red", "red")
     red = subscription(RED)
-    world.routes.subscribe(red)
-    segment = await world.routes.segment_at(0, 2)
+    world.filters.subscribe(red)
+    segment = await world.filters.segment_at(0, 2)
     assert segment is not None
     assert (segment.start, segment.end) == (0, 2)
-    assert list(await world.routes.wanted(segment, red, 0, 2)) == [0, 1]
-    assert await world.routes.segment_at(9, 9) is None
+    assert list(await world.filters.offsets_wanted(segment, red, 0, 2)) == [0, 1]
+    assert await world.filters.segment_at(9, 9) is None
 
 
 async def test_long_logs_are_judged_in_steps_and_cut_into_segments(world: World, monkeypatch):
@@ -208,39 +208,39 @@ async def test_long_logs_are_judged_in_steps_and_cut_into_segments(world: World,
     monkeypatch.setattr(module, "SEGMENT_OFFSETS", 6)
     world.publish(*["red", "blue"] * 10)
     red = subscription(RED)
-    world.routes.subscribe(red)
+    world.filters.subscribe(red)
     assert await world.wanted(red) == list(range(0, 20, 2))
-    assert list(world.routes.segments) == [0, 6, 12, 18]
+    assert list(world.filters.segments) == [0, 6, 12, 18]
     assert world.reads == list(range(0, 20, 3))
     # What is let go of is judged again, and no further than to its neighbour.
-    world.routes.forget(6)
+    world.filters.forget(6)
     assert await world.wanted(red) == list(range(0, 20, 2))
-    assert sorted(world.routes.segments) == [0, 6, 12, 18]
+    assert sorted(world.filters.segments) == [0, 6, 12, 18]
 
 
 async def test_who_wants_something_of_a_segment(world: World):
     for number, text in enumerate((RED, BLUE, 'c = "green"'), 1):
-        world.routes.subscribe(subscription(text, number=number))
+        world.filters.subscribe(subscription(text, number=number))
     world.publish("red", "red", "blue")
-    segment = await world.routes.segment_at(0, world.end)
+    segment = await world.filters.segment_at(0, world.end)
     assert segment is not None
-    assert set(world.routes.texts_wanting(segment, 0)) == {RED, BLUE}
-    assert set(world.routes.texts_wanting(segment, 2)) == {BLUE}
-    assert set(world.routes.texts_wanting(segment, 3)) == set()
+    assert set(world.filters.texts_wanting(segment, 0)) == {RED, BLUE}
+    assert set(world.filters.texts_wanting(segment, 2)) == {BLUE}
+    assert set(world.filters.texts_wanting(segment, 3)) == set()
 
 
 def test_equal_filters_are_one(world: World):
     for number in (1, 2):
-        world.routes.subscribe(subscription(RED, number=number))
-    assert world.routes.version == 1
-    world.routes.subscribe(subscription(RED, number=2))
-    assert world.routes.version == 1
-    world.routes.unsubscribe(SubscriptionId(1))
-    assert not world.routes.is_idle
-    world.routes.unsubscribe(SubscriptionId(2))
-    assert world.routes.is_idle
-    world.routes.subscribe(subscription("", number=3))
-    assert world.routes.is_idle, "no filter is nothing to judge"
+        world.filters.subscribe(subscription(RED, number=number))
+    assert world.filters.version == 1
+    world.filters.subscribe(subscription(RED, number=2))
+    assert world.filters.version == 1
+    world.filters.unsubscribe(SubscriptionId(1))
+    assert not world.filters.is_idle
+    world.filters.unsubscribe(SubscriptionId(2))
+    assert world.filters.is_idle
+    world.filters.subscribe(subscription("", number=3))
+    assert world.filters.is_idle, "no filter is nothing to judge"
 
 
 def test_the_filters_of_a_subscription():

@@ -34,9 +34,9 @@ from fanlog.pipeline.export.rules.shapes import (
 )
 from fanlog.schema.avro import AvroSchema
 from fanlog.schema.compiled import Impossible, Mismatch
+from fanlog.schema.compiler import compile_schema
 from fanlog.schema.json_refs import resolve
 from fanlog.schema.protobuf import ProtobufSchema
-from fanlog.schema.compiler import compile_schema
 from fanlog.wire.fields import descriptor_of
 
 #: The one column of a schema that is no record at its top.

@@ -3,7 +3,7 @@
 A subscription moves messages on in two ways: it forwards them, or it dead-letters those that fail.
 A circle with a forward in it never ends by itself, so the setting that would close one is refused.
 A circle of dead letters alone is left to its owners, since every round takes failed deliveries; the
-hop count in the batch header ends it (`fanlog.log.seal`), and what else slips through.
+hop count in the batch header ends it (`fanlog.log.seal`), as it does any other circle.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
-"""Dead letters as values: one of them, which are meant, where to go on, what became of them."""
+"""Dead letters as values: a letter, a selection of them, the place to go on, and the outcome."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fanlog import times
+from fanlog.core.redelivery import DeadLetter
 from fanlog.errors import InvalidArgument
-from fanlog.log.batch import Batch
 from fanlog.model import attributes, ids, names
-from fanlog.model.resources import Offset, PartitionId
+from fanlog.model.resources import Offset, PartitionId, Subscription
 from fanlog.routing.candidate import Candidate
 
 LEASED = "somebody has leased it"
@@ -19,14 +20,42 @@ NO_TOPIC = "its original is gone, and so is its topic"
 NOT_READ = "the subscription it failed on does not read its topic any more"
 
 
+def attributes_of(
+    subscription: Subscription,
+    topic: str,
+    letter: DeadLetter,
+    partition: PartitionId,
+    publish_time_ns: int,
+) -> dict[str, str]:
+    """The attributes that say where a dead letter came from: Google's four, then ours."""
+    _, project, _, name = subscription.name.split("/", 3)
+    return {
+        attributes.LETTER_ATTEMPTS: str(letter.attempts),
+        attributes.LETTER_SUBSCRIPTION: name,
+        attributes.LETTER_PROJECT: project,
+        attributes.LETTER_PUBLISH_TIME: times.of_ns(publish_time_ns, times.GOOGLE_UTC),
+        attributes.LETTER_REASON: letter.reason,
+        attributes.SOURCE_TOPIC: topic,
+        attributes.SOURCE_ID: ids.message_id(partition, letter.offset),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """One dead letter, and what it says about where it came from."""
+    """One dead letter, and where it says that it came from.
+
+    Its attributes are believed only if the broker sealed its batch as letters; a publisher may
+    write any attributes.
+    """
 
     partition: PartitionId
     offset: Offset
     message: Candidate
-    batch: Batch = field(repr=False)
+    publish_time_ns: int
+    #: Whether its batch is sealed as letters, or is from before there were seals.
+    is_believed: bool
+    #: Whether its batch is sealed as letters of redriven copies.
+    is_of_copy: bool = False
     is_leased: bool = False
 
     @property
@@ -35,9 +64,8 @@ class Letter:
 
     @property
     def _said(self) -> Mapping[str, str]:
-        """The seal that the broker gave it; none for a message that only looks like a letter."""
-        seal = self.batch.seal
-        return self.message.attributes if seal is None or seal.is_letter else {}
+        """The attributes of a letter; none for a message that only looks like one."""
+        return self.message.attributes if self.is_believed else {}
 
     @property
     def source_subscription(self) -> str:
@@ -60,8 +88,7 @@ class Letter:
     @property
     def original_id(self) -> str:
         """The id under which it was published at first: the source may be a copy itself."""
-        is_of_copy = self.batch.seal is not None and self.batch.seal.is_copy
-        known = self._said.get(attributes.ORIGINAL_ID, "") if is_of_copy else ""
+        known = self._said.get(attributes.ORIGINAL_ID, "") if self.is_of_copy else ""
         return known or self.source_id
 
     @property
@@ -81,8 +108,8 @@ class Letter:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """Which letters are meant: all, of those that nobody has acknowledged, that fit everything."""
+class LetterSelection:
+    """The unacknowledged letters that fit all of these."""
 
     #: Full name; empty for any.
     source_subscription: str = ""
@@ -93,7 +120,7 @@ class Selection:
     end_ns: int | None = None
 
     def has(self, letter: Letter) -> bool:
-        time_ns = letter.batch.publish_time_ns
+        time_ns = letter.publish_time_ns
         if time_ns < self.start_ns or (self.end_ns is not None and time_ns >= self.end_ns):
             return False
         if self.source_subscription not in ("", letter.source_subscription):
@@ -102,7 +129,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LetterPlace:
     """Where a request goes on: after which letter, and of those up to which commit."""
 
     sequence: int
@@ -114,7 +141,7 @@ class Place:
         return f"{self.sequence}.{self.partition or 0}.{self.offset}"
 
     @classmethod
-    def parse(cls, text: str) -> Place:
+    def parse(cls, text: str) -> LetterPlace:
         """Raises InvalidArgument."""
         parts = text.split(".")
         if len(parts) != 3 or not all(p.isascii() and p.isdigit() and len(p) < 20 for p in parts):
@@ -124,8 +151,8 @@ class Place:
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What became of letters."""
+class LetterOutcome:
+    """The letters that a request brought back, discarded or left as they are."""
 
     reopened: int = 0
     copied: int = 0
@@ -135,4 +162,4 @@ class Outcome:
     #: Of a request that was done before: how many; it is not known which.
     skipped_before: int = 0
     #: Where to go on; None when there is nothing more.
-    next: Place | None = None
+    next: LetterPlace | None = None

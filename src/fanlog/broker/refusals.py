@@ -1,8 +1,8 @@
 """Publishes that are refused because there is no room for them: how often, why, and whether still.
 
-The broker is *degraded* while it would refuse again what it refused last, or anything at all.
-Deliveries and acknowledgements go on meanwhile. Nobody has to publish for that to end: it is looked
-at whenever somebody asks.
+The broker is *degraded* while it would refuse a publish of the size that it refused last.
+Deliveries and acknowledgements go on meanwhile. It ends without another publish: the room is looked
+at whenever the state is asked for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REASONS = (DiskFull, HotLogFull, WriterBacklogFull)
 
 
 class Refusals:
-    """Counts what `check` refuses, and remembers the last of it."""
+    """Counts the publishes that `check` refuses, and remembers the size of the last."""
 
     def __init__(self, check: Callable[[int], None]) -> None:
         self._check = check
@@ -38,7 +38,7 @@ class Refusals:
             self.counts[reason] = self.counts.get(reason, 0) + 1
             if self._refused_bytes is None:
                 log.warning("action=publishing_refused reason=%s error=%s", reason, refusal.message)
-            # Whole epochs of a sink are larger: what a publish may have is what counts.
+            # Whole epochs of a sink are larger; the broker serves again when a publish fits.
             self._refused_bytes = min(size_bytes, limits.PUBLISH_BYTES_MAX)
             raise
         if self._refused_bytes is not None:

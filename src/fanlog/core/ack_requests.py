@@ -1,29 +1,20 @@
-"""The ack ids of one request, over all the shares they are of.
+"""Requests to acknowledge, or to change deadlines: the ack ids of one, over all their shares.
 
-A subscription on a pattern has many shares, and one request may speak of any of them; under
+A subscription on a pattern has many shares, and one request may name messages of any of them; under
 exactly-once it is done whole or not at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.hard_state import HardState
 from fanlog.core.redelivery import Nack
 from fanlog.core.share import ByGeneration, Decision, Share
-from fanlog.errors import (
-    AckIdsRefused,
-    FailedPrecondition,
-    InvalidArgument,
-    SubscriptionNotFound,
-)
+from fanlog.errors import AckIdsRefused, FailedPrecondition, InvalidArgument, SubscriptionNotFound
 from fanlog.model.ids import ack_id
 from fanlog.model.resources import PartitionId, Subscription
-
-if TYPE_CHECKING:
-    from fanlog.broker.broker import Broker
 
 INVALID_ACK_ID = "PERMANENT_FAILURE_INVALID_ACK_ID"
 UNORDERED_ACK_ID = "TRANSIENT_FAILURE_UNORDERED_ACK_ID"
@@ -52,7 +43,7 @@ def check_nack(subscription: Subscription, nack: Nack) -> None:
 def shares_of(
     hard: HardState, subscription: Subscription, parsed: ParsedAckIds
 ) -> dict[PartitionId, Share | None]:
-    """The share of each partition that ids are of; None where a pattern was through with a topic.
+    """The share in each partition that ids name; None where a pattern has left a deleted topic.
 
     Raises:
         SubscriptionNotFound: It was deleted meanwhile.
@@ -60,20 +51,6 @@ def shares_of(
     if hard.catalog.subscription_by_id(subscription.id) is None:
         raise SubscriptionNotFound(f"subscription {subscription.name!r} was deleted")
     return {partition: hard.share(subscription.id, partition) for partition in parsed.offsets}
-
-
-async def placed_shares_of(
-    broker: Broker, subscription: Subscription, parsed: ParsedAckIds
-) -> dict[PartitionId, Share | None]:
-    """As `shares_of`, ready to settle: restored leases are in their place."""
-    for share in shares_of(broker.hard, subscription, parsed).values():
-        if share is not None and share.unplaced:
-            _, feed = broker.attach(subscription.name)
-            try:
-                await feed.place_restored(share)
-            finally:
-                broker.detach(subscription, feed)
-    return shares_of(broker.hard, subscription, parsed)
 
 
 def refused_by_any(
@@ -95,7 +72,7 @@ def refused_by_any(
 
 
 def nothing_left(by_generation: ByGeneration) -> Decision:
-    """The answer to ids of a topic that is gone: all was acknowledged that they could speak of."""
+    """The answer to ids of a topic that is gone: all messages that they could name are settled."""
     return Decision(invalid=[(g, o) for g, offsets in by_generation.items() for o in offsets])
 
 

@@ -1,0 +1,210 @@
+"""The assembly of a broker, from top to bottom: ledger, delivery, retention, verbs, broker.
+
+Each part is given the parts it needs, all of them made above it. Parts that must hear from later
+ones listen to their events; nothing is set afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fanlog import limits
+from fanlog.broker.access import Access
+from fanlog.broker.broker import Broker
+from fanlog.broker.clock import Clock
+from fanlog.broker.committer import Committer
+from fanlog.broker.delivery.bridges import Bridges
+from fanlog.broker.delivery.consumers import Consumers
+from fanlog.broker.delivery.decisions import Decisions
+from fanlog.broker.delivery.filtering import Filtering
+from fanlog.broker.delivery.movers import Movers
+from fanlog.broker.delivery.open_feeds import Feeds
+from fanlog.broker.delivery.revising import Revising
+from fanlog.broker.delivery.shares import Shares
+from fanlog.broker.generations import Generations
+from fanlog.broker.metrics import Metrics
+from fanlog.broker.outcome_telling import OutcomeTelling
+from fanlog.broker.ports import Candidates, CheckEndpoint, Compose, Contents, refuse_push
+from fanlog.broker.retention.retention import Retention
+from fanlog.broker.retention.room import Room
+from fanlog.broker.retention.spare import Spare
+from fanlog.broker.schemas.definitions import Definitions
+from fanlog.broker.schemas.examiner import AtOnce, Examiner
+from fanlog.broker.spool import MemorySpool, Spool
+from fanlog.broker.sweeper import Sweeper
+from fanlog.broker.tiering.tiers import NoTiers, Tiers
+from fanlog.broker.transaction import Ledger
+from fanlog.broker.verbs.backlogs import Backlogs
+from fanlog.broker.verbs.dead_letters import DeadLetters
+from fanlog.broker.verbs.exports import Exports
+from fanlog.broker.verbs.hints import Hints
+from fanlog.broker.verbs.iam import Iam
+from fanlog.broker.verbs.jobs import Jobs
+from fanlog.broker.verbs.letter_search import LetterSearch
+from fanlog.broker.verbs.log_reads import LogReads
+from fanlog.broker.verbs.reopening import Reopening
+from fanlog.broker.verbs.schemas import Schemas
+from fanlog.broker.verbs.seeks import Seeks
+from fanlog.broker.verbs.sink import Sink
+from fanlog.broker.verbs.snapshots import Snapshots
+from fanlog.broker.verbs.stages import Stages
+from fanlog.broker.verbs.subscriptions import Subscriptions
+from fanlog.broker.verbs.topics import Topics
+from fanlog.core.ack_ids import AckIds
+from fanlog.log.api import Log
+from fanlog.log.batch import Body
+from fanlog.model.quotas import DEFAULTS, Quotas
+from fanlog.model.server_rules import ServerRules
+
+
+def _random_id() -> str:
+    return os.urandom(16).hex()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """Settings of a broker that do not change while it lives."""
+
+    disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES
+    #: The most that the hot log may have; 0 for no bound.
+    hot_size_bytes: int = 0
+    message_bytes_max: int = limits.MESSAGE_BYTES_MAX
+    quotas: Quotas = DEFAULTS
+    rules: ServerRules = field(default_factory=ServerRules)
+    #: The default retention, in seconds; 0 for none.
+    topic_retention_s: float = 0.0
+    topic_retention_bytes: int = limits.SPARE_MEMORY_BYTES_MAX
+
+
+def build_broker(
+    store: Log,
+    committer: Committer,
+    clock: Clock,
+    *,
+    compose: Compose,
+    candidates: Candidates,
+    jitter: Callable[[], float],
+    contents: Contents | None = None,
+    settings: BrokerSettings = BrokerSettings(),  # noqa: B008 (frozen)
+    check_endpoint: CheckEndpoint = refuse_push,
+    examiner: Examiner | None = None,
+    spool: Spool | None = None,
+    new_stage_id: Callable[[], str] = _random_id,
+    new_generations: Callable[[Ledger], Generations] = Generations,
+    new_tiers: Callable[[Ledger], Tiers] | None = None,
+    outcome_body: Callable[[bytes], Body] | None = None,
+) -> Broker:
+    """Build a broker on a log; `await start()` it before the first verb.
+
+    Args:
+        compose, candidates, contents: How messages are written; `contents` for schemas and sinks.
+        jitter: A number from 0 to 1, to spread retries.
+        check_endpoint: Looks at push endpoints; without it, push is refused.
+        examiner: Answers questions about schemas that may take long; without it, on the loop.
+        spool: Where stages wait; without it, in memory.
+        new_stage_id: Names a stage; no two are ever the same.
+        new_tiers: The tiers of a log with a lake.
+        outcome_body: Makes a message of data; without it, no outcomes are told.
+    """
+    rules, quotas = settings.rules, settings.quotas
+    tells = outcome_body is not None
+    metrics = Metrics(published_to={} if tells else None, latencies={} if tells else None)
+    definitions = Definitions(examiner or AtOnce())
+
+    # The one road to state.
+    ledger = Ledger(
+        store,
+        committer,
+        clock,
+        metrics,
+        disk_reserve_bytes=settings.disk_reserve_bytes,
+        hot_size_bytes=settings.hot_size_bytes,
+    )
+    access = Access(ledger, clock)
+    generations = new_generations(ledger)
+
+    # Delivery.
+    filtering = Filtering(ledger, store, metrics, candidates)
+    feeds = Feeds(ledger, filtering)
+    decisions = Decisions(ledger, store, clock, metrics, feeds, compose=compose, jitter=jitter)
+    bridges = Bridges(ledger, definitions)
+    revising = Revising(ledger, clock, metrics, bridges, contents, decisions.decide)
+    consumers = Consumers(
+        *(ledger, store, clock, metrics, access),
+        *(feeds, filtering, decisions, revising, generations),
+    )
+    shares = Shares(ledger, access, feeds, filtering)
+
+    # Retention and tiers.
+    tiers = NoTiers(store) if new_tiers is None else new_tiers(ledger)
+    spare = Spare(
+        ledger,
+        store,
+        bytes_max=settings.topic_retention_bytes,
+        has_default=settings.topic_retention_s > 0.0,
+    )
+    retention = Retention(
+        *(ledger, store, metrics, access, shares, decisions, tiers, spare),
+        topic_retention_s=settings.topic_retention_s,
+        started_s=clock.now(),
+    )
+    room = Room(ledger, store, retention)
+
+    # Verbs.
+    topics = Topics(ledger, clock, shares, tiers, quotas, rules)
+    subscriptions = Subscriptions(
+        *(ledger, store, clock, access, feeds, shares, generations),
+        *(topics, quotas, rules, check_endpoint),
+    )
+    backlogs = Backlogs(ledger, store, clock)
+    schemas = Schemas(ledger, clock, quotas, definitions, contents)
+    stages = Stages(
+        ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id
+    )
+    sink = Sink(ledger, clock, metrics, access, room, schemas, stages, contents)
+
+    return Broker(
+        clock=clock,
+        metrics=metrics,
+        ledger=ledger,
+        access=access,
+        filtering=filtering,
+        feeds=feeds,
+        decisions=decisions,
+        consumers=consumers,
+        shares=shares,
+        movers=Movers(),
+        tiers=tiers,
+        spare=spare,
+        retention=retention,
+        room=room,
+        sweeper=Sweeper(
+            *(ledger, store, clock, access, feeds, filtering, decisions),
+            *(subscriptions, sink, retention, spare),
+        ),
+        topics=topics,
+        subscriptions=subscriptions,
+        snapshots=Snapshots(ledger, clock, access, shares, backlogs, quotas),
+        seeks=Seeks(ledger, store, clock, access, shares, generations, retention),
+        backlogs=backlogs,
+        schemas=schemas,
+        iam=Iam(ledger),
+        log_reads=LogReads(ledger, store, access, tiers),
+        jobs=Jobs(ledger, clock, topics, subscriptions, quotas),
+        exports=Exports(ledger, store, clock, metrics, access, shares, filtering, decisions),
+        sink=sink,
+        reopening=Reopening(ledger, clock, metrics, access, decisions, generations),
+        dead_letters=DeadLetters(
+            *(ledger, clock, metrics, access),
+            LetterSearch(ledger, store, access, shares, candidates),
+            *(decisions, generations, compose),
+        ),
+        hints=Hints(ledger, retention, rules),
+        outcomes=OutcomeTelling(ledger, clock, metrics, shares, room, topics, outcome_body),
+        rules=rules,
+        message_bytes_max=settings.message_bytes_max,
+        ack_ids=AckIds(store.identity),
+        jitter=jitter,
+    )

@@ -1,0 +1,73 @@
+"""Consumers: pulls, streams and senders attach to the feed of a subscription, and leave it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+
+from fanlog.broker.access import Access
+from fanlog.broker.clock import Clock
+from fanlog.broker.delivery.decisions import Decisions
+from fanlog.broker.delivery.feed import Feed
+from fanlog.broker.delivery.filtering import Filtering
+from fanlog.broker.delivery.open_feeds import Feeds
+from fanlog.broker.delivery.revising import Revising
+from fanlog.broker.generations import Generations
+from fanlog.broker.metrics import Metrics
+from fanlog.broker.transaction import Ledger
+from fanlog.log.api import Damaged, Log
+from fanlog.model.resources import Subscription
+
+log = logging.getLogger("fanlog.broker")
+
+
+@dataclass(eq=False)
+class Consumers:
+    """Attaches consumers to feeds. Lives on the loop."""
+
+    _ledger: Ledger
+    _store: Log
+    _clock: Clock
+    _metrics: Metrics
+    _access: Access
+    _feeds: Feeds
+    _filtering: Filtering
+    _decisions: Decisions
+    _revising: Revising
+    _generations: Generations
+
+    def attach(self, name: str) -> tuple[Subscription, Feed]:
+        """The feed of a subscription, for one consumer; give it back with `detach`.
+
+        Raises:
+            SubscriptionNotFound: There is no such subscription.
+            FailedPrecondition: The subscription is detached.
+            Unavailable: The broker is stopping.
+        """
+        self._access.check_serving()
+        subscription = self._access.enter(name)
+        return subscription, self._feeds.enter(subscription, self._new_feed)
+
+    def detach(self, subscription: Subscription, feed: Feed) -> None:
+        """A consumer leaves. Its leases run on to their deadlines."""
+        self._feeds.leave(subscription, feed)
+        self._access.use(subscription)
+
+    def _new_feed(self, subscription: Subscription) -> Feed:
+        return Feed(
+            self._ledger.hard.shares_of(subscription),
+            self._store,
+            judge=self._filtering.judge,
+            end=self._ledger.end,
+            now=self._clock.now,
+            next_generation=self._generations.next,
+            decide=self._decisions.decide,
+            on_damage=self._note_damage,
+            revise=partial(self._revising.revise, subscription.id),
+        )
+
+    def _note_damage(self, damaged: Damaged) -> None:
+        self._metrics.batches_damaged += 1
+        what = (damaged.partition, damaged.base_offset, damaged.count, damaged.reason)
+        log.error("action=batch_quarantined partition=%d base_offset=%d count=%d reason=%s", *what)

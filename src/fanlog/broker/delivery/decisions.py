@@ -1,0 +1,90 @@
+"""Decisions: the decision of a share is applied, committed, and followed by all that comes of it.
+
+Shares decide (`fanlog.core.share`): on a pull, on an acknowledgement, when a lease expires. Here
+the records are committed, dead letters are forwarded, the timer of the share is set anew, and the
+feed is woken if the share has messages to hand out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from fanlog.broker.clock import Clock
+from fanlog.broker.delivery.dead_lettering import DeadLettering
+from fanlog.broker.delivery.open_feeds import Feeds
+from fanlog.broker.delivery.timers import Timers
+from fanlog.broker.metrics import Metrics
+from fanlog.broker.ports import Compose
+from fanlog.broker.transaction import Ledger
+from fanlog.core.hard_state import HardState
+from fanlog.core.share import Decision, Share
+from fanlog.log.api import Log
+
+
+class Decisions:
+    """Carries out the decisions of all shares. Lives on the loop."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: Log,
+        clock: Clock,
+        metrics: Metrics,
+        feeds: Feeds,
+        *,
+        compose: Compose,
+        jitter: Callable[[], float],
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._metrics = metrics
+        self._feeds = feeds
+        self._jitter = jitter
+        self._timers = Timers(clock, self._expire)
+        self._dead_lettering = DeadLettering(ledger, store, clock, metrics, compose, self.decide)
+        ledger.on_load.listen(self._load)
+
+    def decide(
+        self, share: Share, decision: Decision, *, can_wait: bool = False, wakes: bool = True
+    ) -> asyncio.Future[None] | None:
+        """Apply a share's decision and commit it; the future, if there is anything to commit."""
+        committed = None
+        if decision.records:
+            committed = self._ledger.commit(decision.records, can_wait=can_wait)
+        elif decision.grant is not None and share.follows_commits:
+            # The commit of a dead letter before it, or of its own reopening, may be under way.
+            committed = self._ledger.pending()
+        self.follow(share, decision, wakes=wakes)
+        return committed
+
+    def follow(self, share: Share, decision: Decision, *, wakes: bool = True) -> None:
+        """As `decide`, for a decision whose records are part of a transaction already."""
+        if decision.dead_letters:
+            self._dead_lettering.add(share, decision.dead_letters)
+        self._timers.watch(share)
+        if wakes:
+            end = self._ledger.end(share.partition)
+            self._feeds.wake_for(share, has_some=share.has_some(end))
+
+    async def drain(self) -> None:
+        """Wait until all dead letters are forwarded."""
+        await self._dead_lettering.drain()
+
+    def stop(self) -> None:
+        """Expire no more leases."""
+        self._timers.clear()
+
+    def _expire(self, share: Share) -> None:
+        if self._ledger.hard.share(share.settings.id, share.partition) is not share:
+            return
+        decision = share.expire(self._clock.now(), jitter=self._jitter())
+        self._metrics.of(share.settings.id).expired += decision.count
+        self.decide(share, decision)
+
+    def _load(self, hard: HardState) -> None:
+        """All shares are new: forget the old ones, and watch these."""
+        self._timers.clear()
+        self._dead_lettering.clear()
+        for share in hard.shares():
+            self._timers.watch(share)

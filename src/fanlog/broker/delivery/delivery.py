@@ -1,0 +1,27 @@
+"""A delivery: the messages of one lease, as the feed hands them to the code that frames them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fanlog.log.batch import Batch
+from fanlog.model.resources import Offset, PartitionId
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Messages of one lease, to be framed: runs of offsets, and the batches they stand in."""
+
+    partition: PartitionId
+    generation: int
+    #: Batch, first index and end index in it.
+    runs: Sequence[tuple[Batch, int, int]]
+    count: int
+    #: Delivery attempts by offset for those above `attempt`.
+    attempts: dict[Offset, int]
+    #: Delivery attempt of the others; 0 when the subscription has no dead letter policy.
+    attempt: int
+    size_bytes: int
+    #: How many of them were delivered before.
+    redelivered: int = 0

@@ -1,0 +1,85 @@
+"""Ports of the broker: functions that the layers around it provide, given to `build_broker`.
+
+The wire layer knows how messages are written, the push layer which endpoints may be reached; the
+broker knows neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from fanlog.errors import Unimplemented
+from fanlog.log.batch import Batch, Body
+from fanlog.model import endpoints
+from fanlog.model.resources import PushConfig
+from fanlog.routing.candidate import Candidate
+
+
+class Compose(Protocol):
+    """Builds the body of forwarded messages."""
+
+    def __call__(
+        self,
+        messages: Sequence[tuple[Batch, int, Mapping[str, str]]],
+        without: Collection[str] = (),
+    ) -> Body:
+        """Copies of the messages at (batch, index), each with attributes added and left out."""
+
+
+class FilterNeeds(Protocol):
+    """The parts of a message that filters look at."""
+
+    @property
+    def needs_message(self) -> bool: ...
+    @property
+    def needs_attributes(self) -> bool: ...
+    @property
+    def needs_payload(self) -> bool: ...
+
+
+class Candidates(Protocol):
+    """Shows the messages of a batch as filters see them."""
+
+    def __call__(
+        self, batch: Batch, first: int, end: int, topic: str, needs: FilterNeeds
+    ) -> Iterable[Candidate]:
+        """Those from index `first` to before `end`, parsed as far as `needs` says."""
+
+
+class Contents(Protocol):
+    """Reads and writes the messages of a body."""
+
+    def payloads(self, body: Body, first: int, end: int) -> Sequence[bytes]:
+        """The data of the messages from index `first` to before `end`."""
+
+    def stored(
+        self, batch: Batch, first: int, end: int
+    ) -> Sequence[tuple[bytes, Mapping[str, str], str]]:
+        """Data, own attributes and ordering key of the messages at some indexes of a batch."""
+
+    def written(self, data: bytes, attributes: Mapping[str, str], ordering_key: str) -> bytes:
+        """Such a message as it stands in the content of a batch."""
+
+    def dedup_ids(self, body: Body) -> Sequence[str] | None:
+        """The dedup id of each message, empty for none; None when no message has one."""
+
+    def attributed(self, body: Body, added: Sequence[Mapping[str, str]]) -> Body:
+        """A body of the same messages, each with attributes added."""
+
+
+class CheckEndpoint(Protocol):
+    """Looks at a push config before a subscription gets it."""
+
+    async def __call__(self, push: PushConfig) -> str:
+        """A hint if the host of the endpoint does not resolve yet; empty if all is well.
+
+        Raises:
+            InvalidArgument: The endpoint may not be reached.
+            Unimplemented: This broker does not push.
+        """
+
+
+async def refuse_push(push: PushConfig) -> str:
+    """The `CheckEndpoint` of a broker without senders."""
+    raise Unimplemented(f"{endpoints.FIELD}: this broker does not push; leave it unset")

@@ -1,0 +1,69 @@
+"""Checks that the verbs of resources share: quotas, dead letter topics, forwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fanlog.core import onward
+from fanlog.core.catalog import Catalog, label_bytes
+from fanlog.errors import TopicNotFound
+from fanlog.model import endpoints, names
+from fanlog.model.quotas import Quotas
+from fanlog.model.resources import DeadLetterPolicy, PushConfig
+
+
+def check_quota(
+    catalog: Catalog, quotas: Quotas, noun: str, name: str, labels: Mapping[str, str], more: int = 1
+) -> None:
+    """Raises ResourceExhausted: A quota leaves no room for a resource with these labels."""
+    usage, project = catalog.usage, names.project_of(name)
+    quotas.check(noun, project, usage, more)
+    quotas.check("label_bytes", project, usage, label_bytes(labels))
+
+
+def check_labels(
+    catalog: Catalog,
+    quotas: Quotas,
+    name: str,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+) -> None:
+    """Raises ResourceExhausted: A quota leaves no room for longer labels."""
+    more = label_bytes(after) - label_bytes(before)
+    quotas.check("label_bytes", names.project_of(name), catalog.usage, more)
+
+
+def check_dead_letters(
+    catalog: Catalog, name: str, topic: str, policy: DeadLetterPolicy, *, is_made: bool = False
+) -> None:
+    """Check where the subscription `name` on `topic` sends its dead letters.
+
+    Args:
+        is_made: The dead letter topic is made along with the subscription.
+
+    Raises:
+        TopicNotFound: The dead letter topic does not exist.
+        InvalidArgument: Dead letters would go in a circle.
+    """
+    target, field = policy.dead_letter_topic, "dead_letter_policy.dead_letter_topic"
+    if catalog.find_topic(target) is None and not is_made:
+        raise TopicNotFound(f"{field}: topic {target!r} does not exist")
+    onward.check(catalog, name, onward.Way(topic, target, is_forward=False), field=field)
+
+
+def check_forward(catalog: Catalog, name: str, topic: str, push: PushConfig | None) -> None:
+    """Check the topic that the subscription `name` on `topic` forwards to, if it does.
+
+    Called in the turn of the loop in which the setting is applied: two subscriptions that are made
+    at the same time could otherwise close a loop that neither sees.
+
+    Raises:
+        InvalidArgument: The forwarded messages would come back.
+        TopicNotFound: It forwards to a topic that does not exist.
+    """
+    target = None if push is None else endpoints.forward_topic(push.endpoint, name)
+    if target is not None:
+        if catalog.find_topic(target) is None:
+            raise TopicNotFound(f"{endpoints.FIELD}: topic {target!r} does not exist")
+        way = onward.Way(topic, target, is_forward=True)
+        onward.check(catalog, name, way, field=endpoints.FIELD)

@@ -1,0 +1,62 @@
+"""Hints: sentences for the caller about a request that was done as it was asked for.
+
+A call may have several. The server says them beside its answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fanlog.broker.retention.retention import Retention
+from fanlog.broker.transaction import Ledger
+from fanlog.model import names
+from fanlog.model.resources import Subscription
+from fanlog.model.server_rules import ServerRules
+from fanlog.model.specs import subscription_spec_of
+
+
+@dataclass(eq=False)
+class Hints:
+    """Hints about the subscriptions of one broker."""
+
+    _ledger: Ledger
+    _retention: Retention
+    _rules: ServerRules
+
+    def of_new(self, subscription: Subscription) -> list[str]:
+        """About a subscription that was just made."""
+        found = (
+            self._pattern_hint(subscription),
+            self._rules.why_without(subscription_spec_of(subscription)),
+            self._dead_letter_hint(subscription),
+        )
+        return [hint for hint in found if hint]
+
+    def of_changed(self, subscription: Subscription) -> list[str]:
+        """About a subscription with other settings than before."""
+        hint = self._dead_letter_hint(subscription)
+        return [] if hint is None else [hint]
+
+    def _pattern_hint(self, subscription: Subscription) -> str | None:
+        """Of a pattern that matches nothing although it looks as if it did."""
+        hard = self._ledger.hard
+        if not subscription.is_pattern or hard.shares_of(subscription):
+            return None
+        name = names.parse_topic_or_pattern(subscription.topic)
+        prefix = names.topic_name(name.project, "")
+        topics = hard.catalog.topic_names(prefix, "")
+        return names.undotted_hint(name.id, [topic[len(prefix) :] for topic in topics])
+
+    def _dead_letter_hint(self, subscription: Subscription) -> str | None:
+        """Of a dead letter topic without a subscription or a retention: it keeps no messages."""
+        hard, policy = self._ledger.hard, subscription.dead_letter
+        topic = None if policy is None else hard.catalog.find_topic(policy.dead_letter_topic)
+        if topic is None or self._retention.of_topic(topic).by != "nobody":
+            return None
+        shares = (share for one in topic.partitions for share in hard.shares_on(one))
+        if any(not share.settings.detached for share in shares):
+            return None
+        return (
+            f"dead letter topic {topic.name!r} has no subscription and no retention: dead letters "
+            "are lost there until it has one or the other"
+        )
