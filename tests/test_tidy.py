@@ -33,14 +33,6 @@ BANNED_IN_PURE = {
 }  # fmt: skip
 
 
-#: Public class names that mean two things: none may be added, and the set is to become empty.
-DOUBLE_NAMES: set[str] = {
-    "Answer", "Binding", "Bounds", "CallFailed", "Catalog", "DeadLetters", "Decide", "Exported",
-    "Exports", "Jobs", "Mismatch", "Needs", "Outcome", "Outcomes", "Part", "Piece", "Progress",
-    "Replays", "Revisions", "Route", "Router", "Rows", "Selection", "Staged", "Writer",
-}  # fmt: skip
-
-
 def modules(*parts: str) -> Iterator[Path]:
     for part in parts or (".",):
         path = SOURCE / part
@@ -121,7 +113,7 @@ def test_a_public_class_name_has_one_meaning():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(name(path))
     double = {word: paths for word, paths in homes.items() if len(paths) > 1}
-    assert {word: double[word] for word in double.keys() - DOUBLE_NAMES} == {}
+    assert double == {}
 
 
 def test_every_module_says_what_it_is():

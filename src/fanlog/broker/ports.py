@@ -13,7 +13,7 @@ from fanlog.errors import Unimplemented
 from fanlog.log.batch import Batch, Body
 from fanlog.model import endpoints
 from fanlog.model.resources import PushConfig
-from fanlog.routing.candidate import Candidate
+from fanlog.routing.candidate import Candidate, FilterNeeds
 
 
 class Compose(Protocol):
@@ -25,17 +25,6 @@ class Compose(Protocol):
         without: Collection[str] = (),
     ) -> Body:
         """Copies of the messages at (batch, index), each with attributes added and left out."""
-
-
-class FilterNeeds(Protocol):
-    """The parts of a message that filters look at."""
-
-    @property
-    def needs_message(self) -> bool: ...
-    @property
-    def needs_attributes(self) -> bool: ...
-    @property
-    def needs_payload(self) -> bool: ...
 
 
 class Candidates(Protocol):

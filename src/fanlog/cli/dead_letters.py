@@ -17,7 +17,7 @@ from fanlog.errors import InvalidArgument
 from fanlog.v1 import replay_pb2
 
 if TYPE_CHECKING:
-    from fanlog.client.reopening import LetterSelection
+    from fanlog.client.reopening import LetterCriteria
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -57,9 +57,9 @@ class LetterOptions:
         str | None, typer.Option("--to", metavar="TIME", help="Dead-lettered before then.")
     ] = None
 
-    def criteria(self, remote: Remote) -> LetterSelection:
+    def criteria(self, remote: Remote) -> LetterCriteria:
         """The fields of a request that select these letters."""
-        found: LetterSelection = {}
+        found: LetterCriteria = {}
         if self.source is not None:
             found["source_subscription"] = remote.subscription(self.source)
         if self.reason is not None:

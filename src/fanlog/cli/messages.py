@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from google.protobuf.message import Message
 from rich.text import Text
 
 from fanlog import limits
@@ -20,7 +19,7 @@ from fanlog.cli.output import Output, note, printable, received, shown
 from fanlog.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from fanlog.client import Client
+    from fanlog.client import Client, types
 
 #: A tenth of the request is left for the topic's name, tags and lengths.
 _REQUEST_BYTES_MAX = limits.PUBLISH_BYTES_MAX * 9 // 10
@@ -138,9 +137,11 @@ def _lines() -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _requests(messages: Iterable[Message]) -> Iterator[list[Message]]:
+def _requests(
+    messages: Iterable[types.PubsubMessage],
+) -> Iterator[list[types.PubsubMessage]]:
     """Cut messages into requests that the API's limits allow."""
-    request: list[Message] = []
+    request: list[types.PubsubMessage] = []
     size_bytes = 0
     for message in messages:
         message_bytes = message.ByteSize()

@@ -8,9 +8,10 @@ connection is made with patience: the caller knows whether that is wise.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf import empty_pb2, field_mask_pb2
+from google.protobuf.message import Message
 
 from fanlog.client.connection import Connection
 from fanlog.client.failures import CallFailed
@@ -31,13 +32,13 @@ class Client(Connection):
 
     # Topics.
 
-    def create_topic(self, topic: Any) -> Any:
+    def create_topic(self, topic: types.Topic) -> types.Topic:
         return self.call(f"{_PUBLISHER}/CreateTopic", topic, types.Topic)
 
-    def get_topic(self, name: str) -> Any:
+    def get_topic(self, name: str) -> types.Topic:
         return self.call(f"{_PUBLISHER}/GetTopic", types.GetTopicRequest(topic=name), types.Topic)
 
-    def update_topic(self, topic: Any, paths: Sequence[str]) -> Any:
+    def update_topic(self, topic: types.Topic, paths: Sequence[str]) -> types.Topic:
         """Change the fields that `paths` name, as the API spells them, and give it as it is now."""
         request = types.UpdateTopicRequest(
             topic=topic, update_mask=field_mask_pb2.FieldMask(paths=paths)
@@ -48,7 +49,7 @@ class Client(Connection):
         request = types.DeleteTopicRequest(topic=name)
         self.call(f"{_PUBLISHER}/DeleteTopic", request, empty_pb2.Empty)
 
-    def list_topics(self, project: str) -> Iterator[Any]:
+    def list_topics(self, project: str) -> Iterator[types.Topic]:
         """Yield every topic of `project`, given as `projects/{id}`."""
         request = types.ListTopicsRequest(project=project, page_size=_PAGE_SIZE)
         for page in self.pages(f"{_PUBLISHER}/ListTopics", request, types.ListTopicsResponse):
@@ -62,7 +63,7 @@ class Client(Connection):
         ):
             yield from page.subscriptions
 
-    def publish(self, topic: str, messages: Sequence[Any]) -> list[str]:
+    def publish(self, topic: str, messages: Sequence[types.PubsubMessage]) -> list[str]:
         """Publish and return the message ids in order; the messages are durable by then."""
         request = types.PublishRequest(topic=topic, messages=messages)
         reply = self.call(f"{_PUBLISHER}/Publish", request, types.PublishResponse)
@@ -71,18 +72,18 @@ class Client(Connection):
     # Schemas: each with the compatibility that it promises.
 
     def create_schema(
-        self, parent: str, schema_id: str, schema: Any, compatibility: str | None = None
-    ) -> tuple[Any, str]:
+        self, parent: str, schema_id: str, schema: types.Schema, compatibility: str | None = None
+    ) -> tuple[types.Schema, str]:
         request = types.CreateSchemaRequest(parent=parent, schema_id=schema_id, schema=schema)
         return self._schema_call("CreateSchema", request, compatibility)
 
     def commit_schema(
-        self, name: str, schema: Any, compatibility: str | None = None
-    ) -> tuple[Any, str]:
+        self, name: str, schema: types.Schema, compatibility: str | None = None
+    ) -> tuple[types.Schema, str]:
         request = types.CommitSchemaRequest(name=name, schema=schema)
         return self._schema_call("CommitSchema", request, compatibility)
 
-    def get_schema(self, name: str) -> tuple[Any, str]:
+    def get_schema(self, name: str) -> tuple[types.Schema, str]:
         """Give a schema; `name` may end in `@` and a revision id."""
         return self._schema_call("GetSchema", types.GetSchemaRequest(name=name), None)
 
@@ -90,13 +91,15 @@ class Client(Connection):
         request = types.DeleteSchemaRequest(name=name)
         self.call(f"{_SCHEMAS}/DeleteSchema", request, empty_pb2.Empty)
 
-    def list_schemas(self, project: str) -> Iterator[Any]:
+    def list_schemas(self, project: str) -> Iterator[types.Schema]:
         """Yield every schema of `project`, given as `projects/{id}`, without its definition."""
         request = types.ListSchemasRequest(parent=project, page_size=_PAGE_SIZE)
         for page in self.pages(f"{_SCHEMAS}/ListSchemas", request, types.ListSchemasResponse):
             yield from page.schemas
 
-    def list_schema_revisions(self, name: str, *, with_definitions: bool = False) -> Iterator[Any]:
+    def list_schema_revisions(
+        self, name: str, *, with_definitions: bool = False
+    ) -> Iterator[types.Schema]:
         """Yield every revision of a schema, the newest first."""
         request = types.ListSchemaRevisionsRequest(
             name=name, page_size=_PAGE_SIZE, view=FULL if with_definitions else BASIC
@@ -108,14 +111,16 @@ class Client(Connection):
 
     # Subscriptions.
 
-    def create_subscription(self, subscription: Any) -> Any:
+    def create_subscription(self, subscription: types.Subscription) -> types.Subscription:
         return self.call(f"{_SUBSCRIBER}/CreateSubscription", subscription, types.Subscription)
 
-    def get_subscription(self, name: str) -> Any:
+    def get_subscription(self, name: str) -> types.Subscription:
         request = types.GetSubscriptionRequest(subscription=name)
         return self.call(f"{_SUBSCRIBER}/GetSubscription", request, types.Subscription)
 
-    def update_subscription(self, subscription: Any, paths: Sequence[str]) -> Any:
+    def update_subscription(
+        self, subscription: types.Subscription, paths: Sequence[str]
+    ) -> types.Subscription:
         """Change the fields that `paths` name, as the API spells them, and give it as it is now."""
         request = types.UpdateSubscriptionRequest(
             subscription=subscription, update_mask=field_mask_pb2.FieldMask(paths=paths)
@@ -126,7 +131,7 @@ class Client(Connection):
         request = types.DeleteSubscriptionRequest(subscription=name)
         self.call(f"{_SUBSCRIBER}/DeleteSubscription", request, empty_pb2.Empty)
 
-    def list_subscriptions(self, project: str) -> Iterator[Any]:
+    def list_subscriptions(self, project: str) -> Iterator[types.Subscription]:
         """Yield every subscription of `project`, given as `projects/{id}`."""
         request = types.ListSubscriptionsRequest(project=project, page_size=_PAGE_SIZE)
         for page in self.pages(
@@ -136,7 +141,9 @@ class Client(Connection):
 
     # Messages.
 
-    def pull(self, name: str, *, max_messages: int, wait_s: float = 0.0) -> list[Any]:
+    def pull(
+        self, name: str, *, max_messages: int, wait_s: float = 0.0
+    ) -> list[types.ReceivedMessage]:
         """Pull up to `max_messages`; with `wait_s`, wait that long for the first one."""
         request = types.PullRequest(
             subscription=name, max_messages=max_messages, return_immediately=wait_s <= 0
@@ -165,7 +172,9 @@ class Client(Connection):
         )
         self.call(f"{_SUBSCRIBER}/ModifyAckDeadline", request, empty_pb2.Empty)
 
-    def _schema_call(self, method: str, request: Any, compatibility: str | None) -> tuple[Any, str]:
+    def _schema_call(
+        self, method: str, request: Message, compatibility: str | None
+    ) -> tuple[types.Schema, str]:
         sent = () if compatibility is None else ((attributes.COMPATIBILITY, compatibility),)
         reply, received = self.exchange(
             f"{_SCHEMAS}/{method}", request, types.Schema, metadata=sent

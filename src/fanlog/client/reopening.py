@@ -15,7 +15,7 @@ from fanlog.v1 import replay_pb2
 _SERVICE: Final = "fanlog.v1.Replay"
 
 
-class LetterSelection(TypedDict, total=False):
+class LetterCriteria(TypedDict, total=False):
     """Which dead letters of a subscription are meant; without any key, all."""
 
     #: Full name of the subscription that they failed on.
@@ -78,7 +78,7 @@ class ReopenClient:
         return self._call("Seek", request, replay_pb2.SeekSubscriptionResponse)
 
     def list_letters(
-        self, subscription: str, *, page_size: int = 0, **selection: Unpack[LetterSelection]
+        self, subscription: str, *, page_size: int = 0, **selection: Unpack[LetterCriteria]
     ) -> Iterator[replay_pb2.DeadLetter]:
         """Yield the selected dead letters."""
         request = replay_pb2.ListDeadLettersRequest(
@@ -111,7 +111,7 @@ class ReopenClient:
         *,
         max_messages: int = 0,
         copies: bool = False,
-        **selection: Unpack[LetterSelection],
+        **selection: Unpack[LetterCriteria],
     ) -> Iterator[replay_pb2.RedriveResponse]:
         """Redrive the selected dead letters; yield one answer for each portion of them.
 
@@ -132,7 +132,7 @@ class ReopenClient:
         return self._call("Discard", request, replay_pb2.DiscardResponse)
 
     def discard_all(
-        self, subscription: str, *, max_messages: int = 0, **selection: Unpack[LetterSelection]
+        self, subscription: str, *, max_messages: int = 0, **selection: Unpack[LetterCriteria]
     ) -> Iterator[replay_pb2.DiscardResponse]:
         """Acknowledge the selected dead letters; yield as `redrive_all` does."""
         request = replay_pb2.DiscardRequest(

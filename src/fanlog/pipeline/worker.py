@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -21,6 +21,7 @@ from fanlog.model import jobs, names
 from fanlog.pipeline.jobs.work import JobResult, Stopped, Work
 from fanlog.pipeline.spark_errors import cause_of
 from fanlog.v1 import jobs_pb2
+from fanlog.wire import types
 from fanlog.wire.jobs import values_of
 
 log = logging.getLogger("fanlog.pipeline")
@@ -156,7 +157,7 @@ class _Taken(NamedTuple):
     ack_id: str
 
 
-def _job_of(received: Any) -> _Taken | None:
+def _job_of(received: types.ReceivedMessage) -> _Taken | None:
     """The job that a message names; None when it names none."""
     try:
         name = names.parse_job(orjson.loads(received.message.data)["job"])

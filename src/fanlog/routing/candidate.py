@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, Protocol
 
 import orjson
 
@@ -14,6 +14,17 @@ from fanlog.routing.json_weight import is_heavy
 NOT_JSON: Final = None
 
 _UNREAD: Final = object()
+
+
+class FilterNeeds(Protocol):
+    """The parts of a message that filters look at; a `FilterIndex` has them."""
+
+    @property
+    def needs_message(self) -> bool: ...
+    @property
+    def needs_attributes(self) -> bool: ...
+    @property
+    def needs_payload(self) -> bool: ...
 
 
 class Candidate:

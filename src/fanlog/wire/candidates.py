@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 from fanlog.log.batch import Batch
 from fanlog.model.ids import message_id
-from fanlog.routing.candidate import Candidate
+from fanlog.routing.candidate import Candidate, FilterNeeds
 from fanlog.wire import types
-
-
-class FilterNeeds(Protocol):
-    """The parts of a message that filters look at; a `FilterIndex` has them."""
-
-    @property
-    def needs_message(self) -> bool: ...
-    @property
-    def needs_attributes(self) -> bool: ...
-    @property
-    def needs_payload(self) -> bool: ...
 
 
 class _Everything:

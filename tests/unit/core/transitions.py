@@ -14,44 +14,49 @@ from typing import Any
 from pyroaring import BitMap64
 
 from fanlog.core.share import Share, State
-from fanlog.core.share.states import TRANSITIONS, Event
+from fanlog.core.share.states import TRANSITIONS, StateEvent
 
 #: One row, for one source.
-Row = tuple[State, Event, State]
+Row = tuple[State, StateEvent, State]
 
 ROWS: tuple[Row, ...] = tuple(
     (source, row.event, row.target) for row in TRANSITIONS for source in row.sources
 )
 
 #: After a change of a key, its next message may turn out to be exhausted.
-_KEY_MOVES = {Event.EXHAUSTED, Event.EARLIER_SETTLED}
+_KEY_MOVES = {StateEvent.EXHAUSTED, StateEvent.EARLIER_SETTLED}
 #: Every acknowledgement takes along the messages that are passed over.
-_ACKNOWLEDGES = _KEY_MOVES | {Event.SETTLED}
+_ACKNOWLEDGES = _KEY_MOVES | {StateEvent.SETTLED}
 
 #: The events that each verb may cause.
-EVENTS: dict[str, set[Event]] = {
+EVENTS: dict[str, set[StateEvent]] = {
     "abandon": set(),
-    "acknowledge": {Event.ACKNOWLEDGED, Event.ACKNOWLEDGED_LATE, *_ACKNOWLEDGES},
-    "acknowledge_exported": {Event.EXPORTED, Event.SETTLED},
-    "acknowledge_forwarded": {Event.FORWARDED, *_ACKNOWLEDGES},
-    "address": {Event.LEFT_OUT, Event.ADDRESSED},
-    "advance": {Event.RETENTION_ENDED, *_ACKNOWLEDGES},
-    "configure": {Event.SETTLED, Event.EXHAUSTED},
-    "discard": {Event.DISCARDED, *_ACKNOWLEDGES},
-    "expire": {Event.EXPIRED, Event.BACKOFF_OVER, Event.RECALLED, Event.EXHAUSTED},
-    "give_back": {Event.GIVEN_BACK, Event.RECALLED, Event.EXHAUSTED},
-    "lease": {Event.LEASED, Event.RECALLED, Event.EXHAUSTED},
-    "modify_ack_deadline": {Event.NACKED, Event.RECALLED, Event.EXHAUSTED},
-    "pass_over": {Event.LEFT_OUT},
-    "reopen": {Event.REOPENED, Event.EXHAUSTED},
-    "restore": {Event.SOUGHT_PAST, Event.SOUGHT_BEFORE},
-    "return_unforwarded": {Event.NOT_FORWARDED},
-    "route": {Event.LEFT_OUT},
-    "scan": {Event.RECALLED},
-    "seek": {Event.SOUGHT_PAST, Event.SOUGHT_BEFORE},
-    "settle_passed": {Event.SETTLED},
-    "skip": {Event.UNREADABLE},
-    "start": {Event.RESTARTED},
+    "acknowledge": {StateEvent.ACKNOWLEDGED, StateEvent.ACKNOWLEDGED_LATE, *_ACKNOWLEDGES},
+    "acknowledge_exported": {StateEvent.EXPORTED, StateEvent.SETTLED},
+    "acknowledge_forwarded": {StateEvent.FORWARDED, *_ACKNOWLEDGES},
+    "address": {StateEvent.LEFT_OUT, StateEvent.ADDRESSED},
+    "advance": {StateEvent.RETENTION_ENDED, *_ACKNOWLEDGES},
+    "configure": {StateEvent.SETTLED, StateEvent.EXHAUSTED},
+    "discard": {StateEvent.DISCARDED, *_ACKNOWLEDGES},
+    "expire": {
+        StateEvent.EXPIRED,
+        StateEvent.BACKOFF_OVER,
+        StateEvent.RECALLED,
+        StateEvent.EXHAUSTED,
+    },
+    "give_back": {StateEvent.GIVEN_BACK, StateEvent.RECALLED, StateEvent.EXHAUSTED},
+    "lease": {StateEvent.LEASED, StateEvent.RECALLED, StateEvent.EXHAUSTED},
+    "modify_ack_deadline": {StateEvent.NACKED, StateEvent.RECALLED, StateEvent.EXHAUSTED},
+    "pass_over": {StateEvent.LEFT_OUT},
+    "reopen": {StateEvent.REOPENED, StateEvent.EXHAUSTED},
+    "restore": {StateEvent.SOUGHT_PAST, StateEvent.SOUGHT_BEFORE},
+    "return_unforwarded": {StateEvent.NOT_FORWARDED},
+    "route": {StateEvent.LEFT_OUT},
+    "scan": {StateEvent.RECALLED},
+    "seek": {StateEvent.SOUGHT_PAST, StateEvent.SOUGHT_BEFORE},
+    "settle_passed": {StateEvent.SETTLED},
+    "skip": {StateEvent.UNREADABLE},
+    "start": {StateEvent.RESTARTED},
 }
 
 
@@ -100,7 +105,7 @@ class Transitions:
         self._before = after
 
 
-def path(source: State, target: State, events: Iterable[Event]) -> list[Row] | None:
+def path(source: State, target: State, events: Iterable[StateEvent]) -> list[Row] | None:
     """The fewest rows from `source` to `target` by `events`; None if there are none."""
     allowed = set(events)
     waiting: deque[tuple[State, list[Row]]] = deque([(source, [])])

@@ -43,7 +43,7 @@ class State(Enum):
     ACKED = "ACKED"
 
 
-class Event(Enum):
+class StateEvent(Enum):
     """An event of a message; its value is the words for it in the documents."""
 
     LEASED = "leased"
@@ -76,7 +76,7 @@ class Transition:
     """One row: a message in any of `sources` goes to `target` at `event`."""
 
     sources: tuple[State, ...]
-    event: Event
+    event: StateEvent
     target: State
     #: Under which condition, where one event has several targets.
     condition: str = ""
@@ -86,41 +86,41 @@ _B, _O, _E, _D = State.BACKLOG, State.OUTSTANDING, State.EARLY, State.DELAYED
 _F, _P, _A = State.FORWARDING, State.PASSED_OVER, State.ACKED
 
 TRANSITIONS = (
-    Transition((_B,), Event.LEASED, _O),
+    Transition((_B,), StateEvent.LEASED, _O),
     # A subscriber settles.
-    Transition((_O,), Event.ACKNOWLEDGED, _A, "no earlier one of its key is outstanding"),
-    Transition((_O,), Event.ACKNOWLEDGED, _E, "an earlier one of its key is outstanding"),
-    Transition((_E,), Event.EARLIER_SETTLED, _A),
+    Transition((_O,), StateEvent.ACKNOWLEDGED, _A, "no earlier one of its key is outstanding"),
+    Transition((_O,), StateEvent.ACKNOWLEDGED, _E, "an earlier one of its key is outstanding"),
+    Transition((_E,), StateEvent.EARLIER_SETTLED, _A),
     # An ack id that is no longer live still proves that the message was processed. Exactly once,
     # and of a key, it would contradict the answer that the next consumer gets, and is refused.
-    Transition((_B, _D), Event.ACKNOWLEDGED_LATE, _A),
+    Transition((_B, _D), StateEvent.ACKNOWLEDGED_LATE, _A),
     # A delivery fails.
-    Transition((_O,), Event.NACKED, _B, "attempts left, no back-off"),
-    Transition((_O,), Event.NACKED, _D, "attempts left, back-off"),
-    Transition((_O,), Event.NACKED, _F, "no attempts left"),
-    Transition((_O,), Event.EXPIRED, _B, "attempts left, no back-off"),
-    Transition((_O,), Event.EXPIRED, _D, "attempts left, back-off"),
-    Transition((_O,), Event.EXPIRED, _F, "no attempts left"),
-    Transition((_O, _E), Event.RECALLED, _B),
-    Transition((_O,), Event.GIVEN_BACK, _B),
-    Transition((_D,), Event.BACKOFF_OVER, _B),
+    Transition((_O,), StateEvent.NACKED, _B, "attempts left, no back-off"),
+    Transition((_O,), StateEvent.NACKED, _D, "attempts left, back-off"),
+    Transition((_O,), StateEvent.NACKED, _F, "no attempts left"),
+    Transition((_O,), StateEvent.EXPIRED, _B, "attempts left, no back-off"),
+    Transition((_O,), StateEvent.EXPIRED, _D, "attempts left, back-off"),
+    Transition((_O,), StateEvent.EXPIRED, _F, "no attempts left"),
+    Transition((_O, _E), StateEvent.RECALLED, _B),
+    Transition((_O,), StateEvent.GIVEN_BACK, _B),
+    Transition((_D,), StateEvent.BACKOFF_OVER, _B),
     # Dead letters. A restart or a smaller policy leaves exhausted messages in the backlog.
-    Transition((_B,), Event.EXHAUSTED, _F),
-    Transition((_F,), Event.FORWARDED, _A),
-    Transition((_F,), Event.NOT_FORWARDED, _D),
+    Transition((_B,), StateEvent.EXHAUSTED, _F),
+    Transition((_F,), StateEvent.FORWARDED, _A),
+    Transition((_F,), StateEvent.NOT_FORWARDED, _D),
     # Filters and addresses. Passing over costs no commit of its own, hence a state of its own.
-    Transition((_B,), Event.LEFT_OUT, _P),
-    Transition((_P,), Event.ADDRESSED, _B),
-    Transition((_P,), Event.SETTLED, _A),
+    Transition((_B,), StateEvent.LEFT_OUT, _P),
+    Transition((_P,), StateEvent.ADDRESSED, _B),
+    Transition((_P,), StateEvent.SETTLED, _A),
     # Acknowledged without a subscriber.
-    Transition((_B,), Event.EXPORTED, _A),
-    Transition((_B, _D), Event.DISCARDED, _A),
-    Transition((_B, _O, _E, _D, _F, _P), Event.RETENTION_ENDED, _A),
-    Transition((_B, _O, _E, _D, _F, _P), Event.SOUGHT_PAST, _A),
+    Transition((_B,), StateEvent.EXPORTED, _A),
+    Transition((_B, _D), StateEvent.DISCARDED, _A),
+    Transition((_B, _O, _E, _D, _F, _P), StateEvent.RETENTION_ENDED, _A),
+    Transition((_B, _O, _E, _D, _F, _P), StateEvent.SOUGHT_PAST, _A),
     # Open again.
-    Transition((_O, _E, _D, _F, _P, _A), Event.SOUGHT_BEFORE, _B),
-    Transition((_A,), Event.REOPENED, _B),
+    Transition((_O, _E, _D, _F, _P, _A), StateEvent.SOUGHT_BEFORE, _B),
+    Transition((_A,), StateEvent.REOPENED, _B),
     # Soft state is lost: messages are delivered again. A lost lease is a redelivery.
-    Transition((_D,), Event.UNREADABLE, _B),
-    Transition((_O, _E, _D, _F, _P), Event.RESTARTED, _B, "exactly once, OUTSTANDING stays"),
+    Transition((_D,), StateEvent.UNREADABLE, _B),
+    Transition((_O, _E, _D, _F, _P), StateEvent.RESTARTED, _B, "exactly once, OUTSTANDING stays"),
 )

@@ -8,7 +8,6 @@ take its row out of the table; if it is rejected again there will be another row
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from pyroaring import BitMap64
@@ -22,6 +21,7 @@ from fanlog.lake.location import Location
 from fanlog.model import exports, names
 from fanlog.pipeline.export.rejected_table import RejectedRows
 from fanlog.v1 import log_pb2, replay_pb2
+from fanlog.wire import types
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,10 @@ class Rejected:
         return answer.reopened
 
 
-def _name(subscription: Any) -> str:
+def _name(subscription: types.Subscription) -> str:
     """The name that the table of an export's rejected messages is called after."""
     if subscription.bigquery_config.table:
-        return str(subscription.bigquery_config.table)
+        return subscription.bigquery_config.table
     if subscription.cloud_storage_config.bucket:
         name = names.parse_subscription(subscription.name)
         return f"{name.project}.{name.id}"

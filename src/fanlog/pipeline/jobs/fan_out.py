@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
 
@@ -16,6 +16,7 @@ from fanlog.pipeline.jobs.replay import reopen
 from fanlog.pipeline.jobs.task_progress import TaskProgress
 from fanlog.pipeline.jobs.work import JobResult, Work
 from fanlog.routing.pattern import Pattern
+from fanlog.wire import types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,7 +68,7 @@ def offset_sets(messages: DataFrame, filters: list[str]) -> dict[int, dict[int, 
     return found
 
 
-def _subscriptions(context: Context, topic: str) -> list[Any]:
+def _subscriptions(context: Context, topic: str) -> list[types.Subscription]:
     """Every subscription that gets messages of the topic, by name or by pattern."""
     project, _, topic_id = topic.removeprefix("projects/").partition("/topics/")
     with context.client() as client:

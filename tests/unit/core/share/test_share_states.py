@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 from fanlog.core.addressing import Addressed
 from fanlog.core.flow import Credit
 from fanlog.core.share import Decision, Share, State
-from fanlog.core.share.states import TRANSITIONS, Event
+from fanlog.core.share.states import TRANSITIONS, StateEvent
 from fanlog.model.resources import Subscription
 from unit.core.transitions import EVENTS, ROWS, Row, path
 from unit.core.world import RETRY, Id, World, subscription
@@ -78,41 +78,41 @@ ARRANGED: dict[State, tuple[Subscription, Callable[[Scene], object]]] = {
 
 #: Rows that take other settings, by source, event and target.
 SETTINGS: dict[Row, Subscription] = {
-    (State.OUTSTANDING, Event.ACKNOWLEDGED, State.EARLY): ORDERED,
-    (State.OUTSTANDING, Event.NACKED, State.DELAYED): RETRIED,
-    (State.OUTSTANDING, Event.EXPIRED, State.DELAYED): RETRIED,
-    (State.OUTSTANDING, Event.NACKED, State.FORWARDING): LETTERED,
-    (State.OUTSTANDING, Event.EXPIRED, State.FORWARDING): LETTERED,
-    (State.OUTSTANDING, Event.RECALLED, State.BACKLOG): ORDERED,
-    (State.BACKLOG, Event.EXHAUSTED, State.FORWARDING): LETTERED,
-    (State.BACKLOG, Event.LEFT_OUT, State.PASSED_OVER): FILTERED,
+    (State.OUTSTANDING, StateEvent.ACKNOWLEDGED, State.EARLY): ORDERED,
+    (State.OUTSTANDING, StateEvent.NACKED, State.DELAYED): RETRIED,
+    (State.OUTSTANDING, StateEvent.EXPIRED, State.DELAYED): RETRIED,
+    (State.OUTSTANDING, StateEvent.NACKED, State.FORWARDING): LETTERED,
+    (State.OUTSTANDING, StateEvent.EXPIRED, State.FORWARDING): LETTERED,
+    (State.OUTSTANDING, StateEvent.RECALLED, State.BACKLOG): ORDERED,
+    (State.BACKLOG, StateEvent.EXHAUSTED, State.FORWARDING): LETTERED,
+    (State.BACKLOG, StateEvent.LEFT_OUT, State.PASSED_OVER): FILTERED,
 }
 
 #: How each event happens to the message.
-HAPPENS: dict[Event, Callable[[Scene], object]] = {
-    Event.LEASED: Scene.lease,
-    Event.ACKNOWLEDGED: lambda s: s.world.ack(1.0, s.ids[1:]),
-    Event.ACKNOWLEDGED_LATE: lambda s: s.world.ack(1.0, s.ids[1:]),
-    Event.EARLIER_SETTLED: lambda s: s.world.ack(1.0, s.ids[:1]),
-    Event.NACKED: lambda s: s.world.nack(1.0, s.ids[1:]),
-    Event.EXPIRED: lambda s: s.world.expire(100.0),
-    Event.RECALLED: lambda s: s.world.nack(1.0, s.ids[:1]),
-    Event.GIVEN_BACK: lambda s: s.decided(s.world.share.give_back(1.0, s.consumer, 0)),
-    Event.BACKOFF_OVER: lambda s: s.world.expire(100.0),
-    Event.EXHAUSTED: Scene.lease,
-    Event.FORWARDED: lambda s: s.decided(s.world.share.acknowledge_forwarded(s.it)),
-    Event.NOT_FORWARDED: lambda s: s.decided(s.world.share.return_unforwarded(1.0, s.it)),
-    Event.LEFT_OUT: Scene.pass_over,
-    Event.ADDRESSED: Scene.address,
-    Event.SETTLED: lambda s: s.decided(s.world.share.settle_passed()),
-    Event.EXPORTED: lambda s: s.decided(s.world.share.acknowledge_exported(s.it)),
-    Event.DISCARDED: lambda s: s.decided(s.world.share.discard(s.it)),
-    Event.RETENTION_ENDED: lambda s: s.decided(s.world.share.advance(2)),
-    Event.SOUGHT_PAST: lambda s: s.move(2, 2),
-    Event.SOUGHT_BEFORE: lambda s: s.move(0, 0),
-    Event.REOPENED: lambda s: s.decided(s.world.share.reopen(1.0, s.it, generation=99)),
-    Event.UNREADABLE: Scene.skip,
-    Event.RESTARTED: lambda s: s.world.restart(),
+HAPPENS: dict[StateEvent, Callable[[Scene], object]] = {
+    StateEvent.LEASED: Scene.lease,
+    StateEvent.ACKNOWLEDGED: lambda s: s.world.ack(1.0, s.ids[1:]),
+    StateEvent.ACKNOWLEDGED_LATE: lambda s: s.world.ack(1.0, s.ids[1:]),
+    StateEvent.EARLIER_SETTLED: lambda s: s.world.ack(1.0, s.ids[:1]),
+    StateEvent.NACKED: lambda s: s.world.nack(1.0, s.ids[1:]),
+    StateEvent.EXPIRED: lambda s: s.world.expire(100.0),
+    StateEvent.RECALLED: lambda s: s.world.nack(1.0, s.ids[:1]),
+    StateEvent.GIVEN_BACK: lambda s: s.decided(s.world.share.give_back(1.0, s.consumer, 0)),
+    StateEvent.BACKOFF_OVER: lambda s: s.world.expire(100.0),
+    StateEvent.EXHAUSTED: Scene.lease,
+    StateEvent.FORWARDED: lambda s: s.decided(s.world.share.acknowledge_forwarded(s.it)),
+    StateEvent.NOT_FORWARDED: lambda s: s.decided(s.world.share.return_unforwarded(1.0, s.it)),
+    StateEvent.LEFT_OUT: Scene.pass_over,
+    StateEvent.ADDRESSED: Scene.address,
+    StateEvent.SETTLED: lambda s: s.decided(s.world.share.settle_passed()),
+    StateEvent.EXPORTED: lambda s: s.decided(s.world.share.acknowledge_exported(s.it)),
+    StateEvent.DISCARDED: lambda s: s.decided(s.world.share.discard(s.it)),
+    StateEvent.RETENTION_ENDED: lambda s: s.decided(s.world.share.advance(2)),
+    StateEvent.SOUGHT_PAST: lambda s: s.move(2, 2),
+    StateEvent.SOUGHT_BEFORE: lambda s: s.move(0, 0),
+    StateEvent.REOPENED: lambda s: s.decided(s.world.share.reopen(1.0, s.it, generation=99)),
+    StateEvent.UNREADABLE: Scene.skip,
+    StateEvent.RESTARTED: lambda s: s.world.restart(),
 }
 
 
@@ -121,9 +121,9 @@ def arranged(row: Row) -> Scene:
     settings, arrange = ARRANGED[source]
     scene = Scene(SETTINGS.get(row, settings))
     arrange(scene)
-    if source is State.BACKLOG and event is Event.ACKNOWLEDGED_LATE:
+    if source is State.BACKLOG and event is StateEvent.ACKNOWLEDGED_LATE:
         scene.fail()
-    if event is Event.EXHAUSTED:
+    if event is StateEvent.EXHAUSTED:
         # A restart forgets that dead letters are under way, and not the attempts.
         scene.fail()
         scene.world.restart()
@@ -153,7 +153,7 @@ def test_every_state_can_be_entered_and_left():
 
 
 def test_every_event_is_caused_by_a_verb_and_moves_something():
-    assert {event for _, event, _ in ROWS} == set(Event) == set().union(*EVENTS.values())
+    assert {event for _, event, _ in ROWS} == set(StateEvent) == set().union(*EVENTS.values())
 
 
 def test_the_checker_names_a_move_that_no_verb_explains():
@@ -169,12 +169,12 @@ def test_the_checker_names_a_move_that_no_verb_explains():
 
 
 def test_the_checker_finds_the_fewest_rows():
-    steps = path(State.DELAYED, State.FORWARDING, {Event.BACKOFF_OVER, Event.EXHAUSTED})
+    steps = path(State.DELAYED, State.FORWARDING, {StateEvent.BACKOFF_OVER, StateEvent.EXHAUSTED})
     assert steps == [
-        (State.DELAYED, Event.BACKOFF_OVER, State.BACKLOG),
-        (State.BACKLOG, Event.EXHAUSTED, State.FORWARDING),
+        (State.DELAYED, StateEvent.BACKOFF_OVER, State.BACKLOG),
+        (State.BACKLOG, StateEvent.EXHAUSTED, State.FORWARDING),
     ]
-    assert path(State.ACKED, State.OUTSTANDING, {Event.LEASED}) is None
+    assert path(State.ACKED, State.OUTSTANDING, {StateEvent.LEASED}) is None
 
 
 def test_a_smaller_policy_forwards_when_the_back_off_is_over():
