@@ -78,6 +78,10 @@ class BrokerSettings:
     topic_retention_bytes: int = limits.SPARE_MEMORY_BYTES_MAX
 
 
+#: Of a broker that nothing is set for; frozen, so one serves all.
+DEFAULT_SETTINGS = BrokerSettings()
+
+
 def build_broker(
     store: Log,
     committer: Committer,
@@ -87,7 +91,7 @@ def build_broker(
     candidates: Candidates,
     jitter: Callable[[], float],
     contents: Contents | None = None,
-    settings: BrokerSettings = BrokerSettings(),  # noqa: B008 (frozen)
+    settings: BrokerSettings = DEFAULT_SETTINGS,
     check_endpoint: CheckEndpoint = refuse_push,
     examiner: Examiner | None = None,
     spool: Spool | None = None,

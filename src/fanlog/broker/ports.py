@@ -33,7 +33,7 @@ class Candidates(Protocol):
     def __call__(
         self, batch: Batch, first: int, end: int, topic: str, needs: FilterNeeds
     ) -> Iterable[Candidate]:
-        """Those from index `first` to before `end`, parsed as far as `needs` says."""
+        """The messages from index `first` to before `end`, parsed as far as `needs` says."""
 
 
 class Contents(Protocol):

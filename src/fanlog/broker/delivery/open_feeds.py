@@ -25,7 +25,7 @@ class Feeds:
     def __init__(self, ledger: Ledger, filtering: Filtering) -> None:
         self._filtering = filtering
         self._feeds: dict[SubscriptionId, Feed] = {}
-        # Those without a filter, by the partitions that they read.
+        # Feeds of subscriptions without a filter, by the partitions that they read.
         self._on: defaultdict[PartitionId, dict[Feed, None]] = defaultdict(dict)
         ledger.on_commit.listen(self.wake_on)
         ledger.on_load.listen(self._load)

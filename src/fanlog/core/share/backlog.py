@@ -113,11 +113,11 @@ class Backlog(Protocol):
         ...
 
     def would_be_early(self, acked: Sequence[BitMap64]) -> BitMap64:
-        """Those of `acked` behind an earlier message of their key that is not among them."""
+        """The offsets of `acked` that an earlier message of their key, not in `acked`, precedes."""
         ...
 
     def late(self, offsets: BitMap64, delayed: BitMap64) -> BitMap64:
-        """Those of `offsets`, which are not leased any more, that an old ack id acknowledges."""
+        """The offsets among `offsets`, none of them leased, that an old ack id acknowledges."""
         ...
 
     def discard(self, offsets: BitMap64) -> None:

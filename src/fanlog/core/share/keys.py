@@ -31,7 +31,7 @@ class Key:
     def __init__(self) -> None:
         #: Leased and not hard-acknowledged, in order.
         self.outstanding: deque[Offset] = deque()
-        #: Those of `outstanding` that were acknowledged ahead of an earlier one.
+        #: Offsets of `outstanding` that were acknowledged ahead of an earlier one.
         self.acked: set[Offset] = set()
         #: The consumer of the outstanding messages; None also once that consumer is gone.
         self.owner: Credit | None = None
@@ -65,7 +65,7 @@ class Keys:
     def __init__(self, exhausted: Exhausted) -> None:
         self._exhausted = exhausted
         self.by_hash: dict[int, Key] = {}
-        #: Those of `by_hash` that have messages waiting, remembered or to be scanned. In the order
+        #: Keys of `by_hash` that have messages waiting, remembered or to be scanned. In the order
         #: in which they are served.
         self.queued: dict[int, Key] = {}
         #: Messages held back by their back-off, and with each its key: a later message must not
@@ -130,7 +130,7 @@ class Keys:
         return hard
 
     def early(self, offsets: BitMap64) -> BitMap64:
-        """Those of `offsets` behind an earlier outstanding message that is not among them."""
+        """The offsets that an earlier outstanding message of their key, not given, precedes."""
         early = BitMap64()
         for number in {self.hash_of[o] for o in offsets if o in self.hash_of}:
             key = self.by_hash[number]
@@ -147,7 +147,7 @@ class Keys:
     def take_back(self, key: Key, offset: Offset, next_offset: Offset) -> BitMap64:
         """Let the outstanding messages of a key from `offset` on wait again; return them.
 
-        Those from `next_offset` on are not remembered: the backlog will meet them again.
+        Messages from `next_offset` on are not remembered: the backlog will meet them again.
         """
         taken = BitMap64()
         while key.outstanding and key.outstanding[-1] >= offset:

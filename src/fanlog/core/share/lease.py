@@ -134,7 +134,7 @@ class LeaseTable:
         return next((p for p in self.parts(generation) if p.part == part), None)
 
     def matching(self, generation: int, offsets: BitMap64) -> list[Matched]:
-        """Those of `offsets` that are leased under `generation`, by part."""
+        """The offsets among `offsets` that are leased under `generation`, by part."""
         parts = self.parts(generation)
         return [(lease, held) for lease in parts if (held := lease.open & offsets)]
 

@@ -392,7 +392,7 @@ class Share:
     ) -> Decision:
         """Make acknowledged messages unacknowledged again, with no failure counted.
 
-        Those of `offsets` that are not acknowledged change nothing; the log must have all of them.
+        Offsets that are not acknowledged change nothing; the log must have all of them.
         A leased message stays leased and can be acknowledged. The filter judges again, unless the
         messages are known to be wanted. Ack ids from before `generation`, which is new, say nothing
         about reopened messages. `count` is the number of messages reopened.
@@ -420,7 +420,7 @@ class Share:
         return offset not in self._open.view
 
     def free(self, offsets: BitMap64) -> BitMap64:
-        """Those of `offsets` that are unacknowledged, and neither leased nor forwarded."""
+        """The offsets among `offsets` that are unacknowledged, not leased and not forwarded."""
         view = self._open.view
         unacked = BitMap64(offset for offset in offsets if offset not in view)
         return unacked - self._soft.backlog.outstanding - self._soft.taken
