@@ -55,3 +55,8 @@ def __getattr__(name: str) -> object:
     if name == "__version__":
         return import_module("importlib.metadata").version("fanlog")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The names of `__all__`: those are not attributes before they are used."""
+    return __all__

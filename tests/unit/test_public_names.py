@@ -39,6 +39,10 @@ def test_every_name_is_there(name):
     assert getattr(fanlog, name) is not None
 
 
+def test_they_are_listed():
+    assert dir(fanlog) == sorted(fanlog.__all__)
+
+
 def test_no_other_name_is():
     with pytest.raises(AttributeError, match="no attribute 'Broker'"):
         _ = fanlog.Broker
