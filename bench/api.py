@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -49,8 +50,13 @@ Result = TypeVar("Result")
 class Api:
     """One connection to one server. Safe to share between threads; closed on exit."""
 
-    def __init__(self, endpoint: str) -> None:
-        self._channel = grpc.insecure_channel(endpoint, options=_OPTIONS)
+    def __init__(self, endpoint: str, authority: Path | None = None) -> None:
+        """Connect; over TLS when there is the certificate of the server's authority."""
+        if authority:
+            credentials = grpc.ssl_channel_credentials(authority.read_bytes())
+            self._channel = grpc.secure_channel(endpoint, credentials, options=_OPTIONS)
+        else:
+            self._channel = grpc.insecure_channel(endpoint, options=_OPTIONS)
         self._publish = self._unary("Publisher/Publish")
         self._pull = self._unary("Subscriber/Pull", PullResponse.FromString)
         self._acknowledge = self._unary("Subscriber/Acknowledge")

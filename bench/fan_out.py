@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from bench.api import message_ids, publish_request, pull_request
 from bench.meter import Meter
@@ -37,8 +38,8 @@ def measure(server: Server, count: int) -> Sample:
             received = api.in_parallel(WORKERS, fetch, names)
         published = message_ids([answer])
         wrong = sum(ids != published for ids in received)
-        left_over = sum(api.in_parallel(WORKERS, lambda name: _left(session, name), names[::100]))
-        problems = {"subscriptions got something else": wrong, "messages left over": left_over}
+        left = left_over(session, names)
+        problems = {"subscriptions got something else": wrong, "messages left over": left}
         return Sample(
             figures={
                 "create": creating.cost.seconds,
@@ -51,5 +52,10 @@ def measure(server: Server, count: int) -> Sample:
         )
 
 
-def _left(session: Session, subscription: str) -> int:
-    return len(session.api.pull(pull_request(subscription, max_messages=1)))
+def left_over(session: Session, names: Sequence[str]) -> int:
+    """How many messages every hundredth subscription still has."""
+
+    def left(name: str) -> int:
+        return len(session.api.pull(pull_request(name, max_messages=1)))
+
+    return sum(session.api.in_parallel(WORKERS, left, names[::100]))

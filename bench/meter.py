@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 import psutil
@@ -26,6 +26,14 @@ class Cost:
     client_cpu_s: float
     #: Everything else on the machine, the kernel's own threads included: noise, if it is much.
     others_cpu_s: float
+
+    def with_helpers(self, cpu_s: float) -> Cost:
+        """Count processor time of the generator's processes that have not ended."""
+        return replace(
+            self,
+            client_cpu_s=self.client_cpu_s + cpu_s,
+            others_cpu_s=max(0.0, self.others_cpu_s - cpu_s),
+        )
 
 
 class Meter:

@@ -1,5 +1,7 @@
 """`make bench`: every workload against Fanlog and the emulator, in turn, and a table of both.
 
+`--before` adds an earlier Fanlog, started from its own commit, as a third server.
+
 Each measurement has a server of its own, started fresh in a folder of its own and warmed up by a
 tenth of the workload; only one server runs at a time. Ctrl-C stops it and removes the folder.
 """
@@ -19,7 +21,8 @@ from pathlib import Path
 import grpc
 import psutil
 
-from bench import machine, table, workloads
+from bench import before, machine, table, workloads
+from bench.before import Before
 from bench.results import Entry, Results
 from bench.servers import (
     Emulator,
@@ -63,6 +66,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small counts; judges nothing")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="medians of N")
     parser.add_argument("--no-emulator", action="store_true", help="Fanlog alone")
+    parser.add_argument(
+        "--before",
+        nargs="?",
+        const=before.COMMIT,
+        metavar="COMMIT",
+        help=f"also Fanlog of this commit; {before.COMMIT} when none is named",
+    )
     parser.add_argument("--endpoint", metavar="HOST:PORT", help="a server that already runs, alone")
     parser.add_argument("--pid", type=int, help="its process, for CPU and memory (with --endpoint)")
     parser.add_argument(
@@ -77,6 +87,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--repeat must be 1 or more")
     if options.pid and not options.endpoint:
         parser.error("--pid is for --endpoint")
+    if options.before and options.endpoint:
+        parser.error("--before starts servers, --endpoint does not")
     try:
         options.workloads = workloads.matching(options.only)
     except KeyError as unknown:
@@ -88,13 +100,19 @@ def _run(options: argparse.Namespace, folder: Path) -> int:
     facts = machine.facts(folder)
     launches = _launches(options)
     results = Results(options.results, run=uuid.uuid4().hex[:12])
-    results.begin(facts, quick=options.quick, repeat=options.repeat, endpoint=options.endpoint)
+    results.begin(
+        facts,
+        quick=options.quick,
+        repeat=options.repeat,
+        endpoint=options.endpoint,
+        before=options.before,
+    )
     load_before = machine.load()
     for workload in options.workloads:
         if workload.restarts and options.endpoint:
             print(f"{workload.name}: left out, it would have to restart the server")
             continue
-        if workload.is_serverless and options.endpoint:
+        if (workload.is_serverless or workload.needs_own_servers) and options.endpoint:
             print(f"{workload.name}: left out, it measures no server but this checkout")
             continue
         for repeat in range(options.repeat):
@@ -112,12 +130,19 @@ def _launches(options: argparse.Namespace) -> dict[str, Launch]:
     """The servers to measure by label; ours comes last."""
     if options.endpoint:
         return {Running.label: lambda _: Running(options.endpoint, options.pid)}
-    if options.no_emulator:
-        return {Fanlog.label: Fanlog}
-    if find_emulator() is None:
-        print("Google's emulator (cloud-pubsub-emulator, and a Java) is not on this machine.")
-        return {Fanlog.label: Fanlog}
-    return {Emulator.label: Emulator, Fanlog.label: Fanlog}
+    launches: dict[str, Launch] = {}
+    if not options.no_emulator:
+        if find_emulator() is None:
+            print("Google's emulator (cloud-pubsub-emulator, and a Java) is not on this machine.")
+        else:
+            launches[Emulator.label] = Emulator
+    if options.before:
+        try:
+            sources = before.unpack(options.before, BUILD)
+            launches[Before.label] = lambda folder: Before(folder, sources)
+        except before.NoHistory as reason:
+            print(f"The server before ({options.before}) is left out: {reason}.")
+    return {**launches, Fanlog.label: Fanlog}
 
 
 def _measure(
@@ -129,7 +154,7 @@ def _measure(
     folder: Path,
     results: Results,
 ) -> None:
-    if workload.is_serverless and label != Fanlog.label:
+    if (workload.is_serverless or workload.needs_own_servers) and label != Fanlog.label:
         return
     if workload.needs_filters and label == Emulator.label:
         return

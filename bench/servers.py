@@ -1,5 +1,7 @@
 """The servers that are measured: Fanlog, Google's emulator, or one that already runs.
 
+`before.py` has an earlier Fanlog.
+
 A launched server lives in a folder of its own, with its log beside its data, and is stopped by its
 process id together with whatever it started itself.
 """
@@ -25,7 +27,7 @@ from bench.api import Api
 
 START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 30
-_POLL_S = 0.02
+_POLL_S = 0.005
 
 #: Where the Google Cloud SDK is usually installed, besides wherever `gcloud` is found.
 SDK_FOLDERS = (
@@ -53,6 +55,8 @@ class Server(Protocol):
     label: str
     #: `host:port` of gRPC, once it runs.
     endpoint: str
+    #: The certificate of its authority, when it speaks TLS.
+    authority: Path | None
     #: Whether others may use it: then what was made on it is deleted again.
     is_shared: bool
     #: Whether messages are still there after a restart.
@@ -76,6 +80,7 @@ class Launched:
     """A server that is a child of ours. Each kind says how it is called and where it listens."""
 
     label = ""
+    authority: Path | None = None
     is_shared = False
     is_durable = False
 
@@ -96,7 +101,7 @@ class Launched:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
-                env=_clean_environ(),
+                env=self._environ(),
                 # Ctrl-C is for us; we then stop the server.
                 start_new_session=True,
             )
@@ -126,8 +131,11 @@ class Launched:
     def _command(self) -> list[str]:
         raise NotImplementedError
 
+    def _environ(self) -> dict[str, str]:
+        return _clean_environ()
+
     def _answers(self) -> bool:
-        return bool(self.endpoint) and _first_call(self.endpoint)
+        return bool(self.endpoint) and _first_call(self.endpoint, self.authority)
 
     def _log_text(self) -> str:
         return self._log_path.read_text(encoding="utf-8", errors="replace")
@@ -175,6 +183,7 @@ class Running:
     """A server that somebody else started: driven, never started or stopped."""
 
     label = "server"
+    authority: Path | None = None
     is_shared = True
     is_durable = False
 
@@ -184,7 +193,7 @@ class Running:
 
     def start(self) -> float:
         began = time.perf_counter()
-        if not _first_call(self.endpoint):
+        if not _first_call(self.endpoint, self.authority):
             raise ServerFailed(f"nothing answers on {self.endpoint}")
         return time.perf_counter() - began
 
@@ -209,16 +218,19 @@ def find_emulator() -> Path | None:
 
 
 def _clean_environ() -> dict[str, str]:
-    """Settings of the person who runs this must not change what is measured."""
+    """Settings of the person who runs this must not change what is measured.
+
+    Python's own are among them: without its compiled files a start takes a second longer.
+    """
     return {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("FANLOG_") and name != "PUBSUB_EMULATOR_HOST"
+        if not name.startswith(("FANLOG_", "PYTHON")) and name != "PUBSUB_EMULATOR_HOST"
     }
 
 
-def _first_call(endpoint: str) -> bool:
-    with Api(endpoint) as api:
+def _first_call(endpoint: str, authority: Path | None) -> bool:
+    with Api(endpoint, authority) as api:
         try:
             api.list_topics(timeout_s=5)
         except grpc.RpcError:

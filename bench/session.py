@@ -64,7 +64,7 @@ class Session:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.api = Api(server.endpoint)
+        self.api = Api(server.endpoint, server.authority)
         self._topics: list[str] = []
         self._subscriptions: list[str] = []
 
@@ -91,8 +91,13 @@ class Session:
         self, topic: str, *, wanted: str = "", push: str = "", is_once: bool = False
     ) -> str:
         """Make a subscription, with a filter `wanted` and an endpoint if there are; its name."""
-        name = f"{PROJECT}/subscriptions/bench-{uuid.uuid4().hex[:12]}"
+        name = self.subscription_name()
         self.api.create_subscription(name, topic, wanted, push, is_once=is_once)
+        return name
+
+    def subscription_name(self) -> str:
+        """A name for a subscription that is deleted with the session's own."""
+        name = f"{PROJECT}/subscriptions/bench-{uuid.uuid4().hex[:12]}"
         self._subscriptions.append(name)
         return name
 
@@ -140,7 +145,7 @@ class Session:
         return tuple(f"{count:,} {what}" for what, count in counts.items() if count)
 
     def _delete_all(self) -> None:
-        with Api(self.server.endpoint) as api:
+        with Api(self.server.endpoint, self.server.authority) as api:
             try:
                 api.in_parallel(8, api.delete_subscription, self._subscriptions)
                 api.in_parallel(8, api.delete_topic, self._topics)

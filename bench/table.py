@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from bench.before import Before
 from bench.results import Entry, Results
 from bench.servers import Emulator
 from bench.workload import Figure, Workload
 
 NOTHING = "-"
+_DIGITS = {"/s": 0, "µs": 0, "ms": 2, "s": 2, "MiB": 0, "KiB": 1, "B": 0, "x": 3, "%": 2}
+_BETTER, _OF_BEFORE = "ratio", "of before"
+_RATIOS = {
+    _BETTER: "Ratio: how many times better Fanlog is than the emulator.",
+    _OF_BEFORE: "Of before: Fanlog's value divided by that of the server before.",
+}
 
 
 def report(
@@ -18,14 +25,14 @@ def report(
     """The tables and notes; `is_judged` says whether the targets apply to this run."""
     parts = [
         _grid(
-            ["workload", *servers, "ratio", "must reach", "reached"],
+            ["workload", *servers, *_ratio_heads(servers), "must reach", "reached"],
             [
                 _figure_row(results, workload, figure, servers, is_judged)
                 for workload in workloads
                 for figure in workload.figures
             ],
         ),
-        *(["Ratio: how many times better Fanlog is than the emulator."] * (len(servers) > 1)),
+        *(_RATIOS[head] for head in _ratio_heads(servers)),
         *_notes(results, workloads, servers, is_judged),
         "",
         _grid(
@@ -45,32 +52,54 @@ def _figure_row(
     results: Results, workload: Workload, figure: Figure, servers: Sequence[str], is_judged: bool
 ) -> list[str]:
     values = {server: results.value(workload, figure, server) for server in servers}
-    # Ours comes last; before it, where there is one, the emulator.
-    ours, theirs = values[servers[-1]], values.get(Emulator.label)
-    ratio = figure.times_better(ours, theirs) if ours and theirs and len(servers) > 1 else None
+    # Ours comes last.
+    ours = values[servers[-1]]
     return [
         figure.label,
         *(_amount(values[server], figure) for server in servers),
-        f"{ratio:.2f}x" if ratio else NOTHING,
-        _amount(figure.target, figure),
-        _verdict(results, workload, figure, servers[-1]) if is_judged else NOTHING,
+        *(_ratio(figure, head, ours, values) for head in _ratio_heads(servers)),
+        _wanted(figure),
+        _verdict(results, workload, figure, values) if is_judged else NOTHING,
     ]
 
 
-def _verdict(results: Results, workload: Workload, figure: Figure, server: str) -> str:
+def _ratio_heads(servers: Sequence[str]) -> list[str]:
+    others = {Emulator.label: _BETTER, Before.label: _OF_BEFORE}
+    return [head for label, head in others.items() if label in servers[:-1]]
+
+
+def _ratio(
+    figure: Figure, head: str, ours: float | None, values: Mapping[str, float | None]
+) -> str:
+    theirs = values[Emulator.label if head == _BETTER else Before.label]
+    if not ours or not theirs:
+        return NOTHING
+    ratio = figure.times_better(ours, theirs) if head == _BETTER else ours / theirs
+    return f"{ratio:.2f}x"
+
+
+def _wanted(figure: Figure) -> str:
+    relative = [f"{each.times:g}x {each.server}" for each in figure.against]
+    absolute = [] if figure.target is None else [_amount(figure.target, figure)]
+    return ", ".join([*absolute, *relative]) or NOTHING
+
+
+def _verdict(
+    results: Results, workload: Workload, figure: Figure, values: Mapping[str, float | None]
+) -> str:
+    server = list(values)[-1]
     if any(entry.problems for entry in results.of(workload, server)):
         return "WRONG"
-    value = results.value(workload, figure, server)
-    if value is None or figure.target is None:
-        return NOTHING
-    return "yes" if figure.is_reached(value) else "NO"
+    ours = values[server]
+    is_reached = None if ours is None else figure.is_reached(ours, values)
+    return NOTHING if is_reached is None else "yes" if is_reached else "NO"
 
 
 def _amount(value: float | None, figure: Figure) -> str:
     if value is None:
         return NOTHING
     is_short = figure.target is not None and figure.target < 0.1
-    digits = {"/s": 0, "MiB": 0, "B": 0, "ms": 3 if is_short else 2, "s": 2, "x": 3}[figure.unit]
+    digits = _DIGITS[figure.unit] + is_short * (figure.unit == "ms")
     space = "" if figure.unit == "/s" else " "
     return f"{value:,.{digits}f}{space}{figure.unit}"
 

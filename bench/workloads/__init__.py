@@ -15,14 +15,19 @@ WORKLOADS = (*BROKER, *RULES, *SPARK)
 
 
 def matching(prefixes: list[str] | None) -> tuple[Workload, ...]:
-    """The workloads whose names start with one of these: `publish` names both of its kind.
+    """The workloads of these names, or whose names start so: `publish` names both of its kind.
 
     Raises:
         KeyError: A prefix that fits none; it is the error's argument.
     """
     if not prefixes:
         return WORKLOADS
+    names = [workload.name for workload in WORKLOADS]
+    wanted: set[str] = set()
     for prefix in prefixes:
-        if not any(workload.name.startswith(prefix) for workload in WORKLOADS):
+        # A whole name means itself, and not also the longer ones.
+        found = [prefix] if prefix in names else [name for name in names if name.startswith(prefix)]
+        if not found:
             raise KeyError(prefix)
-    return tuple(each for each in WORKLOADS if each.name.startswith(tuple(prefixes)))
+        wanted.update(found)
+    return tuple(workload for workload in WORKLOADS if workload.name in wanted)

@@ -46,12 +46,20 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 class Config:
     """Everything `serve` needs to know. Raises ConfigError when the settings contradict."""
 
-    #: Address both ports listen on. Anything but loopback needs `insecure`.
+    #: Address both ports listen on. Anything but loopback needs a certificate, or `insecure`.
     host: str = "127.0.0.1"
-    #: gRPC; 0 takes a free port.
+    #: gRPC and HTTP; 0 takes a free port.
     port: int = 8085
-    #: REST, health, readiness and metrics; 0 takes a free port.
-    http_port: int = 8086
+    #: A second port of the same, where REST, health, readiness and metrics were before; 0 takes a
+    #: free port, off has none.
+    http_port: int | None = 8086
+    #: Certificate of this server, with its chain, as a PEM file: both ports speak TLS. Read again
+    #: when it changes.
+    tls_cert: Path | None = None
+    #: The certificate's private key, as a PEM file.
+    tls_key: Path | None = None
+    #: Clients must show a certificate that one of these signed: a PEM file.
+    tls_client_ca: Path | None = None
     #: Largest body of an HTTP request, in bytes; larger ones are answered with 413.
     http_max_bytes: int = limits.HTTP_BYTES_MAX
     #: Names the HTTP port may be called by (`Host`) besides loopback's; on loopback, and wherever
@@ -113,11 +121,17 @@ class Config:
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        if not self.insecure and not self.is_on_loopback:
+        if not (self.insecure or self.is_on_loopback or self.tls_cert):
             raise ConfigError(
                 f"host {self.host!r} can be reached by others and this version does not"
-                " authenticate them; use 127.0.0.1, or say --insecure to serve it anyway"
+                " authenticate them; use 127.0.0.1, give --tls-cert and --tls-key (with"
+                " --tls-client-ca only clients you know come in), or say --insecure to serve it"
+                " anyway"
             )
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ConfigError("tls_cert and tls_key go together: one is given, the other is not")
+        if self.tls_client_ca is not None and self.tls_cert is None:
+            raise ConfigError("tls_client_ca is given and tls_cert is not: there is no TLS")
         if self.hot_size_bytes and not self.lake:
             raise ConfigError(
                 "hot_size_bytes is given and lake is not; without a lake there is nowhere for "
@@ -277,6 +291,16 @@ def _port(value: object) -> int:
     return value
 
 
+def _optional_port(value: object) -> int | None:
+    if value == "off":
+        return None
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    if not _is_integer(value) or not 0 <= value <= 65_535:
+        raise ValueError("must be a whole number from 0 to 65535, or off")
+    return value
+
+
 def _size_bytes(value: object) -> int:
     if not _is_integer(value) or value < 0:
         raise ValueError("must be a whole number of bytes, 0 or more")
@@ -421,13 +445,16 @@ def _is_integer(value: object) -> TypeGuard[int]:
 _CHECKS: dict[str, Callable[[object], object]] = {
     "host": _text,
     "port": _port,
-    "http_port": _port,
+    "http_port": _optional_port,
     "http_max_bytes": _body_bytes,
     "http_hosts": _hosts,
     "cors_origins": _origins,
     "data_dir": _path,
     "memory": _flag,
     "insecure": _flag,
+    "tls_cert": _path,
+    "tls_key": _path,
+    "tls_client_ca": _path,
     "project": _project,
     "resources": _path,
     "disk_reserve_bytes": _size_bytes,

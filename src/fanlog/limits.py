@@ -354,6 +354,7 @@ PUSH_ADDRESS_AGE_S = 30.0
 #: Bytes of an answer read, so that its connection can be used again. All but the first are thrown
 #: away; of those, so many characters of text are kept for the dead letter.
 PUSH_ANSWER_BYTES_MAX = 16 * 1024
+PUSH_ANSWER_HEAD_BYTES_MAX = 64 * 1024
 PUSH_ANSWER_KEPT_BYTES = 4 * 1024
 PUSH_ANSWER_CHARACTERS = 200
 #: How long an OIDC token is good.
@@ -379,6 +380,23 @@ UNKNOWN_PARTS_MAX = 10_000
 
 # The gRPC server: above PUBLISH_BYTES_MAX, so that the refusal is ours and names the limit.
 GRPC_RECEIVE_BYTES_MAX = 24 * 1024 * 1024
+#: Bytes of all requests that have begun and are not whole; beyond them the oldest is given up.
+UNFINISHED_BYTES_MAX = 256 * 1024 * 1024
+#: Bytes of long requests of one connection that are under way or being served; others wait.
+CREDITED_BYTES_MAX = 64 * 1024 * 1024
+#: Bytes of answers that wait for their reader: on one connection, and on all. Beyond them the
+#: oldest is given up.
+UNREAD_BYTES_MAX = 64 * 1024 * 1024
+UNREAD_TOTAL_BYTES_MAX = 256 * 1024 * 1024
+#: Bytes of acknowledgements of one stream that are not settled, or whose confirmation is not read.
+SETTLING_BYTES_MAX = 4 * 1024 * 1024
+#: Connections of callers, where the machine allows that many open files.
+CONNECTIONS_MAX = 100_000
+#: Open files that are neither callers' nor push's: the log, pipes, listening sockets, spools.
+OTHER_FILES = 64
+#: A request of the health and the reflection service names one thing.
+HEALTH_REQUEST_BYTES_MAX = 4 * 1024
+REFLECTION_REQUEST_BYTES_MAX = 64 * 1024
 
 #: The body of an HTTP request unless set: a full publish request in base64, and the JSON around it.
 HTTP_BYTES_MAX = 16 * 1024 * 1024
@@ -412,6 +430,9 @@ OUTCOME_BYTES = 256 * 1024
 DRAIN_S = 8.0
 
 assert PUBLISH_BYTES_MAX < GRPC_RECEIVE_BYTES_MAX
+assert GRPC_RECEIVE_BYTES_MAX < CREDITED_BYTES_MAX < UNFINISHED_BYTES_MAX
+assert ANSWER_BYTES_MAX < UNREAD_BYTES_MAX < UNREAD_TOTAL_BYTES_MAX
+assert HTTP_BYTES_MAX < CREDITED_BYTES_MAX
 assert SCHEMA_DEFINITION_BYTES_MAX < REQUEST_BYTES_MAX < ACK_BYTES_MAX < GRPC_RECEIVE_BYTES_MAX
 assert JOB_BYTES_MAX < REQUEST_BYTES_MAX
 assert FORWARD_HOPS_MAX < LETTER_HOPS_MAX < 256

@@ -18,7 +18,8 @@ FANLOG = [sys.executable, "-m", "fanlog"]
 #: Free ones: tests run side by side.
 PORTS = ["--port", "0", "--http-port", "0"]
 READY = re.compile(
-    r"fanlog ready: gRPC on (\S+), HTTP on (\S+), data in (.+); IAM: stored, not enforced\n"
+    r"fanlog ready: gRPC on (\S+), HTTP on (\S+), data in (.+?); (TLS; )?"
+    r"IAM: stored, not enforced\n"
 )
 
 
@@ -50,6 +51,7 @@ class Served:
         self._process: subprocess.Popen[str] | None = None
         self.endpoint = ""
         self.http = ""
+        self.is_tls = False
         #: Of short names in commands; the default one if empty.
         self.project = ""
 
@@ -66,7 +68,7 @@ class Served:
         line = self._process.stdout.readline()
         ready = READY.fullmatch(line)
         assert ready, (line, self.log_path.read_text())
-        self.endpoint, self.http = ready[1], ready[2]
+        self.endpoint, self.http, self.is_tls = ready[1], ready[2], ready[4] is not None
         return line
 
     @property

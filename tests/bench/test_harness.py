@@ -28,7 +28,8 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def folders() -> set[Path]:
-    return set((ROOT / "build").glob("bench-*/"))
+    """The folders of runs; what a run unpacks or builds once is kept."""
+    return set((ROOT / "build").glob("bench-????????/"))
 
 
 @pytest.mark.slow
@@ -46,6 +47,33 @@ def test_a_quick_run_reports_and_leaves_nothing(tmp_path):
     assert sample["problems"] == []
     assert sample["figures"]["rate"] > 0
     assert folders() == before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs the history of a git checkout")
+def test_a_commit_is_measured_beside_this_checkout(tmp_path):
+    results = tmp_path / "results.jsonl"
+    only = ["single-64-lean", "fan-out-lean"]
+    done = bench(
+        "--quick", "--no-emulator", "--before", "HEAD", "--only", *only, "--results", str(results)
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "of before" in done.stdout
+    _, *samples = map(json.loads, results.read_text().splitlines())
+    assert [(sample["workload"], sample["server"]) for sample in samples] == [
+        (name, server) for name in only for server in ("before", "Fanlog")
+    ]
+    assert all(sample["problems"] == [] for sample in samples)
+    assert all(sample["messages"] == sample["count"] for sample in samples)
+
+
+def test_a_commit_that_is_not_here_is_left_out(tmp_path):
+    results = tmp_path / "results.jsonl"
+    arguments = ["--quick", "--no-emulator", "--only", "schemas", "--results", str(results)]
+    done = bench(*arguments, "--before", "no-such-commit")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "The server before (no-such-commit) is left out: the commit is not here" in done.stdout
+    assert "of before" not in done.stdout
 
 
 def test_a_server_that_is_not_there_is_a_failure_and_no_figure(tmp_path):
@@ -66,6 +94,7 @@ def test_a_server_that_is_not_there_is_a_failure_and_no_figure(tmp_path):
         (["--only", "nonsense"], "no workload starts with 'nonsense'"),
         (["--repeat", "0"], "--repeat must be 1 or more"),
         (["--pid", "1"], "--pid is for --endpoint"),
+        (["--before", "--endpoint", "127.0.0.1:1"], "--before starts servers"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments, sentence):

@@ -20,7 +20,7 @@ STRING_BYTES_MAX = 32 * 1024 * 1024
 
 CALLS = (
     "openat,lseek,write,writev,pwrite64,pwritev,pwritev2,ftruncate,fallocate,"
-    "fsync,fdatasync,msync,sync_file_range,sendmsg,sendto,recvmsg"
+    "fsync,fdatasync,msync,sync_file_range,sendmsg,sendto,recvmsg,recvfrom,read,readv"
 )
 
 
@@ -68,7 +68,10 @@ _UNFINISHED = " <unfinished ...>"
 _STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
 _RESULT = re.compile(r"\) += (-?\d+)(?:<[^>]*>)?[^()]*$")
 _DESCRIPTOR = re.compile(r"(\d+)<((?:[^>]|->)*)>")
-_SENDS = frozenset({"sendmsg", "sendto", "write"})
+_SENDS = frozenset({"sendmsg", "sendto", "write", "writev"})
+_RECEIVES = frozenset({"recvmsg", "recvfrom", "read", "readv"})
+#: How strace writes a descriptor of a socket.
+_SOCKETS = (b"socket:", b"TCP:", b"TCPv6:")
 
 
 def read_trace(path: Path) -> list[Event]:
@@ -116,8 +119,10 @@ class _Reader:
             return
         descriptor = int(found[1])
         rest = arguments[found.end() : result.start()]
-        if name == "recvmsg":
-            yield Received(descriptor, b"".join(_strings(rest)))
+        if name in _RECEIVES:
+            # Files are read by the same calls, and are of no interest.
+            if _plain_path(found[2]).startswith(_SOCKETS):
+                yield Received(descriptor, b"".join(_strings(rest)))
         elif _plain_path(found[2]).endswith(DATA_NAME.encode()):
             yield from self._on_data_file(name, descriptor, rest, value)
 

@@ -20,10 +20,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import quote
 
 import grpc
@@ -36,8 +35,9 @@ from fanlog.core.hard_state import HardState
 from fanlog.log.api import Commit
 from fanlog.log.memory import MemoryLog
 from fanlog.server import services
-from fanlog.server.call_counter import CallCounter
-from fanlog.server.grpc_api import make_handlers
+from fanlog.server.grpc_api import make_methods, status_of
+from fanlog.transport.methods import RpcMethod
+from fanlog.transport.statuses import Status
 from fanlog.wire import contents, types
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
@@ -76,6 +76,10 @@ _TURNS = 60
 _STEP_S, _STEPS_MAX = 31.0, 20
 
 
+CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
+Result = TypeVar("Result")
+
+
 class Aborted(Exception):
     """A call ended with a status."""
 
@@ -102,16 +106,21 @@ class Context:
         size = sum(len(key) + len(value) for key, value in trailing_metadata)
         assert size <= TRAILERS_BYTES_MAX, f"{size} bytes of trailers: {trailing_metadata}"
 
-    async def abort_with_status(self, status: Any) -> None:
-        self.status = status.code
-        cause = sys.exc_info()[1]
-        if status.code not in STATUSES:
-            raise AssertionError(f"{status.code.name}: {status.details}") from cause
-        assert status.details
-        ((key, details),) = status.trailing_metadata
-        size = len(quote(status.details, safe=" ")) + len(key) + len(base64.b64encode(details))
-        assert size <= TRAILERS_BYTES_MAX, f"{size} bytes of trailers: {status.details}"
-        raise Aborted(status.details)
+    async def serve(self, call: Awaitable[Result]) -> Result:
+        """Await a call as the transport does: an error ends it with a status."""
+        try:
+            return await call
+        except Exception as error:
+            self.end(status_of(error), error)
+
+    def end(self, status: Status, cause: Exception) -> NoReturn:
+        self.status = CODES[status.code]
+        if self.status not in STATUSES:
+            raise AssertionError(f"{self.status.name}: {status.message}") from cause
+        assert status.message
+        size = len(quote(status.message, safe=" ")) + len(base64.b64encode(status.details)) + 24
+        assert size <= TRAILERS_BYTES_MAX, f"{size} bytes of trailers: {status.message}"
+        raise Aborted(status.message)
 
     async def read(self) -> Any:
         return await self.requests.get()
@@ -136,7 +145,9 @@ class World:
             contents=contents,
             jitter=lambda: 0.5,
         )
-        self._handlers = make_handlers(services.SERVICES, self.broker, CallCounter())
+        self.methods = {
+            method.path: method for method in make_methods(services.SERVICES, self.broker)
+        }
         self.prefixes: dict[str, str] = {}
         self.has_waited = False
 
@@ -203,22 +214,19 @@ class World:
 
     async def call(self, method: str, raw: bytes, context: Context | None = None) -> bytes | None:
         """Call a unary method by its name; None when it was refused."""
-        handler: Any = self.handler(method)
+        unary = self.method(method).unary
+        assert unary is not None
+        context = context or Context()
         try:
-            answer: bytes = await self.finish(handler.unary_unary(raw, context or Context()))
+            answer = await self.finish(context.serve(unary(raw, context)))
         except Aborted:
             return None
         if method == "Pull":
             self._note_prefix(types.PullRequest.FromString(raw).subscription, answer)
         return answer
 
-    def handler(self, method: str) -> Any:
-        details = _Details(f"/{SERVICES[method]}/{method}")
-        for handler in self._handlers:
-            found = handler.service(details)
-            if found is not None:
-                return found
-        raise LookupError(method)
+    def method(self, name: str) -> RpcMethod:
+        return self.methods[f"/{SERVICES[name]}/{name}"]
 
     def note_answers(self, subscription: str, context: Context) -> None:
         for answer in context.answers:
@@ -235,13 +243,6 @@ class World:
     def _note_prefix(self, subscription: str, answer: bytes) -> None:
         for received in types.PullResponse.FromString(answer).received_messages:
             self.prefixes[subscription] = received.ack_id[:-12]
-
-
-class _Details:
-    invocation_metadata: tuple[tuple[str, str | bytes], ...] = ()
-
-    def __init__(self, method: str) -> None:
-        self.method = method
 
 
 def placeholder(name: str) -> bytes:

@@ -129,7 +129,8 @@ class Stream:
             for answer in self._call:
                 self._answers.put(answer)
             self._answers.put(None)
-        except GoogleAPICallError as error:
+        except (GoogleAPICallError, ValueError) as error:
+            # A ValueError when both sides end it: its own status is not that of the details.
             self._answers.put(error)
 
     def send(self, **fields: Any) -> None:

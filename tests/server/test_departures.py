@@ -1,64 +1,36 @@
-"""Callers that go away before their answer has left: the log is not for them."""
+"""Callers that leave before their answer are no news for the log; bugs are."""
 
 from __future__ import annotations
 
-import logging
+from contextlib import closing
 
 import grpc
 import pytest
 
 from fanlog.server import grpc_api
+from fanlog.transport.statuses import CANCELLED, INTERNAL, CallRefused, Status
+from fanlog.wire import types
 
 
-class Context:
-    """A call whose caller is gone, or is not."""
-
-    def __init__(self):
-        self.status = None
-
-    async def abort_with_status(self, status):
-        self.status = status
-        raise grpc.aio.AbortError
-
-
-@pytest.fixture
-def grpc_log():
-    logger = logging.getLogger(grpc_api.LOGGER)
-    grpc_api.mute_departures()
-    yield logger
-    for one in list(logger.filters):
-        logger.removeFilter(one)
+def test_a_caller_that_leaves_is_not_logged(server, caplog):
+    _, subscription = server.topic_and_subscription()
+    request = types.PullRequest(subscription=subscription, max_messages=1).SerializeToString()
+    with closing(server.channel()) as channel:
+        call = channel.unary_unary("/google.pubsub.v1.Subscriber/Pull").future(request)
+        call.cancel()
+        with pytest.raises(grpc.FutureCancelledError):
+            call.result()
+    assert "action=call_failed" not in caplog.text
 
 
-def tell(logger, error):
-    try:
-        raise error
-    except Exception:
-        logger.exception("raised in core")
-
-
-def test_grpc_does_not_tell_of_them(grpc_log, caplog):
-    tell(grpc_log, grpc.aio.InternalError("no answer could be sent"))
+def test_an_own_status_is_given_as_it_is(caplog):
+    status = Status(CANCELLED, "so it is")
+    assert grpc_api.status_of(CallRefused(status)) is status
     assert caplog.records == []
 
 
-def test_it_tells_of_everything_else(grpc_log, caplog):
-    tell(grpc_log, ValueError("a bug"))
-    grpc_log.error("no exception")
-    assert [record.getMessage() for record in caplog.records] == ["raised in core", "no exception"]
-
-
-async def test_a_stream_that_cannot_be_written_to_is_no_failure(caplog):
-    context = Context()
-    with pytest.raises(grpc.aio.InternalError):
-        await grpc_api.abort(context, grpc.aio.InternalError("no answer could be sent"))
-    assert caplog.records == []
-    assert context.status is None
-
-
-async def test_a_bug_is(caplog):
-    context = Context()
-    with pytest.raises(grpc.aio.AbortError):
-        await grpc_api.abort(context, ValueError("a bug"))
+def test_a_bug_is_logged_and_not_told(caplog):
+    status = grpc_api.status_of(ValueError("a secret"))
+    assert status.code == INTERNAL
+    assert "secret" not in status.message
     assert "action=call_failed" in caplog.text
-    assert context.status.code == grpc.StatusCode.INTERNAL

@@ -116,6 +116,7 @@ def test_reflection_describes_what_is_served(server):
             EXPORTS,
             REPLAY,
             "grpc.health.v1.Health",
+            "grpc.reflection.v1.ServerReflection",
             "grpc.reflection.v1alpha.ServerReflection",
             "fanlog.v1.Lake",
         }

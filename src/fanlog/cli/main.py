@@ -89,8 +89,23 @@ def root(
             "--version", is_eager=True, callback=_say_version, help="Say the version and stop."
         ),
     ] = False,
+    ca: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="TLS: who may have signed the server's certificate."),
+    ] = None,
+    cert: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="TLS: our certificate, for servers that ask for one."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="FILE", help="TLS: our certificate's key.")
+    ] = None,
 ) -> None:
-    pass
+    """Options about TLS stand before the command; they are also read from FANLOG_CA and so on."""
+    for name, value in (("FANLOG_CA", ca), ("FANLOG_CERT", cert), ("FANLOG_KEY", key)):
+        if value is not None:
+            # In the environment, so that processes that are started have it, too.
+            os.environ[name] = value
 
 
 def main() -> None:

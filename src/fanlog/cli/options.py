@@ -26,7 +26,7 @@ Endpoint = Annotated[
         "--endpoint",
         envvar="PUBSUB_EMULATOR_HOST",
         metavar="HOST:PORT",
-        help="The server to talk to; 127.0.0.1:8085 when not given.",
+        help="The server to talk to; 127.0.0.1:8085 when not given, https://HOST:PORT for TLS.",
     ),
 ]
 Project = Annotated[

@@ -57,13 +57,14 @@ def pipeline(
         if not folder.is_dir():
             raise InvalidArgument(f"--import-root: {str(folder)!r} is not a folder of this machine")
     try:
+        from fanlog.client.address import resolve_endpoint
         from fanlog.lake.pipeline_access import PipelineAccess
         from fanlog.pipeline.process import JavaNotFound, Settings, run
     except ImportError as error:
         note(f"fanlog pipeline: Spark is needed ({error}): pip install 'fanlog[spark]'")
         raise typer.Exit(NO_SPARK) from error
     settings = Settings(
-        endpoint=endpoint or "127.0.0.1:8085",
+        endpoint=resolve_endpoint(endpoint),
         master=master,
         lake=lake,
         state_dir=state_dir,

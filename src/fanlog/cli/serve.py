@@ -21,11 +21,23 @@ class ServeOptions:
         str | None, typer.Option(help="Address to listen on; 127.0.0.1 when not given.")
     ] = None
     port: Annotated[
-        int | None, typer.Option(help="gRPC port; 8085 when not given, 0 for a free one.")
+        int | None,
+        typer.Option(help="Port of gRPC and HTTP; 8085 when not given, 0 for a free one."),
     ] = None
     http_port: Annotated[
-        int | None,
-        typer.Option(help="Port of REST and metrics; 8086 when not given, 0 for a free one."),
+        str | None,
+        typer.Option(
+            metavar="PORT|off",
+            help="A second port of the same; 8086 when not given, 0 for a free one, off for none.",
+        ),
+    ] = None
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="Certificate, a PEM file: both ports speak TLS.")
+    ] = None
+    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key, a PEM file.")] = None
+    tls_client_ca: Annotated[
+        Path | None,
+        typer.Option(help="Only clients with a certificate that this signed come in."),
     ] = None
     http_max_bytes: Annotated[
         int | None, typer.Option(help="Largest body of an HTTP request; larger ones get a 413.")

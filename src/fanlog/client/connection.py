@@ -7,9 +7,8 @@ cannot be sent to another process: programs send the endpoint and connect there.
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -17,12 +16,10 @@ from typing import Any, Final, Self, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from fanlog.client.address import ServerAddress, resolve_endpoint
 from fanlog.client.failures import COMMAND_LINE, CallFailed, Wording, failure_of
 from fanlog.model import attributes
 
-ENDPOINT_DEFAULT: Final = "127.0.0.1:8085"
-#: Official clients read this one too, so that one setting serves all.
-ENDPOINT_VARIABLE: Final = "PUBSUB_EMULATOR_HOST"
 TIMEOUT_S_DEFAULT: Final = 30.0
 #: How long to wait before a server that is away is called again.
 PAUSE_S: Final = 0.5
@@ -40,17 +37,12 @@ ReplyT = TypeVar("ReplyT", bound=Message)
 Metadata = tuple[tuple[str, str], ...]
 
 
-def resolve_endpoint(given: str | None, environ: Mapping[str, str] | None = None) -> str:
-    """The endpoint that was given, or else the one of the environment, or the default."""
-    environ = os.environ if environ is None else environ
-    return given or environ.get(ENDPOINT_VARIABLE) or ENDPOINT_DEFAULT
-
-
 class Connection:
     """One connection to one server. Safe to share between threads. Close it, or use `with`.
 
     Args:
-        endpoint: HOST:PORT; None for the environment's, or this machine's.
+        endpoint: An address, see `fanlog.client.address`; None for the environment's, or this
+            machine's.
         timeout_s: How long a call may take, unless it says otherwise.
         patience_s: How long calls with one reply go on trying while the server is away: they must
             be calls that may be made twice. 0 fails at once, as for a server not started yet.
@@ -73,7 +65,7 @@ class Connection:
         self._patience_s = patience_s
         self._on_hint = on_hint
         self._wording = wording
-        self._channel = grpc.insecure_channel(self.endpoint, options=_OPTIONS)
+        self._channel = _open(ServerAddress.parse(self.endpoint))
 
     def __enter__(self) -> Self:
         return self
@@ -189,3 +181,13 @@ class Connection:
 
     def _failure(self, error: grpc.RpcError, timeout_s: float) -> CallFailed:
         return failure_of(error, endpoint=self.endpoint, timeout_s=timeout_s, wording=self._wording)
+
+
+def _open(address: ServerAddress) -> grpc.Channel:
+    """Raises InvalidArgument when a file of the address cannot be read."""
+    if not address.is_tls:
+        return grpc.insecure_channel(address.host_port, options=_OPTIONS)
+    credentials = grpc.ssl_channel_credentials(
+        address.read("ca"), address.read("key"), address.read("cert")
+    )
+    return grpc.secure_channel(address.host_port, credentials, options=_OPTIONS)

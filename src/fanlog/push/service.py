@@ -15,6 +15,7 @@ from fanlog.errors import FanlogError
 from fanlog.model.resources import Subscription, SubscriptionId
 from fanlog.push.rules.breaker import State
 from fanlog.push.rules.kinds import is_pushed, kind_of
+from fanlog.push.senders.acknowledger import Acknowledger
 from fanlog.push.senders.connection_limiter import ConnectionLimiter
 from fanlog.push.senders.forward_counts import ForwardCounts
 from fanlog.push.senders.forwarder import Forwarder
@@ -53,11 +54,14 @@ class PushService:
         self._clock = clock
         self.tokens = tokens
         self._resolver = resolver
-        self._web = web or WebTransport(self._resolver, clock)
+        self._web = web or WebTransport(self._resolver, clock, connections)
         self._grpc = GrpcTransport(self._resolver, clock)
         self.connections = ConnectionLimiter(limits.PUSH_CONNECTIONS_PER_HOST_MAX, connections)
         self.memory = MemoryLimiter(limits.PUSH_BYTES_TOTAL_MAX)
-        self._shared = Shared(broker, clock, self.connections, self.memory, tokens)
+        self._acknowledger = Acknowledger(broker)
+        self._shared = Shared(
+            broker, clock, self.connections, self.memory, tokens, self._acknowledger
+        )
         self._forward_counts = ForwardCounts(broker, clock)
         self._movers: dict[SubscriptionId, Mover] = {}
         # Ended, with requests under way.
@@ -89,8 +93,10 @@ class PushService:
                 # Answers first, then the acknowledgements that follow from them.
                 while tasks := [task for mover in movers for task in mover.under_way]:
                     await asyncio.wait(tasks)
+                await asyncio.gather(*self._acknowledger.under_way)
         for mover in movers:
             await mover.consumer.stop(mover.under_way)
+        await self._acknowledger.stop()
         for subscription_id in self._movers:
             self._broker.movers.remove(subscription_id)
         self._movers.clear()

@@ -13,17 +13,13 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
 import uvicorn
 import uvloop
-from grpc_health.v1 import health_pb2_grpc
-from grpc_health.v1.health import SERVICE_NAME
-from grpc_reflection.v1alpha import reflection
 
 from fanlog import limits
 from fanlog.broker import spool
@@ -49,13 +45,21 @@ from fanlog.push.senders.tokens import Tokens
 from fanlog.push.service import PushService
 from fanlog.server import grpc_api
 from fanlog.server.allocator import keep_freed_memory
-from fanlog.server.call_counter import CallCounter
 from fanlog.server.descriptors import service_descriptors
-from fanlog.server.file_limit import push_connections, raise_file_limit
+from fanlog.server.file_limit import caller_connections, push_connections, raise_file_limit
+from fanlog.server.health import SERVICE_NAME as HEALTH_SERVICE
 from fanlog.server.health import Health
-from fanlog.server.http_api import HttpServer, http_app
+from fanlog.server.http_api import http_app
+from fanlog.server.reflection import Reflection
 from fanlog.server.resource_file import Resources, ensure_resources, read_resources
 from fanlog.server.services import SERVICE_NAMES, SERVICES
+from fanlog.transport.budgets import Budgets
+from fanlog.transport.counts import TransportCounts
+from fanlog.transport.grpc_server import GrpcServer
+from fanlog.transport.http1 import Http1Server
+from fanlog.transport.methods import RpcMethod
+from fanlog.transport.port import BACKLOG, Ports
+from fanlog.transport.tls import Tls, TlsFiles
 from fanlog.wire import contents
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
@@ -63,22 +67,17 @@ from fanlog.wire.publish import build_body
 
 log = logging.getLogger("fanlog.server")
 
-GRPC_OPTIONS = (
-    ("grpc.max_receive_message_length", limits.GRPC_RECEIVE_BYTES_MAX),
-    ("grpc.max_send_message_length", -1),
-    # Two servers on one port would share the calls between them and nobody would notice.
-    ("grpc.so_reuseport", 0),
-    # Official clients ping idle connections every 30 s; gRPC's default would cut them off.
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-    ("grpc.http2.max_ping_strikes", 0),
-)
-
-
 #: How long a stop waits for HTTP requests, in seconds; gRPC calls have had their time before.
 HTTP_DRAIN_S = 1
 #: How long an idle HTTP connection is kept: longer than clients' pools keep theirs, in seconds.
 HTTP_KEEP_ALIVE_S = 75
+
+BUDGETS = Budgets(
+    unfinished_bytes_max=limits.UNFINISHED_BYTES_MAX,
+    credited_bytes_max=limits.CREDITED_BYTES_MAX,
+    unread_bytes_max=limits.UNREAD_BYTES_MAX,
+    unread_total_bytes_max=limits.UNREAD_TOTAL_BYTES_MAX,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,9 @@ class Server:
     store: Log
     host: str
     port: int
+    #: The second port; the same as the first when there is none.
     http_port: int
+    is_tls: bool = False
 
     @property
     def endpoint(self) -> str:
@@ -143,21 +144,24 @@ async def _serving(
     senders = PushService(broker, clock, resolver, tokens, connections=push_connections())
     await broker.start()
     is_ready = asyncio.Event()
-    grpc_server = grpc.aio.server(options=GRPC_OPTIONS)
     health = Health(SERVICE_NAMES, broker.ledger.refusals.degraded)
-    counter = CallCounter()
-    _add_services(grpc_server, broker, counter, health)
-    http_server = HttpServer(
+    counts = TransportCounts()
+    grpc_server = GrpcServer(_rpc_methods(broker, health), grpc_api.status_of, BUDGETS, counts)
+    http_server = Http1Server(
         uvicorn.Config(
-            http_app(broker, store, is_ready.is_set, config, senders),
+            http_app(broker, store, is_ready.is_set, config, senders, counts),
             log_config=None,
             access_log=False,
             server_header=False,
             lifespan="off",
+            ws="none",
             timeout_keep_alive=HTTP_KEEP_ALIVE_S,
-            timeout_graceful_shutdown=HTTP_DRAIN_S,
-        )
+        ),
+        BUDGETS,
+        counts,
     )
+    tls = _tls(config)
+    ports = Ports(grpc_server, http_server, connections_max=caller_connections(), tls=tls)
     try:
         if not config.lake:
             _check_nothing_cold(broker, store)
@@ -166,37 +170,34 @@ async def _serving(
         _tell_other_regions(broker)
         if wanted is not None:
             await ensure_resources(broker, wanted)
-        http_socket = _listen_http(config)
-        port = _listen_grpc(grpc_server, config)
-        await grpc_server.start()
-        http_task = asyncio.create_task(http_server.serve([http_socket]))
+        # Both are had before either is served.
+        sockets = [_listen("port", config.host, config.port)]
+        if config.http_port is not None:
+            sockets.append(_listen("http_port", config.host, config.http_port))
+        listening = [await ports.listen(one) for one in sockets]
+        port, http_port = listening[0], listening[-1]
         try:
-            await _started(http_server, http_task)
             health.serving()
             is_ready.set()
-            own = f"http://{_address(config.host, http_server.port)}"
+            scheme = "http" if tls is None else "https"
+            own = f"{scheme}://{_address(config.host, http_port)}"
             senders.start(config.push_issuer or own)
-            yield Server(broker, senders, store, config.host, port, http_server.port)
+            yield Server(
+                broker, senders, store, config.host, port, http_port, is_tls=tls is not None
+            )
         finally:
             is_ready.clear()
             health.drain()
             broker.drain()
-            await asyncio.gather(
-                _send_away(grpc_server, counter, config.drain_s), senders.stop(config.drain_s)
-            )
-            http_server.should_exit = True
-            await http_task
+            ports.close()
+            await asyncio.gather(grpc_server.stop(config.drain_s), senders.stop(config.drain_s))
+            await http_server.stop(HTTP_DRAIN_S)
     finally:
-        await grpc_server.stop(None)
+        await grpc_server.stop(0)
         await senders.stop(0)
         await broker.stop()
         examiner.close()
         await broker.tiers.stop()
-
-
-async def _send_away(server: grpc.aio.Server, counter: CallCounter, patience_s: float) -> None:
-    left_s = await counter.wait_for_quiet(patience_s)
-    await server.stop(left_s)
 
 
 def _open_store(config: Config) -> Log:
@@ -308,38 +309,26 @@ def _tell_other_regions(broker: Broker) -> None:
         )
 
 
-def _add_services(
-    server: grpc.aio.Server, broker: Broker, counter: CallCounter, health: Health
-) -> None:
-    server.add_generic_rpc_handlers(tuple(grpc_api.make_handlers(SERVICES, broker, counter)))
-    health_pb2_grpc.add_HealthServicer_to_server(health, server)
-    services = (*SERVICE_NAMES, SERVICE_NAME, reflection.SERVICE_NAME)
-    reflection.enable_server_reflection(services, server, pool=service_descriptors())
+def _rpc_methods(broker: Broker, health: Health) -> Iterator[RpcMethod]:
+    yield from grpc_api.make_methods(SERVICES, broker)
+    yield from health.methods()
+    names = (*SERVICE_NAMES, HEALTH_SERVICE)
+    yield from Reflection(names, service_descriptors()).methods()
 
 
-def _listen_grpc(server: grpc.aio.Server, config: Config) -> int:
+def _tls(config: Config) -> Tls | None:
+    """Raises ConfigError."""
+    if config.tls_cert is None or config.tls_key is None:
+        return None
+    return Tls(TlsFiles(config.tls_cert, config.tls_key, config.tls_client_ca))
+
+
+def _listen(setting: str, host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        port = server.add_insecure_port(_address(config.host, config.port))
-    except RuntimeError as error:
-        raise _cannot_listen("port", config.host, config.port) from error
-    if port == 0:
-        raise _cannot_listen("port", config.host, config.port)
-    return port
-
-
-def _listen_http(config: Config) -> socket.socket:
-    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    try:
-        return socket.create_server((config.host, config.http_port), family=family, backlog=2048)
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise _cannot_listen("http_port", config.host, config.http_port) from error
-
-
-async def _started(server: HttpServer, task: asyncio.Task[None]) -> None:
-    while not server.started:
-        if task.done():
-            task.result()
-        await asyncio.sleep(0.005)
+        raise _cannot_listen(setting, host, port) from error
 
 
 def _cannot_listen(setting: str, host: str, port: int) -> Unavailable:
@@ -362,7 +351,6 @@ def serve(config: Config) -> int:
     )
     # Uvicorn tells of its own start and stop; ours are enough.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    grpc_api.mute_departures()
     keep_freed_memory()
     raise_file_limit()
     try:
@@ -388,7 +376,7 @@ async def _serve(config: Config) -> None:
             where += f", lake in {server.broker.tiers.lake_uri}"
         sys.stdout.write(
             f"fanlog ready: gRPC on {server.endpoint}, HTTP on {server.http_endpoint}, "
-            f"data {where}; IAM: stored, not enforced\n"
+            f"data {where}; {'TLS; ' if server.is_tls else ''}IAM: stored, not enforced\n"
         )
         sys.stdout.flush()
         await stop.wait()

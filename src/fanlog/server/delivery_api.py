@@ -13,7 +13,7 @@ from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, InvalidArgument
 from fanlog.model import names
 from fanlog.server.answer import frame_deliveries
-from fanlog.server.calls import Call, Stream, metadata_of
+from fanlog.server.calls import Call, CallStream, metadata_of
 from fanlog.server.methods import Method, StreamingMethod
 from fanlog.server.nacks import nack_of
 from fanlog.server.streaming_pull import streaming_pull
@@ -128,7 +128,7 @@ def _wait_s(call: Call) -> float:
     return max(0.0, remaining_s - limits.PULL_MARGIN_S, remaining_s / 2)
 
 
-async def _pull_stream(broker: Broker, _: bytes, stream: Stream) -> None:
+async def _pull_stream(broker: Broker, _: bytes, stream: CallStream) -> None:
     await streaming_pull(broker, stream)
 
 

@@ -7,6 +7,7 @@ find each service twice in the common one.
 
 from __future__ import annotations
 
+from google.protobuf import text_format
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -54,7 +55,17 @@ def service_descriptors() -> DescriptorPool:
                 server_streaming=is_stream,
             )
     pool.AddSerializedFile(services.SerializeToString())
+    pool.AddSerializedFile(_reflection_v1())
     return pool
+
+
+def _reflection_v1() -> bytes:
+    """Reflection's first version, which differs from the alpha by its package alone."""
+    file = FileDescriptorProto.FromString(descriptor_of(ServerReflectionRequest).file.serialized_pb)
+    text = text_format.MessageToString(file).replace("reflection.v1alpha", "reflection.v1")
+    found = text_format.Parse(text, FileDescriptorProto())
+    found.name = "grpc/reflection/v1/reflection.proto"
+    return found.SerializeToString()
 
 
 def _rows_of(service: Service) -> list[Method | StreamingMethod]:

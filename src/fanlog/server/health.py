@@ -14,15 +14,19 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-import grpc
-from grpc_health.v1 import health_pb2_grpc
+from google.protobuf.message import DecodeError
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+
+from fanlog import limits
+from fanlog.server.calls import Call, CallStream
+from fanlog.transport.methods import RpcMethod
+from fanlog.transport.statuses import INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE, CallRefused, Status
 
 _SERVING = HealthCheckResponse.SERVING
 _NOT_SERVING = HealthCheckResponse.NOT_SERVING
 _UNKNOWN = HealthCheckResponse.SERVICE_UNKNOWN
 
-_Context = grpc.aio.ServicerContext[HealthCheckRequest, HealthCheckResponse]
+SERVICE_NAME = "grpc.health.v1.Health"
 
 #: The service that does not serve while publishing is refused.
 PUBLISHER = "google.pubsub.v1.Publisher"
@@ -30,7 +34,7 @@ PUBLISHER = "google.pubsub.v1.Publisher"
 LOOK_S = 1.0
 
 
-class Health(health_pb2_grpc.HealthServicer):
+class Health:
     """Not serving until `serving` is called, nor after `drain`.
 
     `degraded` says why publishing is refused; nothing while it is not.
@@ -51,26 +55,34 @@ class Health(health_pb2_grpc.HealthServicer):
         self._is_over = True
         self._change(_NOT_SERVING)
 
-    async def Check(self, request: HealthCheckRequest, context: _Context) -> HealthCheckResponse:
-        if request.service not in self._services:
-            await context.abort(
-                grpc.StatusCode.NOT_FOUND, f"service: {request.service!r} is not served here"
-            )
-        return HealthCheckResponse(status=self._status_of(request.service))
+    def methods(self) -> list[RpcMethod]:
+        most = limits.HEALTH_REQUEST_BYTES_MAX
+        return [
+            RpcMethod(f"/{SERVICE_NAME}/Check", most, unary=self._check),
+            RpcMethod(f"/{SERVICE_NAME}/Watch", most, streaming=self._watch),
+        ]
 
-    async def Watch(self, request: HealthCheckRequest, context: _Context) -> None:
+    async def _check(self, raw: bytes, _: Call) -> bytes:
+        service = _service_of(raw)
+        if service not in self._services:
+            why = f"service: {service!r} is not served here"
+            raise CallRefused(Status(NOT_FOUND, why))
+        return HealthCheckResponse(status=self._status_of(service)).SerializeToString()
+
+    async def _watch(self, call: CallStream) -> None:
+        service = _service_of(await call.read())
         told = None
         while True:
             # A drain that begins while this is written is told of first, like any other change.
             changed, is_over = self._changed, self._is_over
-            status = self._status_of(request.service)
+            status = self._status_of(service)
             if status != told:
                 told = status
-                await context.write(HealthCheckResponse(status=status))
+                await call.write(HealthCheckResponse(status=status).SerializeToString())
             if is_over:
-                await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+                raise CallRefused(Status(UNAVAILABLE, "the server is stopping"))
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S if request.service == PUBLISHER else None):
+                async with asyncio.timeout(LOOK_S if service == PUBLISHER else None):
                     await changed.wait()
 
     def _status_of(self, service: str) -> int:
@@ -85,3 +97,12 @@ class Health(health_pb2_grpc.HealthServicer):
         self._status = status
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+def _service_of(raw: object) -> str:
+    """The service that a request names. Raises CallRefused."""
+    assert isinstance(raw, bytes)
+    try:
+        return HealthCheckRequest.FromString(raw).service
+    except DecodeError as error:
+        raise CallRefused(Status(INVALID_ARGUMENT, f"no HealthCheckRequest: {error}")) from None

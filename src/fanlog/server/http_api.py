@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from urllib.parse import urlsplit
 
 import orjson
-import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -38,13 +36,19 @@ from fanlog.server.rest.positions import position_verbs
 from fanlog.server.rest.route import Route as RestRoute
 from fanlog.server.rest.route import Router
 from fanlog.server.services import METHODS
+from fanlog.transport.counts import TransportCounts
 
 #: The page needs nothing but its own style.
 _DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def http_app(
-    broker: Broker, store: Log, is_ready: Callable[[], bool], config: Config, senders: PushService
+    broker: Broker,
+    store: Log,
+    is_ready: Callable[[], bool],
+    config: Config,
+    senders: PushService,
+    counts: TransportCounts,
 ) -> Starlette:
     """The routes of the HTTP port."""
 
@@ -63,7 +67,7 @@ def http_app(
         return PlainTextResponse("".join(["ready\n", *told]))
 
     async def metrics(_: Request) -> Response:
-        page = await metrics_page(broker, store, senders)
+        page = await metrics_page(broker, store, senders, counts)
         return Response(page, media_type=CONTENT_TYPE_LATEST)
 
     async def openapi(_: Request) -> Response:
@@ -147,16 +151,3 @@ def _refused(request: Request, error: Exception) -> Response:
     code, headers, body = failed(refusal)
     shown = {key.decode(): value.decode() for key, value in headers}
     return Response(body, code, shown, media_type="application/json")
-
-
-class HttpServer(uvicorn.Server):
-    """Uvicorn in our loop; signals are the application's business."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    @property
-    def port(self) -> int:
-        """The port it listens on, once started."""
-        return int(self.servers[0].sockets[0].getsockname()[1])

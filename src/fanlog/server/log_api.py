@@ -13,7 +13,7 @@ from fanlog.errors import InvalidArgument
 from fanlog.log.api import Damaged
 from fanlog.model import names
 from fanlog.model.resources import PartitionId
-from fanlog.server.calls import Stream
+from fanlog.server.calls import CallStream
 from fanlog.server.methods import StreamingMethod, method
 from fanlog.server.request_bounds import check_size
 from fanlog.v1 import log_pb2 as pb
@@ -26,7 +26,7 @@ _PARTITION_MAX = 2**32 - 1
 assert pb.ReadResponse.DESCRIPTOR.fields_by_name["batches"].number == 1
 
 
-async def read(broker: Broker, raw: bytes, stream: Stream) -> None:
+async def read(broker: Broker, raw: bytes, stream: CallStream) -> None:
     """Answer a Read. A chunk is read when gRPC has taken the last: a slow reader holds one."""
     check_size(raw, limits.REQUEST_BYTES_MAX)
     request = fields.parse(pb.ReadRequest, raw)

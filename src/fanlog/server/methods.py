@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.server import request_bounds, system_project
-from fanlog.server.calls import Call, Stream, Unary
+from fanlog.server.calls import Call, CallStream, Unary
 from fanlog.wire import fields
 
 Request = TypeVar("Request", bound=Message)
@@ -61,7 +61,7 @@ class StreamingMethod:
     answer: type[Message]
     #: Is given the request, empty where requests are read from the stream; returns the answer
     #: where there is one.
-    serve: Callable[[Broker, bytes, Stream], Awaitable[bytes | None]]
+    serve: Callable[[Broker, bytes, CallStream], Awaitable[bytes | None]]
     has_many_requests: bool
     has_many_answers: bool
 

@@ -172,12 +172,52 @@ PUSH = (
     Family("fanlog_push_window", "gauge", "Push requests that may be under way.", SUBSCRIPTION),
 )
 
+TRANSPORT = (
+    Family("fanlog_connections", "gauge", "Open connections: grpc, http.", ("protocol",)),
+    Family("fanlog_grpc_calls", "counter", "gRPC calls that came."),
+    Family(
+        "fanlog_connection_faults",
+        "counter",
+        "Connections ended because their peer broke a rule of HTTP/2, by error code.",
+        ("code",),
+    ),
+    Family(
+        "fanlog_stream_faults",
+        "counter",
+        "Streams reset because their peer broke a rule of HTTP/2, by error code.",
+        ("code",),
+    ),
+    Family(
+        "fanlog_grpc_streams_refused",
+        "counter",
+        "Streams refused because their connection had too many; clients try again.",
+    ),
+    Family(
+        "fanlog_connections_turned_away",
+        "counter",
+        "Connections cut off for want of room.",
+    ),
+    Family(
+        "fanlog_connections_sent_away",
+        "counter",
+        "Idle connections ended to make room for new ones.",
+    ),
+    Family(
+        "fanlog_requests_given_up",
+        "counter",
+        "Requests given up: late (not whole in time), too_long, too_many (the oldest of too many"
+        " unfinished bytes), unread (the answer was not read), silent (nobody there).",
+        ("reason",),
+    ),
+)
+
 #: The sections of the reference page.
 SECTIONS = {
     "The broker": BROKER,
     "The lake": LAKE,
     "Subscriptions": (*SUBSCRIPTION_COUNTERS.values(), *SUBSCRIPTION_GAUGES),
     "Push subscriptions": PUSH,
+    "Connections": TRANSPORT,
 }
 
 FAMILIES = {family.name: family for section in SECTIONS.values() for family in section}

@@ -16,18 +16,22 @@ from fanlog.log.api import Log
 from fanlog.push.service import PushService
 from fanlog.server.metric_families import SUBSCRIPTION_COUNTERS, histogram, labelled, sample
 from fanlog.server.push_metrics import push_families
+from fanlog.transport.counts import GIVEN_UP, TransportCounts
 
 #: Subscriptions looked at before the loop may do something else.
 STEP = 200
 
 
-async def metrics_page(broker: Broker, store: Log, senders: PushService) -> bytes:
+async def metrics_page(
+    broker: Broker, store: Log, senders: PushService, counts: TransportCounts
+) -> bytes:
     """All metrics, as they are now."""
     registry = CollectorRegistry(auto_describe=False)
     families = [
         *_broker_families(broker, store),
         *await _subscription_families(broker),
         *push_families(senders),
+        *_transport_families(counts),
     ]
     registry.register(_Families(families))
     # Ten thousand subscriptions make megabytes of text: not on the loop.
@@ -74,6 +78,23 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
     yield sample("fanlog_disk_bytes", stats.file_bytes)
     yield sample("fanlog_disk_free_page_bytes", stats.free_bytes)
     yield sample("fanlog_disk_room_bytes", stats.room_bytes)
+
+
+def _transport_families(counts: TransportCounts) -> Iterable[Metric]:
+    yield sample("fanlog_grpc_calls", counts.calls)
+    yield sample("fanlog_grpc_streams_refused", counts.streams_refused)
+    yield sample("fanlog_connections_turned_away", counts.turned_away)
+    yield sample("fanlog_connections_sent_away", counts.sent_away)
+    for name, values, known in (
+        ("fanlog_connections", counts.connections, ("grpc", "http")),
+        ("fanlog_connection_faults", counts.faults, ()),
+        ("fanlog_stream_faults", counts.stream_faults, ()),
+        ("fanlog_requests_given_up", counts.given_up, GIVEN_UP),
+    ):
+        family = labelled(name)
+        for label in (*known, *sorted(values.keys() - set(known))):
+            family.add_metric([label], values[label])
+        yield family
 
 
 async def _subscription_families(broker: Broker) -> list[Metric]:

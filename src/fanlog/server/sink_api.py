@@ -9,7 +9,7 @@ from fanlog.broker.broker import Broker
 from fanlog.core.sinks import StageKey
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
-from fanlog.server.calls import Call, Stream
+from fanlog.server.calls import Call, CallStream
 from fanlog.server.methods import Method, StreamingMethod, method
 from fanlog.v1 import sink_pb2 as pb
 from fanlog.wire import fields
@@ -19,7 +19,7 @@ from fanlog.wire.stage import parse_rows, split_request
 _PARTITION_MAX = 2**31 - 1
 
 
-async def stage(broker: Broker, _: bytes, stream: Stream) -> bytes:
+async def stage(broker: Broker, _: bytes, stream: CallStream) -> bytes:
     """Answer a Stage: rows are taken as they come, and staged when the client has no more."""
     raw = await stream.read()
     if not isinstance(raw, bytes):

@@ -22,8 +22,7 @@ from fanlog.core.flow import Credit
 from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.model import names
 from fanlog.server.answer import frame_deliveries
-from fanlog.server.calls import Stream
-from fanlog.server.grpc_api import CALL_OVER
+from fanlog.server.calls import CallEnded, CallStream
 from fanlog.server.stream_messages import (
     check_deadline,
     check_later,
@@ -41,7 +40,7 @@ SETTLING_MAX = 256
 KEEP_ALIVE_VERSION = 1
 
 
-async def streaming_pull(broker: Broker, stream: Stream) -> None:
+async def streaming_pull(broker: Broker, stream: CallStream) -> None:
     """Serve one stream until the client leaves, the subscription is gone or the broker drains."""
     first = read_request(await stream.read())
     if first is None:
@@ -50,7 +49,9 @@ async def streaming_pull(broker: Broker, stream: Stream) -> None:
 
 
 class _Stream:
-    def __init__(self, broker: Broker, stream: Stream, first: types.StreamingPullRequest) -> None:
+    def __init__(
+        self, broker: Broker, stream: CallStream, first: types.StreamingPullRequest
+    ) -> None:
         self._broker = broker
         self._stream = stream
         self._name = str(names.parse_subscription(first.subscription))
@@ -66,6 +67,8 @@ class _Stream:
         self._written = 0
         self._subscription, self._feed = broker.attach_puller(self._name)
         self._settling: set[asyncio.Task[None]] = set()
+        #: Of ack ids that are being settled, or whose confirmation waits to be read.
+        self._settling_bytes = 0
         self._write_lock = asyncio.Lock()
         self._ended: FanlogError | None = None
         self._is_half_closed = False
@@ -136,7 +139,7 @@ class _Stream:
     async def _say(self, answer: bytes) -> None:
         """Write from beside the delivery, unless the stream has ended."""
         if not self._over.is_set():
-            with suppress(CALL_OVER):
+            with suppress(CallEnded):
                 await self._write(answer)
 
     async def _read_requests(self) -> None:
@@ -186,7 +189,9 @@ class _Stream:
             self._begin(self._settle_ids(list(request.ack_ids), None))
         for seconds, ack_ids in by_seconds.items():
             self._begin(self._settle_ids(ack_ids, seconds))
-        while len(self._settling) > SETTLING_MAX:
+        while (
+            len(self._settling) > SETTLING_MAX or self._settling_bytes > limits.SETTLING_BYTES_MAX
+        ):
             await asyncio.wait(self._settling, return_when=asyncio.FIRST_COMPLETED)
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
@@ -195,6 +200,14 @@ class _Stream:
         task.add_done_callback(self._settling.discard)
 
     async def _settle_ids(self, ack_ids: Sequence[str], seconds: int | None) -> None:
+        size_bytes = sum(map(len, ack_ids))
+        self._settling_bytes += size_bytes
+        try:
+            await self._settle_and_confirm(ack_ids, seconds)
+        finally:
+            self._settling_bytes -= size_bytes
+
+    async def _settle_and_confirm(self, ack_ids: Sequence[str], seconds: int | None) -> None:
         subscription = self._broker.present(self._subscription)
         try:
             failures = await self._broker.settle_some(subscription, ack_ids, seconds)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal, TypedDict
 
 from fanlog import times
-from fanlog.client.connection import resolve_endpoint
+from fanlog.client.address import resolve_endpoint
 from fanlog.config import PROJECT_DEFAULT
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
@@ -29,7 +29,7 @@ PROJECT_VARIABLE: Final = "FANLOG_PROJECT"
 EARLIEST: Final = -2
 LATEST: Final = -1
 
-_COMMON: Final = ("endpoint", "project")
+_COMMON: Final = ("endpoint", "ca", "cert", "key", "project")
 _SELECTION: Final = ("topic", "topics", "topicPattern", "subscription")
 _READ: Final = (
     *_COMMON,
@@ -234,7 +234,10 @@ class _Reader:
         object.__setattr__(self, "project", project)
 
     def endpoint(self) -> str:
-        return resolve_endpoint(self.values.get("endpoint"), self.environ)
+        get = self.values.get
+        return resolve_endpoint(
+            get("endpoint"), self.environ, ca=get("ca"), cert=get("cert"), key=get("key")
+        )
 
     def selection(self) -> _Selection:
         found = [name for name in _SELECTION if name in self.values]

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 import orjson
@@ -23,10 +23,11 @@ from fanlog.config import Config
 from fanlog.server.http_api import rest_app, rest_routes
 from fanlog.server.rest.route import Route
 from fanlog.server.services import SERVICES
+from fanlog.transport.statuses import Status
 from fanlog.wire.encode import field
 from fuzz.bounds import Target
 from fuzz.draw import Draw
-from fuzz.world import Aborted, Context, World
+from fuzz.world import CODES, Aborted, Context, World
 
 #: Of one request: so many for any, and so many for each of its bytes. Most take a thousand.
 STEPS_MAX = 60_000
@@ -49,11 +50,11 @@ class Stalled(BaseException):
 class Caller(Context):
     """A caller that takes any answer but a fault."""
 
-    async def abort_with_status(self, status: Any) -> None:
-        self.status = status.code
-        assert status.code not in FAULTS, f"{status.code.name}: {status.details}"
-        assert status.details
-        raise Aborted(status.details)
+    def end(self, status: Status, cause: Exception) -> NoReturn:
+        self.status = CODES[status.code]
+        assert self.status not in FAULTS, f"{self.status.name}: {status.message}"
+        assert status.message
+        raise Aborted(status.message)
 
     def set_trailing_metadata(self, _: Any) -> None:
         pass
@@ -120,9 +121,10 @@ def every_verb(data: bytes) -> None:
             service, method = known[draw.below(len(known))]
             most = INLINE_BYTES_MAX if method in THREADED else REQUEST_BYTES_MAX
             raw = multiplied(draw, most)
-            handler = _handler(world, f"/{service}/{method}")
+            unary, caller = world.methods[f"/{service}/{method}"].unary, Caller()
+            assert unary is not None
             with budget(len(raw)), suppress(Aborted):
-                await world.finish(handler.unary_unary(raw, Caller()))
+                await world.finish(caller.serve(unary(raw, caller)))
 
     World.run(story)
 
@@ -198,18 +200,6 @@ async def _ask(
     assert start["status"] != 500, content
     if start["status"] >= 400 and content["body"]:
         assert orjson.loads(content["body"])["error"]["message"]
-
-
-def _handler(world: World, path: str) -> Any:
-    class Details:
-        method = path
-        invocation_metadata: tuple[tuple[str, str | bytes], ...] = ()
-
-    for handler in world._handlers:
-        found = handler.service(Details())
-        if found is not None:
-            return found
-    raise LookupError(path)
 
 
 TARGETS = (

@@ -90,10 +90,11 @@ def stream(data: bytes) -> None:
 
     async def story(world: World) -> None:
         draw, context = Draw(data), Context()
-        handler: Any = world.handler("StreamingPull")
+        streaming = world.method("StreamingPull").streaming
+        assert streaming is not None
         first = draw.chunk()
         context.requests.put_nowait(first)
-        task = asyncio.ensure_future(handler.stream_stream(None, context))
+        task = asyncio.ensure_future(context.serve(streaming(context)))
         await world.turn(task)
         for _ in range(CALLS_MAX):
             if draw.is_empty or task.done():
@@ -101,7 +102,7 @@ def stream(data: bytes) -> None:
             world.note_answers(_subscription_of(first), context)
             await _step(world, context, draw.below(5), draw.chunk())
             await world.turn(task)
-        context.requests.put_nowait(grpc.aio.EOF)
+        context.requests.put_nowait(None)
         with suppress(Aborted):
             await world.finish(_awaited(task))
         assert world.broker.metrics.streams == 0

@@ -30,9 +30,9 @@ _SOURCE_ATTRIBUTES = ("ce-source", "source_service", "sourceService", "source")
 _VERSION_ATTRIBUTES = (attributes.SCHEMA_REVISION, "schema_version", "schemaVersion")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PushedMessage:
-    """One message on its way to an endpoint."""
+    """One message on its way to an endpoint. Not frozen: that would triple the cost of one."""
 
     data: bytes
     attributes: Mapping[str, str]

@@ -42,6 +42,7 @@ _RESERVED = frozenset(
 _RESERVED_PREFIXES = ("x-goog-", "webhook-", "proxy-", "sec-", "x-forwarded-", "access-control-")
 #: Characters that percent-encoding leaves alone in a header's value: printable ASCII but `%`.
 _SAFE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")
+_PLAIN = re.compile(r"[\x20-\x24\x26-\x7e]*")
 _SAFE_CLOUDEVENT = _SAFE.replace(" ", "").replace('"', "")
 
 
@@ -163,4 +164,6 @@ def _content_type(message: PushedMessage) -> str:
 
 def _value(text: str) -> str:
     """Any text as a header's value: one line of ASCII."""
-    return quote(text, safe=_SAFE).strip(" ")
+    if _PLAIN.fullmatch(text) is None:
+        text = quote(text, safe=_SAFE)
+    return text.strip(" ")

@@ -57,7 +57,8 @@ class Channels:
 
     async def open(self, endpoint: WebEndpoint) -> ReceiverChannel:
         """The channel to an endpoint; raises as `HostResolver.check` does."""
-        addresses = await self._resolver.addresses_of(endpoint)
+        # In the same order each time: they name the channel.
+        addresses = sorted(await self._resolver.addresses_of(endpoint))
         if endpoint.scheme == "grpcs" and self._credentials is None:
             roots = await asyncio.to_thread(_read_roots)
             self._credentials = grpc.ssl_channel_credentials(roots)

@@ -74,6 +74,11 @@ class Consumer:
         if self._feed is not None:
             self._feed.wake()
 
+    def wake_if_ready(self) -> None:
+        """Have `take_all` look again if there are messages that it may have left for later."""
+        if self._feed is not None and (self._feed.has_ready or self.is_over):
+            self._feed.wake()
+
     async def _run(self) -> None:
         while not self.is_over:
             try:

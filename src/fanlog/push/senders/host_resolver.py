@@ -11,14 +11,10 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from fanlog import limits
 from fanlog.model.endpoints import WebEndpoint
 from fanlog.push.rules.guard import Guard
-
-if TYPE_CHECKING:
-    from aiohttp.abc import ResolveResult
 
 _NAMES_MAX = 10_000
 
@@ -48,10 +44,7 @@ async def lookup(host: str) -> list[str]:
 
 
 class HostResolver:
-    """Resolves for all transports; one answer serves all subscriptions of a host for a while.
-
-    It has the methods of aiohttp's `AbstractResolver`, without importing it.
-    """
+    """Resolves for all transports; one answer serves all subscriptions of a host for a while."""
 
     def __init__(self, guard: Guard, now: Callable[[], float]) -> None:
         self._guard = guard
@@ -72,17 +65,17 @@ class HostResolver:
             await self.resolve_permitted(endpoint.host)
 
     def check_literal(self, endpoint: WebEndpoint) -> None:
-        """Judge a host that is written as an address: HTTP clients do not resolve those."""
+        """Judge a host that is written as an address."""
         address = endpoint.address
         if address is not None and not self._guard.permits(address):
             raise AddressRefused(f"{address} may not be connected to")
 
     async def addresses_of(self, endpoint: WebEndpoint) -> list[str]:
-        """The addresses to connect to, always in the same order; raises as `check`."""
+        """The addresses to connect to, the best one first; raises as `check`."""
         if endpoint.address is not None:
             self.check_literal(endpoint)
             return [str(endpoint.address)]
-        return sorted(await self.resolve_permitted(endpoint.host))
+        return await self.resolve_permitted(endpoint.host)
 
     async def resolve_permitted(self, host: str) -> list[str]:
         """The addresses of a name that may be connected to; at least one."""
@@ -91,22 +84,6 @@ class HostResolver:
         if not permitted:
             raise AddressRefused(f"no address of {host!r} may be connected to")
         return permitted
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """As aiohttp's connector asks."""
-        return [
-            {
-                "hostname": host,
-                "host": address,
-                "port": port,
-                "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
-                "proto": 0,
-                "flags": socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-            }
-            for address in await self.resolve_permitted(host)
-        ]
 
     async def close(self) -> None:
         for found in self._known.values():

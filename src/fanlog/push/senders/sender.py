@@ -40,11 +40,13 @@ from fanlog.push.rules.kinds import is_pushed
 from fanlog.push.rules.outcome import Outcome, of_error
 from fanlog.push.rules.packing import Destination, LeasedMessage, MessageKey, group, max_taken
 from fanlog.push.rules.window import Window
+from fanlog.push.senders.acknowledger import Acknowledger
 from fanlog.push.senders.connection_limiter import ConnectionLimiter
 from fanlog.push.senders.consumer import Consumer
 from fanlog.push.senders.memory_limiter import MemoryLimiter
 from fanlog.push.senders.tokens import Tokens
 from fanlog.push.senders.transport import Transport
+from fanlog.push.senders.waiting_leases import WaitingLeases
 
 log = logging.getLogger("fanlog.push")
 
@@ -65,6 +67,7 @@ class Shared:
     connections: ConnectionLimiter
     memory: MemoryLimiter
     tokens: Tokens
+    acknowledger: Acknowledger
 
 
 class Sender:
@@ -78,10 +81,6 @@ class Sender:
         self._transport = transport
         self._endpoint = parse_web(subscription.push.endpoint)
         self._sending: set[asyncio.Task[None]] = set()
-        # Ack ids of messages that were taken, and the tasks that acknowledge them.
-        self._acked: list[str] = []
-        self._is_acknowledging = False
-        self._settling: set[asyncio.Task[None]] = set()
         self._failures: dict[MessageKey, int] = {}
         self.consumer = Consumer(shared.broker, subscription, self._take_all)
         #: For metrics.
@@ -111,7 +110,7 @@ class Sender:
     @property
     def under_way(self) -> set[asyncio.Task[None]]:
         """The tasks to wait for before the sender is stopped."""
-        return self._sending | self._settling
+        return self._sending
 
     @property
     def trouble(self) -> str:
@@ -207,7 +206,7 @@ class Sender:
     # Sending.
 
     def _begin(self, messages: Sequence[LeasedMessage]) -> None:
-        task = asyncio.create_task(self._send(messages))
+        task = asyncio.create_task(self._send(messages, self._clock.now()))
         self._sending.add(task)
         size_bytes = sum([one.size_bytes for one in messages])
         task.add_done_callback(lambda done: self._finish(done, size_bytes))
@@ -218,11 +217,11 @@ class Sender:
         if not task.cancelled() and task.exception() is not None:
             # Nothing is lost: the lease runs out.
             log.error("action=push_broken subscription=%s", self.name, exc_info=task.exception())
-        self.consumer.wake()
+        self.consumer.wake_if_ready()
 
-    async def _send(self, messages: Sequence[LeasedMessage]) -> None:
+    async def _send(self, messages: Sequence[LeasedMessage], leased_s: float) -> None:
         """Send one request, and settle its messages by the outcome."""
-        host = await self._enter(messages)
+        host = await self._enter(messages, leased_s)
         if host is None:
             return
         subscription, endpoint = self._subscription, self._endpoint
@@ -247,7 +246,7 @@ class Sender:
         destination = Destination(subscription, endpoint, token, wall_s)
         return await self._transport.send(self._transport.pack(messages, destination))
 
-    async def _enter(self, messages: Sequence[LeasedMessage]) -> Host | None:
+    async def _enter(self, messages: Sequence[LeasedMessage], leased_s: float) -> Host | None:
         """Wait for a connection to the endpoint of that time; give it back with `leave`.
 
         None when push has ended meanwhile: then the messages are nacked, for other consumers.
@@ -256,7 +255,7 @@ class Sender:
             endpoint = self._endpoint
             host = (endpoint.scheme, endpoint.host, endpoint.port)
             try:
-                await self._enter_host(host, messages)
+                await self._enter_host(host, messages, leased_s)
             except FanlogError:
                 # The subscription is gone, and the leases with it.
                 return None
@@ -271,34 +270,26 @@ class Sender:
             await self._broker.settle_some(self._subscription, ack_ids, 0, _NOT_SENT)
         return None
 
-    async def _enter_host(self, host: Host, messages: Sequence[LeasedMessage]) -> None:
+    async def _enter_host(
+        self, host: Host, messages: Sequence[LeasedMessage], leased_s: float
+    ) -> None:
         """Wait for a connection to a host; leases are kept up, and cover the request after it."""
-        if self._shared.connections.enter_nowait(host):
+        connections = self._shared.connections
+        if connections.enter_nowait(host):
             return
         ack_ids = [one.ack_id for one in messages]
-        entering = asyncio.create_task(self._shared.connections.enter(host))
+        leases = WaitingLeases(
+            self._broker, self._clock, self._subscription, ack_ids, self._lease_s, leased_s
+        )
         try:
-            while not await self._is_done_within(entering, self._lease_s / 2):
-                await self._broker.settle_some(self._subscription, ack_ids, int(self._lease_s))
-            entering.result()
-            await self._broker.settle_some(self._subscription, ack_ids, int(self._lease_s))
-        except BaseException:
-            if entering.done() and not entering.cancelled():
-                self._shared.connections.leave(host)
-            entering.cancel()
-            raise
-
-    async def _is_done_within(self, task: asyncio.Task[None], seconds: float) -> bool:
-        """Wait for a task, by the clock that leases are counted by; whether it is done."""
-        woken = asyncio.Event()
-        clock = self._clock
-        timer = clock.call_at(clock.now() + seconds, woken.set)
-        task.add_done_callback(lambda _: woken.set())
-        try:
-            await woken.wait()
+            await connections.enter(host)
         finally:
-            timer.cancel()
-        return task.done()
+            leases.leave()
+        try:
+            await leases.renew()
+        except BaseException:
+            connections.leave(host)
+            raise
 
     # Settling.
 
@@ -365,21 +356,11 @@ class Sender:
                 await self._broker.settle_some(subscription, ack_ids, 0, nack)
 
     def _acknowledge(self, messages: Iterable[LeasedMessage]) -> None:
-        """Acknowledge messages, in one call with all others of this turn of the loop."""
+        """Acknowledge messages, together with all others of this turn of the loop."""
         for one in messages:
-            self._failures.pop(one.key, None)
-            self._acked.append(one.ack_id)
-        if self._acked and not self._is_acknowledging:
-            self._is_acknowledging = True
-            task = asyncio.create_task(self._acknowledge_all())
-            self._settling.add(task)
-            task.add_done_callback(self._settling.discard)
-
-    async def _acknowledge_all(self) -> None:
-        self._is_acknowledging = False
-        acked, self._acked = self._acked, []
-        with suppress(FanlogError):
-            await self._broker.settle_some(self._subscription, acked, None)
+            if self._failures:
+                self._failures.pop(one.key, None)
+            self._shared.acknowledger.acknowledge(self._subscription, one.ack_id)
 
     def _note_failure(self, key: MessageKey) -> None:
         self._failures[key] = self._failures.pop(key, 0) + 1

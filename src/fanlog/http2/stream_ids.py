@@ -1,0 +1,64 @@
+"""The ids of a connection's streams: which were opened, which are over, and by which side.
+
+A frame of a stream that is over is either on its way since before this side's reset, and ignored,
+or a mistake. Ids are remembered for a while; those that this side reset apart from the others, so
+that many short calls do not make the connection forget a reset whose data is still on its way.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fanlog.http2 import patience
+from fanlog.http2.codes import ErrorCode, Fault
+from fanlog.http2.patience import Patience
+
+#: Ids remembered of each kind.
+KEPT: Final = 1_024
+
+
+class StreamIds:
+    __slots__ = ("_ended", "_is_server", "_patience", "_reset", "last_remote", "next_local")
+
+    def __init__(self, budget: Patience, *, is_server: bool) -> None:
+        self._is_server = is_server
+        self._patience = budget
+        self.last_remote = 0
+        self.next_local = 2 if is_server else 1
+        self._ended: dict[int, None] = {}
+        self._reset: dict[int, None] = {}
+
+    def is_local(self, stream_id: int) -> bool:
+        return bool(stream_id & 1) != self._is_server
+
+    def opens(self, stream_id: int) -> bool:
+        """Whether the peer may open a stream with this id: clients do, by odd and growing ids."""
+        return self._is_server and bool(stream_id & 1) and stream_id > self.last_remote
+
+    def note_end(self, stream_id: int, *, is_reset: bool) -> None:
+        """A stream is over; `is_reset` when this side ended it early."""
+        kept = self._reset if is_reset else self._ended
+        kept[stream_id] = None
+        if len(kept) > KEPT:
+            del kept[next(iter(kept))]
+
+    def check_not_idle(self, stream_id: int, what: str) -> None:
+        """Raises Fault: A frame of a stream that was never opened."""
+        is_idle = (
+            stream_id >= self.next_local
+            if self.is_local(stream_id)
+            else stream_id > self.last_remote
+        )
+        if stream_id == 0 or is_idle:
+            raise Fault(ErrorCode.PROTOCOL_ERROR, f"{what} on a stream that was never opened")
+
+    def take_late(self, stream_id: int, what: str) -> None:
+        """Take a frame of a stream that is over, if it may be; raises Fault."""
+        self.check_not_idle(stream_id, what)
+        if stream_id in self._reset:
+            # Under way when this side reset the stream: RFC 9113, 5.1 has it ignored.
+            self._patience.spend(patience.COST_LATE, "frames of streams that are over")
+        elif what == "HEADERS" and stream_id not in self._ended:
+            raise Fault(ErrorCode.PROTOCOL_ERROR, "a stream id that is smaller than the last")
+        else:
+            raise Fault(ErrorCode.STREAM_CLOSED, f"{what} on a stream that is over")

@@ -1,0 +1,521 @@
+"""One connection of callers: bytes from the socket to calls, answers to bytes.
+
+Everything that is written in one turn of the loop leaves in one `write`. A socket that is full
+holds data back in its streams, so that a peer that never reads costs a bounded buffer; reading goes
+on, or two sides that send much would wait for each other for ever. It stops where answers to frames
+of control pile up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, Final, cast
+
+from fanlog.http2 import events
+from fanlog.http2.codes import FRAME_BYTES_MIN, WINDOW_DEFAULT, ErrorCode
+from fanlog.http2.connection import Http2Connection
+from fanlog.http2.settings import Http2Settings
+from fanlog.transport import statuses
+from fanlog.transport.calls import CallEnded
+from fanlog.transport.grpc_server import GrpcServer
+from fanlog.transport.messages import MessageReader, MessageRefused, frame_message
+from fanlog.transport.methods import CallHead, HeadAnswer, read_head
+from fanlog.transport.request_credit import RequestCredit
+from fanlog.transport.server_call import ServerCall, end_block
+from fanlog.transport.unfinished import Unfinished
+
+#: Output that is joined into one buffer; larger ones go as they are.
+_JOIN_BYTES_MAX: Final = 64 * 1024
+#: Time-outs below this have a timer of their own; longer ones end within a second of their time.
+_EXACT_TIMEOUT_S: Final = 5.0
+#: A thousand streaming pulls, and calls beside them.
+STREAMS_MAX: Final = 1_100
+_HEADER_LIST_BYTES_MAX: Final = 16 * 1024
+#: The connection's receive window, credited as bytes arrive: it bounds nothing but a burst.
+_WINDOW: Final = 4 * 1024 * 1024
+#: Output that a full socket may have waiting before nothing more is read.
+_HELD_BYTES_MAX: Final = 256 * 1024
+#: A peer that broke a rule may read for so long why it is hung up on; any other, its last answers.
+LINGER_S: Final = 1.0
+CLOSE_S: Final = 5.0
+
+
+class GrpcConnection(asyncio.Protocol):
+    """The server's end of one HTTP/2 connection."""
+
+    def __init__(self, server: GrpcServer) -> None:
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self.now: Callable[[], float] = self._loop.time
+        self._http2 = Http2Connection(
+            "server",
+            Http2Settings(
+                streams_max=STREAMS_MAX,
+                stream_window=WINDOW_DEFAULT,
+                frame_bytes_max=FRAME_BYTES_MIN,
+                header_list_bytes_max=_HEADER_LIST_BYTES_MAX,
+            ),
+            window=_WINDOW,
+            now=self._loop.time(),
+        )
+        self._calls: dict[int, ServerCall] = {}
+        #: Streams that were answered by their headers alone, and whose request is not whole.
+        self._answered: dict[int, None] = {}
+        self._transport: asyncio.Transport | None = None
+        self._peer = ""
+        self._is_flushing = False
+        self._is_closing = False
+        #: When something came last, and whether a ping of ours waits for its answer.
+        self.last_heard = self._loop.time()
+        self.is_pinged = False
+        self._credit = RequestCredit(server.budgets.credited_bytes_max)
+        #: Streams with answers that wait for their reader.
+        self._unread: Unfinished[int] = Unfinished(server.budgets.unread_bytes_max)
+        self._is_held = False
+        self._is_deaf = False
+
+    # The socket.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's is none by its type, and one by what it does.
+        self._transport = cast(asyncio.Transport, transport)
+        name = transport.get_extra_info("peername")
+        self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name or "")
+        self._server.add(self)
+        self._flush_soon()
+
+    def data_received(self, data: bytes) -> None:
+        self.last_heard = self._loop.time()
+        self._take(self._http2.receive(data, self.last_heard))
+        if self._http2.has_output:
+            self._flush_soon()
+        if self._is_held and not self._is_deaf and self._transport is not None:
+            self._is_deaf = self._transport.get_write_buffer_size() > _HELD_BYTES_MAX
+            if self._is_deaf:
+                self._transport.pause_reading()
+
+    def _take(self, found: Iterable[events.Event]) -> None:
+        handlers = _HANDLERS
+        for event in found:
+            handler = handlers.get(type(event))
+            if handler is not None:
+                handler(self, event)
+
+    def pause_writing(self) -> None:
+        self._is_held = True
+        self._http2.hold(is_held=True)
+
+    def resume_writing(self) -> None:
+        self._is_held = False
+        self._take(self._http2.hold(is_held=False))
+        if self._is_deaf and self._transport is not None and not self._is_closing:
+            self._is_deaf = False
+            self._transport.resume_reading()
+        self._flush_soon()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._server.remove(self)
+        self._drop_all()
+        self._transport = None
+
+    def _drop_all(self) -> None:
+        for call in list(self._calls.values()):
+            self._drop(call)
+        for stream_id in list(self._unread):
+            self._forget_unread(stream_id)
+
+    def _flush_soon(self) -> None:
+        if not self._is_flushing:
+            self._is_flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flushing = False
+        output = self._http2.take_output()
+        if not output or self._transport is None or self._transport.is_closing():
+            return
+        if len(output) == 1:
+            self._transport.write(output[0])
+        elif sum(map(len, output)) <= _JOIN_BYTES_MAX:
+            self._transport.write(b"".join(output))
+        else:
+            self._transport.writelines(output)
+        if self._http2.can_go_on:
+            self._take(self._http2.go_on())
+            self._flush_soon()
+
+    # Events.
+
+    def _on_headers(self, event: events.HeadersReceived) -> None:
+        stream_id, headers, ends = event
+        head = headers.memo
+        if head is None:
+            head = headers.memo = read_head(headers, self._server.methods)
+        if isinstance(head, HeadAnswer):
+            self._refuse(stream_id, head, is_whole=ends)
+            return
+        assert isinstance(head, CallHead)
+        call = ServerCall(self, stream_id, head, self._peer)
+        self._calls[stream_id] = call
+        self._server.counts.calls += 1
+        if head.timeout_s is not None and head.timeout_s < _EXACT_TIMEOUT_S:
+            self._loop.call_later(head.timeout_s, self._give_up, call)
+        method = head.method
+        if method.has_many_requests:
+            call.reader = MessageReader(method.request_bytes_max, call.put)
+            call.task = self._loop.create_task(self._run_streaming(call))
+            if ends:
+                call.half_close()
+        elif ends:
+            self._finish(call, _NO_MESSAGE)
+
+    def _on_data(self, event: events.DataReceived) -> None:
+        stream_id, data, ends = event
+        call = self._calls.get(stream_id)
+        if call is None:
+            # A little may still be on its way; one that goes on has not read its answer.
+            if self._http2.receive_window(stream_id) < WINDOW_DEFAULT // 2:
+                self._reset_answered(stream_id)
+            return
+        try:
+            if call.reader is None:
+                if self._takes_whole(call, data, ends=ends):
+                    return
+                method = call.head.method
+                call.reader = MessageReader(method.request_bytes_max, _Only(self, call))
+            call.reader.feed(data)
+        except MessageRefused as refused:
+            self._finish(call, refused.status)
+            return
+        if ends:
+            self._end_of_request(call)
+        elif call.reader.is_inside:
+            self._expect_more(call)
+        elif call.extra_credit and call.head.method.has_many_requests:
+            # Whole, and in memory until its verb takes it.
+            self._server.keep_unfinished(call, call.extra_credit)
+        else:
+            self._server.forget_unfinished(call)
+
+    def _takes_whole(self, call: ServerCall, data: bytes, *, ends: bool) -> bool:
+        """A whole request in one frame, as most are."""
+        unary = call.head.method.unary
+        if not ends or unary is None or len(data) < 5 or data[0]:
+            return False
+        size = int.from_bytes(data[1:5])
+        if size != len(data) - 5 or size > call.head.method.request_bytes_max:
+            return False
+        call.half_close()
+        call.task = self._loop.create_task(self._run_unary(call, data[5:]))
+        return True
+
+    def _end_of_request(self, call: ServerCall) -> None:
+        self._server.forget_unfinished(call)
+        assert call.reader is not None
+        if call.reader.is_inside:
+            self._finish(
+                call, statuses.Status(statuses.INTERNAL, "the request ends inside a message")
+            )
+            return
+        call.half_close()
+        if call.task is None:
+            self._finish(call, _NO_MESSAGE)
+
+    def _expect_more(self, call: ServerCall) -> None:
+        """A message is under way: it is counted until it is whole, and its stream credited."""
+        reader = call.reader
+        if reader is None or not reader.is_inside:
+            return
+        missing, window = reader.missing_bytes, self._http2.receive_window(call.stream_id)
+        more = missing - window
+        is_credited = more <= 0 or self._credit.take(call, more)
+        if is_credited and more > 0:
+            call.credit_ahead(more)
+        expected = missing if is_credited else window
+        self._server.count_unfinished(self, call, reader.held_bytes + expected)
+
+    def message_taken(self, call: ServerCall, size_bytes: int) -> None:
+        if not call.extra_credit and (call.reader is None or not call.reader.is_inside):
+            self._server.forget_unfinished(call)
+        self._credit.give_back(size_bytes, self._expect_more)
+
+    def _on_trailers(self, event: events.TrailersReceived) -> None:
+        call = self._calls.get(event.stream_id)
+        if call is None:
+            return
+        if call.reader is None:
+            self._finish(call, _NO_MESSAGE)
+        else:
+            self._end_of_request(call)
+
+    def _on_reset(self, event: events.StreamReset) -> None:
+        if not event.by_peer:
+            self._server.counts.stream_faults[ErrorCode(event.code).name] += 1
+        self._forget_unread(event.stream_id)
+        call = self._calls.get(event.stream_id)
+        if call is not None:
+            self._drop(call)
+
+    def _on_drained(self, event: events.StreamDrained) -> None:
+        self._forget_unread(event.stream_id)
+        call = self._calls.get(event.stream_id)
+        if call is not None:
+            call.drain()
+        elif self._http2.is_open(event.stream_id):
+            # Answered whole, while the request still comes: no more of it is wanted.
+            self._http2.reset(event.stream_id, ErrorCode.NO_ERROR)
+
+    def _on_refused(self, event: events.StreamRefused) -> None:
+        self._server.counts.streams_refused += 1
+
+    def _on_headers_refused(self, event: events.HeadersRefused) -> None:
+        self._server.counts.given_up["too_long"] += 1
+        self._refuse(event.stream_id, _TOO_MANY_HEADERS, is_whole=False)
+
+    def _on_ping_answered(self, _: events.PingAnswered) -> None:
+        self.is_pinged = False
+        self._server.ping_answered(self)
+
+    def _on_ended(self, event: events.ConnectionEnded) -> None:
+        self._server.note_fault(self._peer, event)
+        self._drop_all()
+        transport = self._transport
+        if transport is None or self._is_closing:
+            return
+        # Closed at once, a socket with something unread would be reset, and GOAWAY lost with it.
+        self._is_closing = True
+        self._flush()
+        if transport.can_write_eof():
+            transport.write_eof()
+            self._loop.call_later(LINGER_S, transport.abort)
+        else:
+            transport.close()
+            self._loop.call_later(CLOSE_S, transport.abort)
+
+    # Calls.
+
+    async def _run_unary(self, call: ServerCall, raw: bytes, is_compressed: bool = False) -> None:
+        unary = call.head.method.unary
+        assert unary is not None
+        try:
+            if is_compressed:
+                raw = call.unfold(raw)
+            answer = await unary(raw, call)
+        except CallEnded:
+            return
+        except Exception as error:
+            self._finish(call, self._server.status_of(error))
+            return
+        if not call.is_over:
+            self._forget(call)
+            trailing = call.trailing
+            block = statuses.trailers(_OK, trailing) if trailing else statuses.OK_TRAILERS
+            self._http2.answer(call.stream_id, statuses.HEAD, frame_message(answer), block)
+            self._end_or_wait(call.stream_id)
+            self._flush_soon()
+
+    async def _run_streaming(self, call: ServerCall) -> None:
+        streaming = call.head.method.streaming
+        assert streaming is not None
+        try:
+            await streaming(call)
+        except CallEnded:
+            return
+        except Exception as error:
+            self._finish(call, self._server.status_of(error))
+        else:
+            self._finish(call, _OK)
+
+    def begin(self, call: ServerCall, raw: bytes, is_compressed: bool) -> None:
+        """The one message of a request is whole."""
+        if call.head.method.unary is not None:
+            call.task = self._loop.create_task(self._run_unary(call, raw, is_compressed))
+        else:
+            call.put(raw, is_compressed)
+            call.task = self._loop.create_task(self._run_streaming(call))
+
+    def _finish(self, call: ServerCall, status: statuses.Status) -> None:
+        """End a call with a status; its verb, if it still runs, is cancelled."""
+        if call.is_over:
+            return
+        block = end_block(call, status)
+        self._drop(call)
+        self._http2.send_trailers(call.stream_id, block)
+        self._end_or_wait(call.stream_id)
+        self._flush_soon()
+
+    def _refuse(self, stream_id: int, refusal: HeadAnswer, *, is_whole: bool) -> None:
+        if refusal.body:
+            self._http2.send_headers(stream_id, refusal.block)
+            self._http2.send_data(stream_id, refusal.body, ends=True)
+        else:
+            self._http2.send_headers(stream_id, refusal.block, ends=True)
+        if not is_whole:
+            self._answered[stream_id] = None
+
+    def _reset_answered(self, stream_id: int) -> None:
+        """A request that was answered by its headers still comes: no more of it is wanted."""
+        if stream_id in self._answered:
+            del self._answered[stream_id]
+            self._http2.reset(stream_id, ErrorCode.NO_ERROR)
+
+    def _end_or_wait(self, stream_id: int) -> None:
+        """A call is answered: no more of its request is wanted, once its answer has left."""
+        if self._http2.has_queue(stream_id):
+            self._count_unread(stream_id)
+        else:
+            self._http2.reset(stream_id, ErrorCode.NO_ERROR)
+
+    def _count_unread(self, stream_id: int) -> None:
+        """Data waits for its reader; where all of it is too much, the oldest is given up."""
+        now = self._loop.time()
+        self._unread.put(stream_id, self._http2.queued_bytes(stream_id), now)
+        self._server.count_unread(self, self._unread.size_bytes)
+        while (oldest := self._unread.excess()) is not None:
+            self._give_up_unread(oldest)
+
+    def _forget_unread(self, stream_id: int) -> None:
+        if stream_id in self._unread:
+            self._unread.remove(stream_id)
+            self._server.count_unread(self, self._unread.size_bytes)
+
+    def _give_up_unread(self, stream_id: int) -> None:
+        self._server.counts.given_up["unread"] += 1
+        self._forget_unread(stream_id)
+        call = self._calls.get(stream_id)
+        if call is not None:
+            self._drop(call)
+        self._http2.reset(stream_id, ErrorCode.ENHANCE_YOUR_CALM)
+        self._flush_soon()
+
+    def _drop(self, call: ServerCall) -> None:
+        """A call is over: its verb stops at its next step."""
+        self._forget(call)
+        task = call.task
+        if task is not None and not task.done() and task is not asyncio.current_task(self._loop):
+            task.cancel()
+
+    def _forget(self, call: ServerCall) -> None:
+        self._calls.pop(call.stream_id, None)
+        self._server.forget_unfinished(call)
+        self._credit.forget(call)
+        call.end()
+        if call.extra_credit:
+            self._credit.give_back(call.extra_credit, self._expect_more)
+            call.extra_credit = 0
+
+    def _give_up(self, call: ServerCall) -> None:
+        """The caller's time is over."""
+        self._finish(call, statuses.Status(statuses.DEADLINE_EXCEEDED, "the deadline has passed"))
+
+    # For the server, and for calls.
+
+    @property
+    def call_count(self) -> int:
+        return len(self._calls) + len(self._answered)
+
+    def end_late(self, now: float) -> None:
+        """Give up calls whose deadline has passed, and requests that were answered before."""
+        for stream_id in list(self._answered):
+            self._reset_answered(stream_id)
+        for call in list(self._calls.values()):
+            if call.deadline is not None and call.deadline <= now:
+                self._give_up(call)
+
+    def refuse_call(self, call: ServerCall, status: statuses.Status) -> None:
+        self._finish(call, status)
+
+    def ping(self, payload: bytes) -> None:
+        self.is_pinged = True
+        self._http2.ping(payload)
+        self._flush_soon()
+
+    def announce_end(self) -> None:
+        """The first GOAWAY of a drain, and a ping whose answer says that it was read."""
+        self._http2.announce_end()
+        self.ping(b"draining")
+
+    def refuse_new(self) -> None:
+        """The last GOAWAY of a drain."""
+        self._http2.refuse_new()
+        self._flush_soon()
+
+    def close(self) -> None:
+        """Send what is to be sent, and hang up."""
+        if self._transport is not None and not self._is_closing:
+            self._is_closing = True
+            self._flush()
+            self._transport.close()
+            # One that does not read its last answers would stay.
+            self._loop.call_later(CLOSE_S, self._transport.abort)
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def begin_answer(self, stream_id: int) -> None:
+        self._http2.send_headers(stream_id, statuses.HEAD)
+
+    def send(self, stream_id: int, content: bytes) -> bool:
+        self._http2.send_data(stream_id, content)
+        self._flush_soon()
+        if not self._http2.queued_bytes(stream_id):
+            return True
+        self._count_unread(stream_id)
+        return False
+
+    def give_up_oldest(self) -> None:
+        """Make room: the answer that has waited longest for its reader is dropped."""
+        oldest = self._unread.oldest()
+        if oldest is not None:
+            self._give_up_unread(oldest)
+
+    def credit(self, stream_id: int, size_bytes: int) -> None:
+        self._http2.credit(stream_id, size_bytes)
+        self._flush_soon()
+
+
+class _Only:
+    """Takes the one message of a request that came in several frames."""
+
+    __slots__ = ("_call", "_connection", "_is_done")
+
+    def __init__(self, connection: GrpcConnection, call: ServerCall) -> None:
+        self._connection = connection
+        self._call = call
+        self._is_done = False
+
+    def __call__(self, message: bytes, is_compressed: bool) -> None:
+        if self._is_done:
+            raise MessageRefused(
+                statuses.Status(statuses.INTERNAL, "more than one message in a request of one")
+            )
+        self._is_done = True
+        self._connection.begin(self._call, message, is_compressed)
+
+
+_HANDLERS: Final[dict[type, Callable[[GrpcConnection, Any], None]]] = {
+    events.HeadersReceived: GrpcConnection._on_headers,
+    events.DataReceived: GrpcConnection._on_data,
+    events.TrailersReceived: GrpcConnection._on_trailers,
+    events.StreamReset: GrpcConnection._on_reset,
+    events.StreamDrained: GrpcConnection._on_drained,
+    events.StreamRefused: GrpcConnection._on_refused,
+    events.HeadersRefused: GrpcConnection._on_headers_refused,
+    events.PingAnswered: GrpcConnection._on_ping_answered,
+    events.ConnectionEnded: GrpcConnection._on_ended,
+}
+_OK: Final = statuses.Status(statuses.OK)
+_NO_MESSAGE: Final = statuses.Status(statuses.INTERNAL, "a call without a message")
+_TOO_MANY_HEADERS: Final = HeadAnswer(
+    statuses.trailers_only(
+        statuses.Status(
+            statuses.RESOURCE_EXHAUSTED,
+            f"the call has more than {_HEADER_LIST_BYTES_MAX} bytes of headers",
+        )
+    )
+)

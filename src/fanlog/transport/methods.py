@@ -1,0 +1,98 @@
+"""The methods of a port, and the head of a call: everything its first headers say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fanlog.http2.header_blocks import encode
+from fanlog.http2.header_list import HeaderList
+from fanlog.transport.calls import Entry, Streaming, Unary
+from fanlog.transport.messages import ACCEPTED, MessageRefused, check_encoding
+from fanlog.transport.statuses import UNIMPLEMENTED, Status, metadata_pair, trailers_only
+from fanlog.transport.timeouts import parse_timeout
+
+Metadata = tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RpcMethod:
+    """A method: `unary` takes one message and gives one; `streaming` reads and writes by itself.
+
+    A streaming method is called with the first headers when it takes many messages, else when its
+    one message is there.
+    """
+
+    path: str
+    #: Bytes of one message of a request.
+    request_bytes_max: int
+    unary: Unary | None = None
+    streaming: Streaming | None = None
+    has_many_requests: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallHead:
+    """A call that can be served."""
+
+    method: RpcMethod
+    metadata: Metadata
+    timeout_s: float | None
+    encoding: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HeadAnswer:
+    """A request that is answered by its headers alone: a block, and a body that may be empty."""
+
+    block: bytes
+    body: bytes = b""
+
+
+#: Headers that are gRPC's or HTTP's own, and no metadata.
+_NOT_METADATA = frozenset((b"te", b"content-type", b"grpc-timeout", b"grpc-encoding"))
+
+
+def read_head(headers: HeaderList, methods: Mapping[bytes, RpcMethod]) -> CallHead | HeadAnswer:
+    """What the first headers of a request ask for."""
+    found = dict(headers.fields)
+    content_type = found.get(b"content-type", b"")
+    if not _is_grpc(content_type):
+        return _unsupported(b"415", "this port speaks gRPC over HTTP/2, and HTTP over HTTP/1.1")
+    if found[b":method"] != b"POST":
+        return _unsupported(b"405", "gRPC calls are POST")
+    method = methods.get(found[b":path"])
+    if method is None:
+        path = found[b":path"].decode("ascii", "replace")[:256]
+        return HeadAnswer(trailers_only(Status(UNIMPLEMENTED, f"unknown method {path}")))
+    encoding = found.get(b"grpc-encoding", b"")
+    try:
+        check_encoding(encoding)
+    except MessageRefused as refused:
+        return HeadAnswer(trailers_only(refused.status, more=[(b"grpc-accept-encoding", ACCEPTED)]))
+    timeout = found.get(b"grpc-timeout")
+    return CallHead(
+        method,
+        tuple(
+            metadata_pair(name, value)
+            for name, value in headers.fields
+            if name[0] != 0x3A and name not in _NOT_METADATA
+        ),
+        None if timeout is None else parse_timeout(timeout),
+        encoding,
+    )
+
+
+def _is_grpc(content_type: bytes) -> bool:
+    base = content_type.partition(b";")[0].strip()
+    return base == b"application/grpc" or base == b"application/grpc+proto"
+
+
+def _unsupported(status: bytes, text: str) -> HeadAnswer:
+    body = text.encode() + b"\n"
+    fields = [
+        (b":status", status),
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", b"%d" % len(body)),
+    ]
+    return HeadAnswer(encode(fields), body)

@@ -1,0 +1,265 @@
+// The Go client as a program: commands on standard input, an answer a line.
+// programs/README.md lists the commands.
+//
+//	program ENDPOINT [CA [KEEP_ALIVE_S]]
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2"
+	apiv1 "cloud.google.com/go/pubsub/v2/apiv1"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/api/option"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+const (
+	patience = 60 * time.Second
+	project  = "interop"
+)
+
+// Command is one line of input; each verb has some of these fields.
+type Command struct {
+	Do           string          `json:"do"`
+	Topic        string          `json:"topic"`
+	Subscription string          `json:"subscription"`
+	ExactlyOnce  bool            `json:"exactly_once"`
+	Data         json.RawMessage `json:"data"`
+	Count        int             `json:"count"`
+	TimeS        float64         `json:"time_s"`
+	Size         int             `json:"size"`
+	Ahead        int             `json:"ahead"`
+	Symbol       string          `json:"symbol"`
+}
+
+// Answer is one line of output.
+type Answer map[string]any
+
+// Program has one client, as programs do.
+type Program struct {
+	endpoint string
+	tls      *tls.Config
+	client   *pubsub.Client
+	flow     *Flow
+}
+
+func newProgram(ctx context.Context, arguments []string) (*Program, error) {
+	program := &Program{endpoint: arguments[0]}
+	options := []option.ClientOption{
+		option.WithEndpoint(program.endpoint),
+		option.WithoutAuthentication(),
+		option.WithTelemetryDisabled(),
+	}
+	if len(arguments) > 1 && arguments[1] != "" {
+		authority, err := os.ReadFile(arguments[1])
+		if err != nil {
+			return nil, err
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(authority)
+		program.tls = &tls.Config{RootCAs: roots}
+	}
+	options = append(options, option.WithGRPCDialOption(grpc.WithTransportCredentials(program.credentials())))
+	if len(arguments) > 2 {
+		every, err := time.ParseDuration(arguments[2] + "s")
+		if err != nil {
+			return nil, err
+		}
+		parameters := keepalive.ClientParameters{Time: every, PermitWithoutStream: true}
+		options = append(options, option.WithGRPCDialOption(grpc.WithKeepaliveParams(parameters)))
+	}
+	client, err := pubsub.NewClient(ctx, project, options...)
+	program.client = client
+	return program, err
+}
+
+func (p *Program) credentials() credentials.TransportCredentials {
+	if p.tls == nil {
+		return insecure.NewCredentials()
+	}
+	return credentials.NewTLS(p.tls)
+}
+
+func (p *Program) do(ctx context.Context, command Command) (Answer, error) {
+	switch command.Do {
+	case "create":
+		return p.create(ctx, command)
+	case "publish":
+		return p.publish(ctx, command)
+	case "receive":
+		return p.receive(ctx, command)
+	case "seek":
+		return p.seek(ctx, command)
+	case "flow":
+		p.flow = beginFlow(p.client, command)
+		return Answer{}, nil
+	case "count":
+		return p.flow.count(), nil
+	case "end":
+		return p.flow.end()
+	case "rest":
+		return p.rest(ctx, command)
+	case "reflect":
+		return p.reflect(ctx, command.Symbol)
+	}
+	return nil, fmt.Errorf("no command %q", command.Do)
+}
+
+func (p *Program) create(ctx context.Context, command Command) (Answer, error) {
+	if _, err := p.client.TopicAdminClient.CreateTopic(ctx, &pubsubpb.Topic{Name: command.Topic}); err != nil {
+		return nil, err
+	}
+	_, err := p.client.SubscriptionAdminClient.CreateSubscription(ctx, &pubsubpb.Subscription{
+		Name:                      command.Subscription,
+		Topic:                     command.Topic,
+		RetainAckedMessages:       true,
+		EnableExactlyOnceDelivery: command.ExactlyOnce,
+	})
+	return Answer{}, err
+}
+
+func (p *Program) publish(ctx context.Context, command Command) (Answer, error) {
+	var data []string
+	if err := json.Unmarshal(command.Data, &data); err != nil {
+		return nil, err
+	}
+	publisher := p.client.Publisher(command.Topic)
+	defer publisher.Stop()
+	var results []*pubsub.PublishResult
+	for _, one := range data {
+		message := &pubsub.Message{Data: []byte(one), Attributes: map[string]string{"client": "go"}}
+		results = append(results, publisher.Publish(ctx, message))
+	}
+	var ids []string
+	for _, result := range results {
+		id, err := result.Get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return Answer{"ids": ids}, nil
+}
+
+func (p *Program) receive(ctx context.Context, command Command) (Answer, error) {
+	ctx, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	var lock sync.Mutex
+	received := []string{}
+	var failure error
+	confirmed := 0
+	err := p.client.Subscriber(command.Subscription).Receive(ctx, func(_ context.Context, message *pubsub.Message) {
+		status, err := message.AckWithResult().Get(context.Background())
+		lock.Lock()
+		defer lock.Unlock()
+		received = append(received, string(message.Data))
+		if err != nil || status != pubsub.AcknowledgeStatusSuccess {
+			failure = fmt.Errorf("an ack was answered by %v: %w", status, err)
+		}
+		confirmed++
+		if confirmed >= command.Count {
+			stop()
+		}
+	})
+	if err == nil {
+		err = failure
+	}
+	return Answer{"received": received}, err
+}
+
+func (p *Program) seek(ctx context.Context, command Command) (Answer, error) {
+	target := timestamppb.New(time.UnixMicro(int64(command.TimeS * 1e6)))
+	_, err := p.client.SubscriptionAdminClient.Seek(ctx, &pubsubpb.SeekRequest{
+		Subscription: command.Subscription,
+		Target:       &pubsubpb.SeekRequest_Time{Time: target},
+	})
+	return Answer{}, err
+}
+
+// rest uses the generated clients over HTTP/1.1.
+func (p *Program) rest(ctx context.Context, command Command) (Answer, error) {
+	var data string
+	if err := json.Unmarshal(command.Data, &data); err != nil {
+		return nil, err
+	}
+	scheme := "http://"
+	if p.tls != nil {
+		scheme = "https://"
+	}
+	options := []option.ClientOption{
+		option.WithEndpoint(scheme + p.endpoint),
+		option.WithHTTPClient(&http.Client{Transport: &http.Transport{TLSClientConfig: p.tls}}),
+	}
+	topics, err := apiv1.NewTopicAdminRESTClient(ctx, options...)
+	if err != nil {
+		return nil, err
+	}
+	defer topics.Close()
+	subscriptions, err := apiv1.NewSubscriptionAdminRESTClient(ctx, options...)
+	if err != nil {
+		return nil, err
+	}
+	defer subscriptions.Close()
+	if _, err = topics.CreateTopic(ctx, &pubsubpb.Topic{Name: command.Topic}); err != nil {
+		return nil, err
+	}
+	subscription := &pubsubpb.Subscription{Name: command.Subscription, Topic: command.Topic}
+	if _, err = subscriptions.CreateSubscription(ctx, subscription); err != nil {
+		return nil, err
+	}
+	messages := []*pubsubpb.PubsubMessage{{Data: []byte(data)}}
+	publish := &pubsubpb.PublishRequest{Topic: command.Topic, Messages: messages}
+	if _, err = topics.Publish(ctx, publish); err != nil {
+		return nil, err
+	}
+	pulled, err := subscriptions.Pull(ctx, &pubsubpb.PullRequest{Subscription: command.Subscription, MaxMessages: 10})
+	if err != nil {
+		return nil, err
+	}
+	var received, ackIDs []string
+	for _, one := range pulled.ReceivedMessages {
+		received = append(received, string(one.Message.Data))
+		ackIDs = append(ackIDs, one.AckId)
+	}
+	acknowledge := &pubsubpb.AcknowledgeRequest{Subscription: command.Subscription, AckIds: ackIDs}
+	return Answer{"received": received}, subscriptions.Acknowledge(ctx, acknowledge)
+}
+
+func main() {
+	ctx := context.Background()
+	program, err := newProgram(ctx, os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	output := json.NewEncoder(os.Stdout)
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var command Command
+		began := time.Now()
+		answer, err := Answer{}, json.Unmarshal(lines.Bytes(), &command)
+		if err == nil {
+			answer, err = program.do(ctx, command)
+		}
+		if err != nil {
+			answer = Answer{"error": err.Error()}
+		}
+		answer["took_s"] = time.Since(began).Seconds()
+		output.Encode(answer)
+	}
+}

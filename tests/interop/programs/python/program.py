@@ -1,0 +1,241 @@
+"""The Python client as a program: commands on standard input, an answer a line.
+
+`programs/README.md` lists the commands.
+
+    python program.py ENDPOINT [CA [KEEP_ALIVE_S]]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import google.pubsub_v1 as gapic
+import grpc
+import requests
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import pubsub_v1
+from google.pubsub_v1.services.publisher.transports import (
+    PublisherGrpcTransport,
+    PublisherRestTransport,
+)
+from google.pubsub_v1.services.subscriber.transports import (
+    SubscriberGrpcTransport,
+    SubscriberRestTransport,
+)
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
+
+PATIENCE_S = 60
+
+
+class Flow:
+    """Messages published and received at the same time, and what became of them."""
+
+    def __init__(self, program: Program, topic: str, subscription: str, size: int, ahead: int):
+        self._publish = program.publisher.publish
+        self._topic = topic
+        self._padding = b"." * size
+        self._ahead = ahead
+        self._changed = threading.Condition()
+        self._is_ending = False
+        self.published: set[str] = set()
+        self.received: set[str] = set()
+        # By message id: a publish that was sent twice may be published twice.
+        self.delivered: set[str] = set()
+        self.acked: set[str] = set()
+        self.again = 0
+        self.failed: list[str] = []
+        self._pulling = program.subscriber.subscribe(subscription, self._receive)
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._is_ending:
+            with self._changed:
+                settled = min(len(self.published) + len(self.failed), len(self.received))
+                if number - settled >= self._ahead:
+                    self._changed.wait(0.1)
+                    continue
+            name = str(number)
+            future = self._publish(self._topic, self._padding, number=name)
+            future.add_done_callback(lambda done, name=name: self._told(done, name))
+            number += 1
+        self._begun = number
+
+    def _told(self, done: Any, name: str) -> None:
+        with self._changed:
+            if (error := done.exception()) is None:
+                self.published.add(name)
+            else:
+                self.failed.append(str(error))
+            self._changed.notify()
+
+    def _receive(self, message: Any) -> None:
+        message_id = message.message_id
+        with self._changed:
+            self.received.add(message.attributes["number"])
+            self.delivered.add(message_id)
+            self.again += message_id in self.acked
+            self._changed.notify()
+        acking = message.ack_with_response()
+        acking.add_done_callback(lambda done: self._confirmed(done, message_id))
+
+    def _confirmed(self, done: Any, message_id: str) -> None:
+        if done.exception() is None:
+            with self._changed:
+                self.acked.add(message_id)
+
+    def count(self) -> dict[str, Any]:
+        with self._changed:
+            return {"published": len(self.published), "received": len(self.received)}
+
+    def end(self) -> dict[str, Any]:
+        self._is_ending = True
+        self._thread.join(PATIENCE_S)
+        with self._changed:
+            self._changed.wait_for(self._is_whole, PATIENCE_S)
+        self._pulling.cancel()
+        self._pulling.result(PATIENCE_S)
+        return {
+            **self.count(),
+            "delivered": len(self.delivered),
+            "acked": len(self.acked),
+            "lost": len(self.published - self.received),
+            "again": self.again,
+            "failed": self.failed[:3],
+        }
+
+    def _is_whole(self) -> bool:
+        told = len(self.published) + len(self.failed)
+        return told == self._begun and self.published <= self.received
+
+
+class Program:
+    """The commands."""
+
+    def __init__(self, endpoint: str, ca: str = "", keep_alive_s: str = "") -> None:
+        self._endpoint, self._ca = endpoint, ca
+        self._options = [("grpc.max_receive_message_length", -1)]
+        if keep_alive_s:
+            self._options += [
+                ("grpc.keepalive_time_ms", int(float(keep_alive_s) * 1000)),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.max_pings_without_data", 0),
+            ]
+        self.publisher = pubsub_v1.PublisherClient(
+            transport=PublisherGrpcTransport(channel=self._channel())
+        )
+        self.subscriber = pubsub_v1.SubscriberClient(
+            transport=SubscriberGrpcTransport(channel=self._channel())
+        )
+        self._flow: Flow | None = None
+
+    def _channel(self) -> grpc.Channel:
+        if not self._ca:
+            return grpc.insecure_channel(self._endpoint, self._options)
+        with open(self._ca, "rb") as file:
+            credentials = grpc.ssl_channel_credentials(file.read())
+        return grpc.secure_channel(self._endpoint, credentials, self._options)
+
+    def create(self, topic: str, subscription: str, exactly_once: bool) -> dict[str, Any]:
+        self.publisher.create_topic(name=topic)
+        self.subscriber.create_subscription(
+            name=subscription,
+            topic=topic,
+            retain_acked_messages=True,
+            enable_exactly_once_delivery=exactly_once,
+        )
+        return {}
+
+    def publish(self, topic: str, data: list[str]) -> dict[str, Any]:
+        futures = [self.publisher.publish(topic, one.encode(), client="python") for one in data]
+        return {"ids": [future.result(PATIENCE_S) for future in futures]}
+
+    def receive(self, subscription: str, count: int) -> dict[str, Any]:
+        received: list[str] = []
+        acks: list[Any] = []
+        is_done = threading.Event()
+
+        def take(message: Any) -> None:
+            acks.append(message.ack_with_response())
+            received.append(message.data.decode())
+            if len(received) >= count:
+                is_done.set()
+
+        pulling = self.subscriber.subscribe(subscription, take)
+        is_done.wait(PATIENCE_S)
+        for ack in acks:
+            ack.result(PATIENCE_S)
+        pulling.cancel()
+        pulling.result(PATIENCE_S)
+        return {"received": received}
+
+    def seek(self, subscription: str, time_s: float) -> dict[str, Any]:
+        self.subscriber.seek(
+            {"subscription": subscription, "time": datetime.fromtimestamp(time_s, UTC)}
+        )
+        return {}
+
+    def flow(self, **fields: Any) -> dict[str, Any]:
+        self._flow = Flow(self, **fields)
+        return {}
+
+    def count(self) -> dict[str, Any]:
+        assert self._flow is not None
+        return self._flow.count()
+
+    def end(self) -> dict[str, Any]:
+        assert self._flow is not None
+        return self._flow.end()
+
+    def rest(self, topic: str, subscription: str, data: str) -> dict[str, Any]:
+        options: dict[str, Any] = {
+            "host": self._endpoint,
+            "url_scheme": "https" if self._ca else "http",
+            "credentials": AnonymousCredentials(),
+        }
+        publishing = PublisherRestTransport(**options)
+        subscribing = SubscriberRestTransport(**options)
+        for transport in (publishing, subscribing):
+            session: requests.Session = transport._session
+            session.verify = self._ca or True
+        publisher = gapic.PublisherClient(transport=publishing)
+        subscriber = gapic.SubscriberClient(transport=subscribing)
+        publisher.create_topic(name=topic)
+        subscriber.create_subscription(name=subscription, topic=topic)
+        publisher.publish(topic=topic, messages=[{"data": data.encode()}])
+        pulled = subscriber.pull(subscription=subscription, max_messages=10).received_messages
+        subscriber.acknowledge(subscription=subscription, ack_ids=[one.ack_id for one in pulled])
+        return {"received": [one.message.data.decode() for one in pulled]}
+
+    def reflect(self, symbol: str) -> dict[str, Any]:
+        with self._channel() as channel:
+            database = ProtoReflectionDescriptorDatabase(channel)
+            file = database.FindFileContainingSymbol(symbol)
+            return {"v1alpha": {"services": list(database.get_services()), "file": file.name}}
+
+
+def main(arguments: list[str]) -> None:
+    program = Program(*arguments)
+    for line in sys.stdin:
+        fields = json.loads(line)
+        verb: Callable[..., dict[str, Any]] = getattr(program, fields.pop("do"))
+        began = time.monotonic()
+        try:
+            answer = verb(**fields)
+        except Exception as error:
+            answer = {"error": repr(error)}
+        sys.stdout.write(json.dumps({**answer, "took_s": time.monotonic() - began}) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
