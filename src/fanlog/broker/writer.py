@@ -1,6 +1,7 @@
 """Group commit: changes that are submitted while a commit runs are gathered into the next one.
 
-There is one commit under way at a time, so the slower the disk, the larger the commits. Offsets and
+There is one commit under way at a time, so the slower the disk, the larger the commits. When the
+writer is busy half of the time, a transaction waits a moment for a second one; see `Crowd`. Offsets and
 the order of records are fixed when a transaction is submitted, on the loop; the commit's sequence
 and publish time when it is started. `fanlog.broker.transaction` is the only caller.
 
@@ -13,12 +14,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from fanlog import limits
 from fanlog.broker.clock import Clock, Timer
 from fanlog.broker.committer import Committer
 from fanlog.broker.events import Appended, Event
+from fanlog.broker.gathering import COMPANY_S, Crowd, Gathering, Publication
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.refusals import Refusals
 from fanlog.core.records import Record
@@ -31,23 +32,6 @@ from fanlog.model.resources import Offset, PartitionId, TopicId
 ROOM_AGE_S = 0.25
 #: How long something that can wait does, when no other commit comes along.
 WAIT_S = 0.005
-#: Messages to append, all or nothing, to one partition: its topic, and the offset of the first.
-Publication = tuple[TopicId, PartitionId, Offset, Body]
-
-
-@dataclass(slots=True)
-class _Gathering:
-    """One commit in the making."""
-
-    waiters: list[asyncio.Future[None]] = field(default_factory=list)
-    bodies: dict[PartitionId, list[Body]] = field(default_factory=dict)
-    bases: dict[PartitionId, tuple[TopicId, Offset]] = field(default_factory=dict)
-    records: dict[bytes, Record] = field(default_factory=dict)
-    trims: list[Trim] = field(default_factory=list)
-    size_bytes: int = 0
-    count: int = 0
-    started_s: float = 0.0
-    publish_time_ns: int = 0
 
 
 class Writer:
@@ -75,14 +59,16 @@ class Writer:
         self._on_append = on_append
         self._on_commit = on_commit
         self._on_failure = on_failure
-        self._gatherings: deque[_Gathering] = deque()
-        self._running: _Gathering | None = None
+        self._gatherings: deque[Gathering] = deque()
+        self._running: Gathering | None = None
         self._is_scheduled = False
         #: Of the commit that was started last.
         self._sequence = log.last_sequence
         #: Of the last commit that is done: `ends` are as of it.
         self.committed_sequence = log.last_sequence
         self._timer: Timer | None = None
+        self._timer_due_s = float("inf")
+        self._crowd = Crowd()
         self._waiting_bytes = 0
         self._room_bytes = 0
         self._used_bytes = 0
@@ -171,7 +157,7 @@ class Writer:
         for record in records:
             gathering.records[record.key()] = record
         for publication in publications:
-            self._append(gathering, publication)
+            self._append(gathering, *publication)
         if trims:
             gathering.trims += trims
             for trim in trims:
@@ -179,7 +165,10 @@ class Writer:
                     self._trimmed[trim.partition] = trim.before
         waiter = asyncio.get_running_loop().create_future()
         gathering.waiters.append(waiter)
-        self._schedule(can_wait=can_wait)
+        if not can_wait:
+            self._crowd.come(is_alone=self._running is None and not gathering.urgent_count)
+            gathering.urgent_count += 1
+        self._schedule()
         return waiter
 
     def pending(self) -> asyncio.Future[None] | None:
@@ -189,7 +178,8 @@ class Writer:
             return None
         waiter = asyncio.get_running_loop().create_future()
         last.waiters.append(waiter)
-        self._schedule(can_wait=False)
+        last.urgent_count += 1
+        self._schedule()
         return waiter
 
     async def drain(self) -> None:
@@ -197,45 +187,64 @@ class Writer:
         while (waiter := self.pending()) is not None:
             await waiter
 
-    def _gather(self, publications: Sequence[Publication]) -> _Gathering:
+    def _gather(self, publications: Sequence[Publication]) -> Gathering:
         """The commit that so much more goes into: the one that is gathered last, if it fits."""
         size_bytes = 0
         for *_, body in publications:
             size_bytes += len(body.content)
         last = self._gatherings[-1] if self._gatherings else None
         if last is None or last.size_bytes + size_bytes > limits.COMMIT_BYTES_MAX:
-            last = _Gathering()
+            last = Gathering()
             self._gatherings.append(last)
         return last
 
-    def _append(self, gathering: _Gathering, publication: Publication) -> None:
-        topic, partition, base, body = publication
+    def _append(
+        self,
+        gathering: Gathering,
+        topic: TopicId,
+        partition: PartitionId,
+        base: Offset,
+        body: Body,
+    ) -> None:
+        count, size_bytes = body.count, len(body.content)
         assert base == self.assigned.get(partition, 0)
-        self.assigned[partition] = base + body.count
+        self.assigned[partition] = base + count
         if partition not in gathering.bodies:
             gathering.bodies[partition] = []
             gathering.bases[partition] = (topic, base)
         gathering.bodies[partition].append(body)
-        gathering.size_bytes += len(body.content)
-        gathering.count += body.count
-        self._waiting_bytes += len(body.content)
+        gathering.size_bytes += size_bytes
+        gathering.count += count
+        self._waiting_bytes += size_bytes
 
-    def _schedule(self, *, can_wait: bool) -> None:
+    def _schedule(self) -> None:
+        """Start the first gathering, now or when it has waited long enough."""
         if self._running is not None or self._is_scheduled:
             return
-        if can_wait:
-            if self._timer is None:
-                self._timer = self._clock.call_at(self._clock.now() + WAIT_S, self._start_next)
-            return
-        # Not at once: later submissions of this turn of the loop belong to the same commit.
-        self._is_scheduled = True
-        asyncio.get_running_loop().call_soon(self._start_next)
+        first = self._gatherings[0]
+        if len(self._gatherings) == 1 and not first.urgent_count:
+            self._start_by(self._clock.now() + WAIT_S)
+        elif len(self._gatherings) == 1 and self._crowd.is_worth_waiting(first.urgent_count):
+            self._start_by(self._clock.now() + COMPANY_S)
+        else:
+            # Not at once: later submissions of this turn of the loop belong to the same commit.
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._start_next)
+
+    def _start_by(self, due_s: float) -> None:
+        if due_s < self._timer_due_s:
+            self._stop_timer()
+            self._timer_due_s = due_s
+            self._timer = self._clock.call_at(due_s, self._start_next)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._timer_due_s = None, float("inf")
 
     def _start_next(self) -> None:
         self._is_scheduled = False
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._stop_timer()
         if self._running is not None or not self._gatherings:
             return
         gathering = self._running = self._gatherings.popleft()
@@ -285,7 +294,7 @@ class Writer:
                 self.ends.pop(trim.partition, None)
                 self.assigned.pop(trim.partition, None)
         if self._gatherings:
-            self._start_next()
+            self._schedule()
         self._metrics.count_commit(
             gathering.size_bytes, gathering.count, self._clock.now() - gathering.started_s
         )
@@ -294,7 +303,7 @@ class Writer:
                 waiter.set_result(None)
         self._on_commit.tell(gathering.bodies)
 
-    def _fail(self, gathering: _Gathering, error: FanlogError) -> None:
+    def _fail(self, gathering: Gathering, error: FanlogError) -> None:
         failed = [gathering, *self._gatherings]
         self._gatherings.clear()
         self._waiting_bytes = 0

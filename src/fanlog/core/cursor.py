@@ -129,6 +129,8 @@ class Cursor:
         Those already acknowledged change nothing. Of reopened offsets, `keeping` stay so.
         """
         reopened: ChunkChanges = {}
+        if self._continues(offsets, below):
+            return CursorChange(offsets.max() + 1, {}, reopened)
         if self.reopened:
             closed = self.reopened.within(0, below)
             if keeping is not None:
@@ -142,6 +144,12 @@ class Cursor:
                 bits = self.chunks.get(chunk)
                 chunks[chunk] = added if bits is None else bits | added
         return self._settle(max(below, self.mark), chunks, reopened)
+
+    def _continues(self, offsets: BitMap64, below: Offset) -> bool:
+        """Whether `offsets` are a run from the mark on, and nothing lies above or is reopened."""
+        if self.chunks or self.reopened or below > self.mark or not offsets:
+            return False
+        return offsets.min() == self.mark and offsets.max() - self.mark + 1 == len(offsets)
 
     def seek(self, target: Offset, retained_from: Offset) -> CursorChange:
         """The change that acknowledges all below `target` and reopens retained offsets above it.

@@ -13,6 +13,9 @@ from fanlog.http2.codes import ErrorCode
 
 
 class StreamState(Enum):
+    # By identity, in C: each frame looks a step up.
+    __hash__ = object.__hash__
+
     IDLE = auto()
     OPEN = auto()
     #: This side has sent its end.
@@ -24,6 +27,8 @@ class StreamState(Enum):
 
 class Step(Enum):
     """A frame that comes from the peer, or goes to it; `END` for one with END_STREAM."""
+
+    __hash__ = object.__hash__
 
     GET_HEADERS = auto()
     GET_HEADERS_END = auto()

@@ -186,9 +186,9 @@ class _Stream:
                 )
             by_seconds[seconds].append(ack_id)
         if request.ack_ids:
-            self._begin(self._settle_ids(list(request.ack_ids), None))
+            await self._settle_ids(list(request.ack_ids), None)
         for seconds, ack_ids in by_seconds.items():
-            self._begin(self._settle_ids(ack_ids, seconds))
+            await self._settle_ids(ack_ids, seconds)
         while (
             len(self._settling) > SETTLING_MAX or self._settling_bytes > limits.SETTLING_BYTES_MAX
         ):
@@ -200,6 +200,13 @@ class _Stream:
         task.add_done_callback(self._settling.discard)
 
     async def _settle_ids(self, ack_ids: Sequence[str], seconds: int | None) -> None:
+        """Settle ids; under exactly-once only begin to, since each request waits for its commit."""
+        if self._broker.present(self._subscription).enable_exactly_once:
+            self._begin(self._settle_counted(ack_ids, seconds))
+        else:
+            await self._settle_and_confirm(ack_ids, seconds)
+
+    async def _settle_counted(self, ack_ids: Sequence[str], seconds: int | None) -> None:
         size_bytes = sum(map(len, ack_ids))
         self._settling_bytes += size_bytes
         try:

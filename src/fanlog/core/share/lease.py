@@ -131,7 +131,10 @@ class LeaseTable:
         return self._by_generation.get(generation, ())
 
     def part(self, generation: int, part: int) -> Lease | None:
-        return next((p for p in self.parts(generation) if p.part == part), None)
+        for lease in self._by_generation.get(generation, ()):
+            if lease.part == part:
+                return lease
+        return None
 
     def matching(self, generation: int, offsets: BitMap64) -> list[Matched]:
         """The offsets among `offsets` that are leased under `generation`, by part."""

@@ -85,9 +85,11 @@ class SoftState:
         return self.forwarding | self.leases.offsets
 
     def next_deadline(self) -> float | None:
-        parts = (self.leases, self.delayed, self.aversions)
-        deadlines = [part.next_deadline() for part in parts]
-        return min((d for d in deadlines if d is not None), default=None)
+        found = self.leases.next_deadline()
+        for other in (self.delayed.next_deadline(), self.aversions.next_deadline()):
+            if other is not None and (found is None or other < found):
+                found = other
+        return found
 
     def offsets_by_state(self, unacked: BitMap64) -> dict[State, BitMap64]:
         """Offsets that are neither acknowledged nor passed over, by the state of their message."""

@@ -66,7 +66,10 @@ class UnorderedBacklog:
         assert ordering == "none"
 
     def has_some(self, cursor: Openness, end: Offset) -> bool:
-        return bool(self._ready) or next(self._fresh(cursor, end), None) is not None
+        if self._ready:
+            return True
+        # Most often all messages were handed out: then the cursor need not be asked.
+        return self.next_offset < end and next(self._fresh(cursor, end), None) is not None
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
         averse = self._aversions.of(consumer)

@@ -1,0 +1,68 @@
+"""A commit in the making, and whether it is worth its while to wait for more to come into it.
+
+A commit costs the same for one small publish as for two, and so does the delivery that follows it.
+When publishes come singly and so fast that the writer is busy half of the time, one that finds the
+writer idle waits for the next one: half the commits, and half the wake-ups of subscribers. No
+clock, no loop; the writer has both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Final
+
+from fanlog.core.records import Record
+from fanlog.log.api import Trim
+from fanlog.log.batch import Body
+from fanlog.model.resources import Offset, PartitionId, TopicId
+
+#: Messages to append, all or nothing, to one partition: its topic, and the offset of the first.
+Publication = tuple[TopicId, PartitionId, Offset, Body]
+
+#: Longest that a transaction waits for a second one.
+COMPANY_S: Final = 0.002
+#: Transactions that wait for nobody: a commit of so many has its company.
+_ENOUGH: Final = 2
+#: How much of the writer's time is taken before a transaction waits; and how fast that is learnt.
+_BUSY: Final = 0.4
+_STEP: Final = 1 / 32
+
+
+@dataclass(slots=True)
+class Gathering:
+    """One commit in the making."""
+
+    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    bodies: dict[PartitionId, list[Body]] = field(default_factory=dict)
+    bases: dict[PartitionId, tuple[TopicId, Offset]] = field(default_factory=dict)
+    records: dict[bytes, Record] = field(default_factory=dict)
+    trims: list[Trim] = field(default_factory=list)
+    size_bytes: int = 0
+    count: int = 0
+    #: Transactions in it that cannot wait.
+    urgent_count: int = 0
+    started_s: float = 0.0
+    publish_time_ns: int = 0
+
+
+class Crowd:
+    """How often a transaction meets another one on its way to the disk.
+
+    Of transactions that come at any time, the part that finds the writer busy is the part of the
+    time that it is. A caller that waits for its answer before it sends the next never meets itself,
+    so it is never kept waiting for company that cannot come.
+    """
+
+    __slots__ = ("_share",)
+
+    def __init__(self) -> None:
+        self._share = 0.0
+
+    def come(self, *, is_alone: bool) -> None:
+        """A transaction was submitted; whether none was there, running or gathered."""
+        self._share += _STEP * ((not is_alone) - self._share)
+
+    def is_worth_waiting(self, urgent_count: int) -> bool:
+        """Whether a commit of so few transactions should wait for another one."""
+        return urgent_count < _ENOUGH and self._share > _BUSY
