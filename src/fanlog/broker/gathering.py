@@ -20,11 +20,11 @@ from fanlog.model.resources import Offset, PartitionId, TopicId
 #: Messages to append, all or nothing, to one partition: its topic, and the offset of the first.
 Publication = tuple[TopicId, PartitionId, Offset, Body]
 
-#: Longest that a transaction waits for a second one.
+#: Longest that a publish waits for a second one.
 COMPANY_S: Final = 0.002
-#: Transactions that wait for nobody: a commit of so many has its company.
+#: A commit of so many publishes waits for no more.
 _ENOUGH: Final = 2
-#: How much of the writer's time is taken before a transaction waits; and how fast that is learnt.
+#: The part of the publishes that meet another before one waits, and how fast it is learnt.
 _BUSY: Final = 0.4
 _STEP: Final = 1 / 32
 
@@ -40,18 +40,20 @@ class Gathering:
     trims: list[Trim] = field(default_factory=list)
     size_bytes: int = 0
     count: int = 0
-    #: Transactions in it that cannot wait.
-    urgent_count: int = 0
+    #: Transactions in it that publish.
+    publish_count: int = 0
+    #: Whether it has records that wait for no publish.
+    is_urgent: bool = False
     started_s: float = 0.0
     publish_time_ns: int = 0
 
 
 class Crowd:
-    """How often a transaction meets another one on its way to the disk.
+    """How often a publish meets another one on its way to the disk.
 
-    Of transactions that come at any time, the part that finds the writer busy is the part of the
-    time that it is. A caller that waits for its answer before it sends the next never meets itself,
-    so it is never kept waiting for company that cannot come.
+    Of publishes that come at any time, the part that finds the writer busy is the part of the time
+    that it is. A caller that waits for its answer before it sends the next never meets itself, so
+    it is not kept waiting for company that cannot come.
     """
 
     __slots__ = ("_share",)
@@ -60,9 +62,9 @@ class Crowd:
         self._share = 0.0
 
     def come(self, *, is_alone: bool) -> None:
-        """A transaction was submitted; whether none was there, running or gathered."""
+        """A publish was submitted; whether there was no other, running or gathered."""
         self._share += _STEP * ((not is_alone) - self._share)
 
-    def is_worth_waiting(self, urgent_count: int) -> bool:
-        """Whether a commit of so few transactions should wait for another one."""
-        return urgent_count < _ENOUGH and self._share > _BUSY
+    def is_worth_waiting(self, publish_count: int) -> bool:
+        """Whether a commit of so few publishes should wait for another one."""
+        return 0 < publish_count < _ENOUGH and self._share > _BUSY

@@ -1,9 +1,9 @@
 """Group commit: changes that are submitted while a commit runs are gathered into the next one.
 
-There is one commit under way at a time, so the slower the disk, the larger the commits. When the
-writer is busy half of the time, a transaction waits a moment for a second one; see `Crowd`. Offsets and
-the order of records are fixed when a transaction is submitted, on the loop; the commit's sequence
-and publish time when it is started. `fanlog.broker.transaction` is the only caller.
+There is one commit under way at a time, so the slower the disk, the larger the commits. Where
+publishes come close together one waits a moment for the next; see `Crowd`. Offsets and the order of
+records are fixed when a transaction is submitted, on the loop; the commit's sequence and publish
+time when it is started. `fanlog.broker.transaction` is the only caller.
 
 When a commit fails, everything submitted after it fails too (it was decided on top of it), and the
 ledger loads hard state from the log again.
@@ -67,7 +67,8 @@ class Writer:
         #: Of the last commit that is done: `ends` are as of it.
         self.committed_sequence = log.last_sequence
         self._timer: Timer | None = None
-        self._timer_due_s = float("inf")
+        #: The same for a publish that waits for another: of the loop, as its turns are.
+        self._company: asyncio.TimerHandle | None = None
         self._crowd = Crowd()
         self._waiting_bytes = 0
         self._room_bytes = 0
@@ -165,9 +166,11 @@ class Writer:
                     self._trimmed[trim.partition] = trim.before
         waiter = asyncio.get_running_loop().create_future()
         gathering.waiters.append(waiter)
-        if not can_wait:
-            self._crowd.come(is_alone=self._running is None and not gathering.urgent_count)
-            gathering.urgent_count += 1
+        if publications and not can_wait:
+            self._crowd.come(is_alone=self._running is None and not gathering.publish_count)
+            gathering.publish_count += 1
+        elif not can_wait:
+            gathering.is_urgent = True
         self._schedule()
         return waiter
 
@@ -178,7 +181,7 @@ class Writer:
             return None
         waiter = asyncio.get_running_loop().create_future()
         last.waiters.append(waiter)
-        last.urgent_count += 1
+        last.is_urgent = True
         self._schedule()
         return waiter
 
@@ -218,33 +221,30 @@ class Writer:
         self._waiting_bytes += size_bytes
 
     def _schedule(self) -> None:
-        """Start the first gathering, now or when it has waited long enough."""
+        """Start the next commit: in this turn of the loop, or when it has waited long enough."""
         if self._running is not None or self._is_scheduled:
             return
         first = self._gatherings[0]
-        if len(self._gatherings) == 1 and not first.urgent_count:
-            self._start_by(self._clock.now() + WAIT_S)
-        elif len(self._gatherings) == 1 and self._crowd.is_worth_waiting(first.urgent_count):
-            self._start_by(self._clock.now() + COMPANY_S)
-        else:
+        is_urgent = first.is_urgent or len(self._gatherings) > 1
+        if not is_urgent and self._crowd.is_worth_waiting(first.publish_count):
+            if self._company is None:
+                loop = asyncio.get_running_loop()
+                self._company = loop.call_later(COMPANY_S, self._start_next)
+        elif is_urgent or first.publish_count:
             # Not at once: later submissions of this turn of the loop belong to the same commit.
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._start_next)
-
-    def _start_by(self, due_s: float) -> None:
-        if due_s < self._timer_due_s:
-            self._stop_timer()
-            self._timer_due_s = due_s
-            self._timer = self._clock.call_at(due_s, self._start_next)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer, self._timer_due_s = None, float("inf")
+        elif self._timer is None:
+            self._timer = self._clock.call_at(self._clock.now() + WAIT_S, self._start_next)
 
     def _start_next(self) -> None:
         self._is_scheduled = False
-        self._stop_timer()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._company is not None:
+            self._company.cancel()
+            self._company = None
         if self._running is not None or not self._gatherings:
             return
         gathering = self._running = self._gatherings.popleft()

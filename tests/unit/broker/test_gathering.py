@@ -6,7 +6,7 @@ import asyncio
 
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import Done, run_commit
-from fanlog.broker.gathering import COMPANY_S, Crowd
+from fanlog.broker.gathering import Crowd
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.writer import WAIT_S
@@ -28,14 +28,12 @@ class HeldCommitter:
         self._running: tuple[Commit, Done] | None = None
         #: Messages of each commit that was started.
         self.sizes: list[int] = []
+        self.started = asyncio.Event()
 
     def start(self, commit: Commit, done: Done) -> None:
         self._running = commit, done
+        self.started.set()
         self.sizes.append(sum(len(append.bodies) for append in commit.appends))
-
-    @property
-    def is_running(self) -> bool:
-        return self._running is not None
 
     def finish(self) -> None:
         assert self._running is not None
@@ -70,10 +68,9 @@ class World:
         for _ in range(MANY):
             await self.publish()
             await self.publish()
-            while self.committer.is_running:
-                self.committer.finish()
+            while self.ledger.pending() is not None:
                 await asyncio.sleep(0)
-                self.clock.advance(COMPANY_S)
+                self.committer.finish()
         self.sizes.clear()
 
 
@@ -119,11 +116,22 @@ async def test_in_a_crowd_a_publish_waits_for_the_second_one():
 async def test_in_a_crowd_a_publish_does_not_wait_for_long():
     world = World()
     await world.be_busy()
+    world.committer.started.clear()
     committed = await world.publish()
-    world.clock.advance(COMPANY_S)
+    assert world.sizes == []
+    await world.committer.started.wait()
     assert world.sizes == [1]
     world.committer.finish()
     assert committed.done()
+
+
+async def test_records_that_others_wait_for_start_a_commit_in_a_crowd_too():
+    world = World()
+    await world.be_busy()
+    await world.publish()
+    world.ledger.commit([Activity(SubscriptionId(9), 1.0)])
+    await asyncio.sleep(0)
+    assert world.sizes == [1]
 
 
 async def test_records_that_can_wait_start_no_commit_of_their_own_behind_another():
