@@ -54,6 +54,9 @@ Item = TypeVar("Item", Batch | Damaged, StoredBatch | Damaged)
 
 #: Batches freed, and partitions looked at, by one commit at most: bounds the work of a trim in it.
 FREED_BATCHES_MAX = 64
+#: Partitions whose newest value is kept beside the cache, and its largest size: 16 MiB in all.
+NEWEST_MAX = 1_024
+NEWEST_BYTES_MAX = 16 * 1024
 
 
 class EmbeddedLog:
@@ -85,6 +88,8 @@ class EmbeddedLog:
             # Readers that were killed would keep freed pages from being used again.
             self._env.reader_check()
             self._cache = BatchCache(limits.READ_CACHE_BYTES_MAX)
+            #: The last value of a partition, from before its commit is published; small ones only.
+            self._newest: dict[PartitionId, tuple[Offset, bytes]] = {}
             self._load()
             if is_new:
                 folder.sync_folder(data_dir)
@@ -130,7 +135,7 @@ class EmbeddedLog:
         offset = max(offset, bounds.start)
         room_bytes = max_bytes
         # Many subscriptions read the same new batch: serve cached batches without a transaction.
-        while (cached := self._cache.find(partition, offset)) is not None:
+        while (cached := self._find_cached(partition, offset)) is not None:
             if found and len(cached.content) > room_bytes:
                 return found
             found.append(cached)
@@ -289,7 +294,7 @@ class EmbeddedLog:
     def _write(self, txn: stored_batches.Transaction, commit: Commit) -> _Changes:
         changes = _Changes(self._bounds, self._garbage)
         for append in commit.appends:
-            self._append(txn, commit, append)
+            self._append(txn, commit, append, changes)
             end = append.base_offset + sum(body.count for body in append.bodies)
             changes.grow(append.partition, end)
         self._put_state(txn, commit)
@@ -303,7 +308,9 @@ class EmbeddedLog:
         self._free(txn, changes)
         return changes
 
-    def _append(self, txn: stored_batches.Transaction, commit: Commit, append: Append) -> None:
+    def _append(
+        self, txn: stored_batches.Transaction, commit: Commit, append: Append, changes: _Changes
+    ) -> None:
         batches, commits, partition = self._store.batches, self._store.commits, append.partition
         values = codec.encode(
             append.bodies,
@@ -318,6 +325,7 @@ class EmbeddedLog:
             is_stored = txn.put(key, value, overwrite=False, db=batches)
             assert is_stored, "a batch stands where the partition ends"
             txn.put(folder.commit_key(commit.sequence, partition, base_offset), b"", db=commits)
+            changes.newest[partition] = (base_offset, value)
 
     def _put_state(self, txn: stored_batches.Transaction, commit: Commit) -> None:
         state = self._store.state
@@ -342,6 +350,7 @@ class EmbeddedLog:
 
     def _publish(self, commit: Commit, changes: _Changes) -> None:
         """Let readers see the commit. Each assignment is one step for readers on other threads."""
+        self._keep_newest(changes.newest)
         dropped = [partition for partition, row in changes.rows.items() if row.is_dropped]
         bounds = dict(self._bounds) if dropped else self._bounds
         bounds.update(
@@ -354,6 +363,16 @@ class EmbeddedLog:
         self._has_freed = changes.has_freed
         self._last_publish_time_ns = commit.publish_time_ns
         self._last_sequence = commit.sequence
+
+    def _keep_newest(self, newest: dict[PartitionId, tuple[Offset, bytes]]) -> None:
+        """Subscribers that wait read it at once: then it need not be looked up again."""
+        if len(self._newest) > NEWEST_MAX:
+            self._newest = {}
+        for partition, (base, value) in newest.items():
+            if len(value) <= NEWEST_BYTES_MAX:
+                self._newest[partition] = (base, value)
+            else:
+                self._newest.pop(partition, None)
 
     # Reading.
 
@@ -406,6 +425,16 @@ class EmbeddedLog:
                 return stored_batches.extents(
                     at, partition, span, step_bytes=step_bytes, limit=limit
                 )
+
+    def _find_cached(self, partition: PartitionId, offset: Offset) -> Batch | None:
+        """The batch that holds `offset`, if it was read lately, or written just now."""
+        batch = self._cache.find(partition, offset)
+        if batch is None and (newest := self._newest.get(partition)) is not None:
+            base, value = newest
+            if base <= offset < self._bounds[partition].end:
+                batch = codec.decode(value)
+                self._cache.add(batch)
+        return batch
 
     def _load_cached(
         self, partition: PartitionId, base: Offset, after: Offset, value: memoryview
@@ -465,6 +494,8 @@ class _Changes:
         self.rows: dict[PartitionId, PartitionRow] = {}
         self.garbage = dict(garbage)
         self.has_freed = False
+        #: The last value of each partition that was appended to.
+        self.newest: dict[PartitionId, tuple[Offset, bytes]] = {}
 
     def grow(self, partition: PartitionId, end: Offset) -> None:
         row = self._row(partition) or PartitionRow(0, 0, is_dropped=False)

@@ -165,17 +165,20 @@ class LeaseTable:
         Ids of before `fence`, the last seek, count for nothing, nor do offsets in `without`.
         """
         found: list[Matched] = []
-        seen, stale = without.copy(), BitMap64()
+        seen, stale = without, BitMap64()
         for generation, offsets in by_generation.items():
             if generation < fence:
                 continue
-            wanted = BitMap64(offsets) - seen
+            wanted = BitMap64(offsets)
+            if seen:
+                wanted -= seen
             for lease, held in self.matching(generation, wanted):
                 found.append((lease, held))
-                seen |= held
+                wanted -= held
+                seen = seen | held
             stale |= wanted
-        stale -= seen
         if stale:
+            stale -= seen
             for lease, held in self.holding(stale):
                 found.append((lease, held))
                 stale -= held
