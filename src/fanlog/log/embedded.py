@@ -135,7 +135,7 @@ class EmbeddedLog:
         offset = max(offset, bounds.start)
         room_bytes = max_bytes
         # Many subscriptions read the same new batch: serve cached batches without a transaction.
-        while (cached := self._find_cached(partition, offset)) is not None:
+        while (cached := self._find_cached(partition, offset, bounds.end)) is not None:
             if found and len(cached.content) > room_bytes:
                 return found
             found.append(cached)
@@ -358,6 +358,7 @@ class EmbeddedLog:
         )
         for partition in dropped:
             del bounds[partition]
+            self._newest.pop(partition, None)
         self._bounds = bounds
         self._garbage = changes.garbage
         self._has_freed = changes.has_freed
@@ -426,12 +427,12 @@ class EmbeddedLog:
                     at, partition, span, step_bytes=step_bytes, limit=limit
                 )
 
-    def _find_cached(self, partition: PartitionId, offset: Offset) -> Batch | None:
-        """The batch that holds `offset`, if it was read lately, or written just now."""
+    def _find_cached(self, partition: PartitionId, offset: Offset, end: Offset) -> Batch | None:
+        """The batch that holds `offset`, if it was read lately, or is the last before `end`."""
         batch = self._cache.find(partition, offset)
         if batch is None and (newest := self._newest.get(partition)) is not None:
             base, value = newest
-            if base <= offset < self._bounds[partition].end:
+            if base <= offset < end:
                 batch = codec.decode(value)
                 self._cache.add(batch)
         return batch
