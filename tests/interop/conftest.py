@@ -27,6 +27,10 @@ class Certificates:
             return ()
         return ("--tls-cert", str(self.certificate), "--tls-key", str(self.key))
 
+    def trusted(self, transport: str) -> Path | None:
+        """The authority that a client has to trust."""
+        return self.ca if transport == "TLS" else None
+
 
 @dataclass(frozen=True, slots=True)
 class Names:
@@ -77,7 +81,7 @@ def puppets(
 
     def give(client: str, transport: str) -> Puppet:
         if (client, transport) not in started:
-            ca = certificates.ca if transport == "TLS" else None
+            ca = certificates.trusted(transport)
             log_path = tmp_path_factory.mktemp("puppet") / f"{client}.log"
             endpoint = servers(transport).endpoint
             started[client, transport] = Puppet(client, endpoint, ca, log_path)

@@ -43,7 +43,9 @@ type Command struct {
 	TimeS        float64         `json:"time_s"`
 	Size         int             `json:"size"`
 	Ahead        int             `json:"ahead"`
-	Symbol       string          `json:"symbol"`
+	Service      string          `json:"service"`
+	Method       string          `json:"method"`
+	Request      json.RawMessage `json:"request"`
 }
 
 // Answer is one line of output.
@@ -109,12 +111,14 @@ func (p *Program) do(ctx context.Context, command Command) (Answer, error) {
 		return Answer{}, nil
 	case "count":
 		return p.flow.count(), nil
+	case "pause":
+		return p.flow.pause(), nil
 	case "end":
 		return p.flow.end()
 	case "rest":
 		return p.rest(ctx, command)
 	case "reflect":
-		return p.reflect(ctx, command.Symbol)
+		return p.reflect(ctx, command)
 	}
 	return nil, fmt.Errorf("no command %q", command.Do)
 }

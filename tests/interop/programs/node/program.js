@@ -84,10 +84,15 @@ class Flow {
     return {published: this.published.size, received: this.received.size};
   }
 
-  async end() {
+  async pause() {
     this.isEnding = true;
     await this.publishing;
     await until(() => this.published.size + this.failed.length === this.begun && !this.lost());
+    return this.count();
+  }
+
+  async end() {
+    await this.pause();
     await this.subscription.close();
     return {
       ...this.count(),
@@ -147,6 +152,10 @@ const verbs = {
 
   async count() {
     return flow.count();
+  },
+
+  async pause() {
+    return flow.pause();
   },
 
   async end() {

@@ -138,12 +138,18 @@ final class Flow {
     return lost.size();
   }
 
-  JsonObject end() throws Exception {
+  /** Ends publishing, and waits until everything published has come. */
+  JsonObject pause() throws Exception {
     note(() -> isEnding = true);
     publishing.join();
     publisher.shutdown();
     publisher.awaitTermination(Program.PATIENCE_S, TimeUnit.SECONDS);
     awaitWhole();
+    return count();
+  }
+
+  JsonObject end() throws Exception {
+    pause();
     subscriber.stopAsync().awaitTerminated(Program.PATIENCE_S, TimeUnit.SECONDS);
     JsonObject answer = count();
     answer.addProperty("lost", lost());
