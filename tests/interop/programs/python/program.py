@@ -17,6 +17,8 @@ from typing import Any
 
 import google.pubsub_v1 as gapic
 import grpc
+from google.api_core.exceptions import ServiceUnavailable
+from google.api_core.retry import Retry, if_exception_type
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import pubsub_v1
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -35,6 +37,10 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 )
 
 PATIENCE_S = 60
+#: By itself the client waits up to 60 s after an outage.
+RETRY = Retry(
+    predicate=if_exception_type(ServiceUnavailable), initial=0.1, maximum=1, timeout=PATIENCE_S
+)
 
 
 class Flow:
@@ -137,7 +143,8 @@ class Program:
                 ("grpc.http2.max_pings_without_data", 0),
             ]
         self.publisher = pubsub_v1.PublisherClient(
-            transport=PublisherGrpcTransport(channel=self._channel())
+            publisher_options=pubsub_v1.types.PublisherOptions(retry=RETRY),
+            transport=PublisherGrpcTransport(channel=self._channel()),
         )
         self.subscriber = pubsub_v1.SubscriberClient(
             transport=SubscriberGrpcTransport(channel=self._channel())
