@@ -27,7 +27,8 @@ CASES: set[Case] = set()
 def tries(what: str, *clients: str, transports: Iterable[str] = TRANSPORTS) -> Callable[[Any], Any]:
     """Run a test with each client over each transport; it takes `client` and `transport`.
 
-    A client's tests run one after the other: they share its program and its servers.
+    A client's tests run one after the other, and so do those of all tools: they share programs and
+    servers.
     """
     found = [Case(client, what, transport) for client in clients for transport in transports]
     CASES.update(found)
@@ -38,8 +39,12 @@ def tries(what: str, *clients: str, transports: Iterable[str] = TRANSPORTS) -> C
                 case.client,
                 case.transport,
                 id=f"{case.client}-{case.transport}",
-                marks=pytest.mark.xdist_group(f"interop-{case.client}"),
+                marks=pytest.mark.xdist_group(_group(case.client)),
             )
             for case in found
         ],
     )
+
+
+def _group(client: str) -> str:
+    return f"interop-{client}" if client in LANGUAGES else "interop-tools"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from acceptance.served import Served
+from chaos.conftest import missing
 from interop.puppet import Puppet
 from transport.certificates import Authority
 
@@ -95,6 +97,16 @@ def puppets(
 @pytest.fixture
 def puppet(puppets: Callable[[str, str], Puppet], client: str, transport: str) -> Puppet:
     return puppets(client, transport)
+
+
+@pytest.fixture
+def tool(client: str) -> str:
+    """The path of a client that is a command."""
+    path = shutil.which(client.lower())
+    if path is None:
+        missing(f"{client} is not installed")
+    assert path is not None
+    return path
 
 
 @pytest.fixture

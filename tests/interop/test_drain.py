@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from acceptance.served import Served
 from interop.cases import LANGUAGES, tries
 from interop.conftest import Certificates
 from interop.looks import await_backlog
 from interop.puppet import Puppet
-from acceptance.served import Served
 
 #: Received before the server is stopped, and again after it is back.
 COUNT = 300
