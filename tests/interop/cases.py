@@ -10,8 +10,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from interop.builds import BUILD_S
+
 LANGUAGES = ("Python", "Go", "Node", "Java")
 TRANSPORTS = ("plain", "TLS")
+#: Longest that a test itself may take.
+TEST_S = 300
 
 
 class Case(NamedTuple):
@@ -39,7 +43,11 @@ def tries(what: str, *clients: str, transports: Iterable[str] = TRANSPORTS) -> C
                 case.client,
                 case.transport,
                 id=f"{case.client}-{case.transport}",
-                marks=pytest.mark.xdist_group(_group(case.client)),
+                # The first test of a client waits for its program to be built.
+                marks=[
+                    pytest.mark.xdist_group(_group(case.client)),
+                    pytest.mark.timeout(BUILD_S + TEST_S),
+                ],
             )
             for case in found
         ],

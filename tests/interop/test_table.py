@@ -10,7 +10,7 @@ from interop.builds import ROOT
 from interop.cases import CASES, Case
 
 GUIDE = ROOT / "docs" / "guides" / "clients.md"
-_NONE = "–"
+_NONE = "\N{EN DASH}"
 
 
 def told() -> list[Case]:
