@@ -136,7 +136,9 @@ class GrpcConnection(asyncio.Protocol):
     def _flush(self) -> None:
         self._is_flushing = False
         output = self._http2.take_output()
-        if not output or self._transport is None or self._is_closing:
+        if not output or self._transport is None:
+            return
+        if self._is_closing or self._transport.is_closing():
             return
         if len(output) == 1:
             self._transport.write(output[0])
