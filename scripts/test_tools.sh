@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sees to the programs that tests use beside Python: strace (what was synced before an answer left)
-# and libfaketime (clocks that step). Installs them where that can be done without asking, as root on
+# Sees to the programs that tests use beside Python: strace (what was synced before an answer left),
+# libfaketime (clocks that step), and curl, h2load and Chromium (clients of the port). Installs them where that can be done without asking, as root on
 # Debian and its kin; says what is missing otherwise, and never fails: tests that need them skip on a
 # laptop and fail in CI.
 set -u
@@ -8,12 +8,15 @@ set -u
 missing=()
 command -v strace > /dev/null || missing+=(strace)
 compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' > /dev/null || missing+=(libfaketime)
+command -v curl > /dev/null || missing+=(curl)
+command -v h2load > /dev/null || missing+=(nghttp2-client)
+command -v chromium > /dev/null || missing+=(chromium)
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 if [ "$(uname)" = Linux ] && [ "$(id -u)" = 0 ] && command -v apt-get > /dev/null; then
   echo "installing ${missing[*]} for the tests"
   export DEBIAN_FRONTEND=noninteractive
-  install=(timeout 120 apt-get install -y -qq --no-install-recommends "${missing[@]}")
+  install=(timeout 300 apt-get install -y -qq --no-install-recommends "${missing[@]}")
   "${install[@]}" > /dev/null 2>&1 \
     || { timeout 120 apt-get update -qq > /dev/null 2>&1 && "${install[@]}" > /dev/null 2>&1; } \
     || echo "could not install ${missing[*]}; the tests that need them will say so" >&2

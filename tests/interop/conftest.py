@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from acceptance.served import Served
+from chaos.conftest import missing
 from interop.puppet import Puppet
 from transport.certificates import Authority
 
@@ -26,6 +28,10 @@ class Certificates:
         if transport == "plain":
             return ()
         return ("--tls-cert", str(self.certificate), "--tls-key", str(self.key))
+
+    def trusted(self, transport: str) -> Path | None:
+        """The authority that a client has to trust."""
+        return self.ca if transport == "TLS" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +83,7 @@ def puppets(
 
     def give(client: str, transport: str) -> Puppet:
         if (client, transport) not in started:
-            ca = certificates.ca if transport == "TLS" else None
+            ca = certificates.trusted(transport)
             log_path = tmp_path_factory.mktemp("puppet") / f"{client}.log"
             endpoint = servers(transport).endpoint
             started[client, transport] = Puppet(client, endpoint, ca, log_path)
@@ -91,6 +97,16 @@ def puppets(
 @pytest.fixture
 def puppet(puppets: Callable[[str, str], Puppet], client: str, transport: str) -> Puppet:
     return puppets(client, transport)
+
+
+@pytest.fixture
+def tool(client: str) -> str:
+    """The path of a client that is a command."""
+    path = shutil.which(client.lower())
+    if path is None:
+        missing(f"{client} is not installed")
+    assert path is not None
+    return path
 
 
 @pytest.fixture

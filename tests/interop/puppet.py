@@ -27,7 +27,8 @@ class Puppet:
         environ = clean_environ() | {
             # Node looks for a metadata server in the network unless told not to.
             "METADATA_SERVER_DETECTION": "none",
-            **({"NODE_EXTRA_CA_CERTS": str(ca)} if ca else {}),
+            # What the REST transports of Node and Python trust.
+            **({"NODE_EXTRA_CA_CERTS": str(ca), "REQUESTS_CA_BUNDLE": str(ca)} if ca else {}),
         }
         self._log = log_path.open("ab")
         self._log_path = log_path

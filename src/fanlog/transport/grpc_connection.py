@@ -136,7 +136,9 @@ class GrpcConnection(asyncio.Protocol):
     def _flush(self) -> None:
         self._is_flushing = False
         output = self._http2.take_output()
-        if not output or self._transport is None or self._transport.is_closing():
+        if not output or self._transport is None:
+            return
+        if self._is_closing or self._transport.is_closing():
             return
         if len(output) == 1:
             self._transport.write(output[0])
@@ -287,8 +289,8 @@ class GrpcConnection(asyncio.Protocol):
         if transport is None or self._is_closing:
             return
         # Closed at once, a socket with something unread would be reset, and GOAWAY lost with it.
-        self._is_closing = True
         self._flush()
+        self._is_closing = True
         if transport.can_write_eof():
             transport.write_eof()
             self._loop.call_later(LINGER_S, transport.abort)
@@ -447,11 +449,27 @@ class GrpcConnection(asyncio.Protocol):
     def close(self) -> None:
         """Send what is to be sent, and hang up."""
         if self._transport is not None and not self._is_closing:
-            self._is_closing = True
             self._flush()
+            self._is_closing = True
             self._transport.close()
             # One that does not read its last answers would stay.
             self._loop.call_later(CLOSE_S, self._transport.abort)
+
+    def part(self) -> None:
+        """Send what is to be sent, and leave it to the client to hang up, for a while.
+
+        Closed at once, a socket with something unread would be reset, and answers lost with it.
+        """
+        transport = self._transport
+        if transport is None or self._is_closing:
+            return
+        self._flush()
+        self._is_closing = True
+        if transport.can_write_eof():
+            transport.write_eof()
+            self._loop.call_later(LINGER_S, transport.abort)
+        else:
+            self._loop.call_later(LINGER_S, transport.close)
 
     def abort(self) -> None:
         if self._transport is not None:

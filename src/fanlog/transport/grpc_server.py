@@ -53,6 +53,7 @@ class Served(Protocol):
     def refuse_new(self) -> None: ...
     def give_up_oldest(self) -> None: ...
     def close(self) -> None: ...
+    def part(self) -> None: ...
     def abort(self) -> None: ...
 
 
@@ -123,7 +124,7 @@ class GrpcServer:
             # It has read the first GOAWAY, and opens nothing more.
             connection.refuse_new()
             if not connection.call_count:
-                connection.close()
+                connection.part()
 
     # Messages under way.
 
@@ -200,7 +201,7 @@ class GrpcServer:
                     connection.refuse_new()
             for connection in list(self._connections):
                 if refused and not connection.call_count:
-                    connection.close()
+                    connection.part()
             try:
                 await asyncio.wait_for(self._gone.wait(), 0.05)
             except TimeoutError:

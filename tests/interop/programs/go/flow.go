@@ -125,7 +125,8 @@ func (f *Flow) lost() int {
 	return lost
 }
 
-func (f *Flow) end() (Answer, error) {
+// pause ends publishing, and waits until everything published has come.
+func (f *Flow) pause() Answer {
 	f.lock.Lock()
 	f.isEnding = true
 	f.lock.Unlock()
@@ -133,6 +134,11 @@ func (f *Flow) end() (Answer, error) {
 	for deadline := time.Now().Add(patience); f.lost() > 0 && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond)
 	}
+	return f.count()
+}
+
+func (f *Flow) end() (Answer, error) {
+	f.pause()
 	f.stop()
 	err := <-f.receiving
 	answer := f.count()

@@ -19,8 +19,10 @@ import (
 	"cloud.google.com/go/pubsub/v2"
 	apiv1 "cloud.google.com/go/pubsub/v2/apiv1"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"github.com/googleapis/gax-go/v2"
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
@@ -43,7 +45,9 @@ type Command struct {
 	TimeS        float64         `json:"time_s"`
 	Size         int             `json:"size"`
 	Ahead        int             `json:"ahead"`
-	Symbol       string          `json:"symbol"`
+	Service      string          `json:"service"`
+	Method       string          `json:"method"`
+	Request      json.RawMessage `json:"request"`
 }
 
 // Answer is one line of output.
@@ -82,9 +86,18 @@ func newProgram(ctx context.Context, arguments []string) (*Program, error) {
 		parameters := keepalive.ClientParameters{Time: every, PermitWithoutStream: true}
 		options = append(options, option.WithGRPCDialOption(grpc.WithKeepaliveParams(parameters)))
 	}
-	client, err := pubsub.NewClient(ctx, project, options...)
+	config := &pubsub.ClientConfig{TopicAdminCallOptions: &apiv1.TopicAdminCallOptions{
+		Publish: []gax.CallOption{gax.WithRetry(retryer)},
+	}}
+	client, err := pubsub.NewClientWithConfig(ctx, project, config, options...)
 	program.client = client
 	return program, err
+}
+
+// retryer tries a publish again within a second: by itself the client waits up to 60 s after an outage.
+func retryer() gax.Retryer {
+	backoff := gax.Backoff{Initial: 100 * time.Millisecond, Max: time.Second, Multiplier: 1.3}
+	return gax.OnCodes([]codes.Code{codes.Unavailable}, backoff)
 }
 
 func (p *Program) credentials() credentials.TransportCredentials {
@@ -109,12 +122,14 @@ func (p *Program) do(ctx context.Context, command Command) (Answer, error) {
 		return Answer{}, nil
 	case "count":
 		return p.flow.count(), nil
+	case "pause":
+		return p.flow.pause(), nil
 	case "end":
 		return p.flow.end()
 	case "rest":
 		return p.rest(ctx, command)
 	case "reflect":
-		return p.reflect(ctx, command.Symbol)
+		return p.reflect(ctx, command)
 	}
 	return nil, fmt.Errorf("no command %q", command.Do)
 }

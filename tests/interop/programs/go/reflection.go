@@ -2,43 +2,59 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"google.golang.org/grpc"
 	v1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	v1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// reflect lists the services and finds the file of a symbol, as grpcurl does, by both versions.
-func (p *Program) reflect(ctx context.Context, symbol string) (Answer, error) {
+// reflect asks for the services and the file of one, and calls a method of it by no more than the
+// descriptors it was given, as grpcurl does; by both versions.
+func (p *Program) reflect(ctx context.Context, command Command) (Answer, error) {
 	connection, err := grpc.NewClient(p.endpoint, grpc.WithTransportCredentials(p.credentials()))
 	if err != nil {
 		return nil, err
 	}
 	defer connection.Close()
-	newer, err := reflectV1(ctx, connection, symbol)
-	if err != nil {
-		return nil, err
+	answer := Answer{}
+	for version, ask := range map[string]asker{"v1": reflectV1, "v1alpha": reflectV1Alpha} {
+		services, files, err := ask(ctx, connection, command.Service)
+		if err != nil {
+			return nil, err
+		}
+		methods, called, err := callDescribed(ctx, connection, files, command)
+		if err != nil {
+			return nil, err
+		}
+		answer[version] = Answer{"services": services, "methods": methods, "answer": called}
 	}
-	older, err := reflectV1Alpha(ctx, connection, symbol)
-	return Answer{"v1": newer, "v1alpha": older}, err
+	return answer, nil
 }
 
-func reflectV1(ctx context.Context, connection *grpc.ClientConn, symbol string) (Answer, error) {
+// asker gives the names of all services, and the file of a symbol with those that it imports.
+type asker func(ctx context.Context, connection *grpc.ClientConn, symbol string) (services []string, files [][]byte, err error)
+
+func reflectV1(ctx context.Context, connection *grpc.ClientConn, symbol string) ([]string, [][]byte, error) {
 	stream, err := v1.NewServerReflectionClient(connection).ServerReflectionInfo(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer stream.CloseSend()
 	list := &v1.ServerReflectionRequest_ListServices{}
 	if err = stream.Send(&v1.ServerReflectionRequest{MessageRequest: list}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	listed, err := stream.Recv()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var services []string
 	for _, service := range listed.GetListServicesResponse().GetService() {
@@ -46,28 +62,28 @@ func reflectV1(ctx context.Context, connection *grpc.ClientConn, symbol string) 
 	}
 	find := &v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: symbol}
 	if err = stream.Send(&v1.ServerReflectionRequest{MessageRequest: find}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	found, err := stream.Recv()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return described(services, found.GetFileDescriptorResponse().GetFileDescriptorProto())
+	return services, found.GetFileDescriptorResponse().GetFileDescriptorProto(), nil
 }
 
-func reflectV1Alpha(ctx context.Context, connection *grpc.ClientConn, symbol string) (Answer, error) {
+func reflectV1Alpha(ctx context.Context, connection *grpc.ClientConn, symbol string) ([]string, [][]byte, error) {
 	stream, err := v1alpha.NewServerReflectionClient(connection).ServerReflectionInfo(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer stream.CloseSend()
 	list := &v1alpha.ServerReflectionRequest_ListServices{}
 	if err = stream.Send(&v1alpha.ServerReflectionRequest{MessageRequest: list}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	listed, err := stream.Recv()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var services []string
 	for _, service := range listed.GetListServicesResponse().GetService() {
@@ -75,22 +91,53 @@ func reflectV1Alpha(ctx context.Context, connection *grpc.ClientConn, symbol str
 	}
 	find := &v1alpha.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: symbol}
 	if err = stream.Send(&v1alpha.ServerReflectionRequest{MessageRequest: find}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	found, err := stream.Recv()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return described(services, found.GetFileDescriptorResponse().GetFileDescriptorProto())
+	return services, found.GetFileDescriptorResponse().GetFileDescriptorProto(), nil
 }
 
-func described(services []string, files [][]byte) (Answer, error) {
-	if len(files) == 0 {
-		return nil, fmt.Errorf("no file was found")
+func callDescribed(ctx context.Context, connection *grpc.ClientConn, files [][]byte, command Command) ([]string, json.RawMessage, error) {
+	set := &descriptorpb.FileDescriptorSet{}
+	for _, raw := range files {
+		file := &descriptorpb.FileDescriptorProto{}
+		if err := proto.Unmarshal(raw, file); err != nil {
+			return nil, nil, err
+		}
+		set.File = append(set.File, file)
 	}
-	var file descriptorpb.FileDescriptorProto
-	if err := proto.Unmarshal(files[0], &file); err != nil {
-		return nil, err
+	known, err := protodesc.NewFiles(set)
+	if err != nil {
+		return nil, nil, err
 	}
-	return Answer{"services": services, "file": file.GetName()}, nil
+	found, err := known.FindDescriptorByName(protoreflect.FullName(command.Service))
+	if err != nil {
+		return nil, nil, err
+	}
+	service, isService := found.(protoreflect.ServiceDescriptor)
+	if !isService {
+		return nil, nil, fmt.Errorf("%s is no service", command.Service)
+	}
+	var methods []string
+	for i := range service.Methods().Len() {
+		methods = append(methods, string(service.Methods().Get(i).Name()))
+	}
+	method := service.Methods().ByName(protoreflect.Name(command.Method))
+	if method == nil {
+		return nil, nil, fmt.Errorf("%s has no method %s", command.Service, command.Method)
+	}
+	request := dynamicpb.NewMessage(method.Input())
+	if err = protojson.Unmarshal(command.Request, request); err != nil {
+		return nil, nil, err
+	}
+	answer := dynamicpb.NewMessage(method.Output())
+	path := fmt.Sprintf("/%s/%s", command.Service, command.Method)
+	if err = connection.Invoke(ctx, path, request, answer); err != nil {
+		return nil, nil, err
+	}
+	called, err := protojson.Marshal(answer)
+	return methods, called, err
 }

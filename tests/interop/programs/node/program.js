@@ -22,6 +22,11 @@ if (keepAlive) {
   options['grpc.keepalive_permit_without_calls'] = 1;
 }
 const pubsub = new PubSub(options);
+// By itself the client waits up to 60 s after an outage.
+const retry = gax.createRetryOptions(
+  [gax.Status.UNAVAILABLE],
+  gax.createBackoffSettings(100, 1.3, 1000, PATIENCE_MS, 1, PATIENCE_MS, PATIENCE_MS),
+);
 
 /** Wait for a condition; no longer than patience lasts. */
 async function until(condition) {
@@ -32,7 +37,7 @@ async function until(condition) {
 /** Messages published and received at the same time, and what became of them. */
 class Flow {
   constructor({topic, subscription, size, ahead}) {
-    this.topic = pubsub.topic(topic);
+    this.topic = pubsub.topic(topic, {gaxOpts: {retry}});
     this.data = Buffer.alloc(size, '.');
     this.ahead = ahead;
     this.begun = 0;
@@ -84,10 +89,15 @@ class Flow {
     return {published: this.published.size, received: this.received.size};
   }
 
-  async end() {
+  async pause() {
     this.isEnding = true;
     await this.publishing;
     await until(() => this.published.size + this.failed.length === this.begun && !this.lost());
+    return this.count();
+  }
+
+  async end() {
+    await this.pause();
     await this.subscription.close();
     return {
       ...this.count(),
@@ -147,6 +157,10 @@ const verbs = {
 
   async count() {
     return flow.count();
+  },
+
+  async pause() {
+    return flow.pause();
   },
 
   async end() {

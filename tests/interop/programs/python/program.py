@@ -17,9 +17,13 @@ from typing import Any
 
 import google.pubsub_v1 as gapic
 import grpc
-import requests
+from google.api_core.exceptions import ServiceUnavailable
+from google.api_core.retry import Retry, if_exception_type
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import pubsub_v1
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.message_factory import GetMessageClass
 from google.pubsub_v1.services.publisher.transports import (
     PublisherGrpcTransport,
     PublisherRestTransport,
@@ -33,6 +37,10 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 )
 
 PATIENCE_S = 60
+#: By itself the client waits up to 60 s after an outage.
+RETRY = Retry(
+    predicate=if_exception_type(ServiceUnavailable), initial=0.1, maximum=1, timeout=PATIENCE_S
+)
 
 
 class Flow:
@@ -97,11 +105,15 @@ class Flow:
         with self._changed:
             return {"published": len(self.published), "received": len(self.received)}
 
-    def end(self) -> dict[str, Any]:
+    def pause(self) -> dict[str, Any]:
         self._is_ending = True
         self._thread.join(PATIENCE_S)
         with self._changed:
             self._changed.wait_for(self._is_whole, PATIENCE_S)
+        return self.count()
+
+    def end(self) -> dict[str, Any]:
+        self.pause()
         self._pulling.cancel()
         self._pulling.result(PATIENCE_S)
         return {
@@ -131,7 +143,8 @@ class Program:
                 ("grpc.http2.max_pings_without_data", 0),
             ]
         self.publisher = pubsub_v1.PublisherClient(
-            transport=PublisherGrpcTransport(channel=self._channel())
+            publisher_options=pubsub_v1.types.PublisherOptions(retry=RETRY),
+            transport=PublisherGrpcTransport(channel=self._channel()),
         )
         self.subscriber = pubsub_v1.SubscriberClient(
             transport=SubscriberGrpcTransport(channel=self._channel())
@@ -148,10 +161,12 @@ class Program:
     def create(self, topic: str, subscription: str, exactly_once: bool) -> dict[str, Any]:
         self.publisher.create_topic(name=topic)
         self.subscriber.create_subscription(
-            name=subscription,
-            topic=topic,
-            retain_acked_messages=True,
-            enable_exactly_once_delivery=exactly_once,
+            {
+                "name": subscription,
+                "topic": topic,
+                "retain_acked_messages": True,
+                "enable_exactly_once_delivery": exactly_once,
+            }
         )
         return {}
 
@@ -192,6 +207,10 @@ class Program:
         assert self._flow is not None
         return self._flow.count()
 
+    def pause(self) -> dict[str, Any]:
+        assert self._flow is not None
+        return self._flow.pause()
+
     def end(self) -> dict[str, Any]:
         assert self._flow is not None
         return self._flow.end()
@@ -202,13 +221,9 @@ class Program:
             "url_scheme": "https" if self._ca else "http",
             "credentials": AnonymousCredentials(),
         }
-        publishing = PublisherRestTransport(**options)
-        subscribing = SubscriberRestTransport(**options)
-        for transport in (publishing, subscribing):
-            session: requests.Session = transport._session
-            session.verify = self._ca or True
-        publisher = gapic.PublisherClient(transport=publishing)
-        subscriber = gapic.SubscriberClient(transport=subscribing)
+        # What this transport trusts is said by REQUESTS_CA_BUNDLE.
+        publisher = gapic.PublisherClient(transport=PublisherRestTransport(**options))
+        subscriber = gapic.SubscriberClient(transport=SubscriberRestTransport(**options))
         publisher.create_topic(name=topic)
         subscriber.create_subscription(name=subscription, topic=topic)
         publisher.publish(topic=topic, messages=[{"data": data.encode()}])
@@ -216,11 +231,24 @@ class Program:
         subscriber.acknowledge(subscription=subscription, ack_ids=[one.ack_id for one in pulled])
         return {"received": [one.message.data.decode() for one in pulled]}
 
-    def reflect(self, symbol: str) -> dict[str, Any]:
+    def reflect(self, service: str, method: str, request: dict[str, Any]) -> dict[str, Any]:
         with self._channel() as channel:
             database = ProtoReflectionDescriptorDatabase(channel)
-            file = database.FindFileContainingSymbol(symbol)
-            return {"v1alpha": {"services": list(database.get_services()), "file": file.name}}
+            described = DescriptorPool(database).FindServiceByName(service)
+            called = described.methods_by_name[method]
+            answered = GetMessageClass(called.output_type)
+            call = channel.unary_unary(
+                f"/{service}/{method}",
+                request_serializer=lambda message: message.SerializeToString(),
+                response_deserializer=answered.FromString,
+            )
+            message = ParseDict(request, GetMessageClass(called.input_type)())
+            found = {
+                "services": list(database.get_services()),
+                "methods": [one.name for one in described.methods],
+                "answer": MessageToDict(call(message, timeout=PATIENCE_S)),
+            }
+            return {"v1alpha": found}
 
 
 def main(arguments: list[str]) -> None:

@@ -1,6 +1,7 @@
 import com.google.api.core.ApiFuture;
 import com.google.api.core.ApiFutureCallback;
 import com.google.api.core.ApiFutures;
+import com.google.api.gax.retrying.RetrySettings;
 import com.google.cloud.pubsub.v1.AckReplyConsumerWithResponse;
 import com.google.cloud.pubsub.v1.AckResponse;
 import com.google.cloud.pubsub.v1.Publisher;
@@ -9,6 +10,7 @@ import com.google.common.util.concurrent.MoreExecutors;
 import com.google.gson.JsonObject;
 import com.google.protobuf.ByteString;
 import com.google.pubsub.v1.PubsubMessage;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -18,6 +20,17 @@ import java.util.function.Consumer;
 
 /** Publishes and receives at the same time, and remembers what became of each message. */
 final class Flow {
+  /** By itself the client waits up to 60 s after an outage. */
+  private static final RetrySettings RETRY =
+      RetrySettings.newBuilder()
+          .setInitialRetryDelayDuration(Duration.ofMillis(100))
+          .setRetryDelayMultiplier(1.3)
+          .setMaxRetryDelayDuration(Duration.ofSeconds(1))
+          .setInitialRpcTimeoutDuration(Duration.ofSeconds(Program.PATIENCE_S))
+          .setMaxRpcTimeoutDuration(Duration.ofSeconds(Program.PATIENCE_S))
+          .setTotalTimeoutDuration(Duration.ofSeconds(Program.PATIENCE_S))
+          .build();
+
   private final Publisher publisher;
   private final Subscriber subscriber;
   private final ByteString data;
@@ -42,6 +55,7 @@ final class Flow {
         Publisher.newBuilder(command.get("topic").getAsString())
             .setChannelProvider(connection.grpc())
             .setCredentialsProvider(Connection.NOBODY)
+            .setRetrySettings(RETRY)
             .build();
     subscriber =
         Subscriber.newBuilder(command.get("subscription").getAsString(), this::receive)
@@ -138,12 +152,19 @@ final class Flow {
     return lost.size();
   }
 
-  JsonObject end() throws Exception {
+  /** Ends publishing, and waits until everything published has come. */
+  JsonObject pause() throws Exception {
     note(() -> isEnding = true);
     publishing.join();
+    publisher.publishAllOutstanding();
+    awaitWhole();
+    return count();
+  }
+
+  JsonObject end() throws Exception {
+    pause();
     publisher.shutdown();
     publisher.awaitTermination(Program.PATIENCE_S, TimeUnit.SECONDS);
-    awaitWhole();
     subscriber.stopAsync().awaitTerminated(Program.PATIENCE_S, TimeUnit.SECONDS);
     JsonObject answer = count();
     answer.addProperty("lost", lost());

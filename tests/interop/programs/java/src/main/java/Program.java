@@ -59,6 +59,8 @@ public final class Program {
         return new JsonObject();
       case "count":
         return flow.count();
+      case "pause":
+        return flow.pause();
       case "end":
         return flow.end();
       case "rest":
