@@ -63,8 +63,6 @@ class Http2Connection:
         self._received_bytes = 0
         self._outgoing = SendQueue(self.peer)
         self._events: list[Event] = []
-        #: Streams above it are not processed any more: the last GOAWAY said so.
-        self._last_served_id = codes.WINDOW_MAX
         self.is_ended = False
         if not self._is_server:
             self._outgoing.put(codes.PREFACE)
@@ -91,7 +89,8 @@ class Http2Connection:
                 raise fault
         except Fault as broken:
             self.is_ended = True
-            self._outgoing.put(frames.go_away(self._ids.last_remote, broken.code, broken.reason))
+            last_id = self._ids.serve_no_more()
+            self._outgoing.put(frames.go_away(last_id, broken.code, broken.reason))
             self._events.append(ConnectionEnded(broken.code, broken.reason))
         return self._events
 
@@ -111,7 +110,7 @@ class Http2Connection:
         self._take_window(length)
         stream = self._streams.get(stream_id)
         if stream is None:
-            self._ids.take_late(stream_id, "DATA")
+            self._ids.take_late(stream_id, "DATA", length)
             return
         stream.receive_window -= length
         if stream.receive_window < 0:
@@ -169,10 +168,9 @@ class Http2Connection:
 
     def _take_request(self, stream_id: int, headers: HeaderList | None, *, ends: bool) -> None:
         self._ids.last_remote = stream_id
-        if stream_id > self._last_served_id:
+        if stream_id > self._ids.last_served:
             # Our GOAWAY said that it will not be processed: its sender asks another server.
             self._patience.spend(patience.COST_LATE, "streams after GOAWAY")
-            self._ids.note_end(stream_id, is_reset=True)
             return
         if self._remote_open >= self.settings.streams_max:
             self._patience.spend(patience.COST_REFUSED, "streams above the limit")
@@ -406,6 +404,9 @@ class Http2Connection:
         """End a stream at once; data that waits is dropped, and late frames are ignored."""
         stream = self._streams.get(stream_id)
         if stream is not None:
+            if stream.state is StreamState.HALF_CLOSED_LOCAL:
+                # Answered whole, before the peer had sent everything.
+                self._patience.gain(patience.GAIN_REQUEST)
             stream.step(Step.PUT_RESET)
             self._outgoing.put(frames.rst_stream(stream_id, code))
             self._forget(stream, is_reset=True)
@@ -419,8 +420,7 @@ class Http2Connection:
 
     def refuse_new(self, reason: str = "draining", code: ErrorCode = ErrorCode.NO_ERROR) -> None:
         """The last GOAWAY: streams that come from here on are not processed."""
-        self._last_served_id = self._ids.last_remote
-        self._outgoing.put(frames.go_away(self._ids.last_remote, code, reason))
+        self._outgoing.put(frames.go_away(self._ids.serve_no_more(), code, reason))
 
     def hold(self, *, is_held: bool) -> list[Event]:
         """Whether the socket is full: then data waits, and only frames of control go out."""
