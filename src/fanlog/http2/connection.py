@@ -326,6 +326,11 @@ class Http2Connection:
         return self._outgoing.take()
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the peer's preface and first settings have come."""
+        return self._reader.has_begun
+
+    @property
     def has_output(self) -> bool:
         return self._outgoing.has_some
 

@@ -135,8 +135,9 @@ class GrpcServer:
             self.counts.given_up["too_many"] += 1
             self._give_up(oldest, "the server has too many unfinished requests; try again")
 
-    def keep_unfinished(self, call: ServerCall, size_bytes: int) -> None:
-        """A call's message is whole, and waits for its verb."""
+    def hold_unfinished(self, connection: Served, call: ServerCall, size_bytes: int) -> None:
+        """Count a call's messages that are whole, and wait for their verb: they are never late."""
+        self.count_unfinished(connection, call, size_bytes)
         self._unfinished.whole(call, size_bytes)
 
     def forget_unfinished(self, call: ServerCall) -> None:

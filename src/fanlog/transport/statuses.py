@@ -64,9 +64,11 @@ def trailers_only(
     status: Status,
     metadata: Iterable[tuple[str, str | bytes]] = (),
     more: Iterable[Header] = (),
+    http_status: bytes = b"200",
 ) -> bytes:
     """An answer without a message, in one block."""
-    return encode([*_CONTENT, *_fields(status), *map(metadata_field, metadata), *more])
+    content = ((b":status", http_status), *_CONTENT[1:])
+    return encode([*content, *_fields(status), *map(metadata_field, metadata), *more])
 
 
 def _fields(status: Status) -> list[Header]:
