@@ -474,12 +474,9 @@ class Http2Connection:
         self._patience.spend(patience.COST_RESET, "streams that break the rules")
         self._outgoing.put(frames.rst_stream(fault.stream_id, fault.code))
         stream = self._streams.get(fault.stream_id)
-        if stream is None:
-            return
-        is_known = stream.got_headers or self._ids.is_local(stream.id)
-        self._forget(stream, is_reset=True)
-        if is_known:
-            self._events.append(StreamReset(stream.id, fault.code, by_peer=False))
+        if stream is not None:
+            self._forget(stream, is_reset=True)
+        self._events.append(StreamReset(fault.stream_id, fault.code, by_peer=False))
 
 
 #: By type of frame; CONTINUATION is joined to its HEADERS before.
