@@ -77,6 +77,17 @@ async def test_messages_that_no_verb_takes_are_counted(world: World, channel):
     peer.close()
 
 
+async def test_a_stream_whose_verb_is_behind_is_not_credited_ahead(world: World):
+    peer = await Peer.open(world.port)
+    peer.send(headers(1, call("/t.T/Deaf")), data(1, b"\0" + (30_000).to_bytes(4)))
+    peer.send(data(1, bytes(15_000)) * 2, data(1, b"\0" + (1_000_000).to_bytes(4)))
+    # Another stream's message is credited: both were looked at.
+    peer.send(headers(3, call()), data(3, b"\0" + (1_000_000).to_bytes(4)))
+    await peer.until(lambda _: bool(peer.of(codes.WINDOW_UPDATE, 3)))
+    assert not peer.of(codes.WINDOW_UPDATE, 1)
+    peer.close()
+
+
 async def test_messages_that_a_verb_takes_are_not(world: World, channel):
     both = channel.stream_stream("/t.T/Both")()
     for _ in range(3):

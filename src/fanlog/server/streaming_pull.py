@@ -186,9 +186,9 @@ class _Stream:
                 )
             by_seconds[seconds].append(ack_id)
         if request.ack_ids:
-            self._begin(self._settle_ids(list(request.ack_ids), None))
+            self._begin_settling(list(request.ack_ids), None)
         for seconds, ack_ids in by_seconds.items():
-            self._begin(self._settle_ids(ack_ids, seconds))
+            self._begin_settling(ack_ids, seconds)
         while (
             len(self._settling) > SETTLING_MAX or self._settling_bytes > limits.SETTLING_BYTES_MAX
         ):
@@ -199,9 +199,15 @@ class _Stream:
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
 
-    async def _settle_ids(self, ack_ids: Sequence[str], seconds: int | None) -> None:
+    def _begin_settling(self, ack_ids: Sequence[str], seconds: int | None) -> None:
+        # Counted before its task begins: many requests may be read in the same turn of the loop.
         size_bytes = sum(map(len, ack_ids))
         self._settling_bytes += size_bytes
+        self._begin(self._settle_ids(ack_ids, seconds, size_bytes))
+
+    async def _settle_ids(
+        self, ack_ids: Sequence[str], seconds: int | None, size_bytes: int
+    ) -> None:
         try:
             await self._settle_and_confirm(ack_ids, seconds)
         finally:

@@ -280,6 +280,9 @@ class GrpcConnection(asyncio.Protocol):
         if more <= 0:
             self._credit.forget(call)
             is_credited = True
+        elif call.inbox_bytes > INBOX_BYTES_FREE:
+            # Its verb is behind: no more is asked for until it has taken what is here.
+            is_credited = False
         else:
             is_credited = self._credit.take(call, more)
             if is_credited:

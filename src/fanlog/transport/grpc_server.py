@@ -68,8 +68,10 @@ class GrpcServer:
         self.status_of = status_of
         self.budgets = budgets
         self.counts = counts
-        self._unfinished: Unfinished[ServerCall] = Unfinished(budgets.unfinished_bytes_max)
-        self._unread: Unfinished[Served] = Unfinished(budgets.unread_total_bytes_max)
+        self._unfinished: Unfinished[ServerCall] = Unfinished(
+            budgets.unfinished_bytes_max, self._fall
+        )
+        self._unread: Unfinished[Served] = Unfinished(budgets.unread_total_bytes_max, self._fall)
         self._owners: dict[ServerCall, Served] = {}
         self._connections: dict[Served, None] = {}
         self._is_draining = False
@@ -161,6 +163,10 @@ class GrpcServer:
             oldest.give_up_oldest()
 
     # Time.
+
+    def _fall(self) -> None:
+        # Its objects are let go in the steps to come.
+        asyncio.get_running_loop().call_later(SWEEP_S, self.budgets.on_fall)
 
     def _sweep_later(self) -> None:
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)

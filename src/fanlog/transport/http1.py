@@ -55,7 +55,9 @@ class Http1Server:
         self.budgets = budgets
         self.counts = counts
         self.state = ServerState()
-        self.unfinished: Unfinished[Http1Connection] = Unfinished(budgets.unfinished_bytes_max)
+        self.unfinished: Unfinished[Http1Connection] = Unfinished(
+            budgets.unfinished_bytes_max, self._fall
+        )
         self.connections: dict[Http1Connection, None] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         #: Set while there is no connection.
@@ -96,6 +98,9 @@ class Http1Server:
             del self.connections[one]
             self.connections[one] = None
         return False
+
+    def _fall(self) -> None:
+        asyncio.get_running_loop().call_later(SWEEP_S, self.budgets.on_fall)
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
