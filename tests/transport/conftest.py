@@ -126,6 +126,7 @@ def methods(world: Callable[[], World]) -> list[RpcMethod]:
         )
         for name, verb in streams.items()
     ]
+    found.append(RpcMethod(path="/t.T/Small", request_bytes_max=1_000, unary=echo))
     found.append(RpcMethod(path="/t.T/Flood", request_bytes_max=REQUEST_BYTES_MAX, streaming=flood))
     return found
 
