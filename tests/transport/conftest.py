@@ -137,7 +137,9 @@ async def _say(request: Request) -> PlainTextResponse:
 
 
 @asynccontextmanager
-async def serving(tls: Tls | None = None, connections_max: int = 10_000) -> AsyncIterator[World]:
+async def serving(
+    tls: Tls | None = None, connections_max: int = 10_000, *, folds_answers: bool = False
+) -> AsyncIterator[World]:
     world: World | None = None
 
     def this() -> World:
@@ -145,7 +147,7 @@ async def serving(tls: Tls | None = None, connections_max: int = 10_000) -> Asyn
         return world
 
     counts = TransportCounts()
-    server = GrpcServer(methods(this), status_of, BUDGETS, counts)
+    server = GrpcServer(methods(this), status_of, BUDGETS, counts, folds_answers=folds_answers)
     routes = [Route("/", _say, methods=["GET", "POST"])]
     config = uvicorn.Config(
         Starlette(routes=routes), log_config=None, access_log=False, lifespan="off", ws="none"

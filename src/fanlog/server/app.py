@@ -147,7 +147,13 @@ async def _serving(
     is_ready = asyncio.Event()
     health = Health(SERVICE_NAMES, broker.ledger.refusals.degraded)
     counts = TransportCounts()
-    grpc_server = GrpcServer(_rpc_methods(broker, health), grpc_api.status_of, BUDGETS, counts)
+    grpc_server = GrpcServer(
+        _rpc_methods(broker, health),
+        grpc_api.status_of,
+        BUDGETS,
+        counts,
+        folds_answers=config.grpc_compression == "gzip",
+    )
     http_server = Http1Server(
         uvicorn.Config(
             http_app(broker, store, is_ready.is_set, config, senders, counts),

@@ -20,7 +20,13 @@ from fanlog.http2.settings import Http2Settings
 from fanlog.transport import grpc_server, statuses
 from fanlog.transport.calls import CallEnded
 from fanlog.transport.grpc_server import GrpcServer
-from fanlog.transport.messages import MessageReader, MessageRefused, frame_message
+from fanlog.transport.messages import (
+    FOLDED_BYTES_MIN,
+    MessageReader,
+    MessageRefused,
+    fold_message,
+    frame_message,
+)
 from fanlog.transport.methods import CallHead, HeadAnswer, read_head
 from fanlog.transport.request_credit import RequestCredit
 from fanlog.transport.server_call import INBOX_BYTES_FREE, ServerCall, end_block
@@ -179,6 +185,8 @@ class GrpcConnection(asyncio.Protocol):
             return
         assert isinstance(head, CallHead)
         call = ServerCall(self, stream_id, head, self._peer)
+        if head.takes_gzip and self._server.folds_answers:
+            call.folds_answers = True
         self._calls[stream_id] = call
         self._server.counts.calls += 1
         if head.timeout_s is not None and head.timeout_s < _EXACT_TIMEOUT_S:
@@ -371,7 +379,11 @@ class GrpcConnection(asyncio.Protocol):
             self._forget(call)
             trailing = call.trailing
             block = statuses.trailers(_OK, trailing) if trailing else statuses.OK_TRAILERS
-            self._http2.answer(call.stream_id, statuses.HEAD, frame_message(answer), block)
+            if call.folds_answers and len(answer) >= FOLDED_BYTES_MIN:
+                head, content = statuses.GZIP_HEAD, fold_message(answer)
+            else:
+                head, content = statuses.HEAD, frame_message(answer)
+            self._http2.answer(call.stream_id, head, content, block)
             self._end_or_wait(call.stream_id)
             self._flush_soon()
 
@@ -517,8 +529,8 @@ class GrpcConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def begin_answer(self, stream_id: int) -> None:
-        self._http2.send_headers(stream_id, statuses.HEAD)
+    def begin_answer(self, stream_id: int, head: bytes) -> None:
+        self._http2.send_headers(stream_id, head)
 
     def send(self, stream_id: int, content: bytes) -> bool:
         self._http2.send_data(stream_id, content)

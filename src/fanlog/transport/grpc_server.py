@@ -63,11 +63,15 @@ class GrpcServer:
         status_of: Callable[[Exception], Status],
         budgets: Budgets,
         counts: TransportCounts,
+        *,
+        folds_answers: bool = False,
     ) -> None:
+        """`folds_answers`: they are compressed for callers that take that."""
         self.methods = {method.path.encode(): method for method in methods}
         self.status_of = status_of
         self.budgets = budgets
         self.counts = counts
+        self.folds_answers = folds_answers
         self._unfinished: Unfinished[ServerCall] = Unfinished(
             budgets.unfinished_bytes_max, self._fall
         )

@@ -14,6 +14,7 @@ from fanlog.transport.messages import (
     PREFIX_BYTES,
     MessageReader,
     MessageRefused,
+    fold_message,
     frame_message,
     unfold,
 )
@@ -30,7 +31,7 @@ INBOX_BYTES_FREE = 16 * 1024
 class CallPort(Protocol):
     """What a call needs of its connection."""
 
-    def begin_answer(self, stream_id: int) -> None: ...
+    def begin_answer(self, stream_id: int, head: bytes) -> None: ...
 
     def send(self, stream_id: int, content: bytes) -> bool:
         """Send data; whether it all left, so that more may follow at once."""
@@ -61,6 +62,7 @@ class ServerCall:
         "_taken_bytes",
         "deadline",
         "extra_credit",
+        "folds_answers",
         "head",
         "inbox_bytes",
         "is_over",
@@ -92,6 +94,8 @@ class ServerCall:
         self._taken_bytes = 0
         #: Credit that was given ahead for a message longer than the window.
         self.extra_credit = 0
+        #: Whether answers of a stream are compressed.
+        self.folds_answers = False
         #: Memory of whole messages that the verb has not taken.
         self.inbox_bytes = 0
         #: Ends the call at its deadline, if that is near.
@@ -146,8 +150,11 @@ class ServerCall:
             raise CallEnded
         if not self._has_head:
             self._has_head = True
-            self._port.begin_answer(self.stream_id)
-        if len(message) <= _JOIN_BYTES_MAX:
+            head = statuses.GZIP_HEAD if self.folds_answers else statuses.HEAD
+            self._port.begin_answer(self.stream_id, head)
+        if self.folds_answers:
+            has_left = self._port.send(self.stream_id, fold_message(message))
+        elif len(message) <= _JOIN_BYTES_MAX:
             has_left = self._port.send(self.stream_id, frame_message(message))
         else:
             self._port.send(self.stream_id, b"\0" + len(message).to_bytes(4))

@@ -50,8 +50,9 @@ _CONTENT: Final[tuple[Header, ...]] = (
     (b":status", b"200"),
     (b"content-type", b"application/grpc"),
 )
-#: The head of every answer.
+#: The head of every answer, and of one whose messages may be compressed.
 HEAD: Final = encode(_CONTENT)
+GZIP_HEAD: Final = encode([*_CONTENT, (b"grpc-encoding", b"gzip")])
 OK_TRAILERS: Final = encode([(b"grpc-status", b"0")])
 
 
