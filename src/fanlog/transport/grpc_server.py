@@ -34,8 +34,8 @@ PING_WAIT_S: Final = 20.0
 MESSAGE_S: Final = 60.0
 #: Longest wait for a client to have read the first GOAWAY.
 GO_AWAY_WAIT_S: Final = 1.0
-#: Connections looked at, at a time, for one that has nothing to do.
-LOOKED_AT_MAX: Final = 1_000
+#: Connections looked at for one that has nothing to do, whenever a new one finds no room.
+LOOKED_AT_MAX: Final = 100
 
 
 class Served(Protocol):

@@ -35,8 +35,8 @@ HEAD_BYTES_MAX: Final = 64 * 1024
 #: Bytes that are parsed at a time: what follows a request that is being answered waits.
 _PORTION_BYTES: Final = 4 * 1024
 
-#: Connections looked at, at a time, for one that has nothing to do.
-LOOKED_AT_MAX: Final = 1_000
+#: Connections looked at for one that has nothing to do, whenever a new one finds no room.
+LOOKED_AT_MAX: Final = 100
 
 _STATUS: Final = {
     408: b"HTTP/1.1 408 Request Timeout\r\n",
