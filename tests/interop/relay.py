@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections import Counter
+from contextlib import suppress
 
 from fanlog.http2.codes import PREFACE
 
@@ -99,10 +100,8 @@ class Relay:
     def close(self) -> None:
         # Closing alone does not wake a thread that waits in accept or recv.
         for one in (self._listener, *self._sockets):
-            try:
+            with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             one.close()
         for thread in self._threads:
             thread.join(10)
