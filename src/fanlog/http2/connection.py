@@ -64,6 +64,8 @@ class Http2Connection:
         self._outgoing = SendQueue(self.peer)
         self._events: list[Event] = []
         self.is_ended = False
+        #: The peer has sent GOAWAY: nothing is opened any more.
+        self._is_left = False
         if not self._is_server:
             self._outgoing.put(codes.PREFACE)
         self._outgoing.put(frames.settings(settings.pairs()))
@@ -287,6 +289,7 @@ class Http2Connection:
         if len(payload) < 8:
             raise Fault(ErrorCode.FRAME_SIZE_ERROR, "GOAWAY of another size")
         self._patience.spend(patience.COST_SETTINGS, "GOAWAY frames")
+        self._is_left = True
         last_id = int.from_bytes(payload[:4]) & codes.WINDOW_MAX
         self._events.append(GoAwayReceived(last_id, int.from_bytes(payload[4:8])))
         for stream in list(self._streams.values()):
@@ -326,6 +329,12 @@ class Http2Connection:
         return self._outgoing.take()
 
     @property
+    def is_usable(self) -> bool:
+        """Whether a client may ever open another stream here; if not, it needs a new connection."""
+        is_left = self._is_left or self.is_ended
+        return not is_left and self._ids.next_local <= codes.WINDOW_MAX
+
+    @property
     def has_begun(self) -> bool:
         """Whether the peer's preface and first settings have come."""
         return self._reader.has_begun
@@ -357,9 +366,10 @@ class Http2Connection:
         return 0 if stream is None else stream.receive_window
 
     def request(self, headers: Sequence[Header], *, ends: bool) -> int | None:
-        """Open a stream (client); None when the peer takes no more just now."""
+        """Open a stream (client); None when the peer takes no more, just now or for good."""
         assert not self._is_server
-        if len(self._streams) >= self.peer.streams_max or self.is_ended:
+        is_full = len(self._streams) >= self.peer.streams_max
+        if is_full or not self.is_usable:
             return None
         stream = self._begin(self._ids.next_local)
         self._ids.next_local += 2

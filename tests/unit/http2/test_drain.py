@@ -21,17 +21,29 @@ def test_a_drain_serves_what_is_on_its_way_and_nothing_after():
     pair = Pair()
     pair.server.announce_end()
     late = pair.client.request(REQUEST, ends=True)
-    pair.pump()
-    assert GoAwayReceived(codes.WINDOW_MAX, 0) in pair.at_client
-    assert any(isinstance(e, HeadersReceived) for e in pair.take_at_server())
+    assert late is not None
+    found = pair.server.receive(output(pair.client), 0.0)
+    assert [type(one) for one in found] == [HeadersReceived]
     pair.server.refuse_new()
     too_late = pair.client.request(REQUEST, ends=True)
-    assert late is not None
     assert too_late is not None
     pair.pump()
+    assert GoAwayReceived(codes.WINDOW_MAX, 0) in pair.at_client
     assert pair.take_at_server() == []
     assert StreamReset(too_late, ErrorCode.REFUSED_STREAM, by_peer=True) in pair.at_client
     assert pair.client.is_open(late)
+
+
+def test_a_client_opens_nothing_after_a_goaway():
+    """RFC 9113, 6.8; nor when its ids have run out."""
+    pair = Pair()
+    pair.server.announce_end()
+    pair.pump()
+    assert pair.client.request(REQUEST, ends=True) is None
+    other = Pair()
+    other.client._ids.next_local = codes.WINDOW_MAX
+    assert other.client.request(REQUEST, ends=True) == codes.WINDOW_MAX
+    assert other.client.request(REQUEST, ends=True) is None
 
 
 def test_nothing_above_the_last_id_is_processed_and_its_data_is_no_fault():
