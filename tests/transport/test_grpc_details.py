@@ -134,15 +134,17 @@ async def test_clients_of_grpc_read_the_status_beside_431(channel):
     assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-async def test_pings_go_both_ways(world: World, peer: Peer, monkeypatch):
+async def test_pings_go_both_ways(world: World, monkeypatch):
     monkeypatch.setattr(grpc_server, "SWEEP_S", 0.02)
     monkeypatch.setattr(grpc_server, "PING_AFTER_S", 0.1)
+    peer = await Peer.open(world.port)
     peer.send(frames.ping(b"from me.", is_ack=False))
     await peer.until(lambda _: bool(peer.of(codes.PING)))
     assert peer.of(codes.PING)[0].payload == b"from me."
     assert peer.of(codes.PING)[0].flags == codes.ACK
     await peer.until(lambda _: len(peer.of(codes.PING)) == 2)
     assert peer.of(codes.PING)[1].flags == 0
+    peer.close()
 
 
 # Compressed answers, where they are wanted.
