@@ -35,6 +35,7 @@ OTHER_VARIABLES = frozenset({"FANLOG_MASTER", "FANLOG_IMPORT_ROOTS", "FANLOG_S3_
 PROJECT_DEFAULT = "fanlog"
 EVENT_TOPICS = ("refuse", "create")
 OUTCOMES = ("auto", "on", "off")
+GRPC_COMPRESSIONS = ("off", "gzip")
 DEAD_LETTER_DEFAULTS: tuple[DeadLetterDefault, ...] = get_args(DeadLetterDefault)
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -60,6 +61,9 @@ class Config:
     tls_key: Path | None = None
     #: Clients must show a certificate that one of these signed: a PEM file.
     tls_client_ca: Path | None = None
+    #: Whether answers of gRPC are compressed for clients that take that, one of GRPC_COMPRESSIONS:
+    #: those of 1 KiB and more. It costs the server's processor, and saves the network.
+    grpc_compression: str = "off"
     #: Largest body of an HTTP request, in bytes; larger ones are answered with 413.
     http_max_bytes: int = limits.HTTP_BYTES_MAX
     #: Names the HTTP port may be called by (`Host`) besides loopback's; on loopback, and wherever
@@ -394,6 +398,12 @@ def _event_topics(value: object) -> str:
     return str(value)
 
 
+def _grpc_compression(value: object) -> str:
+    if value not in GRPC_COMPRESSIONS:
+        raise ValueError(f"must be one of {', '.join(GRPC_COMPRESSIONS)}")
+    return str(value)
+
+
 def _outcomes(value: object) -> str:
     if value not in OUTCOMES:
         raise ValueError(f"must be one of {', '.join(OUTCOMES)}")
@@ -469,6 +479,7 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "hot_retention_s": _seconds,
     "hot_size_bytes": _size_bytes,
     "outcomes": _outcomes,
+    "grpc_compression": _grpc_compression,
     "quotas": _quotas,
     "region": _region,
     "dead_letter_default": _dead_letter_default,

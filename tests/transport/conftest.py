@@ -126,6 +126,7 @@ def methods(world: Callable[[], World]) -> list[RpcMethod]:
         )
         for name, verb in streams.items()
     ]
+    found.append(RpcMethod(path="/t.T/Small", request_bytes_max=1_000, unary=echo))
     found.append(RpcMethod(path="/t.T/Flood", request_bytes_max=REQUEST_BYTES_MAX, streaming=flood))
     return found
 
@@ -136,7 +137,9 @@ async def _say(request: Request) -> PlainTextResponse:
 
 
 @asynccontextmanager
-async def serving(tls: Tls | None = None, connections_max: int = 10_000) -> AsyncIterator[World]:
+async def serving(
+    tls: Tls | None = None, connections_max: int = 10_000, *, folds_answers: bool = False
+) -> AsyncIterator[World]:
     world: World | None = None
 
     def this() -> World:
@@ -144,7 +147,7 @@ async def serving(tls: Tls | None = None, connections_max: int = 10_000) -> Asyn
         return world
 
     counts = TransportCounts()
-    server = GrpcServer(methods(this), status_of, BUDGETS, counts)
+    server = GrpcServer(methods(this), status_of, BUDGETS, counts, folds_answers=folds_answers)
     routes = [Route("/", _say, methods=["GET", "POST"])]
     config = uvicorn.Config(
         Starlette(routes=routes), log_config=None, access_log=False, lifespan="off", ws="none"

@@ -52,8 +52,7 @@ class RawClient:
         self._http2.send_data(stream_id, frame_message(message), ends=True)
         data, last = b"", {}
         while True:
-            self._writer.writelines(map(bytes, self._http2.take_output()))
-            await self._writer.drain()
+            await self._write()
             raw = await asyncio.wait_for(self._reader.read(1 << 16), 30)
             assert raw, "the other side hung up"
             for event in self._http2.receive(raw, self._loop.time()):
@@ -68,6 +67,14 @@ class RawClient:
                         return data, last
                 elif isinstance(event, events.StreamReset | events.ConnectionEnded):
                     raise AssertionError(event)
+
+    async def _write(self) -> None:
+        """Write what the windows allow: the connection gives it in portions."""
+        while self._http2.has_output:
+            self._writer.writelines(map(bytes, self._http2.take_output()))
+            await self._writer.drain()
+            if self._http2.can_go_on:
+                self._http2.go_on()
 
 
 def message_of(data: bytes) -> bytes:

@@ -128,18 +128,26 @@ async def test_half_bodies_are_bounded_and_the_oldest_goes(world: World):
 async def test_half_messages_are_bounded_and_the_oldest_goes(world: World, channel):
     """Announced and not sent counts as well: credit was given for it."""
     size = UNFINISHED_BYTES_MAX // 4
-    reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
-    writer.write(START)
-    for number in range(6):
-        stream_id = 2 * number + 1
-        writer.write(headers(stream_id, CALL))
-        writer.write(b"".join(frames.data(stream_id, b"\0" + size.to_bytes(4), ends=False)))
-    found = b""
-    while found.count(b"too many unfinished") < 2:
-        found += await asyncio.wait_for(reader.read(10_000), 10)
+    connections = []
+    # Two on each connection: it credits no more at a time.
+    for _ in range(3):
+        reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
+        writer.write(START)
+        for stream_id in (1, 3):
+            writer.write(headers(stream_id, CALL))
+            writer.write(b"".join(frames.data(stream_id, b"\0" + size.to_bytes(4), ends=False)))
+        await reader.read(1)
+        connections.append((reader, writer))
+    # With its prefix, each is a little more than a quarter: three stay.
+    for (reader, _), count in zip(connections, (2, 1), strict=False):
+        found = b""
+        while found.count(b"too many unfinished") < count:
+            found += await asyncio.wait_for(reader.read(10_000), 10)
     assert world.grpc._unfinished.size_bytes <= UNFINISHED_BYTES_MAX
+    assert world.counts.given_up["too_many"] == 3
     assert await channel.unary_unary("/t.T/Echo")(b"others are served") == b"others are served"
-    writer.close()
+    for _, writer in connections:
+        writer.close()
 
 
 async def test_a_message_that_is_never_whole(world: World, monkeypatch):

@@ -13,6 +13,7 @@ import uvloop
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fanlog.errors import ConfigError
+from fanlog.transport.port import FirstBytes
 from fanlog.transport.tls import Tls, TlsFiles
 from transport.certificates import Authority
 from transport.conftest import serving
@@ -165,3 +166,30 @@ def test_files_that_do_not_belong_together(authority, tmp_path):
 
 def test_old_versions_are_refused(files):
     assert Tls(files).context.minimum_version >= ssl.TLSVersion.TLSv1_2
+
+
+class Gone:
+    """A transport whose connection is over: its session is gone with it."""
+
+    def __init__(self) -> None:
+        self.is_aborted = False
+
+    def get_extra_info(self, _: str) -> None:
+        return None
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+async def test_a_client_that_leaves_with_its_handshake():
+    """The end of a handshake is told in a later step; the connection may be over by then."""
+
+    async def end() -> Gone:
+        return gone
+
+    gone = Gone()
+    async with serving() as world:
+        first = FirstBytes(world.ports, serves_grpc=True)
+        first._transport = gone
+        await first._shake_hands(end())
+    assert gone.is_aborted

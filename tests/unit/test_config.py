@@ -106,6 +106,12 @@ def test_where_events_make_topics(toml):
     assert "event_topics is 'refuse'" in refused({"event_projects": ["shop"]})
 
 
+def test_grpc_compression():
+    assert resolve({}, {}).grpc_compression == "off"
+    assert resolve({}, {"FANLOG_GRPC_COMPRESSION": "gzip"}).grpc_compression == "gzip"
+    assert "--grpc-compression must be one of" in refused({"grpc_compression": "snappy"})
+
+
 def test_every_setting_from_variables():
     config = resolve(
         {},

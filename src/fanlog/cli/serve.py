@@ -39,6 +39,14 @@ class ServeOptions:
         Path | None,
         typer.Option(help="Only clients with a certificate that this signed come in."),
     ] = None
+    grpc_compression: Annotated[
+        str | None,
+        typer.Option(
+            metavar="gzip|off",
+            help="Compress answers of 1 KiB and more for gRPC clients that take it; off when not"
+            " given.",
+        ),
+    ] = None
     http_max_bytes: Annotated[
         int | None, typer.Option(help="Largest body of an HTTP request; larger ones get a 413.")
     ] = None

@@ -63,9 +63,9 @@ class Http2Connection:
         self._received_bytes = 0
         self._outgoing = SendQueue(self.peer)
         self._events: list[Event] = []
-        #: Streams above it are not processed any more: the last GOAWAY said so.
-        self._last_served_id = codes.WINDOW_MAX
         self.is_ended = False
+        #: The peer has sent GOAWAY: nothing is opened any more.
+        self._is_left = False
         if not self._is_server:
             self._outgoing.put(codes.PREFACE)
         self._outgoing.put(frames.settings(settings.pairs()))
@@ -91,7 +91,8 @@ class Http2Connection:
                 raise fault
         except Fault as broken:
             self.is_ended = True
-            self._outgoing.put(frames.go_away(self._ids.last_remote, broken.code, broken.reason))
+            last_id = self._ids.serve_no_more()
+            self._outgoing.put(frames.go_away(last_id, broken.code, broken.reason))
             self._events.append(ConnectionEnded(broken.code, broken.reason))
         return self._events
 
@@ -111,7 +112,7 @@ class Http2Connection:
         self._take_window(length)
         stream = self._streams.get(stream_id)
         if stream is None:
-            self._ids.take_late(stream_id, "DATA")
+            self._ids.take_late(stream_id, "DATA", length)
             return
         stream.receive_window -= length
         if stream.receive_window < 0:
@@ -169,10 +170,9 @@ class Http2Connection:
 
     def _take_request(self, stream_id: int, headers: HeaderList | None, *, ends: bool) -> None:
         self._ids.last_remote = stream_id
-        if stream_id > self._last_served_id:
+        if stream_id > self._ids.last_served:
             # Our GOAWAY said that it will not be processed: its sender asks another server.
             self._patience.spend(patience.COST_LATE, "streams after GOAWAY")
-            self._ids.note_end(stream_id, is_reset=True)
             return
         if self._remote_open >= self.settings.streams_max:
             self._patience.spend(patience.COST_REFUSED, "streams above the limit")
@@ -289,6 +289,7 @@ class Http2Connection:
         if len(payload) < 8:
             raise Fault(ErrorCode.FRAME_SIZE_ERROR, "GOAWAY of another size")
         self._patience.spend(patience.COST_SETTINGS, "GOAWAY frames")
+        self._is_left = True
         last_id = int.from_bytes(payload[:4]) & codes.WINDOW_MAX
         self._events.append(GoAwayReceived(last_id, int.from_bytes(payload[4:8])))
         for stream in list(self._streams.values()):
@@ -328,6 +329,17 @@ class Http2Connection:
         return self._outgoing.take()
 
     @property
+    def is_usable(self) -> bool:
+        """Whether a client may ever open another stream here; if not, it needs a new connection."""
+        is_left = self._is_left or self.is_ended
+        return not is_left and self._ids.next_local <= codes.WINDOW_MAX
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the peer's preface and first settings have come."""
+        return self._reader.has_begun
+
+    @property
     def has_output(self) -> bool:
         return self._outgoing.has_some
 
@@ -354,9 +366,10 @@ class Http2Connection:
         return 0 if stream is None else stream.receive_window
 
     def request(self, headers: Sequence[Header], *, ends: bool) -> int | None:
-        """Open a stream (client); None when the peer takes no more just now."""
+        """Open a stream (client); None when the peer takes no more, just now or for good."""
         assert not self._is_server
-        if len(self._streams) >= self.peer.streams_max or self.is_ended:
+        is_full = len(self._streams) >= self.peer.streams_max
+        if is_full or not self.is_usable:
             return None
         stream = self._begin(self._ids.next_local)
         self._ids.next_local += 2
@@ -406,6 +419,9 @@ class Http2Connection:
         """End a stream at once; data that waits is dropped, and late frames are ignored."""
         stream = self._streams.get(stream_id)
         if stream is not None:
+            if stream.state is StreamState.HALF_CLOSED_LOCAL:
+                # Answered whole, before the peer had sent everything.
+                self._patience.gain(patience.GAIN_REQUEST)
             stream.step(Step.PUT_RESET)
             self._outgoing.put(frames.rst_stream(stream_id, code))
             self._forget(stream, is_reset=True)
@@ -419,8 +435,7 @@ class Http2Connection:
 
     def refuse_new(self, reason: str = "draining", code: ErrorCode = ErrorCode.NO_ERROR) -> None:
         """The last GOAWAY: streams that come from here on are not processed."""
-        self._last_served_id = self._ids.last_remote
-        self._outgoing.put(frames.go_away(self._ids.last_remote, code, reason))
+        self._outgoing.put(frames.go_away(self._ids.serve_no_more(), code, reason))
 
     def hold(self, *, is_held: bool) -> list[Event]:
         """Whether the socket is full: then data waits, and only frames of control go out."""
@@ -469,12 +484,9 @@ class Http2Connection:
         self._patience.spend(patience.COST_RESET, "streams that break the rules")
         self._outgoing.put(frames.rst_stream(fault.stream_id, fault.code))
         stream = self._streams.get(fault.stream_id)
-        if stream is None:
-            return
-        is_known = stream.got_headers or self._ids.is_local(stream.id)
-        self._forget(stream, is_reset=True)
-        if is_known:
-            self._events.append(StreamReset(stream.id, fault.code, by_peer=False))
+        if stream is not None:
+            self._forget(stream, is_reset=True)
+        self._events.append(StreamReset(fault.stream_id, fault.code, by_peer=False))
 
 
 #: By type of frame; CONTINUATION is joined to its HEADERS before.

@@ -33,6 +33,11 @@ class FrameReader:
         #: Stream, flags and bytes of a header block that is not complete.
         self._block: tuple[int, int, bytearray] | None = None
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the first frame has come."""
+        return not self._awaits_settings
+
     def read(self, data: bytes) -> tuple[list[Frame], Fault | None]:
         """Take bytes; the frames that are whole now, and the rule that the next one breaks."""
         if self._buffer:

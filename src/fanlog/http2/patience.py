@@ -16,7 +16,8 @@ from fanlog.http2.codes import ErrorCode, Fault
 TOKENS: Final = 10_000.0
 TOKENS_A_SECOND: Final = 2_000.0
 
-COST_RESET: Final = 20.0
+#: All streams of a connection (1,100) may be reset at once, by a client that closes.
+COST_RESET: Final = 8.0
 COST_SETTINGS: Final = 50.0
 COST_PING: Final = 4.0
 COST_EMPTY_DATA: Final = 10.0
@@ -30,8 +31,10 @@ COST_HEADERS: Final = 200.0
 #: A frame of data below so many bytes, that does not end its stream.
 COST_CRUMB: Final = 1.0
 CRUMB_BYTES: Final = 16
-#: A frame of a stream that is over: its sender may not know yet.
+#: A frame of a stream that is over: its sender may not know yet. One of so much data that it costs
+#: its sender more than us is for nothing.
 COST_LATE: Final = 2.0
+LATE_BYTES: Final = 1_024
 #: Tokens that an answered request gives back; a frame of data, one for so many bytes up to a most.
 GAIN_REQUEST: Final = 10.0
 GAIN_BYTES: Final = 256

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from fanlog.http2 import patience
-from fanlog.http2.codes import ErrorCode, Fault
+from fanlog.http2.codes import WINDOW_MAX, ErrorCode, Fault
 from fanlog.http2.patience import Patience
 
 #: Ids remembered of each kind.
@@ -18,12 +18,22 @@ KEPT: Final = 1_024
 
 
 class StreamIds:
-    __slots__ = ("_ended", "_is_server", "_patience", "_reset", "last_remote", "next_local")
+    __slots__ = (
+        "_ended",
+        "_is_server",
+        "_patience",
+        "_reset",
+        "last_remote",
+        "last_served",
+        "next_local",
+    )
 
     def __init__(self, budget: Patience, *, is_server: bool) -> None:
         self._is_server = is_server
         self._patience = budget
         self.last_remote = 0
+        #: Streams of the peer above it are not processed: our last GOAWAY said so.
+        self.last_served = WINDOW_MAX
         self.next_local = 2 if is_server else 1
         self._ended: dict[int, None] = {}
         self._reset: dict[int, None] = {}
@@ -52,12 +62,19 @@ class StreamIds:
         if stream_id == 0 or is_idle:
             raise Fault(ErrorCode.PROTOCOL_ERROR, f"{what} on a stream that was never opened")
 
-    def take_late(self, stream_id: int, what: str) -> None:
+    def serve_no_more(self) -> int:
+        """Streams from here on are not processed; the last one that is. It never rises."""
+        self.last_served = min(self.last_served, self.last_remote)
+        return self.last_served
+
+    def take_late(self, stream_id: int, what: str, size_bytes: int = 0) -> None:
         """Take a frame of a stream that is over, if it may be; raises Fault."""
         self.check_not_idle(stream_id, what)
-        if stream_id in self._reset:
+        is_unserved = stream_id > self.last_served and not self.is_local(stream_id)
+        if stream_id in self._reset or is_unserved:
             # Under way when this side reset the stream: RFC 9113, 5.1 has it ignored.
-            self._patience.spend(patience.COST_LATE, "frames of streams that are over")
+            if size_bytes < patience.LATE_BYTES:
+                self._patience.spend(patience.COST_LATE, "frames of streams that are over")
         elif what == "HEADERS" and stream_id not in self._ended:
             raise Fault(ErrorCode.PROTOCOL_ERROR, "a stream id that is smaller than the last")
         else:

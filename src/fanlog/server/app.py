@@ -44,7 +44,7 @@ from fanlog.push.senders.host_resolver import HostResolver
 from fanlog.push.senders.tokens import Tokens
 from fanlog.push.service import PushService
 from fanlog.server import grpc_api
-from fanlog.server.allocator import keep_freed_memory
+from fanlog.server.allocator import keep_freed_memory, release_freed_memory
 from fanlog.server.descriptors import service_descriptors
 from fanlog.server.file_limit import caller_connections, push_connections, raise_file_limit
 from fanlog.server.health import SERVICE_NAME as HEALTH_SERVICE
@@ -77,6 +77,7 @@ BUDGETS = Budgets(
     credited_bytes_max=limits.CREDITED_BYTES_MAX,
     unread_bytes_max=limits.UNREAD_BYTES_MAX,
     unread_total_bytes_max=limits.UNREAD_TOTAL_BYTES_MAX,
+    on_fall=release_freed_memory,
 )
 
 
@@ -146,7 +147,13 @@ async def _serving(
     is_ready = asyncio.Event()
     health = Health(SERVICE_NAMES, broker.ledger.refusals.degraded)
     counts = TransportCounts()
-    grpc_server = GrpcServer(_rpc_methods(broker, health), grpc_api.status_of, BUDGETS, counts)
+    grpc_server = GrpcServer(
+        _rpc_methods(broker, health),
+        grpc_api.status_of,
+        BUDGETS,
+        counts,
+        folds_answers=config.grpc_compression == "gzip",
+    )
     http_server = Http1Server(
         uvicorn.Config(
             http_app(broker, store, is_ready.is_set, config, senders, counts),

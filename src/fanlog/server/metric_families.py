@@ -206,7 +206,8 @@ TRANSPORT = (
         "fanlog_requests_given_up",
         "counter",
         "Requests given up: late (not whole in time), too_long, too_many (the oldest of too many"
-        " unfinished bytes), unread (the answer was not read), silent (nobody there).",
+        " unfinished bytes), unread (the answer was not read), silent (nobody there), unknown"
+        " (neither HTTP/1.1 nor HTTP/2).",
         ("reason",),
     ),
 )

@@ -202,13 +202,16 @@ class _Stream:
     async def _settle_ids(self, ack_ids: Sequence[str], seconds: int | None) -> None:
         """Settle ids; under exactly-once only begin to, since each request waits for its commit."""
         if self._broker.present(self._subscription).enable_exactly_once:
-            self._begin(self._settle_counted(ack_ids, seconds))
+            # Counted before its task begins: many requests may be read in one turn of the loop.
+            size_bytes = sum(map(len, ack_ids))
+            self._settling_bytes += size_bytes
+            self._begin(self._settle_counted(ack_ids, seconds, size_bytes))
         else:
             await self._settle_and_confirm(ack_ids, seconds)
 
-    async def _settle_counted(self, ack_ids: Sequence[str], seconds: int | None) -> None:
-        size_bytes = sum(map(len, ack_ids))
-        self._settling_bytes += size_bytes
+    async def _settle_counted(
+        self, ack_ids: Sequence[str], seconds: int | None, size_bytes: int
+    ) -> None:
         try:
             await self._settle_and_confirm(ack_ids, seconds)
         finally:

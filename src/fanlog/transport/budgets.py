@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -15,3 +16,5 @@ class Budgets:
     #: Of answers that wait for their reader: on one connection, and on all.
     unread_bytes_max: int
     unread_total_bytes_max: int
+    #: Called a moment after much of it has gone at once.
+    on_fall: Callable[[], object] = bool

@@ -28,5 +28,6 @@ class TransportCounts:
 
 
 #: Reasons: a head or a body that took too long or was too long, one of too many unfinished
-#: requests, an answer that was not read, a connection that said nothing.
-GIVEN_UP = ("late", "too_long", "too_many", "unread", "silent")
+#: requests, an answer that was not read, a connection that said nothing, or whose first bytes are
+#: those of no protocol that its port serves.
+GIVEN_UP = ("late", "too_long", "too_many", "unread", "silent", "unknown")

@@ -15,14 +15,21 @@ from typing import Any, Final, cast
 from fanlog.http2 import events
 from fanlog.http2.codes import FRAME_BYTES_MIN, WINDOW_DEFAULT, ErrorCode
 from fanlog.http2.connection import Http2Connection
+from fanlog.http2.patience import COST_RESET, TOKENS
 from fanlog.http2.settings import Http2Settings
-from fanlog.transport import statuses
+from fanlog.transport import grpc_server, statuses
 from fanlog.transport.calls import CallEnded
 from fanlog.transport.grpc_server import GrpcServer
-from fanlog.transport.messages import MessageReader, MessageRefused, frame_message
+from fanlog.transport.messages import (
+    FOLDED_BYTES_MIN,
+    MessageReader,
+    MessageRefused,
+    fold_message,
+    frame_message,
+)
 from fanlog.transport.methods import CallHead, HeadAnswer, read_head
 from fanlog.transport.request_credit import RequestCredit
-from fanlog.transport.server_call import ServerCall, end_block
+from fanlog.transport.server_call import INBOX_BYTES_FREE, ServerCall, end_block
 from fanlog.transport.unfinished import Unfinished
 
 #: Output that is joined into one buffer; larger ones go as they are.
@@ -39,6 +46,10 @@ _HELD_BYTES_MAX: Final = 256 * 1024
 #: A peer that broke a rule may read for so long why it is hung up on; any other, its last answers.
 LINGER_S: Final = 1.0
 CLOSE_S: Final = 5.0
+#: The preface and the first settings are there within this time.
+PREFACE_S: Final = 10.0
+#: A client that closes may cancel all its calls at once.
+assert STREAMS_MAX * COST_RESET < TOKENS
 
 
 class GrpcConnection(asyncio.Protocol):
@@ -74,6 +85,8 @@ class GrpcConnection(asyncio.Protocol):
         self._unread: Unfinished[int] = Unfinished(server.budgets.unread_bytes_max)
         self._is_held = False
         self._is_deaf = False
+        #: Looks at the preface, then at calls whose message has not come.
+        self._watch: asyncio.TimerHandle | None = None
 
     # The socket.
 
@@ -83,7 +96,16 @@ class GrpcConnection(asyncio.Protocol):
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name or "")
         self._server.add(self)
+        self._watch = self._loop.call_later(PREFACE_S, self._expect_preface)
         self._flush_soon()
+
+    def _expect_preface(self) -> None:
+        self._watch = None
+        if not self._http2.has_begun:
+            self._server.counts.given_up["late"] += 1
+            self.abort()
+        elif any(call.task is None for call in self._calls.values()):
+            self._expect_messages(max(self._calls))
 
     def data_received(self, data: bytes) -> None:
         self.last_heard = self._loop.time()
@@ -121,6 +143,9 @@ class GrpcConnection(asyncio.Protocol):
         self._server.remove(self)
         self._drop_all()
         self._transport = None
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
 
     def _drop_all(self) -> None:
         for call in list(self._calls.values()):
@@ -162,10 +187,12 @@ class GrpcConnection(asyncio.Protocol):
             return
         assert isinstance(head, CallHead)
         call = ServerCall(self, stream_id, head, self._peer)
+        if head.takes_gzip and self._server.folds_answers:
+            call.folds_answers = True
         self._calls[stream_id] = call
         self._server.counts.calls += 1
         if head.timeout_s is not None and head.timeout_s < _EXACT_TIMEOUT_S:
-            self._loop.call_later(head.timeout_s, self._give_up, call)
+            call.timer = self._loop.call_later(head.timeout_s, self._give_up, call)
         method = head.method
         if method.has_many_requests:
             call.reader = MessageReader(method.request_bytes_max, call.put)
@@ -174,13 +201,35 @@ class GrpcConnection(asyncio.Protocol):
                 call.half_close()
         elif ends:
             self._finish(call, _NO_MESSAGE)
+        elif self._watch is None:
+            self._expect_messages(stream_id)
+
+    def _expect_messages(self, last_id: int) -> None:
+        self._watch = self._loop.call_later(grpc_server.MESSAGE_S, self._end_waiting, last_id)
+
+    def _end_waiting(self, last_id: int) -> None:
+        """Give up calls up to an id whose one message has not even begun; look at later ones."""
+        self._watch = None
+        newest = 0
+        for call in list(self._calls.values()):
+            if call.task is not None:
+                continue
+            if call.stream_id > last_id:
+                newest = call.stream_id
+            else:
+                self._server.counts.given_up["late"] += 1
+                self._finish(call, _LATE_MESSAGE)
+        if newest:
+            self._expect_messages(newest)
 
     def _on_data(self, event: events.DataReceived) -> None:
         stream_id, data, ends = event
         call = self._calls.get(stream_id)
         if call is None:
             # A little may still be on its way; one that goes on has not read its answer.
-            if self._http2.receive_window(stream_id) < WINDOW_DEFAULT // 2:
+            if ends:
+                self._answered.pop(stream_id, None)
+            elif self._http2.receive_window(stream_id) < WINDOW_DEFAULT // 2:
                 self._reset_answered(stream_id)
             return
         try:
@@ -197,11 +246,8 @@ class GrpcConnection(asyncio.Protocol):
             self._end_of_request(call)
         elif call.reader.is_inside:
             self._expect_more(call)
-        elif call.extra_credit and call.head.method.has_many_requests:
-            # Whole, and in memory until its verb takes it.
-            self._server.keep_unfinished(call, call.extra_credit)
         else:
-            self._server.forget_unfinished(call)
+            self._count_inbox(call)
 
     def _takes_whole(self, call: ServerCall, data: bytes, *, ends: bool) -> bool:
         """A whole request in one frame, as most are."""
@@ -215,8 +261,15 @@ class GrpcConnection(asyncio.Protocol):
         call.task = self._loop.create_task(self._run_unary(call, data[5:]))
         return True
 
+    def _count_inbox(self, call: ServerCall) -> None:
+        """Whole messages are in memory until their verb takes them; a few are not counted."""
+        if call.inbox_bytes > INBOX_BYTES_FREE:
+            self._server.hold_unfinished(self, call, call.inbox_bytes)
+        else:
+            self._server.forget_unfinished(call)
+
     def _end_of_request(self, call: ServerCall) -> None:
-        self._server.forget_unfinished(call)
+        self._count_inbox(call)
         assert call.reader is not None
         if call.reader.is_inside:
             self._finish(
@@ -234,15 +287,27 @@ class GrpcConnection(asyncio.Protocol):
             return
         missing, window = reader.missing_bytes, self._http2.receive_window(call.stream_id)
         more = missing - window
-        is_credited = more <= 0 or self._credit.take(call, more)
-        if is_credited and more > 0:
-            call.credit_ahead(more)
+        if more <= 0:
+            self._credit.forget(call)
+            is_credited = True
+        elif call.inbox_bytes > INBOX_BYTES_FREE:
+            # Its verb is behind: no more is asked for until it has taken what is here.
+            is_credited = False
+        else:
+            is_credited = self._credit.take(call, more)
+            if is_credited:
+                call.credit_ahead(more)
         expected = missing if is_credited else window
-        self._server.count_unfinished(self, call, reader.held_bytes + expected)
+        size = reader.held_bytes + expected + call.inbox_bytes
+        self._server.count_unfinished(self, call, size)
 
-    def message_taken(self, call: ServerCall, size_bytes: int) -> None:
-        if not call.extra_credit and (call.reader is None or not call.reader.is_inside):
+    def inbox_read(self, call: ServerCall) -> None:
+        if call.reader is not None and call.reader.is_inside:
+            self._expect_more(call)
+        else:
             self._server.forget_unfinished(call)
+
+    def give_credit_back(self, size_bytes: int) -> None:
         self._credit.give_back(size_bytes, self._expect_more)
 
     def _on_trailers(self, event: events.TrailersReceived) -> None:
@@ -316,7 +381,11 @@ class GrpcConnection(asyncio.Protocol):
             self._forget(call)
             trailing = call.trailing
             block = statuses.trailers(_OK, trailing) if trailing else statuses.OK_TRAILERS
-            self._http2.answer(call.stream_id, statuses.HEAD, frame_message(answer), block)
+            if call.folds_answers and len(answer) >= FOLDED_BYTES_MIN:
+                head, content = statuses.GZIP_HEAD, fold_message(answer)
+            else:
+                head, content = statuses.HEAD, frame_message(answer)
+            self._http2.answer(call.stream_id, head, content, block)
             self._end_or_wait(call.stream_id)
             self._flush_soon()
 
@@ -403,6 +472,9 @@ class GrpcConnection(asyncio.Protocol):
 
     def _forget(self, call: ServerCall) -> None:
         self._calls.pop(call.stream_id, None)
+        if call.timer is not None:
+            call.timer.cancel()
+            call.timer = None
         self._server.forget_unfinished(call)
         self._credit.forget(call)
         call.end()
@@ -475,8 +547,8 @@ class GrpcConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def begin_answer(self, stream_id: int) -> None:
-        self._http2.send_headers(stream_id, statuses.HEAD)
+    def begin_answer(self, stream_id: int, head: bytes) -> None:
+        self._http2.send_headers(stream_id, head)
 
     def send(self, stream_id: int, content: bytes) -> bool:
         self._http2.send_data(stream_id, content)
@@ -529,11 +601,17 @@ _HANDLERS: Final[dict[type, Callable[[GrpcConnection, Any], None]]] = {
 }
 _OK: Final = statuses.Status(statuses.OK)
 _NO_MESSAGE: Final = statuses.Status(statuses.INTERNAL, "a call without a message")
+_LATE_MESSAGE: Final = statuses.Status(
+    statuses.RESOURCE_EXHAUSTED,
+    f"the call's message did not come within {grpc_server.MESSAGE_S:g} s",
+)
+#: For HTTP and for gRPC: a client of the latter believes the status it knows.
 _TOO_MANY_HEADERS: Final = HeadAnswer(
     statuses.trailers_only(
         statuses.Status(
             statuses.RESOURCE_EXHAUSTED,
             f"the call has more than {_HEADER_LIST_BYTES_MAX} bytes of headers",
-        )
+        ),
+        http_status=b"431",
     )
 )

@@ -34,8 +34,8 @@ PING_WAIT_S: Final = 20.0
 MESSAGE_S: Final = 60.0
 #: Longest wait for a client to have read the first GOAWAY.
 GO_AWAY_WAIT_S: Final = 1.0
-#: Connections looked at, at a time, for one that has nothing to do.
-LOOKED_AT_MAX: Final = 1_000
+#: Connections looked at for one that has nothing to do, whenever a new one finds no room.
+LOOKED_AT_MAX: Final = 100
 
 
 class Served(Protocol):
@@ -64,13 +64,19 @@ class GrpcServer:
         status_of: Callable[[Exception], Status],
         budgets: Budgets,
         counts: TransportCounts,
+        *,
+        folds_answers: bool = False,
     ) -> None:
+        """`folds_answers`: they are compressed for callers that take that."""
         self.methods = {method.path.encode(): method for method in methods}
         self.status_of = status_of
         self.budgets = budgets
         self.counts = counts
-        self._unfinished: Unfinished[ServerCall] = Unfinished(budgets.unfinished_bytes_max)
-        self._unread: Unfinished[Served] = Unfinished(budgets.unread_total_bytes_max)
+        self.folds_answers = folds_answers
+        self._unfinished: Unfinished[ServerCall] = Unfinished(
+            budgets.unfinished_bytes_max, self._fall
+        )
+        self._unread: Unfinished[Served] = Unfinished(budgets.unread_total_bytes_max, self._fall)
         self._owners: dict[ServerCall, Served] = {}
         self._connections: dict[Served, None] = {}
         self._is_draining = False
@@ -136,8 +142,9 @@ class GrpcServer:
             self.counts.given_up["too_many"] += 1
             self._give_up(oldest, "the server has too many unfinished requests; try again")
 
-    def keep_unfinished(self, call: ServerCall, size_bytes: int) -> None:
-        """A call's message is whole, and waits for its verb."""
+    def hold_unfinished(self, connection: Served, call: ServerCall, size_bytes: int) -> None:
+        """Count a call's messages that are whole, and wait for their verb: they are never late."""
+        self.count_unfinished(connection, call, size_bytes)
         self._unfinished.whole(call, size_bytes)
 
     def forget_unfinished(self, call: ServerCall) -> None:
@@ -161,6 +168,10 @@ class GrpcServer:
             oldest.give_up_oldest()
 
     # Time.
+
+    def _fall(self) -> None:
+        # Its objects are let go in the steps to come.
+        asyncio.get_running_loop().call_later(SWEEP_S, self.budgets.on_fall)
 
     def _sweep_later(self) -> None:
         self._sweeper = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)

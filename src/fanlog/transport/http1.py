@@ -35,8 +35,8 @@ HEAD_BYTES_MAX: Final = 64 * 1024
 #: Bytes that are parsed at a time: what follows a request that is being answered waits.
 _PORTION_BYTES: Final = 4 * 1024
 
-#: Connections looked at, at a time, for one that has nothing to do.
-LOOKED_AT_MAX: Final = 1_000
+#: Connections looked at for one that has nothing to do, whenever a new one finds no room.
+LOOKED_AT_MAX: Final = 100
 
 _STATUS: Final = {
     408: b"HTTP/1.1 408 Request Timeout\r\n",
@@ -55,7 +55,9 @@ class Http1Server:
         self.budgets = budgets
         self.counts = counts
         self.state = ServerState()
-        self.unfinished: Unfinished[Http1Connection] = Unfinished(budgets.unfinished_bytes_max)
+        self.unfinished: Unfinished[Http1Connection] = Unfinished(
+            budgets.unfinished_bytes_max, self._fall
+        )
         self.connections: dict[Http1Connection, None] = {}
         self._sweeper: asyncio.TimerHandle | None = None
         #: Set while there is no connection.
@@ -96,6 +98,9 @@ class Http1Server:
             del self.connections[one]
             self.connections[one] = None
         return False
+
+    def _fall(self) -> None:
+        asyncio.get_running_loop().call_later(SWEEP_S, self.budgets.on_fall)
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()

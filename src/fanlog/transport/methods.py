@@ -39,6 +39,8 @@ class CallHead:
     metadata: Metadata
     timeout_s: float | None
     encoding: bytes
+    #: Whether the caller reads answers that are compressed with gzip.
+    takes_gzip: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ def read_head(headers: HeaderList, methods: Mapping[bytes, RpcMethod]) -> CallHe
         ),
         None if timeout is None else parse_timeout(timeout),
         encoding,
+        b"gzip" in map(bytes.strip, found.get(b"grpc-accept-encoding", b"").split(b",")),
     )
 
 

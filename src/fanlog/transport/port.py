@@ -156,7 +156,7 @@ class FirstBytes(asyncio.Protocol):
         if not self._ports.enter(self):
             self._transport.abort()
             return
-        self._timer = self._loop.call_later(FIRST_BYTES_S, self.abort)
+        self._timer = self._loop.call_later(FIRST_BYTES_S, self._give_up, "late")
         if self._ports.tls is not None:
             self._is_shaking = True
             shaking = self._loop.start_tls(
@@ -183,7 +183,12 @@ class FirstBytes(asyncio.Protocol):
             return
         self._transport = transport
         self._is_shaking = False
-        spoken = transport.get_extra_info("ssl_object").selected_alpn_protocol()
+        session = transport.get_extra_info("ssl_object")
+        if session is None:
+            # The client was gone before its handshake was told of.
+            self.abort()
+            return
+        spoken = session.selected_alpn_protocol()
         if spoken is not None:
             self._decide(is_http2=spoken == "h2")
         else:
@@ -205,7 +210,7 @@ class FirstBytes(asyncio.Protocol):
             self._decide(is_http2=False)
         else:
             # Neither: an answer in either protocol would mean nothing to it.
-            self.abort()
+            self._give_up("unknown")
 
     def _decide(self, *, is_http2: bool) -> None:
         assert self._transport is not None
@@ -213,7 +218,7 @@ class FirstBytes(asyncio.Protocol):
         protocol: asyncio.Protocol
         if is_http2:
             if not self._serves_grpc:
-                self._transport.abort()
+                self._give_up("unknown")
                 return
             protocol = GrpcConnection(self._ports.grpc)
         else:
@@ -222,6 +227,10 @@ class FirstBytes(asyncio.Protocol):
         protocol.connection_made(self._transport)
         if self._seen:
             protocol.data_received(self._seen)
+
+    def _give_up(self, reason: str) -> None:
+        self._ports.counts.given_up[reason] += 1
+        self.abort()
 
     @property
     def is_gone(self) -> bool:

@@ -23,8 +23,13 @@ class RequestCredit:
         self._waiting: dict[ServerCall, None] = {}
 
     def take(self, call: ServerCall, size_bytes: int) -> bool:
-        """Take credit for the rest of a call's message; False when it has to wait."""
-        if self._given_bytes and self._given_bytes + size_bytes > self._bytes_max:
+        """Take credit for the rest of a call's message; False when it has to wait.
+
+        Calls wait in one row: one that does not fit is not passed by others.
+        """
+        is_first = not self._waiting or next(iter(self._waiting)) is call
+        fits = not self._given_bytes or self._given_bytes + size_bytes <= self._bytes_max
+        if not (is_first and fits):
             self._waiting[call] = None
             return False
         self._waiting.pop(call, None)
@@ -34,10 +39,11 @@ class RequestCredit:
     def give_back(self, size_bytes: int, again: Callable[[ServerCall], None]) -> None:
         """Bytes are free: calls that wait ask again, in their order, while there is room."""
         self._given_bytes -= size_bytes
-        for call in list(self._waiting):
-            if self._given_bytes >= self._bytes_max:
+        while self._waiting:
+            first = next(iter(self._waiting))
+            again(first)
+            if first in self._waiting:
                 return
-            again(call)
 
     def forget(self, call: ServerCall) -> None:
         """A call is over."""

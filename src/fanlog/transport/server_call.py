@@ -14,6 +14,7 @@ from fanlog.transport.messages import (
     PREFIX_BYTES,
     MessageReader,
     MessageRefused,
+    fold_message,
     frame_message,
     unfold,
 )
@@ -21,12 +22,16 @@ from fanlog.transport.methods import CallHead, Metadata
 
 #: Messages up to this size are joined with their prefix; larger ones are not copied for it.
 _JOIN_BYTES_MAX = 16 * 1024
+#: What a message in memory takes beside its bytes: a window of empty ones is a megabyte.
+_ENTRY_BYTES = 64
+#: Messages that a verb has not taken are counted against the server's budget beyond this.
+INBOX_BYTES_FREE = 16 * 1024
 
 
 class CallPort(Protocol):
     """What a call needs of its connection."""
 
-    def begin_answer(self, stream_id: int) -> None: ...
+    def begin_answer(self, stream_id: int, head: bytes) -> None: ...
 
     def send(self, stream_id: int, content: bytes) -> bool:
         """Send data; whether it all left, so that more may follow at once."""
@@ -35,8 +40,11 @@ class CallPort(Protocol):
 
     def refuse_call(self, call: ServerCall, status: statuses.Status) -> None: ...
 
-    def message_taken(self, call: ServerCall, size_bytes: int) -> None:
+    def give_credit_back(self, size_bytes: int) -> None:
         """So much of the credit that a call was given ahead is used up."""
+
+    def inbox_read(self, call: ServerCall) -> None:
+        """A call has few messages left that its verb has not taken."""
 
     def now(self) -> float: ...
 
@@ -54,12 +62,15 @@ class ServerCall:
         "_taken_bytes",
         "deadline",
         "extra_credit",
+        "folds_answers",
         "head",
+        "inbox_bytes",
         "is_over",
         "peer",
         "reader",
         "stream_id",
         "task",
+        "timer",
         "trailing",
     )
 
@@ -83,6 +94,12 @@ class ServerCall:
         self._taken_bytes = 0
         #: Credit that was given ahead for a message longer than the window.
         self.extra_credit = 0
+        #: Whether answers of a stream are compressed.
+        self.folds_answers = False
+        #: Memory of whole messages that the verb has not taken.
+        self.inbox_bytes = 0
+        #: Ends the call at its deadline, if that is near.
+        self.timer: asyncio.TimerHandle | None = None
 
     # For verbs.
 
@@ -115,7 +132,12 @@ class ServerCall:
             finally:
                 self._reader_waiter = None
         message, is_compressed = self._inbox.popleft()
-        self._give_back(len(message) + PREFIX_BYTES)
+        size = len(message)
+        self._give_back(size + PREFIX_BYTES)
+        before = self.inbox_bytes
+        self.inbox_bytes = before - size - _ENTRY_BYTES
+        if before > INBOX_BYTES_FREE >= self.inbox_bytes:
+            self._port.inbox_read(self)
         return self.unfold(message) if is_compressed else message
 
     async def write(self, message: bytes) -> None:
@@ -128,8 +150,11 @@ class ServerCall:
             raise CallEnded
         if not self._has_head:
             self._has_head = True
-            self._port.begin_answer(self.stream_id)
-        if len(message) <= _JOIN_BYTES_MAX:
+            head = statuses.GZIP_HEAD if self.folds_answers else statuses.HEAD
+            self._port.begin_answer(self.stream_id, head)
+        if self.folds_answers:
+            has_left = self._port.send(self.stream_id, fold_message(message))
+        elif len(message) <= _JOIN_BYTES_MAX:
             has_left = self._port.send(self.stream_id, frame_message(message))
         else:
             self._port.send(self.stream_id, b"\0" + len(message).to_bytes(4))
@@ -153,6 +178,7 @@ class ServerCall:
     def put(self, message: bytes, is_compressed: bool = False) -> None:
         """A message is whole."""
         self._inbox.append((message, is_compressed))
+        self.inbox_bytes += len(message) + _ENTRY_BYTES
         self._wake_reader()
 
     def unfold(self, message: bytes) -> bytes:
@@ -187,6 +213,7 @@ class ServerCall:
         # The two know each other: what it holds goes now, not with the next collection.
         self.reader = None
         self._inbox.clear()
+        self.inbox_bytes = 0
         self._wake_reader()
         self.drain()
 
@@ -201,7 +228,7 @@ class ServerCall:
         self.extra_credit -= ahead
         self._taken_bytes += size_bytes - ahead
         if ahead:
-            self._port.message_taken(self, ahead)
+            self._port.give_credit_back(ahead)
         if self._taken_bytes * 2 > WINDOW_DEFAULT and not self._is_half_closed:
             self._port.credit(self.stream_id, self._taken_bytes)
             self._taken_bytes = 0

@@ -50,8 +50,9 @@ _CONTENT: Final[tuple[Header, ...]] = (
     (b":status", b"200"),
     (b"content-type", b"application/grpc"),
 )
-#: The head of every answer.
+#: The head of every answer, and of one whose messages may be compressed.
 HEAD: Final = encode(_CONTENT)
+GZIP_HEAD: Final = encode([*_CONTENT, (b"grpc-encoding", b"gzip")])
 OK_TRAILERS: Final = encode([(b"grpc-status", b"0")])
 
 
@@ -64,9 +65,11 @@ def trailers_only(
     status: Status,
     metadata: Iterable[tuple[str, str | bytes]] = (),
     more: Iterable[Header] = (),
+    http_status: bytes = b"200",
 ) -> bytes:
     """An answer without a message, in one block."""
-    return encode([*_CONTENT, *_fields(status), *map(metadata_field, metadata), *more])
+    content = ((b":status", http_status), *_CONTENT[1:])
+    return encode([*content, *_fields(status), *map(metadata_field, metadata), *more])
 
 
 def _fields(status: Status) -> list[Header]:

@@ -8,18 +8,24 @@ time. No clock, no loop.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Final, Generic, TypeVar
 
 #: Hashable.
 Item = TypeVar("Item")
 
+#: A fall from at least so many bytes, to a quarter of them, is told.
+FALL_BYTES: Final = 64 * 1024 * 1024
+
 
 class Unfinished(Generic[Item]):
-    __slots__ = ("_begun", "_bytes_max", "size_bytes")
+    __slots__ = ("_begun", "_bytes_max", "_high_bytes", "_on_fall", "size_bytes")
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, on_fall: Callable[[], object] = bool) -> None:
+        """`on_fall` is called when there was much, and most of it is gone."""
         self._bytes_max = bytes_max
+        self._on_fall = on_fall
+        self._high_bytes = 0
         #: In the order they began: size, and when that was.
         self._begun: dict[Item, tuple[int, float]] = {}
         self.size_bytes = 0
@@ -28,6 +34,7 @@ class Unfinished(Generic[Item]):
         """An item has so many bytes."""
         before, began = self._begun.get(item, (0, now))
         self.size_bytes += size_bytes - before
+        self._high_bytes = max(self._high_bytes, self.size_bytes)
         self._begun[item] = (size_bytes, min(began, now))
 
     def whole(self, item: Item, size_bytes: int) -> None:
@@ -39,6 +46,9 @@ class Unfinished(Generic[Item]):
     def remove(self, item: Item) -> None:
         if self._begun and item in self._begun:
             self.size_bytes -= self._begun.pop(item)[0]
+            if self._high_bytes >= FALL_BYTES and self.size_bytes * 4 <= self._high_bytes:
+                self._high_bytes = self.size_bytes
+                self._on_fall()
 
     def excess(self) -> Item | None:
         """The oldest item, while all together have too many bytes."""

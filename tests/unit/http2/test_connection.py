@@ -9,7 +9,6 @@ from fanlog.http2.codes import ErrorCode
 from fanlog.http2.events import (
     ConnectionEnded,
     DataReceived,
-    GoAwayReceived,
     HeadersReceived,
     HeadersRefused,
     PingAnswered,
@@ -238,22 +237,6 @@ class TestEnds:
         assert pair.take_at_server() == []
         assert not pair.server.is_ended
 
-    def test_a_drain_serves_what_is_on_its_way_and_nothing_after(self):
-        pair = Pair()
-        pair.server.announce_end()
-        late = pair.client.request(REQUEST, ends=True)
-        pair.pump()
-        assert GoAwayReceived(codes.WINDOW_MAX, 0) in pair.at_client
-        assert any(isinstance(e, HeadersReceived) for e in pair.take_at_server())
-        pair.server.refuse_new()
-        too_late = pair.client.request(REQUEST, ends=True)
-        assert late is not None
-        assert too_late is not None
-        pair.pump()
-        assert pair.take_at_server() == []
-        assert StreamReset(too_late, ErrorCode.REFUSED_STREAM, by_peer=True) in pair.at_client
-        assert pair.client.is_open(late)
-
     def test_a_broken_rule_ends_the_connection_with_its_reason(self):
         pair = Pair()
         raw = frames.head(7, codes.PING, 0, 0) + b"1234567"
@@ -318,58 +301,3 @@ def test_bytes_may_come_one_by_one():
     events = [e for byte in output(one) for e in two.receive(bytes((byte,)), 0.0)]
     assert [type(e) for e in events] == [HeadersReceived]
     assert events[0].stream_id == stream_id
-
-
-class TestPatience:
-    @pytest.mark.parametrize(
-        "raw",
-        [
-            frames.ping(bytes(8), is_ack=False),
-            frames.settings([]),
-            frames.head(0, codes.DATA, 0, 1),
-            frames.head(5, codes.PRIORITY, 0, 3) + bytes(5),
-            frames.head(0, 77, 0, 0),
-            frames.window_update(1, 1),
-        ],
-        ids=["ping", "settings", "empty data", "priority", "unknown", "window"],
-    )
-    def test_floods_end(self, raw):
-        pair = Pair()
-        pair.request()
-        for _ in range(20_000):
-            events = pair.server.receive(raw, 0.0)
-            output(pair.server)
-            if pair.server.is_ended:
-                break
-        assert events[-1].code == ErrorCode.ENHANCE_YOUR_CALM
-
-    def test_rapid_resets_end(self):
-        pair = Pair()
-        for _ in range(2_000):
-            stream_id = pair.client.request(REQUEST, ends=True)
-            assert stream_id is not None
-            pair.client.reset(stream_id, ErrorCode.CANCEL)
-            pair.pump()
-            if pair.server.is_ended:
-                break
-        assert pair.at_server[-1].code == ErrorCode.ENHANCE_YOUR_CALM
-
-    def test_probing_the_bandwidth_under_load_does_not(self):
-        pair = Pair()
-        for number in range(50_000):
-            if number % 1_000 == 0:
-                stream_id = pair.request()
-            raw = frames.ping(bytes(8), is_ack=False) + b"".join(
-                frames.data(stream_id, bytes(1_000), ends=False)
-            )
-            pair.server.receive(raw, 0.0)
-            pair.server.credit(stream_id, 1_000)
-            output(pair.server)
-        assert not pair.server.is_ended
-
-    def test_a_header_block_that_does_not_end(self):
-        pair = Pair()
-        raw = frames.head(0, codes.HEADERS, 0, 1)
-        raw += (frames.head(8_000, codes.CONTINUATION, 0, 1) + bytes(8_000)) * 10
-        [ended] = pair.server.receive(raw, 0.0)
-        assert ended.code == ErrorCode.ENHANCE_YOUR_CALM

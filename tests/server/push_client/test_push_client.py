@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from ipaddress import ip_network
 
 import pytest
-import uvloop
 
 from fanlog.broker.clock import SystemClock
 from fanlog.model.endpoints import parse_web
@@ -23,13 +22,6 @@ from transport.certificates import Authority
 
 NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
 LONG_S = 30.0
-
-
-@pytest.fixture(
-    params=[asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy], ids=["asyncio", "uvloop"]
-)
-def event_loop_policy(request):
-    return request.param()
 
 
 class Connection:
