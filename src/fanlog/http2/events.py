@@ -24,8 +24,10 @@ class TrailersReceived(NamedTuple):
 
 
 class DataReceived(NamedTuple):
+    """A part of a body; a long one may be a view of the bytes that came."""
+
     stream_id: int
-    data: bytes
+    data: bytes | memoryview
     ends: bool
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from fanlog.http2 import events
-from fanlog.http2.codes import FRAME_BYTES_MIN, WINDOW_DEFAULT, ErrorCode
+from fanlog.http2.codes import WINDOW_DEFAULT, ErrorCode
 from fanlog.http2.connection import Http2Connection
 from fanlog.http2.settings import Http2Settings
 from fanlog.transport import statuses
@@ -32,6 +32,8 @@ _EXACT_TIMEOUT_S: Final = 5.0
 #: A thousand streaming pulls, and calls beside them.
 STREAMS_MAX: Final = 1_100
 _HEADER_LIST_BYTES_MAX: Final = 16 * 1024
+#: Of data: long frames are handed on in pieces, and cost no memory.
+_FRAME_BYTES_MAX: Final = 256 * 1024
 #: The connection's receive window, credited as bytes arrive: it bounds nothing but a burst.
 _WINDOW: Final = 4 * 1024 * 1024
 #: Output that a full socket may have waiting before nothing more is read.
@@ -53,7 +55,7 @@ class GrpcConnection(asyncio.Protocol):
             Http2Settings(
                 streams_max=STREAMS_MAX,
                 stream_window=WINDOW_DEFAULT,
-                frame_bytes_max=FRAME_BYTES_MIN,
+                frame_bytes_max=_FRAME_BYTES_MAX,
                 header_list_bytes_max=_HEADER_LIST_BYTES_MAX,
             ),
             window=_WINDOW,
@@ -201,7 +203,7 @@ class GrpcConnection(asyncio.Protocol):
         else:
             self._server.forget_unfinished(call)
 
-    def _takes_whole(self, call: ServerCall, data: bytes, *, ends: bool) -> bool:
+    def _takes_whole(self, call: ServerCall, data: bytes | memoryview, *, ends: bool) -> bool:
         """A whole request in one frame, as most are."""
         unary = call.head.method.unary
         if not ends or unary is None or len(data) < 5 or data[0]:
@@ -210,7 +212,7 @@ class GrpcConnection(asyncio.Protocol):
         if size != len(data) - 5 or size > call.head.method.request_bytes_max:
             return False
         call.half_close()
-        call.task = self._loop.create_task(self._run_unary(call, data[5:]))
+        call.task = self._loop.create_task(self._run_unary(call, bytes(data[5:])))
         return True
 
     def _end_of_request(self, call: ServerCall) -> None:
