@@ -54,6 +54,9 @@ class RawClient:
         while True:
             self._writer.writelines(map(bytes, self._http2.take_output()))
             await self._writer.drain()
+            if self._http2.can_go_on:
+                self._http2.go_on()
+                continue
             raw = await asyncio.wait_for(self._reader.read(1 << 16), 30)
             assert raw, "the other side hung up"
             for event in self._http2.receive(raw, self._loop.time()):

@@ -30,7 +30,7 @@ from fanlog.http2.events import (
     StreamReset,
     TrailersReceived,
 )
-from fanlog.http2.frame_reader import Frame, FrameReader, unpad
+from fanlog.http2.frame_reader import FrameReader, unpad
 from fanlog.http2.header_blocks import HeaderDecoder, TooManyHeaders
 from fanlog.http2.header_list import HeaderList
 from fanlog.http2.header_rules import Header
@@ -95,20 +95,18 @@ class Http2Connection:
             self._events.append(ConnectionEnded(broken.code, broken.reason))
         return self._events
 
-    def _take_frames(self, found: Sequence[Frame]) -> None:
+    def _take_frames(self, found: Sequence[tuple[int, int, int, bytes]]) -> None:
         handlers = _HANDLERS
         for kind, flags, stream_id, payload in found:
             try:
-                if kind == codes.DATA:
-                    self._on_data(flags, stream_id, payload)
-                elif kind < len(handlers):
-                    handlers[kind](self, flags, stream_id, bytes(payload))
+                if kind < len(handlers):
+                    handlers[kind](self, flags, stream_id, payload)
                 else:
                     self._patience.spend(patience.COST_UNKNOWN, "frames of unknown types")
             except StreamFault as fault:
                 self._reset_wrong(fault)
 
-    def _on_data(self, flags: int, stream_id: int, payload: bytes | memoryview) -> None:
+    def _on_data(self, flags: int, stream_id: int, payload: bytes) -> None:
         length, ends = len(payload), bool(flags & codes.END_STREAM)
         self._take_window(length)
         stream = self._streams.get(stream_id)
@@ -124,7 +122,7 @@ class Http2Connection:
         if not stream.got_headers:
             raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "DATA before HEADERS")
         if flags & codes.PADDED:
-            payload = unpad(bytes(payload))
+            payload = unpad(payload)
             # Padding is gone already: the layer above does not see it, and cannot credit it.
             self.credit(stream_id, length - len(payload))
         stream.take_content(len(payload), ends=ends)

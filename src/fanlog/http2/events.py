@@ -24,10 +24,8 @@ class TrailersReceived(NamedTuple):
 
 
 class DataReceived(NamedTuple):
-    """A part of a body; a long one may be a view of the bytes that came."""
-
     stream_id: int
-    data: bytes | memoryview
+    data: bytes
     ends: bool
 
 

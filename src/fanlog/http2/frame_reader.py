@@ -18,8 +18,8 @@ BLOCK_BYTES_MAX: Final = 32 * 1024
 #: A DATA frame that is longer is handed on in pieces of at least so many bytes.
 _WHOLE_BYTES_MAX: Final = codes.FRAME_BYTES_MIN
 
-#: Type, flags, stream and payload. Data that is most of the bytes that came is a view of them.
-Frame = tuple[int, int, int, bytes | memoryview]
+#: Type, flags, stream and payload.
+Frame = tuple[int, int, int, bytes]
 
 
 class FrameReader:
@@ -80,12 +80,11 @@ class FrameReader:
                     length -= missing
                     flags &= ~codes.END_STREAM
                 position = start + length
+                frame = (kind, flags, stream_id, data[start:position])
                 if kind == codes.HEADERS or kind == codes.CONTINUATION:
-                    self._take_block(kind, flags, stream_id, data[start:position], found)
-                elif length > _WHOLE_BYTES_MAX and length * 2 > end:
-                    found.append((kind, flags, stream_id, memoryview(data)[start:position]))
+                    self._take_block(frame, found)
                 else:
-                    found.append((kind, flags, stream_id, data[start:position]))
+                    found.append(frame)
         except Fault as fault:
             self._buffer = b""
             return found, fault
@@ -105,9 +104,7 @@ class FrameReader:
         flags, stream_id, left = self._data_left
         if len(data) >= left:
             self._data_left = None
-            is_most = left * 2 > len(data)
-            payload = memoryview(data)[:left] if is_most else data[:left]
-            found.append((codes.DATA, flags, stream_id, payload))
+            found.append((codes.DATA, flags, stream_id, data[:left]))
             return left
         if len(data) < _WHOLE_BYTES_MAX:
             return 0
@@ -117,10 +114,8 @@ class FrameReader:
 
     def _check_length(self, kind: int, flags: int, length: int) -> None:
         """Only data comes in long frames, without padding: others are held until they are whole."""
-        if length > self._size_max:
+        if length > self._size_max or kind != codes.DATA or flags & codes.PADDED:
             raise Fault(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
-        if length > BLOCK_BYTES_MAX and (kind != codes.DATA or flags & codes.PADDED):
-            raise Fault(ErrorCode.ENHANCE_YOUR_CALM, f"{length} bytes that are padded, or no data")
 
     def _check_order(self, kind: int, flags: int, stream_id: int) -> None:
         """The first frame is SETTINGS, and a header block is not interrupted."""
@@ -131,9 +126,8 @@ class FrameReader:
         elif self._block is not None and (kind, stream_id) != (codes.CONTINUATION, self._block[0]):
             raise Fault(ErrorCode.PROTOCOL_ERROR, "a header block is not complete")
 
-    def _take_block(
-        self, kind: int, flags: int, stream_id: int, payload: bytes, found: list[Frame]
-    ) -> None:
+    def _take_block(self, frame: Frame, found: list[Frame]) -> None:
+        kind, flags, stream_id, payload = frame
         if kind == codes.CONTINUATION:
             if self._block is None:
                 raise Fault(ErrorCode.PROTOCOL_ERROR, "CONTINUATION without HEADERS")

@@ -19,7 +19,13 @@ from fanlog.http2.settings import Http2Settings
 from fanlog.transport import statuses
 from fanlog.transport.calls import CallEnded
 from fanlog.transport.grpc_server import GrpcServer
-from fanlog.transport.messages import MessageReader, MessageRefused, frame_message
+from fanlog.transport.messages import (
+    LONG_BYTES,
+    MessageReader,
+    MessageRefused,
+    frame_message,
+    message_prefix,
+)
 from fanlog.transport.methods import CallHead, HeadAnswer, read_head
 from fanlog.transport.request_credit import RequestCredit
 from fanlog.transport.server_call import ServerCall, end_block
@@ -32,8 +38,8 @@ _EXACT_TIMEOUT_S: Final = 5.0
 #: A thousand streaming pulls, and calls beside them.
 STREAMS_MAX: Final = 1_100
 _HEADER_LIST_BYTES_MAX: Final = 16 * 1024
-#: Of data: long frames are handed on in pieces, and cost no memory.
-_FRAME_BYTES_MAX: Final = 256 * 1024
+#: Of data: as much as the window of a stream lets through at once.
+_FRAME_BYTES_MAX: Final = WINDOW_DEFAULT
 #: The connection's receive window, credited as bytes arrive: it bounds nothing but a burst.
 _WINDOW: Final = 4 * 1024 * 1024
 #: Output that a full socket may have waiting before nothing more is read.
@@ -203,7 +209,7 @@ class GrpcConnection(asyncio.Protocol):
         else:
             self._server.forget_unfinished(call)
 
-    def _takes_whole(self, call: ServerCall, data: bytes | memoryview, *, ends: bool) -> bool:
+    def _takes_whole(self, call: ServerCall, data: bytes, *, ends: bool) -> bool:
         """A whole request in one frame, as most are."""
         unary = call.head.method.unary
         if not ends or unary is None or len(data) < 5 or data[0]:
@@ -212,7 +218,7 @@ class GrpcConnection(asyncio.Protocol):
         if size != len(data) - 5 or size > call.head.method.request_bytes_max:
             return False
         call.half_close()
-        call.task = self._loop.create_task(self._run_unary(call, bytes(data[5:])))
+        call.task = self._loop.create_task(self._run_unary(call, data[5:]))
         return True
 
     def _end_of_request(self, call: ServerCall) -> None:
@@ -316,9 +322,18 @@ class GrpcConnection(asyncio.Protocol):
             self._forget(call)
             trailing = call.trailing
             block = statuses.trailers(_OK, trailing) if trailing else statuses.OK_TRAILERS
-            self._http2.answer(call.stream_id, statuses.HEAD, frame_message(answer), block)
+            self._answer(call.stream_id, answer, block)
             self._end_or_wait(call.stream_id)
             self._flush_soon()
+
+    def _answer(self, stream_id: int, message: bytes, trailers: bytes) -> None:
+        if len(message) <= LONG_BYTES:
+            self._http2.answer(stream_id, statuses.HEAD, frame_message(message), trailers)
+            return
+        self._http2.send_headers(stream_id, statuses.HEAD)
+        self._http2.send_data(stream_id, message_prefix(message))
+        self._http2.send_data(stream_id, message)
+        self._http2.send_trailers(stream_id, trailers)
 
     async def _run_streaming(self, call: ServerCall) -> None:
         streaming = call.head.method.streaming

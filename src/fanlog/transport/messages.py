@@ -15,6 +15,8 @@ from typing import Final
 from fanlog.transport.statuses import INTERNAL, RESOURCE_EXHAUSTED, UNIMPLEMENTED, Status
 
 PREFIX_BYTES: Final = 5
+#: Longer messages are sent behind their prefix, and not copied to be joined with it.
+LONG_BYTES: Final = 16 * 1024
 
 #: Window bits for zlib: gzip's frame, or zlib's, which HTTP calls deflate.
 _WINDOW_BITS: Final = {b"gzip": 31, b"deflate": 15}
@@ -31,7 +33,11 @@ class MessageRefused(Exception):
 
 
 def frame_message(message: bytes) -> bytes:
-    return b"\0" + len(message).to_bytes(4) + message
+    return message_prefix(message) + message
+
+
+def message_prefix(message: bytes) -> bytes:
+    return b"\0" + len(message).to_bytes(4)
 
 
 def check_encoding(encoding: bytes) -> None:
@@ -95,7 +101,7 @@ class MessageReader:
         self._on_message = on_message
         #: The message under way with its prefix, joined once it is whole. Small parts are joined
         #: at once: each would cost more than its bytes.
-        self._parts: list[bytes | bytearray | memoryview] = []
+        self._parts: list[bytes | bytearray] = []
         self._held_bytes = 0
         #: Of the message under way; -1 before its prefix is whole.
         self._length = -1
@@ -117,7 +123,7 @@ class MessageReader:
         """Whether a message has begun and is not whole."""
         return self._held_bytes > 0
 
-    def feed(self, data: bytes | memoryview) -> None:
+    def feed(self, data: bytes) -> None:
         """Take data; every message that is whole is handed on.
 
         Raises:
@@ -132,12 +138,11 @@ class MessageReader:
                 self._length = length
                 break
             flag, position = data[position], start + length
-            self._on_message(bytes(data[start:position]), bool(flag))
+            self._on_message(data[start:position], bool(flag))
         if position < end:
-            # A view keeps all of its bytes in memory: of a small rest it is none.
-            self._hold(bytes(data[position:]) if position else data)
+            self._hold(data[position:])
 
-    def _finish_held(self, data: bytes | memoryview) -> int:
+    def _finish_held(self, data: bytes) -> int:
         """Add to the message under way what is missing of it, as far as it came; its end."""
         position = 0
         if self._length < 0:
@@ -160,7 +165,7 @@ class MessageReader:
         self._on_message(b"".join(parts), bool(first[0]))
         return end
 
-    def _hold(self, data: bytes | memoryview) -> None:
+    def _hold(self, data: bytes) -> None:
         parts = self._parts
         self._held_bytes += len(data)
         if len(data) >= _PART_BYTES_MIN:

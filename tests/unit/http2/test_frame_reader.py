@@ -50,9 +50,9 @@ def test_pieces_are_no_crumbs() -> None:
     ("head", "code"),
     [
         (frames.head(SIZE_MAX + 1, codes.DATA, 0, 1), ErrorCode.FRAME_SIZE_ERROR),
-        (frames.head(SIZE_MAX, codes.HEADERS, 0, 1), ErrorCode.ENHANCE_YOUR_CALM),
-        (frames.head(SIZE_MAX, codes.SETTINGS, 0, 0), ErrorCode.ENHANCE_YOUR_CALM),
-        (frames.head(SIZE_MAX, codes.DATA, codes.PADDED, 1), ErrorCode.ENHANCE_YOUR_CALM),
+        (frames.head(SIZE_MAX, codes.HEADERS, 0, 1), ErrorCode.FRAME_SIZE_ERROR),
+        (frames.head(SIZE_MAX, codes.SETTINGS, 0, 0), ErrorCode.FRAME_SIZE_ERROR),
+        (frames.head(SIZE_MAX, codes.DATA, codes.PADDED, 1), ErrorCode.FRAME_SIZE_ERROR),
     ],
 )
 def test_a_frame_that_would_have_to_be_held_is_refused_by_its_head(

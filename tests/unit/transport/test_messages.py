@@ -27,9 +27,7 @@ def test_messages_are_the_same_however_the_data_is_cut(
     messages: list[tuple[int, bool]], cuts: list[int]
 ) -> None:
     wanted = [(bytes([n % 251]) * size, folded) for n, (size, folded) in enumerate(messages)]
-    data = b"".join(
-        bytes([folded]) + frame_message(content)[1:] for content, folded in wanted
-    )
+    data = b"".join(bytes([folded]) + frame_message(content)[1:] for content, folded in wanted)
     pieces, position = [], 0
     while position < len(data):
         size = cuts[len(pieces) % len(cuts)]
