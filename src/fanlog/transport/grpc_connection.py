@@ -9,6 +9,7 @@ of control pile up.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
@@ -82,6 +83,8 @@ class GrpcConnection(asyncio.Protocol):
         self._unread: Unfinished[int] = Unfinished(server.budgets.unread_bytes_max)
         self._is_held = False
         self._is_deaf = False
+        #: No call's deadline is before it.
+        self._late_at = math.inf
 
     # The socket.
 
@@ -170,8 +173,8 @@ class GrpcConnection(asyncio.Protocol):
         call = ServerCall(self, stream_id, head, self._peer)
         self._calls[stream_id] = call
         self._server.counts.calls += 1
-        if head.timeout_s is not None and head.timeout_s < _EXACT_TIMEOUT_S:
-            self._loop.call_later(head.timeout_s, self._give_up, call)
+        if head.timeout_s is not None:
+            self._expect_end(call, head.timeout_s)
         method = head.method
         if method.has_many_requests:
             call.reader = MessageReader(method.request_bytes_max, call.put)
@@ -180,6 +183,13 @@ class GrpcConnection(asyncio.Protocol):
                 call.half_close()
         elif ends:
             self._finish(call, _NO_MESSAGE)
+
+    def _expect_end(self, call: ServerCall, timeout_s: float) -> None:
+        if timeout_s < _EXACT_TIMEOUT_S:
+            self._loop.call_later(timeout_s, self._give_up, call)
+        elif call.deadline is not None and call.deadline < self._late_at:
+            self._late_at = call.deadline
+            self._server.look_at(self, call.deadline)
 
     def _on_data(self, event: events.DataReceived) -> None:
         stream_id, data, ends = event
@@ -373,6 +383,7 @@ class GrpcConnection(asyncio.Protocol):
             self._http2.send_headers(stream_id, refusal.block, ends=True)
         if not is_whole:
             self._answered[stream_id] = None
+            self._server.look_at(self, self._loop.time())
 
     def _reset_answered(self, stream_id: int) -> None:
         """A request that was answered by its headers still comes: no more of it is wanted."""
@@ -435,13 +446,18 @@ class GrpcConnection(asyncio.Protocol):
     def call_count(self) -> int:
         return len(self._calls) + len(self._answered)
 
-    def end_late(self, now: float) -> None:
+    def end_late(self, now: float) -> float | None:
         """Give up calls whose deadline has passed, and requests that were answered before."""
         for stream_id in list(self._answered):
             self._reset_answered(stream_id)
+        self._late_at = math.inf
         for call in list(self._calls.values()):
-            if call.deadline is not None and call.deadline <= now:
-                self._give_up(call)
+            if call.deadline is not None:
+                if call.deadline <= now:
+                    self._give_up(call)
+                else:
+                    self._late_at = min(self._late_at, call.deadline)
+        return None if self._late_at == math.inf else self._late_at
 
     def refuse_call(self, call: ServerCall, status: statuses.Status) -> None:
         self._finish(call, status)
