@@ -58,7 +58,7 @@ class PushService:
         self._grpc: Transport | None = None
         self.connections = ConnectionLimiter(limits.PUSH_CONNECTIONS_PER_HOST_MAX, connections)
         self.memory = MemoryLimiter(limits.PUSH_BYTES_TOTAL_MAX)
-        self._acknowledger = Acknowledger(broker)
+        self._acknowledger = Acknowledger(broker, self.connections.calm)
         self._shared = Shared(
             broker, clock, self.connections, self.memory, tokens, self._acknowledger
         )
