@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections import Counter
@@ -99,10 +100,8 @@ class Relay:
     def close(self) -> None:
         # Closing alone does not wake a thread that waits in accept or recv.
         for one in (self._listener, *self._sockets):
-            try:
+            with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             one.close()
         for thread in self._threads:
             thread.join(10)

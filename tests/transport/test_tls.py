@@ -71,9 +71,7 @@ def test_a_hello_that_is_there_before_its_connection_is_taken(authority, files, 
     async def shake_hands() -> None:
         loop = asyncio.get_running_loop()
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        client = client_context(authority).wrap_bio(
-            incoming, outgoing, server_hostname="localhost"
-        )
+        client = client_context(authority).wrap_bio(incoming, outgoing, server_hostname="localhost")
         async with serving(Tls(files)) as world:
             with pytest.raises(ssl.SSLWantReadError):
                 client.do_handshake()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fanlog import limits
-from fanlog.push.rules.answer_parser import Answer, AnswerParser, BadAnswer
+from fanlog.push.rules.answer_parser import AnswerParser, BadAnswer, WebAnswer
 
 OK = b"HTTP/1.1 200 OK\r\n"
 REFUSED = b"HTTP/1.1 422 No\r\n"
@@ -58,7 +58,7 @@ def test_headers_and_first_bytes_of_a_refusal():
     assert parser.has_head
     assert not parser.is_complete
     parser.feed(b"way")
-    assert parser.answer() == Answer(422, "7", "text/plain", "gzip", b"noway")
+    assert parser.answer() == WebAnswer(422, "7", "text/plain", "gzip", b"noway")
 
 
 def test_a_trailer_is_no_header():
@@ -125,7 +125,7 @@ def test_bytes_behind_an_answer_change_nothing_but_end_the_connection(more):
     answer = REFUSED + b"Retry-After: 7\r\nContent-Length: 2\r\n\r\nno"
     parser = fed(answer + more)
     assert parser.is_complete
-    assert parser.answer() == Answer(422, "7", "", "", b"no")
+    assert parser.answer() == WebAnswer(422, "7", "", "", b"no")
     assert not parser.keeps_alive
 
 
@@ -142,5 +142,5 @@ def test_answers_on_one_connection_share_nothing():
     parser.begin()
     assert not parser.has_bytes
     parser.feed(b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n")
-    assert parser.answer() == Answer(503, None, "", "", b"")
+    assert parser.answer() == WebAnswer(503, None, "", "", b"")
     assert parser.keeps_alive

@@ -1,4 +1,4 @@
-"""The answers that come on one connection of HTTP/1.1: bytes in, an `Answer` out.
+"""The answers that come on one connection of HTTP/1.1: bytes in, a `WebAnswer` out.
 
 The status decides, so little else is kept: three headers, and the first bytes of a refusal. The
 head of an answer is bounded, informational answers (1xx) before it included; a body is read as far
@@ -23,7 +23,7 @@ class BadAnswer(Exception):
     """The answer is not HTTP, or its head is too long."""
 
 
-class Answer(NamedTuple):
+class WebAnswer(NamedTuple):
     status: int
     retry_after: str | None
     content_type: str
@@ -95,11 +95,11 @@ class AnswerParser:
         self.is_complete = True
         self._keeps_alive = False
 
-    def answer(self) -> Answer:
+    def answer(self) -> WebAnswer:
         """The answer, as soon as it has its head."""
         headers = self._headers
         retry_after = headers.get(b"retry-after")
-        return Answer(
+        return WebAnswer(
             self.status,
             None if retry_after is None else retry_after.decode("latin-1"),
             headers.get(b"content-type", b"").decode("latin-1"),

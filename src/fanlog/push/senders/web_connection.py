@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from fanlog.push.rules.answer_parser import Answer, AnswerParser, BadAnswer
+from fanlog.push.rules.answer_parser import AnswerParser, BadAnswer, WebAnswer
 
 #: Scheme, name and port.
 Host = tuple[str, str, int]
@@ -33,7 +33,7 @@ class WebConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._parser = AnswerParser()
-        self._answered: asyncio.Future[Answer] | None = None
+        self._answered: asyncio.Future[WebAnswer] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._until_s = 0.0
         self._is_reading_body = False
@@ -52,7 +52,7 @@ class WebConnection(asyncio.Protocol):
         """Whether nothing of the answer to the last request came."""
         return not self._parser.has_bytes
 
-    def post(self, head: bytes, body: bytes, until_s: float) -> asyncio.Future[Answer]:
+    def post(self, head: bytes, body: bytes, until_s: float) -> asyncio.Future[WebAnswer]:
         """Send a request; the answer is there, or TimeoutError raised, by `until_s` of the loop.
 
         The future raises OSError or BadAnswer as well. Abort the connection when it is cancelled.
@@ -156,7 +156,7 @@ class WebConnection(asyncio.Protocol):
         if not answered.done():
             answered.set_exception(error)
 
-    def _end(self) -> asyncio.Future[Answer]:
+    def _end(self) -> asyncio.Future[WebAnswer]:
         """The request is over."""
         answered, self._answered = self._answered, None
         assert answered is not None

@@ -10,7 +10,7 @@ import asyncio
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
-from fanlog.push.rules.answer_parser import Answer, BadAnswer
+from fanlog.push.rules.answer_parser import BadAnswer, WebAnswer
 from fanlog.push.rules.answers import first_words_of
 from fanlog.push.rules.outcome import TAKEN, Outcome, of_error, of_status, of_timeout
 from fanlog.push.rules.packing import Request, pack_web
@@ -50,7 +50,7 @@ class WebTransport:
     async def close(self) -> None:
         await self._connections.close()
 
-    async def _exchange(self, request: Request, head: bytes, until_s: float) -> Answer:
+    async def _exchange(self, request: Request, head: bytes, until_s: float) -> WebAnswer:
         endpoint = request.endpoint
         kept = self._connections.take((endpoint.scheme, endpoint.host, endpoint.port))
         connection = kept or await self._open(request, until_s)
@@ -72,7 +72,7 @@ class WebTransport:
 
     async def _post(
         self, connection: WebConnection, head: bytes, body: bytes, until_s: float
-    ) -> Answer:
+    ) -> WebAnswer:
         try:
             answer = await connection.post(head, body, until_s)
         except asyncio.CancelledError:
@@ -81,7 +81,7 @@ class WebTransport:
         self._connections.keep(connection)
         return answer
 
-    def _judge(self, answer: Answer) -> Outcome:
+    def _judge(self, answer: WebAnswer) -> Outcome:
         said = first_words_of(answer.first, answer.content_type, answer.content_encoding)
         wall_s = self._clock.wall_ns() / 1e9
         return of_status(answer.status, answer.retry_after, wall_s, said)
