@@ -22,7 +22,7 @@ from grpc_tools import protoc
 
 import fanlog
 from fanlog import config, errors, limits
-from fanlog.cli.main import app
+from fanlog.cli.commands import app
 from fanlog.core.share import states
 from fanlog.model import quotas
 from fanlog.server import metric_families

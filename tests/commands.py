@@ -13,7 +13,7 @@ import typer
 from click import Command
 from click.testing import CliRunner, Result
 
-from fanlog.cli.main import app
+from fanlog.cli.commands import app
 
 
 @cache

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from fanlog import limits
-from fanlog.cli.main import app
+from fanlog.cli.commands import app
 from fanlog.config import Config, resolve
 from fanlog.errors import ConfigError
 

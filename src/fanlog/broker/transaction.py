@@ -24,7 +24,8 @@ from fanlog.broker.clock import Clock
 from fanlog.broker.committer import Committer
 from fanlog.broker.events import Appended, Event
 from fanlog.broker.metrics import Metrics
-from fanlog.broker.writer import Publication, Writer
+from fanlog.broker.gathering import Publication
+from fanlog.broker.writer import Writer
 from fanlog.core.hard_state import HardState
 from fanlog.core.records import Record
 from fanlog.errors import FanlogError

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from google.protobuf.message import Message
 
-from fanlog.cli.options import Remote
 from fanlog.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fanlog.cli.options import Remote
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
@@ -103,7 +105,7 @@ def _expand(function: Callable[..., None], table: Sequence[Row]) -> Callable[...
     }
     parameters: list[Parameter] = []
     for name, own in signature(function).parameters.items():
-        if hints[name] is Remote:
+        if table and _is_remote(hints[name]):
             # The options of the table stand before those that every command has.
             parameters += _table_parameters(function.__name__, table)
         if name in groups:
@@ -121,6 +123,13 @@ def _expand(function: Callable[..., None], table: Sequence[Row]) -> Callable[...
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     vars(run)["__signature__"] = Signature(parameters)
     return run
+
+
+def _is_remote(hint: object) -> bool:
+    # Imported here: a command without a table needs nothing of a client.
+    from fanlog.cli.options import Remote
+
+    return hint is Remote
 
 
 def _table_parameters(command: str, table: Sequence[Row]) -> Iterable[Parameter]:

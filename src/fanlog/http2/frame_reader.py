@@ -1,7 +1,8 @@
 """Bytes to frames: the preface, sizes, the order of frames, and header blocks of several frames.
 
 Padding and priorities of HEADERS are taken off here, and CONTINUATION frames are joined to the
-HEADERS frame they belong to: the connection sees one frame with a whole block.
+HEADERS frame they belong to: the connection sees one frame with a whole block. A long DATA frame
+is handed on in pieces as they arrive, so that the reader never holds more than a short frame.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from fanlog.http2.patience import Patience
 
 #: Bytes of one compressed header block, all its CONTINUATION frames together.
 BLOCK_BYTES_MAX: Final = 32 * 1024
+#: A DATA frame that is longer is handed on in pieces of at least so many bytes.
+_WHOLE_BYTES_MAX: Final = codes.FRAME_BYTES_MIN
 
 #: Type, flags, stream and payload.
 Frame = tuple[int, int, int, bytes]
@@ -22,7 +25,15 @@ Frame = tuple[int, int, int, bytes]
 class FrameReader:
     """The frames of one peer. Not usable after a fault."""
 
-    __slots__ = ("_awaits_settings", "_block", "_buffer", "_patience", "_preface_left", "_size_max")
+    __slots__ = (
+        "_awaits_settings",
+        "_block",
+        "_buffer",
+        "_data_left",
+        "_patience",
+        "_preface_left",
+        "_size_max",
+    )
 
     def __init__(self, preface: bytes, size_max: int, budget: Patience) -> None:
         self._preface_left = preface
@@ -32,6 +43,8 @@ class FrameReader:
         self._awaits_settings = True
         #: Stream, flags and bytes of a header block that is not complete.
         self._block: tuple[int, int, bytearray] | None = None
+        #: Flags and stream of a DATA frame that was handed on in part, and its bytes to come.
+        self._data_left: tuple[int, int, int] | None = None
 
     @property
     def has_begun(self) -> bool:
@@ -43,22 +56,35 @@ class FrameReader:
         if self._buffer:
             data = self._buffer + data
         found: list[Frame] = []
-        position, end, most = 0, len(data), self._size_max
+        position, end = 0, len(data)
         try:
             if self._preface_left:
                 position = self._take_preface(data)
+            if self._data_left is not None:
+                position = self._take_rest(data, found)
+                if self._data_left is not None:
+                    end = position
             while end - position >= codes.FRAME_HEAD_BYTES:
                 start = position + codes.FRAME_HEAD_BYTES
                 length = (data[position] << 16) | (data[position + 1] << 8) | data[position + 2]
-                if length > most:
-                    raise Fault(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
-                if end - start < length:
-                    break
                 kind, flags = data[position + 3], data[position + 4]
+                if length > _WHOLE_BYTES_MAX:
+                    self._check_length(kind, flags, length)
+                missing = start + length - end
+                if missing > 0 and (
+                    kind != codes.DATA
+                    or flags & codes.PADDED
+                    or length - missing < _WHOLE_BYTES_MAX
+                ):
+                    break
                 stream_id = int.from_bytes(data[position + 5 : start]) & codes.WINDOW_MAX
-                position = start + length
                 if self._awaits_settings or self._block is not None:
                     self._check_order(kind, flags, stream_id)
+                if missing > 0:
+                    self._data_left = (flags, stream_id, missing)
+                    length -= missing
+                    flags &= ~codes.END_STREAM
+                position = start + length
                 frame = (kind, flags, stream_id, data[start:position])
                 if kind == codes.HEADERS or kind == codes.CONTINUATION:
                     self._take_block(frame, found)
@@ -76,6 +102,25 @@ class FrameReader:
             raise Fault(ErrorCode.PROTOCOL_ERROR, "no connection preface")
         self._preface_left = self._preface_left[len(part) :]
         return len(part)
+
+    def _take_rest(self, data: bytes, found: list[Frame]) -> int:
+        """The next piece of a DATA frame, unless it is too short to be worth it; its end."""
+        assert self._data_left is not None
+        flags, stream_id, left = self._data_left
+        if len(data) >= left:
+            self._data_left = None
+            found.append((codes.DATA, flags, stream_id, data[:left]))
+            return left
+        if len(data) < _WHOLE_BYTES_MAX:
+            return 0
+        self._data_left = (flags, stream_id, left - len(data))
+        found.append((codes.DATA, flags & ~codes.END_STREAM, stream_id, data))
+        return len(data)
+
+    def _check_length(self, kind: int, flags: int, length: int) -> None:
+        """Only data comes in long frames, without padding: others are held until they are whole."""
+        if length > self._size_max or kind != codes.DATA or flags & codes.PADDED:
+            raise Fault(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
 
     def _check_order(self, kind: int, flags: int, stream_id: int) -> None:
         """The first frame is SETTINGS, and a header block is not interrupted."""

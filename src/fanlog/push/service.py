@@ -19,7 +19,6 @@ from fanlog.push.senders.acknowledger import Acknowledger
 from fanlog.push.senders.connection_limiter import ConnectionLimiter
 from fanlog.push.senders.forward_counts import ForwardCounts
 from fanlog.push.senders.forwarder import Forwarder
-from fanlog.push.senders.grpc_transport import GrpcTransport
 from fanlog.push.senders.host_resolver import HostResolver
 from fanlog.push.senders.memory_limiter import MemoryLimiter
 from fanlog.push.senders.sender import Sender, Shared
@@ -55,10 +54,11 @@ class PushService:
         self.tokens = tokens
         self._resolver = resolver
         self._web = web or WebTransport(self._resolver, clock, connections)
-        self._grpc = GrpcTransport(self._resolver, clock)
+        #: Made with the first subscription that has a gRPC endpoint.
+        self._grpc: Transport | None = None
         self.connections = ConnectionLimiter(limits.PUSH_CONNECTIONS_PER_HOST_MAX, connections)
         self.memory = MemoryLimiter(limits.PUSH_BYTES_TOTAL_MAX)
-        self._acknowledger = Acknowledger(broker)
+        self._acknowledger = Acknowledger(broker, self.connections.calm)
         self._shared = Shared(
             broker, clock, self.connections, self.memory, tokens, self._acknowledger
         )
@@ -102,7 +102,8 @@ class PushService:
         self._movers.clear()
         self._leaving.clear()
         await self._web.close()
-        await self._grpc.close()
+        if self._grpc is not None:
+            await self._grpc.close()
         await self._resolver.close()
 
     # For metrics.
@@ -160,9 +161,17 @@ class PushService:
             case "topic":
                 return Forwarder(self._broker, self._clock, self._forward_counts, subscription)
             case "grpc":
-                return Sender(self._shared, self._grpc, subscription)
+                return Sender(self._shared, self._grpc_transport(), subscription)
             case "web":
                 return Sender(self._shared, self._web, subscription)
+
+    def _grpc_transport(self) -> Transport:
+        if self._grpc is None:
+            # Imported here: gRPC's client is slow to import, and few servers push by it.
+            from fanlog.push.senders.grpc_transport import GrpcTransport
+
+            self._grpc = GrpcTransport(self._resolver, self._clock)
+        return self._grpc
 
     def _end(self, subscription_id: SubscriptionId, mover: Mover) -> None:
         """A consumer has ended: its subscription is deleted or detached."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import version
 from urllib.parse import urlsplit
 
 import orjson
@@ -136,6 +135,8 @@ def rest_routes() -> dict[str, list[RestRoute]]:
 @cache
 def _documents() -> tuple[bytes, str]:
     """The OpenAPI document, for programs and for people."""
+    from importlib.metadata import version
+
     found = document(rest_routes(), version("fanlog"))
     return orjson.dumps(found), docs_page(found)
 

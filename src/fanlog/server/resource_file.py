@@ -35,7 +35,6 @@ from datetime import date
 from pathlib import Path
 from typing import TypeVar
 
-import yaml
 from google.protobuf import json_format
 
 from fanlog.broker.broker import Broker
@@ -63,7 +62,6 @@ _VALUES_MAX = 500_000
 #: Errors that TOML and YAML raise besides their own: for values nested too deep, and, YAML, for a
 #: value that does not fit its tag.
 _MALFORMED = (
-    yaml.YAMLError,
     ValueError,
     LookupError,
     AttributeError,
@@ -196,12 +194,15 @@ def _naming(path: Path, what: str) -> Iterator[None]:
 
 
 def _load(path: Path) -> Mapping[object, object]:
+    # Imported here: few servers have such a file.
+    import yaml
+
     try:
         text = path.read_text(encoding="utf-8")
         content: object = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
     except OSError as error:
         raise ConfigError(f"resources file {path} cannot be read: {error.strerror}") from error
-    except _MALFORMED as error:
+    except (yaml.YAMLError, *_MALFORMED) as error:
         raise ConfigError(f"resources file {path} is malformed: {error}") from error
     if not isinstance(content, Mapping):
         raise ConfigError(f"{path}: a resources file is a table with {_SECTIONS}")

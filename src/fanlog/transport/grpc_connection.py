@@ -9,11 +9,12 @@ of control pile up.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from fanlog.http2 import events
-from fanlog.http2.codes import FRAME_BYTES_MIN, WINDOW_DEFAULT, ErrorCode
+from fanlog.http2.codes import WINDOW_DEFAULT, ErrorCode
 from fanlog.http2.connection import Http2Connection
 from fanlog.http2.patience import COST_RESET, TOKENS
 from fanlog.http2.settings import Http2Settings
@@ -22,10 +23,12 @@ from fanlog.transport.calls import CallEnded
 from fanlog.transport.grpc_server import GrpcServer
 from fanlog.transport.messages import (
     FOLDED_BYTES_MIN,
+    LONG_BYTES,
     MessageReader,
     MessageRefused,
     fold_message,
     frame_message,
+    message_prefix,
 )
 from fanlog.transport.methods import CallHead, HeadAnswer, read_head
 from fanlog.transport.request_credit import RequestCredit
@@ -39,6 +42,8 @@ _EXACT_TIMEOUT_S: Final = 5.0
 #: A thousand streaming pulls, and calls beside them.
 STREAMS_MAX: Final = 1_100
 _HEADER_LIST_BYTES_MAX: Final = 16 * 1024
+#: Of data: as much as the window of a stream lets through at once.
+_FRAME_BYTES_MAX: Final = WINDOW_DEFAULT
 #: The connection's receive window, credited as bytes arrive: it bounds nothing but a burst.
 _WINDOW: Final = 4 * 1024 * 1024
 #: Output that a full socket may have waiting before nothing more is read.
@@ -64,7 +69,7 @@ class GrpcConnection(asyncio.Protocol):
             Http2Settings(
                 streams_max=STREAMS_MAX,
                 stream_window=WINDOW_DEFAULT,
-                frame_bytes_max=FRAME_BYTES_MIN,
+                frame_bytes_max=_FRAME_BYTES_MAX,
                 header_list_bytes_max=_HEADER_LIST_BYTES_MAX,
             ),
             window=_WINDOW,
@@ -87,6 +92,8 @@ class GrpcConnection(asyncio.Protocol):
         self._is_deaf = False
         #: Looks at the preface, then at calls whose message has not come.
         self._watch: asyncio.TimerHandle | None = None
+        #: No call's deadline is before it.
+        self._late_at = math.inf
 
     # The socket.
 
@@ -191,8 +198,8 @@ class GrpcConnection(asyncio.Protocol):
             call.folds_answers = True
         self._calls[stream_id] = call
         self._server.counts.calls += 1
-        if head.timeout_s is not None and head.timeout_s < _EXACT_TIMEOUT_S:
-            call.timer = self._loop.call_later(head.timeout_s, self._give_up, call)
+        if head.timeout_s is not None:
+            self._expect_end(call, head.timeout_s)
         method = head.method
         if method.has_many_requests:
             call.reader = MessageReader(method.request_bytes_max, call.put)
@@ -221,6 +228,13 @@ class GrpcConnection(asyncio.Protocol):
                 self._finish(call, _LATE_MESSAGE)
         if newest:
             self._expect_messages(newest)
+
+    def _expect_end(self, call: ServerCall, timeout_s: float) -> None:
+        if timeout_s < _EXACT_TIMEOUT_S:
+            call.timer = self._loop.call_later(timeout_s, self._give_up, call)
+        elif call.deadline is not None and call.deadline < self._late_at:
+            self._late_at = call.deadline
+            self._server.look_at(self, call.deadline)
 
     def _on_data(self, event: events.DataReceived) -> None:
         stream_id, data, ends = event
@@ -381,13 +395,21 @@ class GrpcConnection(asyncio.Protocol):
             self._forget(call)
             trailing = call.trailing
             block = statuses.trailers(_OK, trailing) if trailing else statuses.OK_TRAILERS
-            if call.folds_answers and len(answer) >= FOLDED_BYTES_MIN:
-                head, content = statuses.GZIP_HEAD, fold_message(answer)
-            else:
-                head, content = statuses.HEAD, frame_message(answer)
-            self._http2.answer(call.stream_id, head, content, block)
+            self._answer(call, answer, block)
             self._end_or_wait(call.stream_id)
             self._flush_soon()
+
+    def _answer(self, call: ServerCall, message: bytes, trailers: bytes) -> None:
+        stream_id = call.stream_id
+        if call.folds_answers and len(message) >= FOLDED_BYTES_MIN:
+            self._http2.answer(stream_id, statuses.GZIP_HEAD, fold_message(message), trailers)
+        elif len(message) <= LONG_BYTES:
+            self._http2.answer(stream_id, statuses.HEAD, frame_message(message), trailers)
+        else:
+            self._http2.send_headers(stream_id, statuses.HEAD)
+            self._http2.send_data(stream_id, message_prefix(message))
+            self._http2.send_data(stream_id, message)
+            self._http2.send_trailers(stream_id, trailers)
 
     async def _run_streaming(self, call: ServerCall) -> None:
         streaming = call.head.method.streaming
@@ -427,6 +449,7 @@ class GrpcConnection(asyncio.Protocol):
             self._http2.send_headers(stream_id, refusal.block, ends=True)
         if not is_whole:
             self._answered[stream_id] = None
+            self._server.look_at(self, self._loop.time())
 
     def _reset_answered(self, stream_id: int) -> None:
         """A request that was answered by its headers still comes: no more of it is wanted."""
@@ -492,13 +515,18 @@ class GrpcConnection(asyncio.Protocol):
     def call_count(self) -> int:
         return len(self._calls) + len(self._answered)
 
-    def end_late(self, now: float) -> None:
+    def end_late(self, now: float) -> float | None:
         """Give up calls whose deadline has passed, and requests that were answered before."""
         for stream_id in list(self._answered):
             self._reset_answered(stream_id)
+        self._late_at = math.inf
         for call in list(self._calls.values()):
-            if call.deadline is not None and call.deadline <= now:
-                self._give_up(call)
+            if call.deadline is not None:
+                if call.deadline <= now:
+                    self._give_up(call)
+                else:
+                    self._late_at = min(self._late_at, call.deadline)
+        return None if self._late_at == math.inf else self._late_at
 
     def refuse_call(self, call: ServerCall, status: statuses.Status) -> None:
         self._finish(call, status)

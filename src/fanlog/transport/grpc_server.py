@@ -17,6 +17,7 @@ from fanlog.http2.events import ConnectionEnded
 from fanlog.transport import statuses
 from fanlog.transport.budgets import Budgets
 from fanlog.transport.counts import TransportCounts
+from fanlog.transport.looks import Looks
 from fanlog.transport.methods import RpcMethod
 from fanlog.transport.server_call import ServerCall
 from fanlog.transport.statuses import Status
@@ -46,7 +47,9 @@ class Served(Protocol):
 
     @property
     def call_count(self) -> int: ...
-    def end_late(self, now: float) -> None: ...
+    def end_late(self, now: float) -> float | None:
+        """Give up what is late; when the next of its calls will be."""
+
     def refuse_call(self, call: ServerCall, status: Status) -> None: ...
     def ping(self, payload: bytes) -> None: ...
     def announce_end(self) -> None: ...
@@ -79,6 +82,8 @@ class GrpcServer:
         self._unread: Unfinished[Served] = Unfinished(budgets.unread_total_bytes_max, self._fall)
         self._owners: dict[ServerCall, Served] = {}
         self._connections: dict[Served, None] = {}
+        #: When each connection, or one of its calls, may be late: idle ones cost nothing.
+        self._looks: Looks[Served] = Looks()
         self._is_draining = False
         self._sweeper: asyncio.TimerHandle | None = None
         self._gone = asyncio.Event()
@@ -90,6 +95,7 @@ class GrpcServer:
         self._connections[connection] = None
         self.counts.connections["grpc"] += 1
         self._gone.clear()
+        self._looks.put(connection, connection.last_heard + PING_AFTER_S)
         if self._sweeper is None:
             self._sweep_later()
         if self._is_draining:
@@ -98,6 +104,7 @@ class GrpcServer:
     def remove(self, connection: Served) -> None:
         if connection in self._connections:
             del self._connections[connection]
+            self._looks.remove(connection)
             self.counts.connections["grpc"] -= 1
         if not self._connections:
             self._gone.set()
@@ -182,17 +189,28 @@ class GrpcServer:
         for call in self._unfinished.late(now - MESSAGE_S):
             self.counts.given_up["late"] += 1
             self._give_up(call, f"a message was not whole within {MESSAGE_S:g} s")
-        for connection in list(self._connections):
-            if connection.call_count:
-                connection.end_late(now)
-            silent_s = now - connection.last_heard
-            if silent_s > PING_AFTER_S + PING_WAIT_S and connection.is_pinged:
-                self.counts.given_up["silent"] += 1
-                connection.abort()
-            elif silent_s > PING_AFTER_S and not connection.is_pinged:
-                connection.ping(b"are you?")
+        for connection in self._looks.due(now):
+            self._look(connection, now)
         if self._connections:
             self._sweep_later()
+
+    def look_at(self, connection: Served, time: float) -> None:
+        """Look at a connection at a time: a call of it may be late by then."""
+        if connection in self._connections:
+            self._looks.put(connection, time)
+
+    def _look(self, connection: Served, now: float) -> None:
+        late_at = connection.end_late(now)
+        silent_at = connection.last_heard + PING_AFTER_S
+        if silent_at <= now and not connection.is_pinged:
+            connection.ping(b"are you?")
+        if connection.is_pinged:
+            silent_at += PING_WAIT_S
+            if silent_at <= now:
+                self.counts.given_up["silent"] += 1
+                connection.abort()
+                return
+        self.look_at(connection, silent_at if late_at is None else min(silent_at, late_at))
 
     # The end.
 

@@ -15,6 +15,8 @@ from typing import Final
 from fanlog.transport.statuses import INTERNAL, RESOURCE_EXHAUSTED, UNIMPLEMENTED, Status
 
 PREFIX_BYTES: Final = 5
+#: Longer messages are sent behind their prefix, and not copied to be joined with it.
+LONG_BYTES: Final = 16 * 1024
 
 #: Window bits for zlib: gzip's frame, or zlib's, which HTTP calls deflate.
 _WINDOW_BITS: Final = {b"gzip": 31, b"deflate": 15}
@@ -35,7 +37,11 @@ class MessageRefused(Exception):
 
 
 def frame_message(message: bytes) -> bytes:
-    return b"\0" + len(message).to_bytes(4) + message
+    return message_prefix(message) + message
+
+
+def message_prefix(message: bytes) -> bytes:
+    return b"\0" + len(message).to_bytes(4)
 
 
 def fold_message(message: bytes) -> bytes:
@@ -93,6 +99,9 @@ def too_long(size_bytes: int, size_max: int) -> Status:
     )
 
 
+#: Parts of a message below this are joined as they come.
+_PART_BYTES_MIN: Final = 4 * 1024
+
 #: Is given a message as it came, and whether it is compressed.
 OnMessage = Callable[[bytes, bool], None]
 
@@ -100,31 +109,34 @@ OnMessage = Callable[[bytes, bool], None]
 class MessageReader:
     """Messages of one stream, as they arrive."""
 
-    __slots__ = ("_buffer", "_length", "_on_message", "_size_max")
+    __slots__ = ("_held_bytes", "_length", "_on_message", "_parts", "_size_max")
 
     def __init__(self, size_max: int, on_message: OnMessage) -> None:
         self._size_max = size_max
         self._on_message = on_message
-        self._buffer = bytearray()
+        #: The message under way with its prefix, joined once it is whole. Small parts are joined
+        #: at once: each would cost more than its bytes.
+        self._parts: list[bytes | bytearray] = []
+        self._held_bytes = 0
         #: Of the message under way; -1 before its prefix is whole.
         self._length = -1
 
     @property
     def held_bytes(self) -> int:
         """Bytes of a message that is not whole."""
-        return len(self._buffer)
+        return self._held_bytes
 
     @property
     def missing_bytes(self) -> int:
         """Bytes of the message under way that are still to come; 0 when none is."""
         if self._length < 0:
             return 0
-        return PREFIX_BYTES + self._length - len(self._buffer)
+        return PREFIX_BYTES + self._length - self._held_bytes
 
     @property
     def is_inside(self) -> bool:
         """Whether a message has begun and is not whole."""
-        return bool(self._buffer)
+        return self._held_bytes > 0
 
     def feed(self, data: bytes) -> None:
         """Take data; every message that is whole is handed on.
@@ -132,27 +144,54 @@ class MessageReader:
         Raises:
             MessageRefused: A message is too long, or has unknown flags.
         """
-        buffer = self._buffer
-        if not buffer and len(data) >= PREFIX_BYTES:
-            # Mostly one frame has one whole message.
-            end = PREFIX_BYTES + int.from_bytes(data[1:5])
-            if end == len(data) and not data[0] and end - PREFIX_BYTES <= self._size_max:
-                self._on_message(data[PREFIX_BYTES:], False)
-                return
-        buffer += data
-        while len(buffer) >= PREFIX_BYTES:
-            if self._length < 0:
-                self._length = int.from_bytes(buffer[1:5])
-                if self._length > self._size_max:
-                    raise MessageRefused(too_long(self._length, self._size_max))
-                if buffer[0] > 1:
-                    raise MessageRefused(Status(INTERNAL, "a message with unknown flags"))
-            end = PREFIX_BYTES + self._length
-            if len(buffer) < end:
-                return
-            with memoryview(buffer) as view:
-                content = bytes(view[PREFIX_BYTES:end])
-            is_compressed = bool(buffer[0])
-            del buffer[:end]
-            self._length = -1
-            self._on_message(content, is_compressed)
+        position, end = self._finish_held(data) if self._parts else 0, len(data)
+        while end - position >= PREFIX_BYTES:
+            start = position + PREFIX_BYTES
+            length = int.from_bytes(data[position + 1 : start])
+            self._check(data[position], length)
+            if end - start < length:
+                self._length = length
+                break
+            flag, position = data[position], start + length
+            self._on_message(data[start:position], bool(flag))
+        if position < end:
+            self._hold(data[position:])
+
+    def _finish_held(self, data: bytes) -> int:
+        """Add to the message under way what is missing of it, as far as it came; its end."""
+        position = 0
+        if self._length < 0:
+            position = PREFIX_BYTES - self._held_bytes
+            self._hold(data[:position])
+            if self._held_bytes < PREFIX_BYTES:
+                return len(data)
+            prefix = self._parts[0]
+            self._length = int.from_bytes(prefix[1:])
+            self._check(prefix[0], self._length)
+        end = position + self.missing_bytes
+        if len(data) < end:
+            self._hold(data[position:])
+            return len(data)
+        first = self._parts[0]
+        parts = [memoryview(part) for part in self._parts]
+        parts[0] = parts[0][PREFIX_BYTES:]
+        parts.append(memoryview(data)[position:end])
+        self._parts, self._held_bytes, self._length = [], 0, -1
+        self._on_message(b"".join(parts), bool(first[0]))
+        return end
+
+    def _hold(self, data: bytes) -> None:
+        parts = self._parts
+        self._held_bytes += len(data)
+        if len(data) >= _PART_BYTES_MIN:
+            parts.append(data)
+        elif parts and isinstance(parts[-1], bytearray):
+            parts[-1] += data
+        elif data:
+            parts.append(bytearray(data))
+
+    def _check(self, flag: int, length: int) -> None:
+        if length > self._size_max:
+            raise MessageRefused(too_long(length, self._size_max))
+        if flag > 1:
+            raise MessageRefused(Status(INTERNAL, "a message with unknown flags"))

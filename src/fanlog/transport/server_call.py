@@ -11,17 +11,17 @@ from fanlog.http2.codes import WINDOW_DEFAULT
 from fanlog.transport import statuses
 from fanlog.transport.calls import CallEnded
 from fanlog.transport.messages import (
+    LONG_BYTES,
     PREFIX_BYTES,
     MessageReader,
     MessageRefused,
     fold_message,
     frame_message,
+    message_prefix,
     unfold,
 )
 from fanlog.transport.methods import CallHead, Metadata
 
-#: Messages up to this size are joined with their prefix; larger ones are not copied for it.
-_JOIN_BYTES_MAX = 16 * 1024
 #: What a message in memory takes beside its bytes: a window of empty ones is a megabyte.
 _ENTRY_BYTES = 64
 #: Messages that a verb has not taken are counted against the server's budget beyond this.
@@ -56,6 +56,7 @@ class ServerCall:
         "_drained",
         "_has_head",
         "_inbox",
+        "_is_behind",
         "_is_half_closed",
         "_port",
         "_reader_waiter",
@@ -90,6 +91,8 @@ class ServerCall:
         self._is_half_closed = False
         self._reader_waiter: asyncio.Future[None] | None = None
         self._drained: asyncio.Future[None] | None = None
+        #: Whether a part of the last message still waits for its reader.
+        self._is_behind = False
         #: Bytes of messages that the verb has taken, and that the stream was not credited yet.
         self._taken_bytes = 0
         #: Credit that was given ahead for a message longer than the window.
@@ -141,11 +144,17 @@ class ServerCall:
         return self.unfold(message) if is_compressed else message
 
     async def write(self, message: bytes) -> None:
-        """Send a message; returns when the caller has room for another.
+        """Send a message, once the one before has left: a verb makes its next one meanwhile.
 
         Raises:
             CallEnded: The caller is gone.
         """
+        while self._is_behind and not self.is_over:
+            self._drained = asyncio.get_running_loop().create_future()
+            try:
+                await self._drained
+            finally:
+                self._drained = None
         if self.is_over:
             raise CallEnded
         if not self._has_head:
@@ -154,19 +163,12 @@ class ServerCall:
             self._port.begin_answer(self.stream_id, head)
         if self.folds_answers:
             has_left = self._port.send(self.stream_id, fold_message(message))
-        elif len(message) <= _JOIN_BYTES_MAX:
+        elif len(message) <= LONG_BYTES:
             has_left = self._port.send(self.stream_id, frame_message(message))
         else:
-            self._port.send(self.stream_id, b"\0" + len(message).to_bytes(4))
+            self._port.send(self.stream_id, message_prefix(message))
             has_left = self._port.send(self.stream_id, message)
-        if not has_left:
-            self._drained = asyncio.get_running_loop().create_future()
-            try:
-                await self._drained
-            finally:
-                self._drained = None
-            if self.is_over:
-                raise CallEnded
+        self._is_behind = not has_left
 
     # For the connection.
 
@@ -204,6 +206,7 @@ class ServerCall:
 
     def drain(self) -> None:
         """What was written has left."""
+        self._is_behind = False
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 

@@ -21,6 +21,7 @@ from fanlog.core.hard_state import HardState
 from fanlog.core.patterns import Patterns
 from fanlog.core.records import Activity, ExportRecord, Record
 from fanlog.core.share import Share
+from fanlog.core.share.state import ShareState
 from fanlog.errors import SubscriptionNotFound
 from fanlog.model.quotas import Quotas
 from fanlog.model.resources import Offset, PartitionId, Subscription, Topic
@@ -60,7 +61,7 @@ class Shares:
         """
         made = [*records]
         for partition, floor in floors.items():
-            made += Share(subscription, partition, floor).create().records
+            made += ShareState(subscription, partition, floor).creation_records()
         transaction.apply(made)
         for share in self._ledger.hard.shares_of(subscription):
             share.start()
@@ -86,7 +87,7 @@ class Shares:
         floor: Offset,
     ) -> None:
         """Let a subscription on a pattern read one more partition, from `floor` on."""
-        transaction.apply(Share(subscription, partition, floor).create().records)
+        transaction.apply(ShareState(subscription, partition, floor).creation_records())
         share = self._ledger.hard.share(subscription.id, partition)
         assert share is not None
         share.start()

@@ -27,7 +27,7 @@ class Hints:
         """About a subscription that was just made."""
         found = (
             self._pattern_hint(subscription),
-            self._rules.why_without(subscription_spec_of(subscription)),
+            self._default_hint(subscription),
             self._dead_letter_hint(subscription),
         )
         return [hint for hint in found if hint]
@@ -36,6 +36,12 @@ class Hints:
         """About a subscription with other settings than before."""
         hint = self._dead_letter_hint(subscription)
         return [] if hint is None else [hint]
+
+    def _default_hint(self, subscription: Subscription) -> str:
+        """Of the server's default, which this one does not have."""
+        if self._rules.dead_letter_default == "none":
+            return ""
+        return self._rules.why_without(subscription_spec_of(subscription))
 
     def _pattern_hint(self, subscription: Subscription) -> str | None:
         """Of a pattern that matches nothing although it looks as if it did."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 from typing import ClassVar, Generic, NamedTuple, Self, TypeVar
 
@@ -230,8 +230,31 @@ def pack_bitmap(bits: BitMap64) -> bytes:
 BITMAP = Form(pack_bitmap, lambda body: (BitMap64.deserialize(body),))
 
 
+#: One for all: `json.dumps` makes an encoder a call.
+_encode_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def to_json(fields: Mapping[str, object]) -> bytes:
-    return json.dumps(fields, separators=(",", ":")).encode()
+    return _encode_json(fields).encode()
+
+
+#: The fields of each dataclass that was written; None for other classes.
+_NAMES: dict[type[object], list[str] | None] = {}
+
+
+def _plain(value: object) -> object:
+    """A value with a dict for each dataclass in it, as `asdict` has it, and without copying it."""
+    kind = type(value)
+    if kind not in _NAMES:
+        _NAMES[kind] = _field_names(kind) if is_dataclass(kind) else None
+    names = _NAMES[kind]
+    if names is not None:
+        return {name: _plain(getattr(value, name)) for name in names}
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return value
 
 
 def json_of(
@@ -251,9 +274,8 @@ def json_of(
     read = reader(kind, always)
 
     def pack(value: object) -> bytes:
-        assert is_dataclass(value)
-        assert not isinstance(value, type)
-        written = asdict(value)
+        written = _plain(value)
+        assert isinstance(written, dict)
         for name in leave_out(value):
             del written[name]
         return to_json(written)

@@ -1,18 +1,21 @@
 """OIDC tokens: RS256 JWTs that say for which subscription's account a request was made.
 
-A receiver finds the public key in the JWKS on our HTTP port, by the token's `kid`.
+A receiver finds the public key in the JWKS on our HTTP port, by the token's `kid`. The library
+that signs is imported with the first key: most servers never have one.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from typing import TYPE_CHECKING
 
 import orjson
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from fanlog import limits
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 _BITS = 2048
 
@@ -20,7 +23,7 @@ _BITS = 2048
 class SigningKey:
     """One RSA key; the same one makes the same `kid`."""
 
-    def __init__(self, private: rsa.RSAPrivateKey) -> None:
+    def __init__(self, private: RSAPrivateKey) -> None:
         self._private = private
         numbers = private.public_key().public_numbers()
         self._public = {"e": _number(numbers.e), "kty": "RSA", "n": _number(numbers.n)}
@@ -31,17 +34,24 @@ class SigningKey:
     @classmethod
     def generate(cls) -> SigningKey:
         """Takes a tenth of a second or more: not on the loop."""
+        from cryptography.hazmat.primitives.asymmetric import rsa
+
         return cls(rsa.generate_private_key(public_exponent=65_537, key_size=_BITS))
 
     @classmethod
     def from_pem(cls, pem: bytes) -> SigningKey:
         """Raises ValueError: Not an RSA key in PEM."""
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import rsa
+
         private = serialization.load_pem_private_key(pem, password=None)
         if not isinstance(private, rsa.RSAPrivateKey):
             raise ValueError("not an RSA key")
         return cls(private)
 
     def pem(self) -> bytes:
+        from cryptography.hazmat.primitives import serialization
+
         return self._private.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
@@ -54,6 +64,9 @@ class SigningKey:
 
     def token(self, *, issuer: str, audience: str, email: str, wall_s: int) -> str:
         """A token that is good from now on for an hour."""
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import padding
+
         claims = {
             "aud": audience,
             "azp": email,

@@ -12,8 +12,6 @@ import hmac
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from fanlog.model.endpoints import ED25519_PREFIX, secret_bytes
 
 
@@ -35,6 +33,8 @@ def webhook_headers(
 def _signer(secret: str) -> Callable[[bytes], str]:
     key = secret_bytes(secret)
     if secret.startswith(ED25519_PREFIX):
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
         # Some tools write the public half behind the private one.
         private = Ed25519PrivateKey.from_private_bytes(key[:32])
         return lambda signed: _tag("v1a", private.sign(signed))

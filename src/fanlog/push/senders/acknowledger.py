@@ -1,25 +1,35 @@
 """Acknowledgements of all senders: those of one turn of the loop are made by one task.
 
-A task for each request would cost more than the acknowledgement itself.
+A task for each request would cost more than the acknowledgement itself. While requests wait for a
+connection, they go first: a message to thousands of endpoints is at the last of them sooner.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
+from typing import Final
 
+from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.errors import FanlogError
 from fanlog.model.resources import Subscription, SubscriptionId
 
 log = logging.getLogger("fanlog.push")
 
+#: Acknowledgements let requests go first for no longer: well within the leases.
+LATE_S: Final = 1.0
+assert LATE_S < limits.PUSH_LEASE_MARGIN_S / 2
+
 
 class Acknowledger:
     """Lives on one loop."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, calm: asyncio.Event) -> None:
+        """`calm` is set while no request waits for a connection."""
         self._broker = broker
+        self._calm = calm
         # With the settings of the latest acknowledgement.
         self._acked: dict[SubscriptionId, tuple[Subscription, list[str]]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -48,6 +58,10 @@ class Acknowledger:
     async def _acknowledge_all(self) -> None:
         try:
             while self._acked:
+                if not self._calm.is_set():
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(LATE_S):
+                            await self._calm.wait()
                 acked, self._acked = self._acked, {}
                 for subscription, ack_ids in acked.values():
                     await self._acknowledge(subscription, ack_ids)

@@ -53,6 +53,10 @@ class ConnectionLimiter:
         self._per_host = per_host
         self._total = _Places(total)
         self._hosts: dict[Hashable, _Places] = {}
+        self._waiting = 0
+        #: Set while no request waits for a place.
+        self.calm = asyncio.Event()
+        self.calm.set()
 
     def enter_nowait(self, host: Hashable) -> bool:
         """Take a place at once, if there is one; give it back with `leave`."""
@@ -72,6 +76,8 @@ class ConnectionLimiter:
         if places is None:
             places = self._hosts[host] = _Places(self._per_host)
         places.users += 1
+        self._waiting += 1
+        self.calm.clear()
         try:
             await places.acquire()
             try:
@@ -82,6 +88,10 @@ class ConnectionLimiter:
         except BaseException:
             self._forget(host, places)
             raise
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self.calm.set()
 
     def leave(self, host: Hashable) -> None:
         places = self._hosts[host]

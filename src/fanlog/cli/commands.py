@@ -1,0 +1,44 @@
+"""Every command of `fanlog`, put together."""
+
+from __future__ import annotations
+
+from fanlog.cli import (
+    dead_letters,
+    filters,
+    folder,
+    jobs,
+    lake,
+    messages,
+    pipeline,
+    rejected,
+    reopening,
+    schemas,
+    seeking,
+    serve,
+    subscriptions,
+    topics,
+    up,
+)
+from fanlog.cli.groups import add_command
+from fanlog.cli.root import new_app
+
+app = new_app()
+add_command(app)(serve.serve)
+app.command()(pipeline.pipeline)
+app.command()(up.up)
+app.add_typer(topics.app, name="topic")
+add_command(subscriptions.app)(seeking.seek)
+add_command(subscriptions.app)(reopening.reopen)
+app.add_typer(subscriptions.app, name="sub")
+app.add_typer(dead_letters.app, name="dead-letter")
+app.add_typer(schemas.app, name="schema")
+app.add_typer(jobs.app, name="job")
+app.add_typer(rejected.app, name="export")
+app.add_typer(lake.app, name="lake")
+add_command(app)(messages.publish)
+add_command(app)(messages.pull)
+app.command("filter")(filters.check)
+app.command()(folder.doctor)
+app.command()(folder.backup)
+app.command()(folder.restore)
+app.command()(folder.compact)
