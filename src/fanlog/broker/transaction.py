@@ -23,8 +23,8 @@ from fanlog import limits
 from fanlog.broker.clock import Clock
 from fanlog.broker.committer import Committer
 from fanlog.broker.events import Appended, Event
-from fanlog.broker.metrics import Metrics
 from fanlog.broker.gathering import Publication
+from fanlog.broker.metrics import Metrics
 from fanlog.broker.writer import Writer
 from fanlog.core.hard_state import HardState
 from fanlog.core.records import Record

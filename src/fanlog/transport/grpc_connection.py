@@ -1,17 +1,15 @@
-"""One connection of callers: bytes from the socket to calls, answers to bytes.
+"""The callers of one connection: events to calls, and answers to frames.
 
-Everything that is written in one turn of the loop leaves in one `write`. A socket that is full
-holds data back in its streams, so that a peer that never reads costs a bounded buffer; reading goes
-on, or two sides that send much would wait for each other for ever. It stops where answers to frames
-of control pile up.
+A call begins with its headers, runs as a task once its message is there, and ends with a status;
+a caller that leaves ends it, too. `http2_socket.py` is below, `server_call.py` above.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, Final, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from fanlog.http2 import events
 from fanlog.http2.codes import WINDOW_DEFAULT, ErrorCode
@@ -21,6 +19,7 @@ from fanlog.http2.settings import Http2Settings
 from fanlog.transport import grpc_server, statuses
 from fanlog.transport.calls import CallEnded
 from fanlog.transport.grpc_server import GrpcServer
+from fanlog.transport.http2_socket import Http2Socket
 from fanlog.transport.messages import (
     FOLDED_BYTES_MIN,
     LONG_BYTES,
@@ -35,8 +34,6 @@ from fanlog.transport.request_credit import RequestCredit
 from fanlog.transport.server_call import INBOX_BYTES_FREE, ServerCall, end_block
 from fanlog.transport.unfinished import Unfinished
 
-#: Output that is joined into one buffer; larger ones go as they are.
-_JOIN_BYTES_MAX: Final = 64 * 1024
 #: Time-outs below this have a timer of their own; longer ones end within a second of their time.
 _EXACT_TIMEOUT_S: Final = 5.0
 #: A thousand streaming pulls, and calls beside them.
@@ -46,65 +43,42 @@ _HEADER_LIST_BYTES_MAX: Final = 16 * 1024
 _FRAME_BYTES_MAX: Final = WINDOW_DEFAULT
 #: The connection's receive window, credited as bytes arrive: it bounds nothing but a burst.
 _WINDOW: Final = 4 * 1024 * 1024
-#: Output that a full socket may have waiting before nothing more is read.
-_HELD_BYTES_MAX: Final = 256 * 1024
-#: A peer that broke a rule may read for so long why it is hung up on; any other, its last answers.
-LINGER_S: Final = 1.0
-CLOSE_S: Final = 5.0
 #: The preface and the first settings are there within this time.
 PREFACE_S: Final = 10.0
 #: A client that closes may cancel all its calls at once.
 assert STREAMS_MAX * COST_RESET < TOKENS
 
 
-class GrpcConnection(asyncio.Protocol):
+class GrpcConnection(Http2Socket):
     """The server's end of one HTTP/2 connection."""
 
     def __init__(self, server: GrpcServer) -> None:
-        self._server = server
-        self._loop = asyncio.get_running_loop()
-        self.now: Callable[[], float] = self._loop.time
-        self._http2 = Http2Connection(
-            "server",
-            Http2Settings(
-                streams_max=STREAMS_MAX,
-                stream_window=WINDOW_DEFAULT,
-                frame_bytes_max=_FRAME_BYTES_MAX,
-                header_list_bytes_max=_HEADER_LIST_BYTES_MAX,
-            ),
-            window=_WINDOW,
-            now=self._loop.time(),
+        settings = Http2Settings(
+            streams_max=STREAMS_MAX,
+            stream_window=WINDOW_DEFAULT,
+            frame_bytes_max=_FRAME_BYTES_MAX,
+            header_list_bytes_max=_HEADER_LIST_BYTES_MAX,
         )
+        now = asyncio.get_running_loop().time()
+        super().__init__(Http2Connection("server", settings, window=_WINDOW, now=now))
+        self._server = server
         self._calls: dict[int, ServerCall] = {}
         #: Streams that were answered by their headers alone, and whose request is not whole.
         self._answered: dict[int, None] = {}
-        self._transport: asyncio.Transport | None = None
-        self._peer = ""
-        self._is_flushing = False
-        self._is_closing = False
-        #: When something came last, and whether a ping of ours waits for its answer.
-        self.last_heard = self._loop.time()
-        self.is_pinged = False
         self._credit = RequestCredit(server.budgets.credited_bytes_max)
         #: Streams with answers that wait for their reader.
         self._unread: Unfinished[int] = Unfinished(server.budgets.unread_bytes_max)
-        self._is_held = False
-        self._is_deaf = False
         #: Looks at the preface, then at calls whose message has not come.
         self._watch: asyncio.TimerHandle | None = None
         #: No call's deadline is before it.
         self._late_at = math.inf
 
-    # The socket.
+    # The loop calls these.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's is none by its type, and one by what it does.
-        self._transport = cast(asyncio.Transport, transport)
-        name = transport.get_extra_info("peername")
-        self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name or "")
+        super().connection_made(transport)
         self._server.add(self)
         self._watch = self._loop.call_later(PREFACE_S, self._expect_preface)
-        self._flush_soon()
 
     def _expect_preface(self) -> None:
         self._watch = None
@@ -114,42 +88,10 @@ class GrpcConnection(asyncio.Protocol):
         elif any(call.task is None for call in self._calls.values()):
             self._expect_messages(max(self._calls))
 
-    def data_received(self, data: bytes) -> None:
-        self.last_heard = self._loop.time()
-        self._take(self._http2.receive(data, self.last_heard))
-        if self._http2.has_output:
-            self._flush_soon()
-        if self._is_held and not self._is_deaf and self._transport is not None:
-            self._is_deaf = self._transport.get_write_buffer_size() > _HELD_BYTES_MAX
-            if self._is_deaf:
-                self._transport.pause_reading()
-
-    def _take(self, found: Iterable[events.Event]) -> None:
-        handlers = _HANDLERS
-        for event in found:
-            handler = handlers.get(type(event))
-            if handler is not None:
-                handler(self, event)
-
-    def pause_writing(self) -> None:
-        self._is_held = True
-        self._http2.hold(is_held=True)
-
-    def resume_writing(self) -> None:
-        self._is_held = False
-        self._take(self._http2.hold(is_held=False))
-        if self._is_deaf and self._transport is not None and not self._is_closing:
-            self._is_deaf = False
-            self._transport.resume_reading()
-        self._flush_soon()
-
-    def eof_received(self) -> bool:
-        return False
-
     def connection_lost(self, error: Exception | None) -> None:
         self._server.remove(self)
         self._drop_all()
-        self._transport = None
+        super().connection_lost(error)
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -160,29 +102,14 @@ class GrpcConnection(asyncio.Protocol):
         for stream_id in list(self._unread):
             self._forget_unread(stream_id)
 
-    def _flush_soon(self) -> None:
-        if not self._is_flushing:
-            self._is_flushing = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._is_flushing = False
-        output = self._http2.take_output()
-        if not output or self._transport is None:
-            return
-        if self._is_closing or self._transport.is_closing():
-            return
-        if len(output) == 1:
-            self._transport.write(output[0])
-        elif sum(map(len, output)) <= _JOIN_BYTES_MAX:
-            self._transport.write(b"".join(output))
-        else:
-            self._transport.writelines(output)
-        if self._http2.can_go_on:
-            self._take(self._http2.go_on())
-            self._flush_soon()
-
     # Events.
+
+    def _take(self, found: Sequence[events.Event]) -> None:
+        handlers = _HANDLERS
+        for event in found:
+            handler = handlers.get(type(event))
+            if handler is not None:
+                handler(self, event)
 
     def _on_headers(self, event: events.HeadersReceived) -> None:
         stream_id, headers, ends = event
@@ -193,7 +120,7 @@ class GrpcConnection(asyncio.Protocol):
             self._refuse(stream_id, head, is_whole=ends)
             return
         assert isinstance(head, CallHead)
-        call = ServerCall(self, stream_id, head, self._peer)
+        call = ServerCall(self, stream_id, head, self.peer)
         if head.takes_gzip and self._server.folds_answers:
             call.folds_answers = True
         self._calls[stream_id] = call
@@ -362,20 +289,9 @@ class GrpcConnection(asyncio.Protocol):
         self._server.ping_answered(self)
 
     def _on_ended(self, event: events.ConnectionEnded) -> None:
-        self._server.note_fault(self._peer, event)
+        self._server.note_fault(self.peer, event)
         self._drop_all()
-        transport = self._transport
-        if transport is None or self._is_closing:
-            return
-        # Closed at once, a socket with something unread would be reset, and GOAWAY lost with it.
-        self._flush()
-        self._is_closing = True
-        if transport.can_write_eof():
-            transport.write_eof()
-            self._loop.call_later(LINGER_S, transport.abort)
-        else:
-            transport.close()
-            self._loop.call_later(CLOSE_S, transport.abort)
+        self.part()
 
     # Calls.
 
@@ -530,50 +446,6 @@ class GrpcConnection(asyncio.Protocol):
 
     def refuse_call(self, call: ServerCall, status: statuses.Status) -> None:
         self._finish(call, status)
-
-    def ping(self, payload: bytes) -> None:
-        self.is_pinged = True
-        self._http2.ping(payload)
-        self._flush_soon()
-
-    def announce_end(self) -> None:
-        """The first GOAWAY of a drain, and a ping whose answer says that it was read."""
-        self._http2.announce_end()
-        self.ping(b"draining")
-
-    def refuse_new(self) -> None:
-        """The last GOAWAY of a drain."""
-        self._http2.refuse_new()
-        self._flush_soon()
-
-    def close(self) -> None:
-        """Send what is to be sent, and hang up."""
-        if self._transport is not None and not self._is_closing:
-            self._flush()
-            self._is_closing = True
-            self._transport.close()
-            # One that does not read its last answers would stay.
-            self._loop.call_later(CLOSE_S, self._transport.abort)
-
-    def part(self) -> None:
-        """Send what is to be sent, and leave it to the client to hang up, for a while.
-
-        Closed at once, a socket with something unread would be reset, and answers lost with it.
-        """
-        transport = self._transport
-        if transport is None or self._is_closing:
-            return
-        self._flush()
-        self._is_closing = True
-        if transport.can_write_eof():
-            transport.write_eof()
-            self._loop.call_later(LINGER_S, transport.abort)
-        else:
-            self._loop.call_later(LINGER_S, transport.close)
-
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
 
     def begin_answer(self, stream_id: int, head: bytes) -> None:
         self._http2.send_headers(stream_id, head)
