@@ -26,7 +26,7 @@ def test_what_is_whole_is_never_late_and_still_counts():
     assert waiting.size_bytes == 30
     # Its next message has a time of its own.
     waiting.put("a", 30, 5.0)
-    assert waiting.late(6.0) == ["b", "a"]
+    assert waiting.late(6.0) == ["a", "b"]
 
 
 def test_a_fall_is_told_once_and_only_from_a_height():
