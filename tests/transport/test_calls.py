@@ -7,6 +7,7 @@ import asyncio
 import grpc
 import pytest
 
+from fanlog.transport.messages import PREFIX_BYTES
 from transport.conftest import REQUEST_BYTES_MAX, World
 
 
@@ -162,7 +163,7 @@ async def test_a_caller_that_does_not_read_holds_little(world: World, channel):
     await asyncio.sleep(0)
     [connection] = world.grpc._connections
     assert connection._transport.get_write_buffer_size() < 1_000_000
-    assert connection._http2.queued_bytes(1) <= 100_000
+    assert connection._http2.queued_bytes(1) <= 100_000 + PREFIX_BYTES
     assert await channel.unary_unary("/t.T/Echo")(b"beside") == b"beside"
     call.cancel()
 
@@ -184,3 +185,16 @@ async def test_ten_thousand_refused_messages_on_one_connection(world: World, cha
     assert world.grpc.connection_count == 1
     assert world.counts.calls == 10_001
     assert not world.counts.faults
+
+
+@pytest.mark.parametrize("size", [17_000, 40_000])
+async def test_too_much_metadata_ends_its_own_call_alone(world: World, channel, size):
+    """It comes in one frame, or in several."""
+    waiting = channel.unary_unary("/t.T/Wait")(b"")
+    await asyncio.wait_for(world.waiting.wait(), 5)
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await channel.unary_unary("/t.T/Echo")(b"", metadata=[("x-long", "x" * size)])
+    assert caught.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert await channel.unary_unary("/t.T/Echo")(b"next") == b"next"
+    assert not waiting.done()
+    waiting.cancel()

@@ -13,8 +13,9 @@ from fanlog.http2 import codes, patience
 from fanlog.http2.codes import ErrorCode, Fault
 from fanlog.http2.patience import Patience
 
-#: Bytes of one compressed header block, all its CONTINUATION frames together.
-BLOCK_BYTES_MAX: Final = 32 * 1024
+#: Bytes of one compressed header block, all its CONTINUATION frames together: more than are taken
+#: as headers, so that a caller with too many is answered, and the connection's other calls go on.
+BLOCK_BYTES_MAX: Final = 64 * 1024
 #: A DATA frame that is longer is handed on in pieces of at least so many bytes.
 _WHOLE_BYTES_MAX: Final = codes.FRAME_BYTES_MIN
 
@@ -56,7 +57,7 @@ class FrameReader:
         if self._buffer:
             data = self._buffer + data
         found: list[Frame] = []
-        position, end = 0, len(data)
+        position, end, most = 0, len(data), self._size_max
         try:
             if self._preface_left:
                 position = self._take_preface(data)
@@ -68,8 +69,8 @@ class FrameReader:
                 start = position + codes.FRAME_HEAD_BYTES
                 length = (data[position] << 16) | (data[position + 1] << 8) | data[position + 2]
                 kind, flags = data[position + 3], data[position + 4]
-                if length > _WHOLE_BYTES_MAX:
-                    self._check_length(kind, flags, length)
+                if length > most:
+                    raise Fault(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
                 missing = start + length - end
                 if missing > 0 and (
                     kind != codes.DATA
@@ -116,11 +117,6 @@ class FrameReader:
         self._data_left = (flags, stream_id, left - len(data))
         found.append((codes.DATA, flags & ~codes.END_STREAM, stream_id, data))
         return len(data)
-
-    def _check_length(self, kind: int, flags: int, length: int) -> None:
-        """Only data comes in long frames, without padding: others are held until they are whole."""
-        if length > self._size_max or kind != codes.DATA or flags & codes.PADDED:
-            raise Fault(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
 
     def _check_order(self, kind: int, flags: int, stream_id: int) -> None:
         """The first frame is SETTINGS, and a header block is not interrupted."""

@@ -40,7 +40,7 @@ _EXACT_TIMEOUT_S: Final = 5.0
 STREAMS_MAX: Final = 1_100
 _HEADER_LIST_BYTES_MAX: Final = 16 * 1024
 #: Of data: as much as the window of a stream lets through at once.
-_FRAME_BYTES_MAX: Final = WINDOW_DEFAULT
+FRAME_BYTES_MAX: Final = WINDOW_DEFAULT
 #: The connection's receive window, credited as bytes arrive: it bounds nothing but a burst.
 _WINDOW: Final = 4 * 1024 * 1024
 #: The preface and the first settings are there within this time.
@@ -56,7 +56,7 @@ class GrpcConnection(Http2Socket):
         settings = Http2Settings(
             streams_max=STREAMS_MAX,
             stream_window=WINDOW_DEFAULT,
-            frame_bytes_max=_FRAME_BYTES_MAX,
+            frame_bytes_max=FRAME_BYTES_MAX,
             header_list_bytes_max=_HEADER_LIST_BYTES_MAX,
         )
         now = asyncio.get_running_loop().time()

@@ -46,18 +46,21 @@ def test_pieces_are_no_crumbs() -> None:
     assert min(len(payload) for *_, payload in pieces[:-1]) >= codes.FRAME_BYTES_MIN
 
 
-@pytest.mark.parametrize(
-    ("head", "code"),
-    [
-        (frames.head(SIZE_MAX + 1, codes.DATA, 0, 1), ErrorCode.FRAME_SIZE_ERROR),
-        (frames.head(SIZE_MAX, codes.HEADERS, 0, 1), ErrorCode.FRAME_SIZE_ERROR),
-        (frames.head(SIZE_MAX, codes.SETTINGS, 0, 0), ErrorCode.FRAME_SIZE_ERROR),
-        (frames.head(SIZE_MAX, codes.DATA, codes.PADDED, 1), ErrorCode.FRAME_SIZE_ERROR),
-    ],
-)
-def test_a_frame_that_would_have_to_be_held_is_refused_by_its_head(
-    head: bytes, code: ErrorCode
-) -> None:
-    _, fault = a_reader().read(head)
+def test_a_frame_that_is_too_long_is_refused_by_its_head() -> None:
+    _, fault = a_reader().read(frames.head(SIZE_MAX + 1, codes.DATA, 0, 1))
     assert fault is not None
-    assert fault.code == code
+    assert fault.code == ErrorCode.FRAME_SIZE_ERROR
+
+
+@pytest.mark.parametrize("kind", [codes.HEADERS, codes.SETTINGS])
+def test_a_long_frame_that_is_no_data_comes_whole(kind: int) -> None:
+    frame = frames.head(len(LONG), kind, codes.END_HEADERS, 1) + LONG
+    [found] = read_in_pieces(a_reader(), frame, 1_000)
+    assert found[0] == kind
+    assert found[3] == LONG
+
+
+def test_long_data_with_padding_comes_whole() -> None:
+    frame = frames.head(len(LONG), codes.DATA, codes.PADDED, 1) + LONG
+    [found] = read_in_pieces(a_reader(), frame, 1_000)
+    assert found[3] == LONG
