@@ -57,6 +57,7 @@ from fanlog.transport.budgets import Budgets
 from fanlog.transport.counts import TransportCounts
 from fanlog.transport.grpc_server import GrpcServer
 from fanlog.transport.http1 import Http1Server
+from fanlog.transport.line_limit import LineLimit
 from fanlog.transport.methods import RpcMethod
 from fanlog.transport.port import BACKLOG, Ports
 from fanlog.transport.tls import Tls, TlsFiles
@@ -358,6 +359,8 @@ def serve(config: Config) -> int:
     )
     # Uvicorn tells of its own start and stop; ours are enough.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    for name in ("fanlog.transport", "uvicorn.error"):
+        logging.getLogger(name).addFilter(LineLimit())
     keep_freed_memory()
     raise_file_limit()
     try:

@@ -23,7 +23,7 @@ from fanlog.transport.server_call import ServerCall
 from fanlog.transport.statuses import Status
 from fanlog.transport.unfinished import Unfinished
 
-log = logging.getLogger("fanlog.grpc")
+log = logging.getLogger("fanlog.transport")
 
 #: How often connections and calls are looked at.
 SWEEP_S: Final = 1.0

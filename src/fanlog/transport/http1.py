@@ -8,7 +8,6 @@ and that a caller's next requests wait in its socket while one is answered.
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 from itertools import islice
 from typing import Final
@@ -20,8 +19,6 @@ from uvicorn.server import ServerState
 from fanlog.transport.budgets import Budgets
 from fanlog.transport.counts import TransportCounts
 from fanlog.transport.unfinished import Unfinished
-
-log = logging.getLogger("fanlog.http")
 
 SWEEP_S: Final = 1.0
 #: A head that has begun, or a connection that says nothing, is given up after this time.

@@ -23,7 +23,7 @@ from fanlog.transport.grpc_server import GrpcServer
 from fanlog.transport.http1 import Http1Connection, Http1Server
 from fanlog.transport.tls import LOOK_S, Tls
 
-log = logging.getLogger("fanlog.server")
+log = logging.getLogger("fanlog.transport")
 
 #: A connection says what it speaks within this time, its TLS handshake included.
 FIRST_BYTES_S: Final = 10.0
