@@ -29,8 +29,17 @@ from fanlog.model.resources import DeadLetterDefault
 ENV_PREFIX = "FANLOG_"
 #: Names the TOML file; a flag `config` does the same and comes first.
 ENV_FILE = "FANLOG_CONFIG"
-#: Variables of other commands, which `fanlog up` reads in the same environment.
-OTHER_VARIABLES = frozenset({"FANLOG_MASTER", "FANLOG_IMPORT_ROOTS", "FANLOG_S3_BUCKETS"})
+#: Variables of other commands, and of clients, which may stand in the same environment.
+OTHER_VARIABLES = frozenset(
+    {
+        "FANLOG_MASTER",
+        "FANLOG_IMPORT_ROOTS",
+        "FANLOG_S3_BUCKETS",
+        "FANLOG_CA",
+        "FANLOG_CERT",
+        "FANLOG_KEY",
+    }
+)
 
 PROJECT_DEFAULT = "fanlog"
 EVENT_TOPICS = ("refuse", "create")

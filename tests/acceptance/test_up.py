@@ -13,6 +13,7 @@ import google.pubsub_v1 as gapic
 import pytest
 
 from acceptance.paired import BROKER_READY, PATIENCE_S, PIPELINE_READY, Up
+from transport.certificates import Authority
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("spark")]
 
@@ -48,6 +49,24 @@ def publish(publisher: gapic.PublisherClient, first: int, end: int) -> list[byte
 
 def once(count: int) -> Counter[bytes]:
     return Counter(b"%d" % number for number in range(count))
+
+
+def test_with_client_certificates(start_up, tmp_path):
+    authority = Authority.make("the authority")
+    ca = str(authority.write(tmp_path / "ca.pem"))
+    server, client = (authority.issue(name, tmp_path) for name in ("server", "client"))
+    up = start_up(
+        {
+            "FANLOG_TLS_CERT": str(server[0]),
+            "FANLOG_TLS_KEY": str(server[1]),
+            "FANLOG_TLS_CLIENT_CA": ca,
+            "FANLOG_CA": ca,
+            "FANLOG_CERT": str(client[0]),
+            "FANLOG_KEY": str(client[1]),
+        }
+    )
+    up.await_said(PIPELINE_READY)
+    assert f"broker https://{up.endpoint}?ca=" in up.said()
 
 
 def test_from_the_first_message_to_a_restart(start_up):

@@ -323,6 +323,11 @@ def test_variables_of_every_command_are_known() -> None:
     resolve({}, dict.fromkeys(strange, "1"))
 
 
+def test_variables_of_clients_are_known() -> None:
+    """A server may be started where the command line has its files for TLS in the environment."""
+    resolve({}, {"FANLOG_CA": "ca.pem", "FANLOG_CERT": "cert.pem", "FANLOG_KEY": "key.pem"})
+
+
 class TestTopicRetention:
     @pytest.mark.parametrize(
         ("given", "seconds"),

@@ -35,10 +35,33 @@ def up(
         str | None,
         typer.Option(envvar="FANLOG_LAKE", help="The lake; `lake` in the data folder if not."),
     ] = None,
-    port: Annotated[int, typer.Option(envvar="FANLOG_PORT", help="gRPC port.")] = 8085,
+    port: Annotated[int, typer.Option(envvar="FANLOG_PORT", help="Port of gRPC and HTTP.")] = 8085,
     http_port: Annotated[
-        int, typer.Option(envvar="FANLOG_HTTP_PORT", help="Port of REST and metrics.")
-    ] = 8086,
+        str,
+        typer.Option(envvar="FANLOG_HTTP_PORT", help="A second port of the same; off for none."),
+    ] = "8086",
+    tls_cert: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="FANLOG_TLS_CERT",
+            help="Serve TLS with this certificate (PEM, with its chain); the worker checks it by"
+            " --ca, which stands before `up`.",
+        ),
+    ] = None,
+    tls_key: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", envvar="FANLOG_TLS_KEY", help="The certificate's key."),
+    ] = None,
+    tls_client_ca: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="FANLOG_TLS_CLIENT_CA",
+            help="Only clients with a certificate that this signed come in; the worker shows that"
+            " of --cert and --key, which stand before `up`.",
+        ),
+    ] = None,
     topic_retention: Annotated[
         str | None,
         typer.Option(
@@ -79,11 +102,13 @@ def up(
         raise InvalidArgument("--port: the worker has to know it; 0 is for `fanlog serve` alone")
     address = lake or str(data_dir / "lake")
     serving = ["serve", "--data-dir", str(data_dir), "--lake", address, "--port", str(port)]
-    serving += ["--http-port", str(http_port)]
+    serving += ["--http-port", http_port]
+    serving += _flags(tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca)
     serving += _flags(topic_retention=topic_retention, push_allow=push_allow, region=region)
     serving += _flags(dead_letter_default=dead_letter_default)
     host = os.environ.get("FANLOG_HOST") or "127.0.0.1"
-    working = ["pipeline", "--endpoint", f"{host}:{port}", "--master"]
+    scheme = "https://" if tls_cert else ""
+    working = ["pipeline", "--endpoint", f"{scheme}{host}:{port}", "--master"]
     working.append(options.spark_master(master, memory=memory))
     working += ["--state-dir", str(data_dir / "pipeline")]
     working += _flags(memory=memory, import_root=import_root, s3_bucket=s3_bucket)

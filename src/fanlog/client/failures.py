@@ -55,6 +55,10 @@ def failure_of(error: Any, *, endpoint: str, timeout_s: float, wording: Wording)
     status = error.code().name
     details = error.details() or ""
     if status == "UNAVAILABLE":
+        disagreement = _disagreement(endpoint, details.lower())
+        if disagreement:
+            sentence = f"the {wording.server} at {endpoint} {disagreement}"
+            return CallFailed(sentence, status, has_arrived=False)
         has_arrived = not any(word in details.lower() for word in _UNREACHED)
         if not has_arrived or "{details}" in wording.unavailable:
             sentence = wording.unavailable.format(endpoint=endpoint, details=details)
@@ -63,3 +67,29 @@ def failure_of(error: Any, *, endpoint: str, timeout_s: float, wording: Wording)
     if status == "DEADLINE_EXCEEDED":
         return CallFailed(f"{server} did not answer within {timeout_s:g} s", status)
     return CallFailed(details or f"{server} answered {status} and no reason", status)
+
+
+def _disagreement(endpoint: str, details: str) -> str:
+    """What the two sides do not agree on, of a connection that was made and then broke; or empty.
+
+    gRPC tells it as a server that cannot be reached, and a server that is there is not to be
+    started.
+    """
+    if "certificate_verify_failed" in details:
+        return (
+            "shows a certificate that is for another name, or by an authority that is not known"
+            " here; name the authority's file with --ca (the option ca, or FANLOG_CA)"
+        )
+    if not details.startswith("failed to connect") or not any(
+        word in details for word in ("recvmsg", "handshake", "unwrap failed", "socket closed")
+    ):
+        return ""
+    if endpoint.startswith("https://"):
+        return (
+            "does not speak TLS, or wants to see a certificate of ours; name one with --cert and"
+            " --key (the options cert and key, or FANLOG_CERT and FANLOG_KEY)"
+        )
+    return (
+        "hangs up on plain text; if it speaks TLS, name the authority of its certificate with --ca"
+        " (the option ca, or FANLOG_CA), or write https:// before its address"
+    )

@@ -27,8 +27,10 @@ class Error:
         return self.text
 
 
-def failure(status: grpc.StatusCode, text: str | None, wording: Wording) -> CallFailed:
-    return failure_of(Error(status, text), endpoint="host:1", timeout_s=2.5, wording=wording)
+def failure(
+    status: grpc.StatusCode, text: str | None, wording: Wording, endpoint: str = "host:1"
+) -> CallFailed:
+    return failure_of(Error(status, text), endpoint=endpoint, timeout_s=2.5, wording=wording)
 
 
 def test_no_server_is_there():
@@ -43,6 +45,22 @@ def test_no_server_is_there():
         f"the broker at host:1 cannot be reached ({REFUSED}); start one with `fanlog serve`, or "
         "name another with the option endpoint"
     )
+    assert not found.has_arrived
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "last", "sentence"),
+    [
+        ("host:1", "recvmsg:Connection reset by peer (104)", "hangs up on plain text; if it"),
+        ("https://host:1", "Unwrap failed (TSI_DATA_CORRUPTED)", "does not speak TLS, or wants"),
+        ("https://host:1", "Handshake read failed", "does not speak TLS, or wants"),
+        ("https://host:1", "CERTIFICATE_VERIFY_FAILED: unable", "shows a certificate that"),
+    ],
+)
+def test_a_server_is_there_and_the_two_do_not_agree_on_tls(endpoint, last, sentence):
+    text = f"failed to connect to all addresses; last error: UNAVAILABLE: ipv4:h:1: {last}"
+    found = failure(grpc.StatusCode.UNAVAILABLE, text, COMMAND_LINE, endpoint)
+    assert found.message.startswith(f"the server at {endpoint} {sentence}")
     assert not found.has_arrived
 
 
