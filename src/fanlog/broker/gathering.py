@@ -22,8 +22,10 @@ Publication = tuple[TopicId, PartitionId, Offset, Body]
 
 #: Longest that a publish waits for a second one.
 COMPANY_S: Final = 0.002
-#: A commit of so many publishes waits for no more.
+#: A commit of so many publishes waits for no more; nor does one of this part of those that a publish
+#: met of late, so that callers with many under way stay together in few commits.
 _ENOUGH: Final = 2
+_PART: Final = 0.3
 #: The part of the publishes that meet another before one waits, and how fast it is learnt.
 _BUSY: Final = 0.4
 _STEP: Final = 1 / 32
@@ -56,15 +58,19 @@ class Crowd:
     it is not kept waiting for company that cannot come.
     """
 
-    __slots__ = ("_share",)
+    __slots__ = ("_depth", "_share")
 
     def __init__(self) -> None:
         self._share = 0.0
+        self._depth = 0.0
 
-    def come(self, *, is_alone: bool) -> None:
-        """A publish was submitted; whether there was no other, running or gathered."""
-        self._share += _STEP * ((not is_alone) - self._share)
+    def come(self, others: int) -> None:
+        """A publish was submitted, and met so many others, in the running commit or gathered."""
+        self._share += _STEP * ((others > 0) - self._share)
+        self._depth += _STEP * (others - self._depth)
 
     def is_worth_waiting(self, publish_count: int) -> bool:
-        """Whether a commit of so few publishes should wait for another one."""
-        return 0 < publish_count < _ENOUGH and self._share > _BUSY
+        """Whether a commit of so few publishes should wait for more."""
+        if not publish_count or self._share <= _BUSY:
+            return False
+        return publish_count < max(_ENOUGH, _PART * self._depth)

@@ -167,7 +167,8 @@ class Writer:
         waiter = asyncio.get_running_loop().create_future()
         gathering.waiters.append(waiter)
         if publications and not can_wait:
-            self._crowd.come(is_alone=self._running is None and not gathering.publish_count)
+            running = 0 if self._running is None else self._running.publish_count
+            self._crowd.come(running + gathering.publish_count)
             gathering.publish_count += 1
         elif not can_wait:
             gathering.is_urgent = True

@@ -77,24 +77,32 @@ class World:
 def test_a_caller_that_waits_for_its_answers_meets_nobody():
     crowd = Crowd()
     for _ in range(MANY):
-        crowd.come(is_alone=True)
+        crowd.come(0)
     assert not crowd.is_worth_waiting(1)
 
 
 def test_one_of_a_crowd_waits_and_two_do_not():
     crowd = Crowd()
     for number in range(MANY):
-        crowd.come(is_alone=number % 2 == 0)
+        crowd.come(number % 2)
     assert crowd.is_worth_waiting(1)
     assert not crowd.is_worth_waiting(2)
+
+
+def test_in_a_large_crowd_a_few_wait_for_more():
+    crowd = Crowd()
+    for _ in range(MANY):
+        crowd.come(50)
+    assert crowd.is_worth_waiting(10)
+    assert not crowd.is_worth_waiting(20)
 
 
 def test_a_crowd_is_forgotten():
     crowd = Crowd()
     for _ in range(MANY):
-        crowd.come(is_alone=False)
+        crowd.come(50)
     for _ in range(MANY):
-        crowd.come(is_alone=True)
+        crowd.come(0)
     assert not crowd.is_worth_waiting(1)
 
 
