@@ -22,8 +22,8 @@ Publication = tuple[TopicId, PartitionId, Offset, Body]
 
 #: Longest that a publish waits for a second one.
 COMPANY_S: Final = 0.002
-#: A commit of so many publishes waits for no more; nor does one of this part of those that a publish
-#: met of late, so that callers with many under way stay together in few commits.
+#: A commit of so many publishes waits for no more; nor does one of this part of those that a
+#: publish met of late, so that callers with many under way stay together in few commits.
 _ENOUGH: Final = 2
 _PART: Final = 0.3
 #: The part of the publishes that meet another before one waits, and how fast it is learnt.
