@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import grpc
 import pytest
-from google.api_core.exceptions import FailedPrecondition, InvalidArgument, NotFound
+from google.api_core.exceptions import (
+    FailedPrecondition,
+    InternalServerError,
+    InvalidArgument,
+    NotFound,
+)
 from google.pubsub_v1 import StreamingPullRequest
 
 from fanlog import limits
@@ -397,6 +402,20 @@ class TestRequestsAfterTheFirst:
         with pytest.raises(grpc.RpcError) as caught:
             list(call)
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+    def test_a_mistake_of_ours_ends_the_stream(self, server, monkeypatch):
+        """A stream whose requests are not read any more must not stay open."""
+
+        async def fail(*_: object) -> None:
+            raise RuntimeError("a bug")
+
+        topic, subscription = server.topic_and_subscription()
+        server.publish(topic, b"x")
+        stream = server.open_stream(subscription)
+        [received] = stream.messages(1)
+        monkeypatch.setattr(server.broker, "settle_some", fail)
+        stream.send(ack_ids=[received.ack_id])
+        assert isinstance(stream.error(), InternalServerError)
 
 
 class TestOpening:

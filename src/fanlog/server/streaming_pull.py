@@ -85,6 +85,8 @@ class _Stream:
             await self._over.wait()
             if self._ended is not None:
                 raise self._ended
+            # It has ended; if by a mistake of ours, the stream ends with it.
+            await reader
         finally:
             self._broker.metrics.streams -= 1
             reader.cancel()
@@ -158,7 +160,8 @@ class _Stream:
                 await asyncio.wait(self._settling)
         except FanlogError as error:
             self._ended = error
-        self._end()
+        finally:
+            self._end()
 
     def _half_close(self) -> None:
         self._is_half_closed = True
