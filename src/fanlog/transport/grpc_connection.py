@@ -429,7 +429,8 @@ class GrpcConnection(Http2Socket):
 
     @property
     def call_count(self) -> int:
-        return len(self._calls) + len(self._answered)
+        """Calls that are not over, and answers that wait for their reader: 0 for an idle one."""
+        return len(self._calls) + len(self._answered) + len(self._unread)
 
     def end_late(self, now: float) -> float | None:
         """Give up calls whose deadline has passed, and requests that were answered before."""
