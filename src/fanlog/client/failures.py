@@ -70,7 +70,7 @@ def failure_of(error: Any, *, endpoint: str, timeout_s: float, wording: Wording)
 
 
 def _disagreement(endpoint: str, details: str) -> str:
-    """What the two sides do not agree on, of a connection that was made and then broke; or empty.
+    """The point on which the two sides of a connection that broke at once disagree; or empty.
 
     gRPC tells it as a server that cannot be reached, and a server that is there is not to be
     started.

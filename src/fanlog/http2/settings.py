@@ -22,7 +22,7 @@ _PAIR = struct.Struct(">HL")
 
 @dataclass(slots=True)
 class Http2Settings:
-    """What one side of a connection promises to take."""
+    """The promises of one side of a connection: sizes and counts that it takes."""
 
     table_bytes: int = codes.TABLE_BYTES_DEFAULT
     streams_max: int = codes.WINDOW_MAX

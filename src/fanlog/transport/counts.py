@@ -1,4 +1,4 @@
-"""What the transport counts, for `/metrics`: connections, and everything that was not served."""
+"""Counts of the transport, for `/metrics`: connections, and everything that was not served."""
 
 from __future__ import annotations
 

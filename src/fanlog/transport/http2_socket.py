@@ -9,6 +9,7 @@ of control pile up.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final, cast
 
@@ -24,7 +25,7 @@ LINGER_S: Final = 1.0
 CLOSE_S: Final = 5.0
 
 
-class Http2Socket(asyncio.Protocol):
+class Http2Socket(asyncio.Protocol, ABC):
     """One end of a connection on the loop. A subclass takes its events."""
 
     def __init__(self, http2: Http2Connection) -> None:
@@ -40,9 +41,9 @@ class Http2Socket(asyncio.Protocol):
         self._is_held = False
         self._is_deaf = False
 
+    @abstractmethod
     def _take(self, found: Sequence[Event]) -> None:
         """Take events, in their order."""
-        raise NotImplementedError
 
     def now(self) -> float:
         return self._loop.time()

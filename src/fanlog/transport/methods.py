@@ -56,7 +56,7 @@ _NOT_METADATA = frozenset((b"te", b"content-type", b"grpc-timeout", b"grpc-encod
 
 
 def read_head(headers: HeaderList, methods: Mapping[bytes, RpcMethod]) -> CallHead | HeadAnswer:
-    """What the first headers of a request ask for."""
+    """The call that the first headers of a request ask for, or the answer that they get at once."""
     found = dict(headers.fields)
     content_type = found.get(b"content-type", b"")
     if not _is_grpc(content_type):

@@ -29,7 +29,7 @@ INBOX_BYTES_FREE = 16 * 1024
 
 
 class CallPort(Protocol):
-    """What a call needs of its connection."""
+    """The connection, as far as a call needs it."""
 
     def begin_answer(self, stream_id: int, head: bytes) -> None: ...
 
@@ -205,7 +205,7 @@ class ServerCall:
         return self._is_half_closed
 
     def drain(self) -> None:
-        """What was written has left."""
+        """The last message that was written has left."""
         self._is_behind = False
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)

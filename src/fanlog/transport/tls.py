@@ -49,7 +49,7 @@ class TlsFiles:
         return context
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
-        """What changes when a file does; also when it is replaced by another of the same time."""
+        """A value that changes with the files, also when one is replaced by another of its time."""
         found = []
         for path in (self.certificate, self.key, self.client_ca):
             if path is not None:
