@@ -4,7 +4,7 @@ HTTP/2 begins with a preface that no HTTP/1.1 request begins with; over TLS the 
 ALPN. So one port serves gRPC and REST.
 
 Connections are few, and some are kept: when the others are taken, one that has nothing to do is
-sent away for a new one. Where all are busy, a new one is a spare: it has time for a call or two,
+sent away for a new one. Where all are busy, a new one is a visitor: it has time for a call or two,
 and goes when another needs its place. So health, metrics and administration are always reachable.
 """
 
@@ -46,8 +46,8 @@ _METHODS: Final = frozenset(
 )
 BACKLOG: Final = 2_048
 #: Connections that are kept for short visits, at most a quarter of all, and how long one lasts.
-SPARES: Final = 16
-SPARE_S: Final = 5.0
+VISITORS_MAX: Final = 16
+VISIT_S: Final = 5.0
 
 
 class Ports:
@@ -65,13 +65,13 @@ class Ports:
         self.http1 = http1
         self.tls = tls
         self.counts = grpc.counts
-        self._spares_max = min(SPARES, connections_max // 4)
-        self._connections_max = connections_max - self._spares_max
+        self._visitors_max = min(VISITORS_MAX, connections_max // 4)
+        self._connections_max = connections_max - self._visitors_max
         self._servers: list[asyncio.Server] = []
         self._undecided: dict[FirstBytes, None] = {}
         self._looker: asyncio.TimerHandle | None = None
         #: Short visits, the oldest first.
-        self._spares: dict[FirstBytes, None] = {}
+        self._visitors: dict[FirstBytes, None] = {}
 
     async def listen(self, sock: socket.socket, *, serves_grpc: bool = True) -> int:
         """Serve a socket from now on; its port."""
@@ -102,12 +102,12 @@ class Ports:
 
     def enter(self, connection: FirstBytes) -> bool:
         """Count a new connection; whether there is room for it."""
-        if self._spares:
-            self._spares = {one: None for one in self._spares if not one.is_gone}
-        if self.connection_count - len(self._spares) >= self._connections_max and not (
+        if self._visitors:
+            self._visitors = {one: None for one in self._visitors if not one.is_gone}
+        if self.connection_count - len(self._visitors) >= self._connections_max and not (
             self.grpc.send_idle_away() or self.http1.send_idle_away()
         ):
-            if not self._spares_max:
+            if not self._visitors_max:
                 self.counts.turned_away += 1
                 return False
             self._enter_for_a_while(connection)
@@ -115,17 +115,17 @@ class Ports:
         return True
 
     def _enter_for_a_while(self, connection: FirstBytes) -> None:
-        if len(self._spares) >= self._spares_max:
-            oldest = next(iter(self._spares))
+        if len(self._visitors) >= self._visitors_max:
+            oldest = next(iter(self._visitors))
             self.counts.turned_away += 1
             oldest.abort()
-            self._spares.pop(oldest, None)
-        self._spares[connection] = None
-        asyncio.get_running_loop().call_later(SPARE_S, self._end_visit, connection)
+            self._visitors.pop(oldest, None)
+        self._visitors[connection] = None
+        asyncio.get_running_loop().call_later(VISIT_S, self._end_visit, connection)
 
     def _end_visit(self, connection: FirstBytes) -> None:
-        if connection in self._spares:
-            del self._spares[connection]
+        if connection in self._visitors:
+            del self._visitors[connection]
             connection.abort()
 
     def leave(self, connection: FirstBytes) -> None:
