@@ -8,10 +8,7 @@ from __future__ import annotations
 from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model.resources import SchemaType
-from fanlog.schema.avro import AvroSchema
 from fanlog.schema.compiled import Compiled
-from fanlog.schema.json_schema import JsonSchema
-from fanlog.schema.protobuf import ProtobufSchema
 
 
 def compile_schema(kind: SchemaType, definition: str) -> Compiled:
@@ -27,10 +24,17 @@ def compile_schema(kind: SchemaType, definition: str) -> Compiled:
         raise InvalidArgument(
             f"definition: {size} bytes; at most {limits.SCHEMA_DEFINITION_BYTES_MAX} are allowed"
         )
+    # Types are imported when one is first used: they take a tenth of a server's start.
     match kind:
         case "AVRO":
+            from fanlog.schema.avro import AvroSchema
+
             return AvroSchema(definition)
         case "PROTOCOL_BUFFER":
+            from fanlog.schema.protobuf import ProtobufSchema
+
             return ProtobufSchema(definition)
         case "JSON":
+            from fanlog.schema.json_schema import JsonSchema
+
             return JsonSchema(definition)
