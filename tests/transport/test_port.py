@@ -60,7 +60,7 @@ async def test_first_bytes_may_come_one_by_one(world: World):
     writer.close()
 
 
-async def test_an_upgrade_to_http2_is_ignored(world: World):
+async def test_an_upgrade_to_http2_is_ignored(world: World, caplog):
     found = await ask(
         world,
         b"GET / HTTP/1.1\r\nhost: x\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\n"
@@ -68,6 +68,7 @@ async def test_an_upgrade_to_http2_is_ignored(world: World):
         b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
     )
     assert found.startswith(b"HTTP/1.1 200 OK")
+    assert not caplog.records
 
 
 async def test_another_content_type_is_415_and_another_method_405(world: World):

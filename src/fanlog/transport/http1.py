@@ -154,6 +154,9 @@ class Http1Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self._server.add(self)
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """An offer of another protocol, HTTP/2 mostly, is passed over: it is no mistake."""
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.remove(self)
         self._rest = b""
