@@ -70,7 +70,7 @@ class _Stream:
         #: Of ack ids that are being settled, or whose confirmation waits to be read.
         self._settling_bytes = 0
         self._write_lock = asyncio.Lock()
-        self._ended: FanlogError | None = None
+        self._ended: Exception | None = None
         self._is_half_closed = False
         self._over = asyncio.Event()
 
@@ -85,8 +85,6 @@ class _Stream:
             await self._over.wait()
             if self._ended is not None:
                 raise self._ended
-            # It has ended; if by a mistake of ours, the stream ends with it.
-            await reader
         finally:
             self._broker.metrics.streams -= 1
             reader.cancel()
@@ -158,10 +156,13 @@ class _Stream:
             self._half_close()
             while self._settling:
                 await asyncio.wait(self._settling)
-        except FanlogError as error:
+        except CallEnded:
+            # The task of the call is cancelled, and this one with it.
+            return
+        except Exception as error:
+            # A mistake of ours, too: a stream whose requests are not read must not stay open.
             self._ended = error
-        finally:
-            self._end()
+        self._end()
 
     def _half_close(self) -> None:
         self._is_half_closed = True
