@@ -103,6 +103,18 @@ class PermissionDenied(FanlogError):
     http_status = 403
 
 
+class Unauthenticated(FanlogError):
+    """The caller did not show who it is, or not in a way that this server believes.
+
+    The answer is the same for every reason; the server's log has the reason. Send a token, or have
+    a client use a key file; see the guide on access.
+    """
+
+    code = "UNAUTHENTICATED"
+    grpc_status = "UNAUTHENTICATED"
+    http_status = 401
+
+
 class NotFound(FanlogError):
     """The named resource does not exist. Create it first, or check the project in the name."""
 
@@ -139,6 +151,12 @@ class SchemaNotFound(NotFound):
     """No schema of that name exists, or it has no such revision."""
 
     code = "SCHEMA_NOT_FOUND"
+
+
+class AccountNotFound(NotFound):
+    """The named service account does not exist."""
+
+    code = "ACCOUNT_NOT_FOUND"
 
 
 class JobNotFound(NotFound):
@@ -204,6 +222,16 @@ class ResourceExhausted(FanlogError):
     code = "RESOURCE_EXHAUSTED"
     grpc_status = "RESOURCE_EXHAUSTED"
     http_status = 429
+
+
+class RateExceeded(ResourceExhausted):
+    """A project or a caller has used up a rate; the answer says when to try again."""
+
+    code = "RATE_EXCEEDED"
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class DiskFull(ResourceExhausted):

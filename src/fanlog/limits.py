@@ -43,6 +43,10 @@ LABEL_LENGTH_MAX = 63
 STORAGE_REGIONS_MAX = 100
 
 # IAM policies (Google): members and groups each time they are named, and permissions asked for.
+#: Service accounts of a server, and keys and tokens of one: enough to rotate them.
+ACCOUNTS_MAX = 10_000
+ACCOUNT_KEYS_MAX = 10
+ACCOUNT_TOKENS_MAX = 20
 IAM_MEMBERS_MAX = 1_500
 IAM_GROUPS_MAX = 250
 IAM_PERMISSIONS_MAX = 100

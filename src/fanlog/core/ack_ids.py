@@ -3,7 +3,7 @@
     8 hex subscription · 8 hex partition · 16 hex generation · 8 hex tag · 12 hex offset
 
 Everything before the offset is the same for all messages of a lease: it is made once per lease and
-checked once per request. The tag is keyed with the log's own secret, so an id of another broker,
+checked once per request. The tag is keyed with a secret of the broker, so an id of another broker,
 or one made up, is refused as malformed rather than taken for another message.
 """
 
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from hmac import compare_digest
 
 from fanlog.model.ids import ACK_OFFSET_DIGITS, ACK_PREFIX_DIGITS
 from fanlog.model.resources import Offset, PartitionId
@@ -34,17 +35,18 @@ class ParsedAckIds:
 
 
 class AckIds:
-    """Makes and reads ack ids with one secret."""
+    """Makes and reads ack ids."""
 
-    __slots__ = ("_secret",)
+    __slots__ = ("_secret_of",)
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+    def __init__(self, secret_of: Callable[[int], bytes]) -> None:
+        """`secret_of` gives the secret of a generation."""
+        self._secret_of = secret_of
 
     def prefix(self, subscription: int, partition: int, generation: int) -> str:
         """The beginning that all ack ids of one lease share."""
         text = f"{subscription:08x}{partition:08x}{generation:016x}"
-        return text + self._tag(text)
+        return text + self._tag(text, generation)
 
     def parse(self, subscription: int, ack_ids: Iterable[str]) -> ParsedAckIds:
         """Sort the ids of a request to `subscription`."""
@@ -73,10 +75,11 @@ class AckIds:
         # Digits first: of all tags made up, one in four thousand million is right.
         if len(prefix) != PREFIX_LENGTH or prefix.strip(_HEX):
             return False
-        return self._tag(prefix[:32]) == prefix[32:]
+        return compare_digest(self._tag(prefix[:32], int(prefix[16:32], 16)), prefix[32:])
 
-    def _tag(self, text: str) -> str:
-        return hashlib.blake2b(text.encode(), key=self._secret, digest_size=4).hexdigest()
+    def _tag(self, text: str, generation: int) -> str:
+        secret = self._secret_of(generation)
+        return hashlib.blake2b(text.encode(), key=secret, digest_size=4).hexdigest()
 
 
 def _are_offsets(texts: list[str]) -> bool:

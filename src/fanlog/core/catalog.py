@@ -67,6 +67,8 @@ class Catalog:
         self._former: dict[TopicId, Topic] = {}
         self.schemas = SchemaTable()
         self._policies: dict[int, Policy] = {}
+        #: Another one after each change of a policy; a new resource has none.
+        self.policies_version = 0
         # Derived: sorted names for stable pages, ids by name, subscriptions by topic,
         # topics by partition.
         self._topic_names = NamesTable[TopicId]()
@@ -277,6 +279,10 @@ class Catalog:
     def delete_snapshot(self, snapshot: Snapshot) -> list[CatalogRecord]:
         return [SnapshotRecord(snapshot.id, None), *self._drop_policy(snapshot.id)]
 
+    def take_id(self) -> tuple[int, Counters]:
+        """An id that was never used, and the record that it is used now."""
+        return self._counters.next_id, self._take_ids(1)
+
     def put_policy(self, policy: Policy) -> list[CatalogRecord]:
         return [PolicyRecord(policy.id, policy)]
 
@@ -348,6 +354,7 @@ class Catalog:
                     self._policies.pop(resource_id, None)
                 else:
                     self._policies[resource_id] = policy
+                self.policies_version += 1
             case _:
                 assert_never(record)
 

@@ -17,8 +17,10 @@ from fanlog.core.addressing import AddressTable
 from fanlog.core.catalog import Catalog
 from fanlog.core.cursor import Cursor
 from fanlog.core.dedup import DedupWindow
+from fanlog.core.identities import Identities
 from fanlog.core.patterns import Patterns
 from fanlog.core.records import (
+    AccountRecord,
     Activity,
     AddressRecord,
     ArchivedRecord,
@@ -41,8 +43,11 @@ from fanlog.core.records import (
     Record,
     ReopenedChunk,
     RequestRecord,
+    RoleRecord,
     SchemaRecord,
     SchemaRevisionRecord,
+    ScopePolicyRecord,
+    SecretRecord,
     ShareRecord,
     SnapshotRecord,
     SubscriptionRecord,
@@ -65,6 +70,7 @@ class HardState:
 
     def __init__(self) -> None:
         self.catalog = Catalog()
+        self.identities = Identities()
         self._shares: dict[int, dict[PartitionId, Share]] = {}
         self._shares_on: dict[PartitionId, dict[int, Share]] = {}
         self._snapshot_cursors: dict[tuple[int, PartitionId], Cursor] = {}
@@ -196,6 +202,8 @@ class HardState:
                 self._apply_address(record)
             case QueryRecord() | CommittingRecord() | ProgressRecord():
                 self.sinks.apply(record)
+            case AccountRecord() | ScopePolicyRecord() | RoleRecord() | SecretRecord():
+                self.identities.apply(record)
             case _:
                 assert_never(record)
 

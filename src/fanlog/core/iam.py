@@ -1,52 +1,23 @@
-"""IAM policies: which members have which role on a resource. Hard state; nothing is enforced.
+"""IAM policies: which members have which role on a resource, a project or the server. Hard state.
 
 A policy belongs to a resource's id, which is never used twice: a topic that is deleted and made
 again has no policy. Every change gives it the next revision, and the etag is made of both. A client
 that read a policy, changed it and sends it back is refused if another change came between.
 
-Roles and permissions are those that Google has for Pub/Sub. Until callers are authenticated, a
-policy is kept and shown, and every permission is granted.
+`fanlog.core.roles` has the roles; `fanlog.core.authority` says what a policy grants. On a server
+that does not authenticate its callers a policy is kept and shown, and every permission is granted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from fanlog import limits
+from fanlog.core.roles import PERMISSIONS, ROLES
 from fanlog.errors import Aborted, InvalidArgument
 from fanlog.model.names import shown
-
-#: Basic roles, and those of Pub/Sub.
-ROLES = frozenset(
-    {
-        "roles/owner",
-        "roles/editor",
-        "roles/viewer",
-        "roles/pubsub.admin",
-        "roles/pubsub.editor",
-        "roles/pubsub.publisher",
-        "roles/pubsub.subscriber",
-        "roles/pubsub.viewer",
-        "roles/pubsub.serviceAgent",
-    }
-)
-
-_TAGS = "createTagBinding deleteTagBinding listEffectiveTags listTagBindings"
-_EVERY = "create delete get getIamPolicy list setIamPolicy"
-#: The actions on a resource, by the collection it lives in.
-_ACTIONS = {
-    "topics": f"{_EVERY} {_TAGS} update attachSubscription detachSubscription publish updateTag",
-    "subscriptions": f"{_EVERY} {_TAGS} update consume",
-    "snapshots": f"{_EVERY} {_TAGS} update seek",
-    "schemas": f"{_EVERY} attach commit listRevisions rollback validate",
-}
-#: Permissions, by the collection of the resources that they are about.
-PERMISSIONS = {
-    collection: frozenset(f"pubsub.{collection}.{action}" for action in actions.split())
-    for collection, actions in _ACTIONS.items()
-}
 
 _EMAIL = r"[^\s@:/]+@[^\s@:/]+"
 _MEMBER = re.compile(
@@ -71,12 +42,21 @@ class Binding:
     members: tuple[str, ...]
 
 
+#: The scope of the server's own policy; that of a project is `projects/p`.
+SERVER = "server"
+
+
+def is_member(text: str) -> bool:
+    """Whether a text has the form of a member of a policy."""
+    return text.isprintable() and _MEMBER.fullmatch(text) is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """The bindings of one resource."""
 
-    #: The resource's id.
-    id: int
+    #: The resource's id; 0 for a project and for the server, which are known by their name.
+    id: int = 0
     #: How often it was set; 0 for a resource that has none.
     revision: int = 0
     bindings: tuple[Binding, ...] = ()
@@ -85,14 +65,16 @@ class Policy:
     def etag(self) -> bytes:
         return f"{self.id:x}-{self.revision:x}".encode()
 
-    def replace(self, bindings: Iterable[Binding] | None, etag: bytes) -> Policy:
+    def replace(
+        self, bindings: Iterable[Binding] | None, etag: bytes, roles: Collection[str] = ROLES
+    ) -> Policy:
         """The policy with other bindings; None leaves them. An empty etag fits every revision.
 
         Raises:
             Aborted: The etag is that of another revision.
             InvalidArgument: Names the first binding that is wrong, and why.
         """
-        checked = self.bindings if bindings is None else normalize_bindings(list(bindings))
+        checked = self.bindings if bindings is None else normalize_bindings(list(bindings), roles)
         if etag and etag != self.etag:
             raise Aborted(
                 "policy.etag: the policy was changed since it was read; read it again, and repeat "
@@ -101,7 +83,9 @@ class Policy:
         return Policy(id=self.id, revision=self.revision + 1, bindings=checked)
 
 
-def normalize_bindings(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
+def normalize_bindings(
+    bindings: Sequence[Binding], roles: Collection[str] = ROLES
+) -> tuple[Binding, ...]:
     """Check bindings; give one for each role, and each member once, in order.
 
     Raises:
@@ -111,17 +95,17 @@ def normalize_bindings(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
     members: dict[str, set[str]] = {}
     for index, binding in enumerate(bindings):
         where = f"policy.bindings[{index}]"
-        if binding.role not in ROLES:
+        if binding.role not in roles:
             raise InvalidArgument(
                 f"{where}.role: {shown(binding.role)} is not a known role; there are "
-                f"{', '.join(sorted(ROLES))}"
+                f"{', '.join(sorted(roles))}"
             )
         if not binding.members:
             raise InvalidArgument(
                 f"{where}.members: empty; leave the binding of {binding.role} out instead"
             )
         for place, member in enumerate(binding.members):
-            if not (member.isprintable() and _MEMBER.fullmatch(member)):
+            if not is_member(member):
                 raise InvalidArgument(f"{where}.members[{place}]: {shown(member)}; {_MEMBER_RULE}")
         members.setdefault(binding.role, set()).update(binding.members)
     return tuple(Binding(role=role, members=tuple(sorted(members[role]))) for role in members)

@@ -9,7 +9,7 @@ from fanlog.model.ids import ACK_OFFSET_DIGITS
 
 LENGTH = PREFIX_LENGTH + ACK_OFFSET_DIGITS
 
-IDS = AckIds(b"secret")
+IDS = AckIds(lambda _: b"secret")
 
 
 def ack_id(offset: int, *, subscription: int = 3, partition: int = 7, generation: int = 9) -> str:
@@ -51,7 +51,7 @@ def test_ids_of_another_subscription_are_foreign():
         ack_id(1) + "0",
         ack_id(1)[:PREFIX_LENGTH],
         ack_id(10).upper(),
-        f"{AckIds(b'other').prefix(3, 7, 9)}{1:012x}",
+        f"{AckIds(lambda _: b'other').prefix(3, 7, 9)}{1:012x}",
     ],
 )
 def test_what_is_no_id_of_this_broker_is_malformed(text):

@@ -25,6 +25,15 @@ from fanlog.core.records.catalog import (
 )
 from fanlog.core.records.codec import DamagedRecord, Registry, UnknownRecord, digest_of
 from fanlog.core.records.exports import ExportProgress, ExportRecord
+from fanlog.core.records.identities import (
+    AccountRecord,
+    IdentityRecord,
+    RoleRecord,
+    ScopePolicy,
+    ScopePolicyRecord,
+    Secret,
+    SecretRecord,
+)
 from fanlog.core.records.jobs import JobRecord
 from fanlog.core.records.lake import ArchivedRecord, LakeRecord, LakeState, LostRecord
 from fanlog.core.records.partitions import AddressRecord, DedupEntry, PartitionRecord, Trimmed
@@ -50,6 +59,7 @@ from fanlog.core.records.sinks import (
 
 __all__ = [
     "KINDS",
+    "AccountRecord",
     "Activity",
     "AddressRecord",
     "ArchivedRecord",
@@ -66,6 +76,7 @@ __all__ = [
     "ExportProgress",
     "ExportRecord",
     "FormerTopicRecord",
+    "IdentityRecord",
     "JobRecord",
     "LakeRecord",
     "LakeState",
@@ -80,8 +91,13 @@ __all__ = [
     "RememberedAnswer",
     "ReopenedChunk",
     "RequestRecord",
+    "RoleRecord",
     "SchemaRecord",
     "SchemaRevisionRecord",
+    "ScopePolicy",
+    "ScopePolicyRecord",
+    "Secret",
+    "SecretRecord",
     "ShareRecord",
     "SinkRecord",
     "SnapshotRecord",
@@ -103,6 +119,7 @@ Record = (
     | JobRecord
     | ExportRecord
     | SinkRecord
+    | IdentityRecord
 )
 
 #: Every class of the union.
