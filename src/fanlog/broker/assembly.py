@@ -7,11 +7,13 @@ ones listen to their events; nothing is set afterwards.
 from __future__ import annotations
 
 import os
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fanlog import limits
 from fanlog.broker.access import Access
+from fanlog.broker.bootstrap import server_id_of
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
 from fanlog.broker.committer import Committer
@@ -32,10 +34,12 @@ from fanlog.broker.retention.room import Room
 from fanlog.broker.retention.spare import Spare
 from fanlog.broker.schemas.definitions import Definitions
 from fanlog.broker.schemas.examiner import AtOnce, Examiner
+from fanlog.broker.server_secrets import SECRET_BYTES, ServerSecrets
 from fanlog.broker.spool import MemorySpool, Spool
 from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tiering.tiers import NoTiers, Tiers
 from fanlog.broker.transaction import Ledger
+from fanlog.broker.verbs.accounts import Accounts
 from fanlog.broker.verbs.backlogs import Backlogs
 from fanlog.broker.verbs.dead_letters import DeadLetters
 from fanlog.broker.verbs.exports import Exports
@@ -61,6 +65,14 @@ from fanlog.model.server_rules import ServerRules
 
 def _random_id() -> str:
     return os.urandom(16).hex()
+
+
+def _random_secret() -> bytes:
+    return os.urandom(SECRET_BYTES)
+
+
+def _random_token() -> str:
+    return urlsafe_b64encode(os.urandom(SECRET_BYTES)).rstrip(b"=").decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +108,8 @@ def build_broker(
     examiner: Examiner | None = None,
     spool: Spool | None = None,
     new_stage_id: Callable[[], str] = _random_id,
+    new_secret: Callable[[], bytes] = _random_secret,
+    new_token: Callable[[], str] = _random_token,
     new_generations: Callable[[Ledger], Generations] = Generations,
     new_tiers: Callable[[Ledger], Tiers] | None = None,
     outcome_body: Callable[[bytes], Body] | None = None,
@@ -109,6 +123,7 @@ def build_broker(
         examiner: Answers questions about schemas that may take long; without it, on the loop.
         spool: Where stages wait; without it, in memory.
         new_stage_id: Names a stage; no two are ever the same.
+        new_secret, new_token: Chance that nobody can guess, as bytes and as text.
         new_tiers: The tiers of a log with a lake.
         outcome_body: Makes a message of data; without it, no outcomes are told.
     """
@@ -128,6 +143,7 @@ def build_broker(
     )
     access = Access(ledger, clock)
     generations = new_generations(ledger)
+    server_secrets = ServerSecrets(ledger, new_secret, store.identity)
 
     # Delivery.
     filtering = Filtering(ledger, store, metrics, candidates)
@@ -209,6 +225,8 @@ def build_broker(
         outcomes=OutcomeTelling(ledger, clock, metrics, shares, room, topics, outcome_body),
         rules=rules,
         message_bytes_max=settings.message_bytes_max,
-        ack_ids=AckIds(store.identity),
+        ack_ids=AckIds(server_secrets.ack_ids),
+        secrets=server_secrets,
+        accounts=Accounts(ledger, clock, server_id_of(store), new_token),
         jitter=jitter,
     )

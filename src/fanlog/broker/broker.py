@@ -40,9 +40,11 @@ from fanlog.broker.parts import Placed
 from fanlog.broker.retention.retention import Retention
 from fanlog.broker.retention.room import Room
 from fanlog.broker.retention.spare import Spare
+from fanlog.broker.server_secrets import ServerSecrets
 from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tiering.tiers import Acceptance, Tiers
 from fanlog.broker.transaction import Ledger, Transaction
+from fanlog.broker.verbs.accounts import Accounts
 from fanlog.broker.verbs.backlogs import Backlogs
 from fanlog.broker.verbs.dead_letters import DeadLetters
 from fanlog.broker.verbs.exports import Exports
@@ -101,6 +103,7 @@ class Broker:
     backlogs: Backlogs
     schemas: Schemas
     iam: Iam
+    accounts: Accounts
     log_reads: LogReads
     jobs: Jobs
     exports: Exports
@@ -114,6 +117,7 @@ class Broker:
     #: Of one message that a caller publishes; checked where requests are read.
     message_bytes_max: int
     ack_ids: AckIds
+    secrets: ServerSecrets
     jitter: Callable[[], float]
 
     @property
@@ -130,6 +134,7 @@ class Broker:
             DataLoss: Hard state cannot be read; nothing was changed.
         """
         await self.ledger.start()
+        await self.secrets.start()
         await self.sink.start()
         await self.outcomes.start()
         self.sweeper.start()
