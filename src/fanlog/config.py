@@ -21,9 +21,12 @@ from pathlib import Path
 from typing import Any, TypeGuard, get_args
 
 from fanlog import limits
+from fanlog.auth import certificates
+from fanlog.auth.issuers import Issuer, parse_issuers
 from fanlog.errors import ConfigError, InvalidArgument
-from fanlog.model import durations, names, origins, quotas
+from fanlog.model import durations, names, origins, quotas, rates
 from fanlog.model.quotas import Quotas, parse_quotas
+from fanlog.model.rates import Rates, parse_rates
 from fanlog.model.resources import DeadLetterDefault
 
 ENV_PREFIX = "FANLOG_"
@@ -38,6 +41,9 @@ OTHER_VARIABLES = frozenset(
         "FANLOG_CA",
         "FANLOG_CERT",
         "FANLOG_KEY",
+        "FANLOG_TOKEN",
+        "FANLOG_TOKEN_FILE",
+        "FANLOG_CREDENTIALS",
     }
 )
 
@@ -45,6 +51,7 @@ PROJECT_DEFAULT = "fanlog"
 EVENT_TOPICS = ("refuse", "create")
 OUTCOMES = ("auto", "on", "off")
 GRPC_COMPRESSIONS = ("off", "gzip")
+AUTHS = ("none", "required")
 DEAD_LETTER_DEFAULTS: tuple[DeadLetterDefault, ...] = get_args(DeadLetterDefault)
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -85,8 +92,25 @@ class Config:
     data_dir: Path = Path("data")
     #: Keep everything in memory: nothing survives the process.
     memory: bool = False
-    #: Serve without authentication on an address others can reach.
+    #: Serve on an address others can reach without authentication, or without TLS.
     insecure: bool = False
+    #: Whether callers must show who they are, one of AUTHS; then policies are enforced.
+    auth: str = "none"
+    #: Folder of the files that the tokens of the first accounts are written to; None for `auth` in
+    #: the data folder.
+    auth_dir: Path | None = None
+    #: Issuers of tokens that are believed besides this server itself: tables of the settings file.
+    issuers: tuple[Issuer, ...] = ()
+    #: Which name of a client's certificate says who it is, one of the NAMES of certificates.
+    mtls_name: str = "none"
+    #: Of principals whose certificate has no address: serviceAccount:NAME@DOMAIN.
+    mtls_domain: str = "mtls.internal"
+    #: How much a project and a principal may do a second, and how many streams they may have.
+    rates: Rates = rates.NONE
+    #: File of the audit log, JSON lines; None for none.
+    audit_log: Path | None = None
+    #: Whether calls that read or carry messages are written there, too.
+    audit_data_access: bool = False
     #: Project of names given without one.
     project: str = PROJECT_DEFAULT
     #: TOML or YAML file of schemas, topics and subscriptions to make at start.
@@ -134,13 +158,31 @@ class Config:
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        if not (self.insecure or self.is_on_loopback or self.tls_cert):
+        if not (self.insecure or self.is_on_loopback or self.is_protected):
             raise ConfigError(
-                f"host {self.host!r} can be reached by others and this version does not"
-                " authenticate them; use 127.0.0.1, give --tls-cert and --tls-key (with"
-                " --tls-client-ca only clients you know come in), or say --insecure to serve it"
-                " anyway"
+                f"host {self.host!r} can be reached by others; use 127.0.0.1, give --tls-cert and"
+                " --tls-key with --auth required (or with --tls-client-ca, so that only clients"
+                " you know come in), or say --insecure to serve it anyway"
             )
+        if self.auth == "none":
+            for name in ("auth_dir", "issuers", "rates", "audit_log"):
+                if getattr(self, name):
+                    raise ConfigError(
+                        f"{name} is given, and callers are not authenticated; say --auth required"
+                    )
+            if self.mtls_name != "none":
+                raise ConfigError(
+                    "mtls_name is given, and callers are not authenticated; say --auth required"
+                )
+        elif self.memory and self.auth_dir is None:
+            raise ConfigError(
+                "auth is required and everything is in memory; say where the administrator's token"
+                " is to be written (--auth-dir)"
+            )
+        if self.mtls_name != "none" and self.tls_client_ca is None:
+            raise ConfigError("mtls_name is given and tls_client_ca is not: no client shows one")
+        if self.audit_data_access and self.audit_log is None:
+            raise ConfigError("audit_data_access is given and audit_log is not")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ConfigError("tls_cert and tls_key go together: one is given, the other is not")
         if self.tls_client_ca is not None and self.tls_cert is None:
@@ -160,6 +202,12 @@ class Config:
     def is_on_loopback(self) -> bool:
         """Whether only this machine reaches the ports."""
         return origins.is_loopback_listener(self.host)
+
+    @property
+    def is_protected(self) -> bool:
+        """Whether strangers that reach the ports can do nothing, and hear nothing on the way."""
+        has_callers = self.auth == "required" or self.tls_client_ca is not None
+        return self.tls_cert is not None and has_callers
 
     @property
     def tells_outcomes(self) -> bool:
@@ -407,6 +455,28 @@ def _event_topics(value: object) -> str:
     return str(value)
 
 
+def _auth(value: object) -> str:
+    if value not in AUTHS:
+        raise ValueError(f"must be one of {', '.join(AUTHS)}")
+    return str(value)
+
+
+def _issuers(value: object) -> tuple[Issuer, ...]:
+    return parse_issuers(value)
+
+
+def _mtls_name(value: object) -> str:
+    if value not in certificates.NAMES:
+        raise ValueError(f"must be one of {', '.join(certificates.NAMES)}")
+    return str(value)
+
+
+def _rates(value: object) -> Rates:
+    if not isinstance(value, str):
+        raise ValueError("must be rates, such as 'project.messages=10000 principal.requests=500'")
+    return parse_rates(value)
+
+
 def _grpc_compression(value: object) -> str:
     if value not in GRPC_COMPRESSIONS:
         raise ValueError(f"must be one of {', '.join(GRPC_COMPRESSIONS)}")
@@ -471,6 +541,14 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "data_dir": _path,
     "memory": _flag,
     "insecure": _flag,
+    "auth": _auth,
+    "auth_dir": _path,
+    "issuers": _issuers,
+    "mtls_name": _mtls_name,
+    "mtls_domain": _text,
+    "rates": _rates,
+    "audit_log": _path,
+    "audit_data_access": _flag,
     "tls_cert": _path,
     "tls_key": _path,
     "tls_client_ca": _path,

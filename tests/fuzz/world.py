@@ -35,6 +35,7 @@ from fanlog.core.hard_state import HardState
 from fanlog.log.api import Commit
 from fanlog.log.memory import MemoryLog
 from fanlog.server import services
+from fanlog.server.calls import EVERYBODY
 from fanlog.server.grpc_api import make_methods, status_of
 from fanlog.transport.methods import RpcMethod
 from fanlog.transport.statuses import Status
@@ -92,6 +93,7 @@ class Context:
         self.requests: asyncio.Queue[Any] = asyncio.Queue()
         self.answers: list[bytes] = []
         self._user_agent = user_agent
+        self.caller = EVERYBODY
 
     def time_remaining(self) -> float | None:
         return None

@@ -119,6 +119,7 @@ def test_reflection_describes_what_is_served(server):
             "grpc.reflection.v1.ServerReflection",
             "grpc.reflection.v1alpha.ServerReflection",
             "fanlog.v1.Lake",
+            "fanlog.v1.Auth",
         }
         pool = DescriptorPool(database)
         for service in services:

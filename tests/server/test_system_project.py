@@ -41,7 +41,7 @@ OTHERS = {
     "IAMPolicy": {"GetIamPolicy", "TestIamPermissions"},
     "Replay": {"ListDeadLetters"},
 }
-OWN = {"Jobs", "Log", "Lake", "Sink", "Exports", "Catalog"}
+OWN = {"Jobs", "Log", "Lake", "Sink", "Exports", "Catalog", "Auth"}
 TOPIC = jobs.TOPIC
 CHANGES = {name: method for name, method in METHODS.items() if method.changes}
 

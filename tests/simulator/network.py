@@ -22,6 +22,7 @@ from fanlog.model import attributes as names_of
 from fanlog.model import ids
 from fanlog.model.ids import parse_message_id
 from fanlog.model.resources import Offset, PartitionId, Subscription, SubscriptionId
+from fanlog.server.calls import EVERYBODY
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.wire import types
 from simulator.chronicle import AckRef, Delivered, Op, Settle
@@ -217,6 +218,7 @@ class Stream:
     ) -> None:
         self._world = world
         self.name = name
+        self.caller = EVERYBODY
         self.consumer = world.new_consumer()
         self._credit = credit
         #: Bounds of the deadline the next lease gets; both sides of a change while it travels.

@@ -9,6 +9,7 @@ from fanlog.broker.broker import Broker
 from fanlog.model.ids import parse_message_id
 from fanlog.model.resources import Offset, PartitionId
 from fanlog.server import delivery_api, publisher_api
+from fanlog.server.calls import EVERYBODY
 from fanlog.wire import types
 
 
@@ -17,6 +18,7 @@ class _Context:
 
     def __init__(self, remaining_s: float) -> None:
         self._remaining_s = remaining_s
+        self.caller = EVERYBODY
 
     def time_remaining(self) -> float:
         return self._remaining_s

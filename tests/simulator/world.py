@@ -225,6 +225,8 @@ class World:
             check_endpoint=EndpointCheck(life.resolver),
             spool=self.sinks.spool,
             new_stage_id=self.sinks.new_id,
+            # One seed, one world: ids made of a secret must be the same, too.
+            new_secret=lambda: bytes(32),
             new_generations=lambda ledger: ObservedGenerations(ledger, life.clock, self.chronicle),
             new_tiers=None if self.tiering is None else self.tiering.new_tiers(life.clock, store),
         )

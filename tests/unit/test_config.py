@@ -326,6 +326,7 @@ def test_variables_of_every_command_are_known() -> None:
 def test_variables_of_clients_are_known() -> None:
     """A server may be started where the command line has its files for TLS in the environment."""
     resolve({}, {"FANLOG_CA": "ca.pem", "FANLOG_CERT": "cert.pem", "FANLOG_KEY": "key.pem"})
+    resolve({}, {"FANLOG_TOKEN": "flt_x", "FANLOG_TOKEN_FILE": "t", "FANLOG_CREDENTIALS": "k.json"})
 
 
 class TestTopicRetention:

@@ -22,7 +22,7 @@ import uvicorn
 import uvloop
 
 from fanlog import limits
-from fanlog.broker import spool
+from fanlog.broker import bootstrap, spool
 from fanlog.broker.assembly import BrokerSettings, build_broker
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock, SystemClock
@@ -44,9 +44,11 @@ from fanlog.push.senders.host_resolver import HostResolver
 from fanlog.push.senders.tokens import Tokens
 from fanlog.push.service import PushService
 from fanlog.server import grpc_api
+from fanlog.server.access_control import AccessControl, ensure_accounts
 from fanlog.server.allocator import keep_freed_memory, release_freed_memory
 from fanlog.server.descriptors import service_descriptors
 from fanlog.server.file_limit import caller_connections, push_connections, raise_file_limit
+from fanlog.server.gate import Gate
 from fanlog.server.health import SERVICE_NAME as HEALTH_SERVICE
 from fanlog.server.health import Health
 from fanlog.server.http_api import http_app
@@ -145,11 +147,13 @@ async def _serving(
     tokens = Tokens(None if config.memory else config.data_dir, clock)
     senders = PushService(broker, clock, resolver, tokens, connections=push_connections())
     await broker.start()
+    access = await _access(config, broker, clock)
+    gate = None if access is None else access.gate
     is_ready = asyncio.Event()
     health = Health(SERVICE_NAMES, broker.ledger.refusals.degraded)
     counts = TransportCounts()
     grpc_server = GrpcServer(
-        _rpc_methods(broker, health),
+        _rpc_methods(broker, health, gate),
         grpc_api.status_of,
         BUDGETS,
         counts,
@@ -157,7 +161,7 @@ async def _serving(
     )
     http_server = Http1Server(
         uvicorn.Config(
-            http_app(broker, store, is_ready.is_set, config, senders, counts),
+            http_app(broker, store, is_ready.is_set, config, senders, counts, access),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -203,6 +207,8 @@ async def _serving(
     finally:
         await grpc_server.stop(0)
         await senders.stop(0)
+        if access is not None:
+            access.close()
         await broker.stop()
         examiner.close()
         await broker.tiers.stop()
@@ -317,11 +323,25 @@ def _tell_other_regions(broker: Broker) -> None:
         )
 
 
-def _rpc_methods(broker: Broker, health: Health) -> Iterator[RpcMethod]:
-    yield from grpc_api.make_methods(SERVICES, broker)
+def _rpc_methods(broker: Broker, health: Health, gate: Gate | None) -> Iterator[RpcMethod]:
+    yield from grpc_api.make_methods(SERVICES, broker, gate)
+    # Health is for everybody: those who ask have no credentials.
     yield from health.methods()
     names = (*SERVICE_NAMES, HEALTH_SERVICE)
-    yield from Reflection(names, service_descriptors()).methods()
+    yield from Reflection(names, service_descriptors(), gate).methods()
+
+
+async def _access(config: Config, broker: Broker, clock: Clock) -> AccessControl | None:
+    """Raises ConfigError."""
+    if config.auth == "none":
+        return None
+    try:
+        folder = config.auth_dir or config.data_dir / bootstrap.FOLDER_NAME
+        await ensure_accounts(broker, clock, folder)
+        return AccessControl(config, broker, clock)
+    except FanlogError:
+        await broker.stop()
+        raise
 
 
 def _tls(config: Config) -> Tls | None:
@@ -359,7 +379,7 @@ def serve(config: Config) -> int:
     )
     # Uvicorn tells of its own start and stop; ours are enough.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    for name in ("fanlog.transport", "uvicorn.error"):
+    for name in ("fanlog.transport", "fanlog.auth", "uvicorn.error"):
         logging.getLogger(name).addFilter(LineLimit())
     keep_freed_memory()
     raise_file_limit()
@@ -369,6 +389,12 @@ def serve(config: Config) -> int:
         sys.stderr.write(f"fanlog: {error}\n")
         return 1
     return 0
+
+
+def _told_access(config: Config) -> str:
+    if config.auth == "none":
+        return "IAM: stored, not enforced"
+    return "IAM: enforced"
 
 
 async def _serve(config: Config) -> None:
@@ -386,7 +412,7 @@ async def _serve(config: Config) -> None:
             where += f", lake in {server.broker.tiers.lake_uri}"
         sys.stdout.write(
             f"fanlog ready: gRPC on {server.endpoint}, HTTP on {server.http_endpoint}, "
-            f"data {where}; {'TLS; ' if server.is_tls else ''}IAM: stored, not enforced\n"
+            f"data {where}; {'TLS; ' if server.is_tls else ''}{_told_access(config)}\n"
         )
         sys.stdout.flush()
         await stop.wait()

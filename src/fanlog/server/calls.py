@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from fanlog.model import attributes
-from fanlog.transport.calls import Call, CallEnded, CallStream, Entry, Unary
+from fanlog.transport.calls import (
+    EVERYBODY,
+    Call,
+    CallEnded,
+    Caller,
+    CallStream,
+    Certificate,
+    Entry,
+    Evidence,
+    StreamingCall,
+    Unary,
+)
 
 __all__ = [
+    "EVERYBODY",
     "SHORT_BODY",
     "SHORT_FORM_METADATA",
     "Call",
     "CallEnded",
     "CallStream",
+    "Caller",
+    "Certificate",
     "Entry",
+    "Evidence",
+    "StreamingCall",
     "Unary",
     "metadata_of",
 ]

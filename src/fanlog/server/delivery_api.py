@@ -16,6 +16,7 @@ from fanlog.server.answer import frame_deliveries
 from fanlog.server.calls import Call, CallStream, metadata_of
 from fanlog.server.methods import Method, StreamingMethod
 from fanlog.server.nacks import nack_of
+from fanlog.server.permissions import CONSUME
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.wire import fields, types
 from fanlog.wire.parts import check_fields
@@ -34,11 +35,13 @@ async def pull(broker: Broker, raw: bytes, call: Call) -> bytes:
             f"max_messages: {request.max_messages} is out of range; at least 1 is needed"
         )
     wait_s = 0.0 if request.return_immediately else _wait_s(call)
+    name = str(names.parse_subscription(request.subscription))
+    call.caller.check(CONSUME, name)
     subscription, deliveries = await broker.pull(
-        str(names.parse_subscription(request.subscription)),
-        max_messages=request.max_messages,
-        wait_s=wait_s,
+        name, max_messages=request.max_messages, wait_s=wait_s
     )
+    # It may have waited long; then the permission may be gone, and the messages go to others.
+    call.caller.check(CONSUME, name)
     return frame_deliveries(broker, subscription, deliveries)
 
 
@@ -47,6 +50,7 @@ async def acknowledge(broker: Broker, raw: bytes, call: Call) -> bytes:
     request = fields.parse(types.AcknowledgeRequest, raw)
     ack_ids = _check_ack_ids(request.ack_ids)
     name = str(names.parse_subscription(request.subscription))
+    call.caller.check(CONSUME, name)
     try:
         await broker.acknowledge(name, ack_ids)
     except AckIdsRefused as refused:
@@ -60,6 +64,7 @@ async def modify_ack_deadline(broker: Broker, raw: bytes, call: Call) -> bytes:
     ack_ids = _check_ack_ids(request.ack_ids)
     seconds = _check_deadline(request.ack_deadline_seconds)
     name = str(names.parse_subscription(request.subscription))
+    call.caller.check(CONSUME, name)
     nack = nack_of(call.invocation_metadata() or (), seconds)
     try:
         await broker.modify_ack_deadline(name, ack_ids, seconds, nack)

@@ -10,7 +10,9 @@ from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.errors import FanlogError, Internal
 from fanlog.server.calls import CallStream
-from fanlog.server.methods import Service, StreamingMethod
+from fanlog.server.gate import Gate
+from fanlog.server.methods import Service, StreamingMethod, bind
+from fanlog.transport.calls import Streaming
 from fanlog.transport.methods import RpcMethod
 from fanlog.transport.statuses import CallRefused, Status
 from fanlog.wire.status import rich_status
@@ -18,20 +20,25 @@ from fanlog.wire.status import rich_status
 log = logging.getLogger("fanlog.grpc")
 
 
-def make_methods(services: Iterable[Service], broker: Broker) -> Iterator[RpcMethod]:
-    """Every method of the services, served by a broker."""
+def make_methods(
+    services: Iterable[Service], broker: Broker, gate: Gate | None = None
+) -> Iterator[RpcMethod]:
+    """Every method of the services, served by a broker; with a gate, behind it."""
     for service in services:
         for method in service.methods:
             yield RpcMethod(
                 path=f"/{service.name}/{method.name}",
                 request_bytes_max=limits.GRPC_RECEIVE_BYTES_MAX,
-                unary=method.bind(broker),
+                unary=bind(service, method, broker, gate),
             )
         for stream in service.streams:
+            serve: Streaming = partial(_serve_stream, stream, broker)
+            if gate is not None:
+                serve = gate.guard_stream(service.full_name(stream), serve)
             yield RpcMethod(
                 path=f"/{service.name}/{stream.name}",
                 request_bytes_max=limits.GRPC_RECEIVE_BYTES_MAX,
-                streaming=partial(_serve_stream, stream, broker),
+                streaming=serve,
                 has_many_requests=stream.has_many_requests,
             )
 

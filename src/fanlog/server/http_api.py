@@ -17,15 +17,20 @@ from starlette.routing import Mount, Route
 
 from fanlog.broker.broker import Broker
 from fanlog.config import Config
+from fanlog.core.iam import SERVER
 from fanlog.errors import FanlogError, MethodNotAllowed, RouteNotFound
 from fanlog.log.api import Log
 from fanlog.model import names
 from fanlog.model.origins import Doorkeeper, parse_host
 from fanlog.push.service import PushService
+from fanlog.server.access_control import AccessControl
 from fanlog.server.doorkeeping import Door
+from fanlog.server.gate import Gate
+from fanlog.server.http_callers import PageRequest
 from fanlog.server.key_pages import key_routes
 from fanlog.server.methods import bind_all
 from fanlog.server.metrics_page import metrics_page
+from fanlog.server.permissions import METRICS
 from fanlog.server.rest import events, google_json, own_json, path_form, short_form
 from fanlog.server.rest.app import RestApp, failed
 from fanlog.server.rest.docs_page import docs_page
@@ -34,7 +39,8 @@ from fanlog.server.rest.openapi import document
 from fanlog.server.rest.positions import position_verbs
 from fanlog.server.rest.route import Route as RestRoute
 from fanlog.server.rest.route import Router
-from fanlog.server.services import METHODS
+from fanlog.server.services import SERVICES
+from fanlog.server.token_page import token_route
 from fanlog.transport.counts import TransportCounts
 
 #: The page needs nothing but its own style.
@@ -48,8 +54,10 @@ def http_app(
     config: Config,
     senders: PushService,
     counts: TransportCounts,
+    access: AccessControl | None = None,
 ) -> Starlette:
-    """The routes of the HTTP port."""
+    """The routes of the HTTP port; with `access`, all but health and keys behind its gate."""
+    gate = None if access is None else access.gate
 
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")
@@ -65,8 +73,13 @@ def http_app(
         told = [f"{kind}: {trouble}\n" for kind, trouble in troubles if trouble]
         return PlainTextResponse("".join(["ready\n", *told]))
 
-    async def metrics(_: Request) -> Response:
-        page = await metrics_page(broker, store, senders, counts)
+    async def metrics(request: Request) -> Response:
+        if gate is not None:
+            try:
+                await gate.check_page(PageRequest(request.scope), "/metrics", METRICS, SERVER)
+            except FanlogError as error:
+                return _answer(error)
+        page = await metrics_page(broker, store, senders, counts, access)
         return Response(page, media_type=CONTENT_TYPE_LATEST)
 
     async def openapi(_: Request) -> Response:
@@ -78,12 +91,13 @@ def http_app(
     return Starlette(
         routes=[
             *key_routes(senders.tokens),
+            *([] if access is None else [token_route(access.authenticator)]),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", metrics),
             Route("/openapi.json", openapi),
             Route("/docs", docs),
-            Mount("/v1", app=rest_app(broker, config)),
+            Mount("/v1", app=rest_app(broker, config, gate)),
         ],
         middleware=[Middleware(Door, keeper=_keeper(config))],
         exception_handlers={HTTPException: _refused},
@@ -102,10 +116,10 @@ def _keeper(config: Config) -> Doorkeeper:
     )
 
 
-def rest_app(broker: Broker, config: Config) -> RestApp:
+def rest_app(broker: Broker, config: Config, gate: Gate | None = None) -> RestApp:
     """REST in front of all verbs of a broker."""
-    verbs = bind_all(METHODS, broker)
-    verbs |= position_verbs(broker, verbs)
+    verbs = bind_all(SERVICES, broker, gate)
+    verbs |= position_verbs(broker, verbs, gate)
     verbs |= events.event_verbs(verbs, config)
     return RestApp(
         Router(route for routes in rest_routes().values() for route in routes),
@@ -149,6 +163,10 @@ def _refused(request: Request, error: Exception) -> Response:
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "GET")
         refusal = MethodNotAllowed(f"{path} takes {allowed}, not {request.method}", allowed)
-    code, headers, body = failed(refusal)
+    return _answer(refusal)
+
+
+def _answer(error: FanlogError) -> Response:
+    code, headers, body = failed(error)
     shown = {key.decode(): value.decode() for key, value in headers}
     return Response(body, code, shown, media_type="application/json")

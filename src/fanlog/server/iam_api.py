@@ -12,7 +12,8 @@ from google.iam.v1.policy_pb2 import Policy
 
 from fanlog.broker.broker import Broker
 from fanlog.model import names
-from fanlog.server.methods import method
+from fanlog.server.calls import Call
+from fanlog.server.methods import method, method_with_call
 from fanlog.wire import iam
 
 
@@ -30,17 +31,18 @@ async def set_policy(broker: Broker, request: SetIamPolicyRequest) -> Policy:
 
 
 async def test_permissions(
-    broker: Broker, request: TestIamPermissionsRequest
+    broker: Broker, request: TestIamPermissionsRequest, call: Call
 ) -> TestIamPermissionsResponse:
     resource = names.parse_resource(request.resource)
-    granted = await broker.iam.test_permissions(resource, list(request.permissions))
+    there = await broker.iam.test_permissions(resource, list(request.permissions))
+    granted = [one for one in there if call.caller.may(one, str(resource))]
     return TestIamPermissionsResponse(permissions=granted)
 
 
 METHODS = (
     method("GetIamPolicy", GetIamPolicyRequest, Policy, get_policy),
     method("SetIamPolicy", SetIamPolicyRequest, Policy, set_policy, "resource"),
-    method(
+    method_with_call(
         "TestIamPermissions",
         TestIamPermissionsRequest,
         TestIamPermissionsResponse,

@@ -5,6 +5,8 @@ Batches go out as they are stored, written into the answer by hand: no message i
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.pacing import paced
@@ -15,6 +17,7 @@ from fanlog.model import names
 from fanlog.model.resources import PartitionId
 from fanlog.server.calls import CallStream
 from fanlog.server.methods import StreamingMethod, method
+from fanlog.server.permissions import READ_LOG
 from fanlog.server.request_bounds import check_size
 from fanlog.v1 import log_pb2 as pb
 from fanlog.wire import fields
@@ -36,8 +39,14 @@ async def read(broker: Broker, raw: bytes, stream: CallStream) -> None:
         )
     numbered = list(enumerate(request.ranges))
     ranges = [_read_range(one, index) async for index, one in paced(numbered)]
-    async for chunk in broker.log_reads.read(ranges):
-        await stream.write(_read_response(chunk))
+    topics = {one.topic for one in ranges}
+    for topic in topics:
+        stream.caller.check(READ_LOG, topic)
+    with ExitStack() as held:
+        for topic in topics:
+            held.enter_context(stream.caller.holding(READ_LOG, topic))
+        async for chunk in broker.log_reads.read(ranges):
+            await stream.write(_read_response(chunk))
 
 
 async def get_offsets(broker: Broker, request: pb.GetOffsetsRequest) -> pb.GetOffsetsResponse:

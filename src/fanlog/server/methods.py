@@ -7,7 +7,7 @@ carry messages or ack ids are rows of bytes to bytes, which need no message obje
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -18,6 +18,7 @@ from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.server import request_bounds, system_project
 from fanlog.server.calls import Call, CallStream, Unary
+from fanlog.server.gate import Gate
 from fanlog.wire import fields
 
 Request = TypeVar("Request", bound=Message)
@@ -78,6 +79,9 @@ class Service:
     def short_name(self) -> str:
         return self.name.rpartition(".")[2]
 
+    def full_name(self, method: Method | StreamingMethod) -> str:
+        return f"{self.name}.{method.name}"
+
 
 def method(
     name: str,
@@ -118,6 +122,26 @@ def name_methods(services: Iterable[Service]) -> dict[str, Method]:
     }
 
 
-def bind_all(methods: Mapping[str, Method], broker: Broker) -> dict[str, Unary]:
-    """The verbs of methods: bytes to bytes, for any surface."""
-    return {name: method.bind(broker) for name, method in methods.items()}
+def bind_all(
+    services: Iterable[Service], broker: Broker, gate: Gate | None = None
+) -> dict[str, Unary]:
+    """The verbs of all unary methods, by names such as `Publisher.Publish`, for any surface.
+
+    With a gate, behind it.
+    """
+    return {
+        f"{service.short_name}.{method.name}": bind(service, method, broker, gate)
+        for service in services
+        for method in service.methods
+    }
+
+
+def bind(service: Service, method: Method, broker: Broker, gate: Gate | None) -> Unary:
+    """The verb of a method: bytes to bytes."""
+    verb = method.bind(broker)
+    if gate is not None:
+        # The size of a request is looked at before it is parsed, and so before the gate parses it.
+        verb = gate.guard(service.full_name(method), verb, method.request)
+        if method.request_bytes_max < limits.GRPC_RECEIVE_BYTES_MAX:
+            verb = request_bounds.limit(verb, method.request_bytes_max)
+    return verb

@@ -212,6 +212,23 @@ TRANSPORT = (
     ),
 )
 
+ACCESS = (
+    Family("fanlog_authentications", "counter", "Credentials that were verified and believed."),
+    Family(
+        "fanlog_authentication_failures",
+        "counter",
+        "Credentials that were not believed, by reason.",
+        ("reason",),
+    ),
+    Family(
+        "fanlog_rate_refusals",
+        "counter",
+        "Requests refused because a rate was used up.",
+        ("rate",),
+    ),
+    Family("fanlog_audit_entries_lost", "counter", "Entries that the audit log does not have."),
+)
+
 #: The sections of the reference page.
 SECTIONS = {
     "The broker": BROKER,
@@ -219,6 +236,7 @@ SECTIONS = {
     "Subscriptions": (*SUBSCRIPTION_COUNTERS.values(), *SUBSCRIPTION_GAUGES),
     "Push subscriptions": PUSH,
     "Connections": TRANSPORT,
+    "Callers, with `--auth required`": ACCESS,
 }
 
 FAMILIES = {family.name: family for section in SECTIONS.values() for family in section}

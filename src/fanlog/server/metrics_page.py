@@ -14,6 +14,7 @@ from fanlog.broker.metrics import SubscriptionMetrics
 from fanlog.errors import LakeUnavailable
 from fanlog.log.api import Log
 from fanlog.push.service import PushService
+from fanlog.server.access_control import AccessControl
 from fanlog.server.metric_families import SUBSCRIPTION_COUNTERS, histogram, labelled, sample
 from fanlog.server.push_metrics import push_families
 from fanlog.transport.counts import GIVEN_UP, TransportCounts
@@ -23,7 +24,11 @@ STEP = 200
 
 
 async def metrics_page(
-    broker: Broker, store: Log, senders: PushService, counts: TransportCounts
+    broker: Broker,
+    store: Log,
+    senders: PushService,
+    counts: TransportCounts,
+    access: AccessControl | None = None,
 ) -> bytes:
     """All metrics, as they are now."""
     registry = CollectorRegistry(auto_describe=False)
@@ -32,6 +37,7 @@ async def metrics_page(
         *await _subscription_families(broker),
         *push_families(senders),
         *_transport_families(counts),
+        *_access_families(access),
     ]
     registry.register(_Families(families))
     # Ten thousand subscriptions make megabytes of text: not on the loop.
@@ -95,6 +101,25 @@ def _transport_families(counts: TransportCounts) -> Iterable[Metric]:
         for label in (*known, *sorted(values.keys() - set(known))):
             family.add_metric([label], values[label])
         yield family
+
+
+def _access_families(access: AccessControl | None) -> Iterable[Metric]:
+    """Of a server that does not authenticate, nothing happened."""
+    failures = labelled("fanlog_authentication_failures")
+    refusals = labelled("fanlog_rate_refusals")
+    successes = lost = 0
+    if access is not None:
+        successes = access.authenticator.successes
+        for reason, count in sorted(access.authenticator.failures.items()):
+            failures.add_metric([reason], count)
+        if access.allowance is not None:
+            for rate, count in sorted(access.allowance.refusals.items()):
+                refusals.add_metric([rate], count)
+        lost = 0 if access.audit is None else access.audit.lost
+    yield sample("fanlog_authentications", successes)
+    yield failures
+    yield refusals
+    yield sample("fanlog_audit_entries_lost", lost)
 
 
 async def _subscription_families(broker: Broker) -> list[Metric]:

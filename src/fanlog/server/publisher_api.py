@@ -11,13 +11,16 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.parts import Placed
 from fanlog.model import names
 from fanlog.server.calls import Call
-from fanlog.server.methods import Method, method
+from fanlog.server.methods import Method, method, method_with_call
+from fanlog.server.permissions import PUBLISH
 from fanlog.wire import paging, resources, types
 from fanlog.wire.publish import parse_publish, publish_response, publish_response_of
 
 
-async def publish(broker: Broker, raw: bytes, _: Call) -> bytes:
+async def publish(broker: Broker, raw: bytes, call: Call) -> bytes:
     publish = parse_publish(raw, broker.message_bytes_max)
+    call.caller.check(PUBLISH, publish.topic)
+    call.caller.spend(publish.topic, publish.body.count, len(publish.body.content))
     names.refuse_system(publish.topic)
     if publish.dedup_ids is not None:
         placed = await broker.publish_once(publish.topic, publish.body, publish.dedup_ids)
@@ -63,24 +66,27 @@ async def list_topics(broker: Broker, request: types.ListTopicsRequest) -> types
 
 
 async def list_topic_subscriptions(
-    broker: Broker, request: types.ListTopicSubscriptionsRequest
+    broker: Broker, request: types.ListTopicSubscriptionsRequest, call: Call
 ) -> types.ListTopicSubscriptionsResponse:
     page = paging.read_page(f"subscriptions of {request.topic}", request)
     found = await broker.topics.list_subscriptions(
         _check_topic(request.topic), page.after, page.size + 1
     )
     shown, token = page.cut(found, str)
+    # Subscriptions of other projects, too, may be on a topic.
+    shown = [one for one in shown if call.caller.may("pubsub.subscriptions.get", one)]
     return types.ListTopicSubscriptionsResponse(subscriptions=shown, next_page_token=token)
 
 
 async def list_topic_snapshots(
-    broker: Broker, request: types.ListTopicSnapshotsRequest
+    broker: Broker, request: types.ListTopicSnapshotsRequest, call: Call
 ) -> types.ListTopicSnapshotsResponse:
     page = paging.read_page(f"snapshots of {request.topic}", request)
     found = await broker.topics.list_snapshots(
         _check_topic(request.topic), page.after, page.size + 1
     )
     shown, token = page.cut(found, str)
+    shown = [one for one in shown if call.caller.may("pubsub.snapshots.get", one)]
     return types.ListTopicSnapshotsResponse(snapshots=shown, next_page_token=token)
 
 
@@ -113,13 +119,13 @@ METHODS = (
     ),
     method("GetTopic", types.GetTopicRequest, types.Topic, get_topic),
     method("ListTopics", types.ListTopicsRequest, types.ListTopicsResponse, list_topics),
-    method(
+    method_with_call(
         "ListTopicSubscriptions",
         types.ListTopicSubscriptionsRequest,
         types.ListTopicSubscriptionsResponse,
         list_topic_subscriptions,
     ),
-    method(
+    method_with_call(
         "ListTopicSnapshots",
         types.ListTopicSnapshotsRequest,
         types.ListTopicSnapshotsResponse,

@@ -23,6 +23,8 @@ from grpc_reflection.v1alpha.reflection_pb2 import (
 
 from fanlog import limits
 from fanlog.server.calls import CallStream
+from fanlog.server.gate import Gate
+from fanlog.transport.calls import Streaming
 from fanlog.transport.methods import RpcMethod
 from fanlog.transport.statuses import INVALID_ARGUMENT, NOT_FOUND, CallRefused, Status
 
@@ -30,21 +32,29 @@ SERVICE_NAMES = (
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
 )
+#: Both, as the table of permissions has it.
+METHOD = "grpc.reflection.ServerReflectionInfo"
 
 
 class Reflection:
     """Answers from one pool, which has the descriptors of all services."""
 
-    def __init__(self, services: Iterable[str], pool: DescriptorPool) -> None:
+    def __init__(
+        self, services: Iterable[str], pool: DescriptorPool, gate: Gate | None = None
+    ) -> None:
         self._services = sorted([*services, *SERVICE_NAMES])
         self._pool = pool
+        self._gate = gate
 
     def methods(self) -> list[RpcMethod]:
+        serve: Streaming = self._serve
+        if self._gate is not None:
+            serve = self._gate.guard_stream(METHOD, serve)
         return [
             RpcMethod(
                 f"/{service}/ServerReflectionInfo",
                 limits.REFLECTION_REQUEST_BYTES_MAX,
-                streaming=self._serve,
+                streaming=serve,
                 has_many_requests=True,
             )
             for service in SERVICE_NAMES

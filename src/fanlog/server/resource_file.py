@@ -38,6 +38,7 @@ from typing import TypeVar
 from google.protobuf import json_format
 
 from fanlog.broker.broker import Broker
+from fanlog.core.roles import CustomRole, check_role
 from fanlog.errors import ConfigError, FanlogError, InvalidArgument
 from fanlog.model import names
 from fanlog.model.resources import SchemaSettings, Subscription, Topic
@@ -55,7 +56,7 @@ log = logging.getLogger("fanlog.resources")
 
 Resource = TypeVar("Resource", types.Topic, types.Subscription)
 
-_SECTIONS = "schemas, topics and subscriptions"
+_SECTIONS = "schemas, topics, subscriptions and roles"
 #: More than this is a mistake; a subscription with everything set has about thirty.
 _VALUES_MAX = 500_000
 
@@ -78,6 +79,7 @@ class Resources:
     schemas: tuple[SchemaResource, ...]
     topics: tuple[TopicSpec, ...]
     subscriptions: tuple[SubscriptionSpec, ...]
+    roles: tuple[CustomRole, ...] = ()
 
 
 def read_resources(path: Path, project: str) -> Resources:
@@ -87,7 +89,7 @@ def read_resources(path: Path, project: str) -> Resources:
         ConfigError: Names the file, the resource and the mistake in it.
     """
     content = _load(path)
-    unknown = content.keys() - {"schemas", "topics", "subscriptions"}
+    unknown = content.keys() - {"schemas", "topics", "subscriptions", "roles"}
     if unknown:
         raise ConfigError(
             f"{path}: {min(map(str, unknown))!r} is not known; a resources file has {_SECTIONS}"
@@ -104,7 +106,11 @@ def read_resources(path: Path, project: str) -> Resources:
         _read_subscription(path, name, value, project)
         for name, value in _section(path, content, "subscriptions").items()
     ]
-    return Resources(path, tuple(schemas), tuple(topics), tuple(subscriptions))
+    roles = [
+        _read_role(path, str(name), value)
+        for name, value in _section(path, content, "roles").items()
+    ]
+    return Resources(path, tuple(schemas), tuple(topics), tuple(subscriptions), tuple(roles))
 
 
 async def ensure_resources(broker: Broker, wanted: Resources) -> None:
@@ -114,6 +120,7 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
         ConfigError: Something cannot be made, such as a subscription without its topic; names the
             file and the resource.
     """
+    await broker.iam.put_roles(wanted.roles)
     for schema in wanted.schemas:
         present_schema = find_schema(broker, schema.name)
         if present_schema is None:
@@ -243,6 +250,17 @@ def _read_schema(path: Path, name: str, value: object, project: str) -> SchemaRe
     table = _table(path, what, value)
     with _naming(path, what):
         return read_schema(path.parent, _full(name, "schemas", project), table)
+
+
+def _read_role(path: Path, name: str, value: object) -> CustomRole:
+    """A role of the operator's own: the file is the one place that says what it may do."""
+    what = f"role {name!r}"
+    table = _table(path, what, value)
+    permissions = table.get("permissions")
+    if table.keys() != {"permissions"} or not isinstance(permissions, list):
+        raise ConfigError(f"{path}: {what} has a list of permissions, and nothing else")
+    with _naming(path, what):
+        return check_role(CustomRole(name=name, permissions=tuple(map(str, permissions))))
 
 
 def _read_topic(path: Path, name: object, value: object, project: str) -> TopicSpec:

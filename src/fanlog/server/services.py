@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fanlog.server import (
+    auth_api,
     catalog_api,
     delivery_api,
     exports_api,
@@ -39,6 +40,7 @@ SERVICES = (
     Service("fanlog.v1.Sink", sink_api.METHODS, sink_api.STREAMS),
     Service("fanlog.v1.Exports", exports_api.METHODS),
     Service("fanlog.v1.Replay", replay_api.METHODS),
+    Service("fanlog.v1.Auth", auth_api.METHODS),
 )
 SERVICE_NAMES = tuple(service.name for service in SERVICES)
 

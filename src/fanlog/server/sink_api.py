@@ -11,6 +11,7 @@ from fanlog.errors import InvalidArgument
 from fanlog.model import names
 from fanlog.server.calls import Call, CallStream
 from fanlog.server.methods import Method, StreamingMethod, method
+from fanlog.server.permissions import PUBLISH
 from fanlog.v1 import sink_pb2 as pb
 from fanlog.wire import fields
 from fanlog.wire.parts import check_fields
@@ -35,6 +36,8 @@ async def stage(broker: Broker, _: bytes, stream: CallStream) -> bytes:
                 found, count = parse_rows(part, row, staging.refuse, broker.message_bytes_max)
                 row += count
                 for rows in found:
+                    stream.caller.check(PUBLISH, rows.topic)
+                    stream.caller.spend(rows.topic, rows.body.count, len(rows.body.content))
                     await staging.add(rows.topic, rows.body, rows.numbers)
                 await asyncio.sleep(0)
             raw = await stream.read()

@@ -23,6 +23,7 @@ from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.model import names
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.calls import CallEnded, CallStream
+from fanlog.server.permissions import CONSUME
 from fanlog.server.stream_messages import (
     check_deadline,
     check_later,
@@ -45,16 +46,19 @@ async def streaming_pull(broker: Broker, stream: CallStream) -> None:
     first = read_request(await stream.read())
     if first is None:
         raise InvalidArgument("the first request of a stream must name a subscription")
-    await _Stream(broker, stream, first).run()
+    name = str(names.parse_subscription(first.subscription))
+    stream.caller.check(CONSUME, name)
+    with stream.caller.holding(CONSUME, name):
+        await _Stream(broker, stream, first, name).run()
 
 
 class _Stream:
     def __init__(
-        self, broker: Broker, stream: CallStream, first: types.StreamingPullRequest
+        self, broker: Broker, stream: CallStream, first: types.StreamingPullRequest, name: str
     ) -> None:
         self._broker = broker
         self._stream = stream
-        self._name = str(names.parse_subscription(first.subscription))
+        self._name = name
         self._first = first
         self._deadline_s = check_deadline(first.stream_ack_deadline_seconds)
         self._answers_pings = first.protocol_version >= KEEP_ALIVE_VERSION

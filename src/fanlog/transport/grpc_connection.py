@@ -448,6 +448,9 @@ class GrpcConnection(Http2Socket):
     def refuse_call(self, call: ServerCall, status: statuses.Status) -> None:
         self._finish(call, status)
 
+    def end_call(self, call: ServerCall, error: Exception) -> None:
+        self._finish(call, self._server.status_of(error))
+
     def begin_answer(self, stream_id: int, head: bytes) -> None:
         self._http2.send_headers(stream_id, head)
 

@@ -32,6 +32,9 @@ HEAD_BYTES_MAX: Final = 64 * 1024
 #: Bytes that are parsed at a time: what follows a request that is being answered waits.
 _PORTION_BYTES: Final = 4 * 1024
 
+#: The extension of a request's scope that has the certificate of the caller.
+CERTIFICATE: Final = "fanlog.certificate"
+
 #: Connections looked at for one that has nothing to do, whenever a new one finds no room.
 LOOKED_AT_MAX: Final = 100
 
@@ -139,6 +142,7 @@ class Http1Connection(HttpToolsProtocol):
         self._is_refused = False
         #: Bytes of an answer that were not read, and since when there are so many.
         self._unread = (0, 0.0)
+        self._certificate: dict[object, object] | None = None
 
     @property
     def _is_answering(self) -> bool:
@@ -152,6 +156,7 @@ class Http1Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._certificate = transport.get_extra_info("peercert")
         self._server.add(self)
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -212,6 +217,8 @@ class Http1Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._fields_bytes = 0
+        if self._certificate:
+            self.scope["extensions"] = {CERTIFICATE: self._certificate}
 
     def on_header(self, name: bytes, value: bytes) -> None:
         # Of trailers, too: they come here behind the body.

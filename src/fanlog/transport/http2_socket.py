@@ -15,6 +15,7 @@ from typing import Final, cast
 
 from fanlog.http2.connection import Http2Connection
 from fanlog.http2.events import Event
+from fanlog.transport.calls import Certificate
 
 #: Output that is joined into one buffer; larger ones go as they are.
 _JOIN_BYTES_MAX: Final = 64 * 1024
@@ -47,6 +48,14 @@ class Http2Socket(asyncio.Protocol, ABC):
 
     def now(self) -> float:
         return self._loop.time()
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The certificate that the peer has shown; None without mutual TLS."""
+        if self._transport is None:
+            return None
+        found: Certificate | None = self._transport.get_extra_info("peercert")
+        return found or None
 
     # The loop calls these.
 

@@ -41,6 +41,8 @@ class CallHead:
     encoding: bytes
     #: Whether the caller reads answers that are compressed with gzip.
     takes_gzip: bool
+    #: The header that says who calls; empty for none, and for one that is no text.
+    authorization: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,10 @@ class HeadAnswer:
 
 
 #: Headers that are gRPC's or HTTP's own, and no metadata.
-_NOT_METADATA = frozenset((b"te", b"content-type", b"grpc-timeout", b"grpc-encoding"))
+_NOT_METADATA = frozenset(
+    # The last is for the server alone: no verb is to see a credential.
+    (b"te", b"content-type", b"grpc-timeout", b"grpc-encoding", b"authorization")
+)
 
 
 def read_head(headers: HeaderList, methods: Mapping[bytes, RpcMethod]) -> CallHead | HeadAnswer:
@@ -83,7 +88,12 @@ def read_head(headers: HeaderList, methods: Mapping[bytes, RpcMethod]) -> CallHe
         None if timeout is None else parse_timeout(timeout),
         encoding,
         b"gzip" in map(bytes.strip, found.get(b"grpc-accept-encoding", b"").split(b",")),
+        _text(found.get(b"authorization", b"")),
     )
+
+
+def _text(value: bytes) -> str:
+    return value.decode() if value.isascii() else ""
 
 
 def _is_grpc(content_type: bytes) -> bool:

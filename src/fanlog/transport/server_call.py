@@ -9,7 +9,7 @@ from typing import Protocol
 
 from fanlog.http2.codes import WINDOW_DEFAULT
 from fanlog.transport import statuses
-from fanlog.transport.calls import CallEnded
+from fanlog.transport.calls import EVERYBODY, CallEnded, Caller, Certificate
 from fanlog.transport.messages import (
     LONG_BYTES,
     PREFIX_BYTES,
@@ -43,6 +43,11 @@ class CallPort(Protocol):
     def give_credit_back(self, size_bytes: int) -> None:
         """So much of the credit that a call was given ahead is used up."""
 
+    @property
+    def certificate(self) -> Certificate | None: ...
+
+    def end_call(self, call: ServerCall, error: Exception) -> None: ...
+
     def inbox_read(self, call: ServerCall) -> None:
         """A call has few messages left that its verb has not taken."""
 
@@ -61,6 +66,7 @@ class ServerCall:
         "_port",
         "_reader_waiter",
         "_taken_bytes",
+        "caller",
         "deadline",
         "extra_credit",
         "folds_answers",
@@ -80,6 +86,7 @@ class ServerCall:
         self.stream_id = stream_id
         self.head = head
         self.peer = peer
+        self.caller: Caller = EVERYBODY
         self.deadline = None if head.timeout_s is None else port.now() + head.timeout_s
         self.reader: MessageReader | None = None
         self.task: asyncio.Task[None] | None = None
@@ -117,6 +124,23 @@ class ServerCall:
     def set_trailing_metadata(self, pairs: Iterable[tuple[str, str | bytes]], /) -> None:
         """Say something behind the answer."""
         self.trailing = tuple(pairs)
+
+    @property
+    def authorization(self) -> str:
+        return self.head.authorization
+
+    @property
+    def address(self) -> str:
+        return self.peer.rpartition(":")[0]
+
+    @property
+    def certificate(self) -> Certificate | None:
+        return self._port.certificate
+
+    def end_with(self, error: Exception) -> None:
+        """End the call with an error, whatever its verb is doing."""
+        if not self.is_over:
+            self._port.end_call(self, error)
 
     async def read(self) -> bytes | None:
         """The next message; None once the caller has sent its last.

@@ -6,10 +6,10 @@ from itertools import accumulate
 
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc.code_pb2 import Code
-from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from fanlog.errors import AckIdsRefused, FanlogError
+from fanlog.errors import AckIdsRefused, FanlogError, RateExceeded
 
 #: The domain of every ErrorInfo.
 DOMAIN = "fanlog"
@@ -26,7 +26,7 @@ _DETAILS_FRAME_BYTES = 120
 
 
 def rich_status(error: FanlogError) -> Status:
-    """Make the status of an error: code, sentence, and one ErrorInfo.
+    """Make the status of an error: code, sentence, one ErrorInfo, and when to try again.
 
     The first detail is always an ErrorInfo with the error's stable code as its reason; official
     clients read no other. For refused ack ids its metadata says of each id why. Of ids that it has
@@ -48,7 +48,16 @@ def rich_status(error: FanlogError) -> Status:
     detail = AnyMessage()
     detail.Pack(info)
     status.details.append(detail)
+    if isinstance(error, RateExceeded):
+        status.details.append(_retry_after(error.retry_after_s))
     return status
+
+
+def _retry_after(seconds: float) -> AnyMessage:
+    info, detail = RetryInfo(), AnyMessage()
+    info.retry_delay.FromNanoseconds(int(seconds * 1e9))
+    detail.Pack(info)
+    return detail
 
 
 def _sentence(error: FanlogError) -> str:

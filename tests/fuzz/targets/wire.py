@@ -157,7 +157,7 @@ def _check_frames(
 
 def ack_ids(data: bytes) -> None:
     """Every id is sorted into one heap, and those that are ours say what they said."""
-    ids, draw = AckIds(SECRET), Draw(data)
+    ids, draw = AckIds(lambda _: SECRET), Draw(data)
     subscription = draw.number(2)
     texts = []
     while not draw.is_empty:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 
 from fanlog import errors
 from fanlog.wire.status import DOMAIN, all_fit, code_name, rich_status
@@ -18,16 +18,30 @@ ALL = [
 
 
 def info_of(status: object) -> ErrorInfo:
-    (detail,) = status.details  # type: ignore[attr-defined]
+    detail = status.details[0]  # type: ignore[attr-defined]
     info = ErrorInfo()
     assert detail.Is(ErrorInfo.DESCRIPTOR)
     assert detail.Unpack(info)
     return info
 
 
+def _make(error: type[errors.FanlogError]) -> errors.FanlogError:
+    if error is errors.RateExceeded:
+        return errors.RateExceeded("what happened", 1.5)
+    return error("what happened")
+
+
+def test_a_rate_says_when_to_try_again() -> None:
+    status = rich_status(errors.RateExceeded("too many", 1.5))
+    again = RetryInfo()
+    assert status.details[1].Unpack(again)
+    assert again.retry_delay.ToTimedelta().total_seconds() == 1.5
+    assert info_of(status).reason == "RATE_EXCEEDED"
+
+
 @pytest.mark.parametrize("error", ALL)
 def test_every_error_has_a_status(error: type[errors.FanlogError]) -> None:
-    status = rich_status(error("what happened"))
+    status = rich_status(_make(error))
     assert code_name(status) == error.grpc_status
     assert status.message == "what happened"
     info = info_of(status)

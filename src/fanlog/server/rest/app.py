@@ -18,7 +18,8 @@ from fanlog import limits
 from fanlog.errors import FanlogError, Internal, InvalidArgument, TooLarge, UnsupportedMediaType
 from fanlog.model import attributes
 from fanlog.model.json_value import Json
-from fanlog.server.calls import Unary
+from fanlog.server.calls import EVERYBODY, Caller, Certificate, Unary
+from fanlog.server.http_callers import address_of, authorization_of, certificate_of
 from fanlog.server.rest import errors, json_weight
 from fanlog.server.rest.facts import Facts
 from fanlog.server.rest.route import Asked, Route, Router
@@ -52,12 +53,26 @@ class Gone(Exception):
 class RestCall:
     """The call of a verb over REST; see `calls.Call`."""
 
-    __slots__ = ("_asked", "metadata", "timeout_s")
+    __slots__ = ("_asked", "_scope", "caller", "metadata", "timeout_s")
 
-    def __init__(self, asked: Asked, timeout_s: float | None) -> None:
+    def __init__(self, asked: Asked, timeout_s: float | None, scope: Scope) -> None:
         self._asked = asked
+        self._scope = scope
+        self.caller: Caller = EVERYBODY
         self.timeout_s = timeout_s
         self.metadata: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def authorization(self) -> str:
+        return authorization_of(self._asked.headers)
+
+    @property
+    def address(self) -> str:
+        return address_of(self._scope)
+
+    @property
+    def certificate(self) -> Certificate | None:
+        return certificate_of(self._scope)
 
     def time_remaining(self) -> float | None:
         return self.timeout_s
@@ -115,7 +130,7 @@ class RestApp:
             headers=headers,
             metadata=_metadata(scope["headers"]),
         )
-        call = RestCall(asked, _timeout_s(headers))
+        call = RestCall(asked, _timeout_s(headers), scope)
         if route.handle is not None:
             asked.content = content
             code, found = await route.handle(asked, self._verbs, call)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import orjson
-from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from fanlog.errors import FanlogError, MethodNotAllowed
-from fanlog.model.json_value import JsonObject
+from fanlog.errors import FanlogError, MethodNotAllowed, RateExceeded
+from fanlog.model.json_value import Json, JsonObject
 from fanlog.wire.status import code_name, rich_status
 
 #: The HTTP code that Google's APIs give for each status.
@@ -50,7 +52,10 @@ def answer(error: FanlogError) -> tuple[int, Headers, bytes]:
     code, body = described(error)
     headers: Headers = []
     if code in (429, 503):
-        headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
+        after_s = error.retry_after_s if isinstance(error, RateExceeded) else RETRY_AFTER_S
+        headers.append((b"retry-after", b"%d" % math.ceil(after_s)))
+    if code == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
     if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", error.allowed.encode()))
     return code, headers, orjson.dumps(body)
@@ -58,8 +63,13 @@ def answer(error: FanlogError) -> tuple[int, Headers, bytes]:
 
 def error_json(code: int, name: str, status: Status) -> JsonObject:
     """The body of an error."""
-    details = []
+    details: list[Json] = []
     for detail in status.details:
+        again = RetryInfo()
+        if detail.Unpack(again):
+            delay = again.retry_delay.ToJsonString()
+            details.append({"@type": detail.type_url, "retryDelay": delay})
+            continue
         info = ErrorInfo()
         detail.Unpack(info)
         shown: JsonObject = {

@@ -19,6 +19,7 @@ from fanlog.model.attributes import LABEL_DEAD_LETTER
 from fanlog.model.ids import message_id
 from fanlog.model.json_value import Json, JsonObject
 from fanlog.server.calls import Call, Unary
+from fanlog.server.gate import Gate
 from fanlog.server.rest.json_schema import DURATION, STRING, TIMESTAMP, JsonSchema, integer, record
 from fanlog.server.rest.route import Asked
 from fanlog.v1 import replay_pb2
@@ -53,8 +54,10 @@ POSITION: JsonSchema = record(
 )
 
 
-def position_verbs(broker: Broker, verbs: Mapping[str, Unary]) -> dict[str, Unary]:
-    """The verbs by name."""
+def position_verbs(
+    broker: Broker, verbs: Mapping[str, Unary], gate: Gate | None = None
+) -> dict[str, Unary]:
+    """The verbs by name; `verbs`, which they call, are behind the gate already."""
 
     async def get(raw: bytes, _: Call) -> bytes:
         asked = types.GetSubscriptionRequest.FromString(raw)
@@ -93,7 +96,10 @@ def position_verbs(broker: Broker, verbs: Mapping[str, Unary]) -> dict[str, Unar
         if wanted.enable_message_ordering != subscription.enable_message_ordering:
             raise AlreadyExists(f"{exists.message}, with another enable_message_ordering")
 
-    return {GET_POSITION: get, PUT_SUBSCRIPTION: put_subscription}
+    guarded: Unary = get
+    if gate is not None:
+        guarded = gate.guard(f"fanlog.rest.{GET_POSITION}", get, types.GetSubscriptionRequest)
+    return {GET_POSITION: guarded, PUT_SUBSCRIPTION: put_subscription}
 
 
 def seek_target(body: Mapping[str, Json], spelled: str) -> Mapping[str, Json]:

@@ -1,0 +1,91 @@
+"""Access to a server that authenticates: its first accounts, its gate, its audit log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from fanlog.auth.audit_log import AuditLog, AuditSettings
+from fanlog.auth.authenticator import Authenticator, AuthSettings
+from fanlog.auth.certificates import CertificateRule
+from fanlog.broker import bootstrap
+from fanlog.broker.broker import Broker
+from fanlog.broker.clock import Clock
+from fanlog.config import Config
+from fanlog.errors import FanlogError
+from fanlog.model import names
+from fanlog.model.identity import TOKEN_PREFIX
+from fanlog.model.rates import Allowance
+from fanlog.server.directory import AccountDirectory
+from fanlog.server.gate import Gate
+from fanlog.wire.publish import build_body
+
+log = logging.getLogger("fanlog.auth")
+
+#: Entries of the audit log are messages of this topic, where a project of the server has it.
+AUDIT_TOPIC = "fanlog.audit"
+
+
+async def ensure_accounts(broker: Broker, clock: Clock, folder: Path) -> None:
+    """Make the administrator and the pipeline's account, with their tokens in files.
+
+    Raises:
+        ConfigError: A file cannot be written.
+    """
+    for name, role in list(bootstrap.missing_accounts(broker.hard)):
+        path = bootstrap.token_path(folder, name)
+        made = TOKEN_PREFIX + secrets.token_urlsafe(32)
+        token = await asyncio.to_thread(bootstrap.keep_token, path, made)
+        records = bootstrap.grant_records(
+            *(broker.hard, broker.accounts.server_id, name, role, token),
+            now_s=clock.wall_ns() / 1e9,
+        )
+        await broker.ledger.commit(records)
+        log.info("action=account_created account=%s role=%s token_file=%s", name, role, path)
+
+
+class AccessControl:
+    """The gate of a server, and what belongs to it. `close()` it with the server."""
+
+    def __init__(self, config: Config, broker: Broker, clock: Clock) -> None:
+        """Raises ConfigError: The audit log cannot be written."""
+        self._broker = broker
+        self._topic = names.topic_name(config.project, AUDIT_TOPIC)
+        self._telling: set[asyncio.Task[None]] = set()
+        self.authenticator = Authenticator(
+            AccountDirectory(broker),
+            AuthSettings(
+                issuers=config.issuers,
+                certificates=CertificateRule(config.mtls_name, config.mtls_domain),
+            ),
+            clock,
+            broker.secrets.access_tokens,
+        )
+        self.allowance = Allowance(config.rates) if config.rates else None
+        self.audit: AuditLog | None = None
+        if config.audit_log is not None:
+            settings = AuditSettings(path=config.audit_log, data_access=config.audit_data_access)
+            self.audit = AuditLog(settings, clock, self._tell)
+        self.gate = Gate(
+            broker, self.authenticator, clock, allowance=self.allowance, record=self.audit
+        )
+
+    def close(self) -> None:
+        self.gate.stop()
+        if self.audit is not None:
+            self.audit.close()
+
+    def _tell(self, entry: bytes) -> None:
+        """Publish an entry where there is a topic for it."""
+        if self._broker.hard.catalog.find_topic(self._topic) is not None:
+            task = asyncio.create_task(self._publish(entry))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+
+    async def _publish(self, entry: bytes) -> None:
+        # The file has it, whatever becomes of the message.
+        with suppress(FanlogError):
+            await self._broker.publish(self._topic, build_body([(entry, {}, "")]))

@@ -1,0 +1,123 @@
+"""The caller of one call on a server that authenticates: what it may do, and how much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from fanlog.auth.authenticator import REFUSED
+from fanlog.core.authority import ANONYMOUS, Grants
+from fanlog.core.hard_state import HardState
+from fanlog.core.iam import SERVER
+from fanlog.errors import FanlogError, PermissionDenied, Unauthenticated
+from fanlog.model.identity import Principal
+from fanlog.server.calls import Evidence, StreamingCall
+
+
+class AccessContext(Protocol):
+    """The server, as far as a caller needs it."""
+
+    @property
+    def hard(self) -> HardState: ...
+
+    def take(
+        self,
+        project: str,
+        member: str,
+        *,
+        requests: int = 0,
+        messages: int = 0,
+        size_bytes: int = 0,
+    ) -> None:
+        """Raises RateExceeded."""
+
+    def watch(self, hold: Hold) -> None:
+        """Look after a call that goes on, from now on."""
+
+    def unwatch(self, hold: Hold) -> None: ...
+
+
+class Hold:
+    """A call that goes on as long as its caller has a permission."""
+
+    __slots__ = ("_call", "grants", "permission", "resource")
+
+    def __init__(self, call: StreamingCall, grants: Grants, permission: str, resource: str) -> None:
+        self._call = call
+        self.grants = grants
+        self.permission = permission
+        self.resource = resource
+
+    @property
+    def project(self) -> str:
+        return _project(self.resource)
+
+    def end(self, error: FanlogError) -> None:
+        self._call.end_with(error)
+
+
+class AuthorizedCaller:
+    """See `calls.Caller`. Lives as long as its call."""
+
+    __slots__ = ("_call", "_context", "_grants", "_is_counted", "lacking", "resource")
+
+    def __init__(self, context: AccessContext, grants: Grants, call: Evidence) -> None:
+        self._context = context
+        self._grants = grants
+        self._call = call
+        self._is_counted = False
+        #: The first resource that was asked about, and the permission that lacked; for the record.
+        self.resource = ""
+        self.lacking = ""
+
+    @property
+    def principal(self) -> Principal:
+        return self._grants.principal
+
+    def check(self, permission: str, resource: str) -> None:
+        if not self.resource:
+            self.resource = resource
+        if not self._grants.allow(self._context.hard, permission, resource):
+            self.lacking = permission
+            raise self.denial(permission, resource)
+        if not self._is_counted:
+            self.count(resource)
+
+    def may(self, permission: str, resource: str) -> bool:
+        return self._grants.allow(self._context.hard, permission, resource)
+
+    def spend(self, resource: str, messages: int, size_bytes: int) -> None:
+        self._context.take(
+            _project(resource), self.principal.member, messages=messages, size_bytes=size_bytes
+        )
+
+    def count(self, resource: str = "") -> None:
+        """Count the call itself against the rates, once."""
+        self._is_counted = True
+        self._context.take(_project(resource), self.principal.member, requests=1)
+
+    @contextmanager
+    def holding(self, permission: str, resource: str) -> Iterator[None]:
+        assert isinstance(self._call, StreamingCall), "a call with one answer is not held"
+        hold = Hold(self._call, self._grants, permission, resource)
+        self._context.watch(hold)
+        try:
+            yield
+        finally:
+            self._context.unwatch(hold)
+
+    def denial(self, permission: str, resource: str) -> PermissionDenied | Unauthenticated:
+        """The same whether the resource exists or not."""
+        if self.principal is ANONYMOUS:
+            return Unauthenticated(REFUSED)
+        where = "the server" if resource == SERVER else repr(resource)
+        return PermissionDenied(
+            f"{self.principal.member} lacks the permission {permission} on {where}"
+        )
+
+
+def _project(resource: str) -> str:
+    """The id of the project of a resource; empty for the server."""
+    parts = resource.split("/", 2)
+    return parts[1] if len(parts) > 1 else ""

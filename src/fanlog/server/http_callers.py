@@ -1,0 +1,46 @@
+"""What an HTTP request shows of its caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.types import Scope
+
+from fanlog.server.calls import EVERYBODY, Caller, Certificate
+from fanlog.transport.http1 import CERTIFICATE
+
+
+def authorization_of(headers: Mapping[bytes, bytes]) -> str:
+    """The header that says who calls; empty for none, and for one that is no text."""
+    value = headers.get(b"authorization", b"")
+    return value.decode() if value.isascii() else ""
+
+
+def address_of(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def certificate_of(scope: Scope) -> Certificate | None:
+    found: Certificate | None = scope.get("extensions", {}).get(CERTIFICATE)
+    return found
+
+
+class PageRequest:
+    """A request for a page that is no verb; see `calls.Evidence`."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self.caller: Caller = EVERYBODY
+
+    @property
+    def authorization(self) -> str:
+        return authorization_of(dict(self._scope["headers"]))
+
+    @property
+    def address(self) -> str:
+        return address_of(self._scope)
+
+    @property
+    def certificate(self) -> Certificate | None:
+        return certificate_of(self._scope)
