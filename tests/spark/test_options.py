@@ -129,3 +129,15 @@ def test_writing():
     ):
         with pytest.raises(InvalidArgument, match=said):
             write_options(given, {})
+
+
+def test_credentials_travel_as_the_names_of_files():
+    environ = {"FANLOG_TOKEN": "flt_secret"}
+    for given, address in (
+        ({"token_file": "/t"}, "127.0.0.1:8085?token_file=/t"),
+        ({"credentials": "/k"}, "127.0.0.1:8085?credentials=/k"),
+        ({}, "127.0.0.1:8085"),
+    ):
+        options = read_options({"topic": "orders"} | given, is_streaming=False, environ=environ)
+        assert options.endpoint == address
+        assert "flt_secret" not in repr(options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fanlog.cli import (
+    auth,
     dead_letters,
     filters,
     folder,
@@ -10,6 +11,7 @@ from fanlog.cli import (
     lake,
     messages,
     pipeline,
+    policies,
     rejected,
     reopening,
     schemas,
@@ -35,6 +37,9 @@ app.add_typer(schemas.app, name="schema")
 app.add_typer(jobs.app, name="job")
 app.add_typer(rejected.app, name="export")
 app.add_typer(lake.app, name="lake")
+auth.app.add_typer(policies.app, name="policy")
+auth.app.command("init")(folder.init_auth)
+app.add_typer(auth.app, name="auth")
 add_command(app)(messages.publish)
 add_command(app)(messages.pull)
 app.command("filter")(filters.check)

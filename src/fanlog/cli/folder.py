@@ -1,7 +1,9 @@
-"""`fanlog doctor`, `backup`, `restore` and `compact`: commands on a data folder itself."""
+"""`fanlog doctor`, `backup`, `restore`, `compact` and `auth init`: commands on a data folder."""
 
 from __future__ import annotations
 
+import secrets
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +12,7 @@ import typer
 
 from fanlog.cli import options
 from fanlog.cli.output import Output
+from fanlog.model.identity import TOKEN_PREFIX
 
 if TYPE_CHECKING:
     from fanlog.log.report import Finding, FolderReport
@@ -93,6 +96,43 @@ def compact(data_dir: options.DataDir = options.DATA_DIR, json: options.AsJson =
     Output(is_json=json).done(
         f"compacted {data_dir}: {sizes.before_bytes} bytes before, {sizes.after_bytes} now",
         {"data_dir": str(data_dir)} | sizes._asdict(),
+    )
+
+
+def init_auth(
+    data_dir: options.DataDir = options.DATA_DIR,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where to write the token: a new file; auth/admin.token in the data folder when"
+            " not given.",
+        ),
+    ] = None,
+    json: options.AsJson = False,
+) -> None:
+    """Make the administrator of a server, or a token for one that was lost; with the broker down.
+
+    The token is written to a file that its owner alone may read, and shown nowhere.
+    """
+    from fanlog.broker.bootstrap import (
+        ADMINISTRATOR,
+        FOLDER_NAME,
+        recover_administrator,
+        token_path,
+    )
+    from fanlog.log.embedded import EmbeddedLog
+
+    path = token_file or token_path(data_dir / FOLDER_NAME, ADMINISTRATOR)
+    store = EmbeddedLog(data_dir)
+    try:
+        token = TOKEN_PREFIX + secrets.token_urlsafe(32)
+        account = recover_administrator(store, path, token, time.time_ns())
+    finally:
+        store.close()
+    Output(is_json=json).done(
+        f"{account} administers this server with the token in {path}",
+        {"account": account, "token_file": str(path)},
     )
 
 

@@ -8,7 +8,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fanlog.errors import FanlogError
+from fanlog.errors import FanlogError, InvalidArgument
+
+#: Each names a caller.
+_CALLER = ("FANLOG_TOKEN", "FANLOG_TOKEN_FILE", "FANLOG_CREDENTIALS")
 
 
 class _Commands(TyperGroup):
@@ -64,9 +67,26 @@ def root(
     key: Annotated[
         str | None, typer.Option(metavar="FILE", help="TLS: our certificate's key.")
     ] = None,
+    token_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Call with the API token in this file.")
+    ] = None,
+    credentials: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Call as the service account of this key file."),
+    ] = None,
 ) -> None:
-    """Options about TLS stand before the command; they are also read from FANLOG_CA and so on."""
-    for name, value in (("FANLOG_CA", ca), ("FANLOG_CERT", cert), ("FANLOG_KEY", key)):
+    """Options about TLS and the caller stand before the command; or FANLOG_CA and so on."""
+    if token_file and credentials:
+        raise InvalidArgument("give --token-file or --credentials, not both: a call has one caller")
+    if token_file or credentials:
+        # What the environment says of the caller holds no more.
+        for name in _CALLER:
+            os.environ.pop(name, None)
+    given = (
+        *(("FANLOG_CA", ca), ("FANLOG_CERT", cert), ("FANLOG_KEY", key)),
+        *(("FANLOG_TOKEN_FILE", token_file), ("FANLOG_CREDENTIALS", credentials)),
+    )
+    for name, value in given:
         if value is not None:
             # In the environment, so that processes that are started have it, too.
             os.environ[name] = value

@@ -69,7 +69,45 @@ class ServeOptions:
     ] = None
     insecure: Annotated[
         bool | None,
-        typer.Option("--insecure", help="Allow an address that others can reach."),
+        typer.Option(
+            "--insecure",
+            help="Allow an address that others can reach, unauthenticated or in plain text.",
+        ),
+    ] = None
+    auth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="none|required",
+            help="Whether callers must show who they are; none when not given.",
+        ),
+    ] = None
+    auth_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the first tokens; `auth` in the data folder if not given."),
+    ] = None
+    mtls_name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="san-email|san-dns|san-uri|cn",
+            help="The name of a client's certificate that says who it is; none when not given.",
+        ),
+    ] = None
+    mtls_domain: Annotated[
+        str | None, typer.Option(help="Behind names of certificates that are no address.")
+    ] = None
+    rates: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=NUMBER …",
+            help="Most a second of a project and a principal, such as 'project.messages=10000'.",
+        ),
+    ] = None
+    audit_log: Annotated[
+        Path | None, typer.Option(help="File of the audit log; none when not given.")
+    ] = None
+    audit_data_access: Annotated[
+        bool | None,
+        typer.Option("--audit-data-access", help="Write calls that carry messages there, too."),
     ] = None
     resources: Annotated[
         Path | None,

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -62,6 +63,14 @@ def up(
             " of --cert and --key, which stand before `up`.",
         ),
     ] = None,
+    auth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="none|required",
+            envvar="FANLOG_AUTH",
+            help="Whether callers must show who they are; the worker has an account of its own.",
+        ),
+    ] = None,
     topic_retention: Annotated[
         str | None,
         typer.Option(
@@ -104,15 +113,36 @@ def up(
     serving = ["serve", "--data-dir", str(data_dir), "--lake", address, "--port", str(port)]
     serving += ["--http-port", http_port]
     serving += _flags(tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca)
+    serving += _flags(auth=auth)
     serving += _flags(topic_retention=topic_retention, push_allow=push_allow, region=region)
     serving += _flags(dead_letter_default=dead_letter_default)
+    token_file = _token_file(data_dir) if auth == "required" else None
     host = os.environ.get("FANLOG_HOST") or "127.0.0.1"
-    scheme = "https://" if tls_cert else ""
-    working = ["pipeline", "--endpoint", f"{scheme}{host}:{port}", "--master"]
+    endpoint = _endpoint(host, port, is_tls=tls_cert is not None, token_file=token_file)
+    working = ["pipeline", "--endpoint", endpoint, "--master"]
     working.append(options.spark_master(master, memory=memory))
     working += ["--state-dir", str(data_dir / "pipeline")]
     working += _flags(memory=memory, import_root=import_root, s3_bucket=s3_bucket)
-    raise typer.Exit(_Pair(serving, working).run())
+    raise typer.Exit(_Pair(serving, working, token_file).run())
+
+
+def _token_file(data_dir: Path) -> Path:
+    """Where the broker keeps the token of the pipeline's own account."""
+    folder = os.environ.get("FANLOG_AUTH_DIR")
+    return (Path(folder) if folder else data_dir / "auth") / "pipeline.token"
+
+
+def _endpoint(host: str, port: int, *, is_tls: bool, token_file: Path | None) -> str:
+    """The address of the broker for the worker: with the name of its token's file, if any."""
+    from fanlog.client.address import ServerAddress
+
+    if token_file is not None and not is_tls:
+        # All addresses of this machine, of which loopback is the one for secrets in plain text.
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    shown = f"[{host}]" if ":" in host else host
+    # The whole path: Spark's tasks may run in another folder.
+    path = "" if token_file is None else str(token_file.absolute())
+    return str(ServerAddress(f"{shown}:{port}", is_tls=is_tls, token_file=path))
 
 
 def _flags(**given: object) -> Iterator[str]:
@@ -126,9 +156,12 @@ def _flags(**given: object) -> Iterator[str]:
 class _Pair:
     """The two processes."""
 
-    def __init__(self, serving: Sequence[str], working: Sequence[str]) -> None:
+    def __init__(
+        self, serving: Sequence[str], working: Sequence[str], token_file: Path | None
+    ) -> None:
         self._serving = serving
         self._working = working
+        self._token_file = token_file
         self._stopping = threading.Event()
         self._worker: subprocess.Popen[bytes] | None = None
 
@@ -150,6 +183,10 @@ class _Pair:
         return broker.returncode
 
     def _keep_worker(self) -> None:
+        # The broker writes it at its first start.
+        while self._token_file is not None and not self._token_file.exists():
+            if self._stopping.wait(0.1):
+                return
         rest_s = REST_S
         while not self._stopping.is_set():
             worker = self._worker = _started(self._working)

@@ -17,6 +17,7 @@ import grpc
 from google.protobuf.message import Message
 
 from fanlog.client.address import ServerAddress, resolve_endpoint
+from fanlog.client.credentials import credentials_of
 from fanlog.client.failures import COMMAND_LINE, CallFailed, Wording, failure_of
 from fanlog.model import attributes
 
@@ -49,6 +50,8 @@ class Connection:
         on_hint: Called, in the caller's thread, with each hint of the server about a call that was
             done and may not be meant so, such as a pattern that matches no topic.
         wording: How sentences of errors are worded.
+        token_file: The file of an API token; instead of the address's or the environment's.
+        credentials: The key file of a service account; likewise, and not both.
     """
 
     def __init__(
@@ -59,13 +62,17 @@ class Connection:
         patience_s: float = 0.0,
         on_hint: Callable[[str], None] | None = None,
         wording: Wording = COMMAND_LINE,
+        token_file: str | None = None,
+        credentials: str | None = None,
     ) -> None:
-        self.endpoint = resolve_endpoint(endpoint)
+        self.endpoint = resolve_endpoint(endpoint, token_file=token_file, credentials=credentials)
+        address = ServerAddress.parse(self.endpoint)
+        self._credentials = credentials_of(address)
         self._timeout_s = timeout_s
         self._patience_s = patience_s
         self._on_hint = on_hint
         self._wording = wording
-        self._channel = _open(ServerAddress.parse(self.endpoint))
+        self._channel = _open(address)
 
     def __enter__(self) -> Self:
         return self
@@ -133,7 +140,9 @@ class Connection:
         late_s = time.monotonic() + self._patience_s
         while True:
             try:
-                reply, done = call.with_call(request, timeout=timeout_s, metadata=metadata)
+                reply, done = call.with_call(
+                    request, timeout=timeout_s, metadata=metadata + self._caller()
+                )
             except grpc.RpcError as error:
                 failure = self._failure(error, timeout_s)
                 if failure.status != "UNAVAILABLE" or time.monotonic() >= late_s:
@@ -153,7 +162,7 @@ class Connection:
             f"/{method}",
             request_serializer=type(request).SerializeToString,
             response_deserializer=reply_type.FromString,
-        )(request)
+        )(request, metadata=self._caller())
         try:
             yield from call
         except grpc.RpcError as error:
@@ -175,12 +184,24 @@ class Connection:
             with suppress(grpc.FutureTimeoutError):
                 grpc.channel_ready_future(self._channel).result(self._patience_s)
         try:
-            return call(iter(requests))
+            return call(iter(requests), metadata=self._caller())
         except grpc.RpcError as error:
             raise self._failure(error, self._timeout_s) from error
 
+    def _caller(self) -> Metadata:
+        # With each call, not with the channel: gRPC sends those of a channel on TLS alone.
+        if self._credentials is None:
+            return ()
+        return (("authorization", self._credentials.authorization()),)
+
     def _failure(self, error: grpc.RpcError, timeout_s: float) -> CallFailed:
-        return failure_of(error, endpoint=self.endpoint, timeout_s=timeout_s, wording=self._wording)
+        return failure_of(
+            error,
+            endpoint=self.endpoint,
+            timeout_s=timeout_s,
+            wording=self._wording,
+            credentials="" if self._credentials is None else self._credentials.name,
+        )
 
 
 def _open(address: ServerAddress) -> grpc.Channel:

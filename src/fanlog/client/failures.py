@@ -15,6 +15,11 @@ _UNREACHED: Final = (
     "name resolution",
 )
 
+_NAME_CREDENTIALS: Final = (
+    "name a token with --token-file (the option token_file, or FANLOG_TOKEN_FILE), or a key file"
+    " with --credentials (the option credentials, or FANLOG_CREDENTIALS)"
+)
+
 
 class CallFailed(FanlogError):
     """A call was refused or did not arrive; the sentence says which, `status` is gRPC's name."""
@@ -50,8 +55,14 @@ SPARK: Final = Wording(
 )
 
 
-def failure_of(error: Any, *, endpoint: str, timeout_s: float, wording: Wording) -> CallFailed:
-    """The `grpc.RpcError` of a call, which is the call as well, as our own error."""
+def failure_of(
+    error: Any, *, endpoint: str, timeout_s: float, wording: Wording, credentials: str = ""
+) -> CallFailed:
+    """The `grpc.RpcError` of a call, which is the call as well, as our own error.
+
+    Args:
+        credentials: How sentences call the credentials that were sent; empty for none.
+    """
     status = error.code().name
     details = error.details() or ""
     if status == "UNAVAILABLE":
@@ -66,7 +77,30 @@ def failure_of(error: Any, *, endpoint: str, timeout_s: float, wording: Wording)
     server = f"the {wording.server} at {endpoint}"
     if status == "DEADLINE_EXCEEDED":
         return CallFailed(f"{server} did not answer within {timeout_s:g} s", status)
-    return CallFailed(details or f"{server} answered {status} and no reason", status)
+    if status == "UNAUTHENTICATED":
+        return CallFailed(f"{server} {_not_accepted(credentials)}", status)
+    said = details or f"{server} answered {status} and no reason"
+    if status == "PERMISSION_DENIED":
+        said += f"; {_not_allowed(credentials)}"
+    return CallFailed(said, status)
+
+
+def _not_accepted(credentials: str) -> str:
+    if credentials:
+        return (
+            f"does not accept {credentials}: it has ended or was revoked, or is for another server;"
+            " `fanlog auth token create` and `fanlog auth key create` make a new one"
+        )
+    return f"wants to know who calls; {_NAME_CREDENTIALS}"
+
+
+def _not_allowed(credentials: str) -> str:
+    if credentials:
+        return (
+            "`fanlog auth whoami` shows who calls, and `fanlog auth policy add` lets an"
+            " administrator give it a role"
+        )
+    return f"the call had no credentials; if the server asks for some, {_NAME_CREDENTIALS}"
 
 
 def _disagreement(endpoint: str, details: str) -> str:

@@ -29,7 +29,10 @@ PROJECT_VARIABLE: Final = "FANLOG_PROJECT"
 EARLIEST: Final = -2
 LATEST: Final = -1
 
-_COMMON: Final = ("endpoint", "ca", "cert", "key", "project")
+_COMMON: Final = (
+    *("endpoint", "ca", "cert", "key", "token_file", "credentials"),
+    "project",
+)
 _SELECTION: Final = ("topic", "topics", "topicPattern", "subscription")
 _READ: Final = (
     *_COMMON,
@@ -236,7 +239,13 @@ class _Reader:
     def endpoint(self) -> str:
         get = self.values.get
         return resolve_endpoint(
-            get("endpoint"), self.environ, ca=get("ca"), cert=get("cert"), key=get("key")
+            get("endpoint"),
+            self.environ,
+            ca=get("ca"),
+            cert=get("cert"),
+            key=get("key"),
+            token_file=get("token_file"),
+            credentials=get("credentials"),
         )
 
     def selection(self) -> _Selection:

@@ -202,3 +202,9 @@ class Shell:
 @pytest.fixture
 def shell(server: FakeServer) -> Shell:
     return Shell({"PUBSUB_EMULATOR_HOST": server.endpoint, "FANLOG_PROJECT": None})
+
+
+@pytest.fixture
+def new_shell() -> type[Shell]:
+    """For tests that have a server of their own."""
+    return Shell

@@ -1,4 +1,4 @@
-"""`fanlog doctor`, `backup`, `restore` and `compact` on a small folder of a stopped broker."""
+"""`fanlog doctor`, `backup`, `restore`, `compact`, `auth init`: on a folder of a stopped broker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from commands import invoke
+from fanlog.core.hard_state import HardState
 from fanlog.log.embedded import EmbeddedLog
+from fanlog.model.identity import token_digest
 from fanlog.model.resources import PartitionId
 from fanlog.testing.conformance import Author
 from fanlog.testing.damage import damage_batch
@@ -104,3 +106,45 @@ def test_compact_refuses_a_folder_in_use(data_dir):
         assert "in use" in run("compact", "--data-dir", data_dir, exit_code=1)
     finally:
         log.close()
+
+
+def known_tokens(data_dir: Path) -> set[str]:
+    """The tokens that the log of a folder knows, by their hash, of owners of the server."""
+    log = EmbeddedLog(data_dir)
+    try:
+        identities = HardState.load(log.state()).identities
+    finally:
+        log.close()
+    [binding] = identities.policy("server").bindings
+    assert binding.role == "roles/owner"
+    account = identities.account("admin")
+    assert binding.members == (account.member,)
+    return {token.digest for token in account.tokens}
+
+
+def test_an_administrator_is_made_and_its_token_is_not_shown(data_dir, tmp_path):
+    default = data_dir / "auth" / "admin.token"
+    outputs = [
+        run("auth", "init", "--data-dir", data_dir),
+        run("auth", "init", "--data-dir", data_dir, "--token-file", tmp_path / "mine"),
+        # The token of a file that is there stays the one.
+        run("auth", "init", "--data-dir", data_dir, "--json"),
+    ]
+    tokens = [path.read_text().strip() for path in (default, tmp_path / "mine")]
+    assert known_tokens(data_dir) == {token_digest(token) for token in tokens}
+    for token in tokens:
+        assert token.startswith("flt_")
+        assert len(token) >= 4 + 43
+        assert token not in "".join(outputs)
+    assert default.stat().st_mode & 0o777 == 0o600
+    assert outputs[0] == f"admin administers this server with the token in {default}\n"
+    assert json.loads(outputs[2]) == {"account": "admin", "token_file": str(default)}
+
+
+def test_no_administrator_is_made_beside_a_broker(data_dir):
+    log = EmbeddedLog(data_dir)
+    try:
+        assert "in use" in run("auth", "init", "--data-dir", data_dir, exit_code=1)
+    finally:
+        log.close()
+    assert not (data_dir / "auth").exists()

@@ -25,6 +25,17 @@ from fanlog.errors import InvalidArgument
             {"ca": "/a b", "cert": "/c", "key": "/k"},
             "https://here:2?ca=/a%20b&cert=/c&key=/k",
         ),
+        ("here:2", {}, {"token_file": "/a b"}, "here:2?token_file=/a%20b"),
+        ("here:2", {"FANLOG_TOKEN_FILE": "/t"}, {}, "here:2?token_file=/t"),
+        ("here:2", {"FANLOG_CREDENTIALS": "/k"}, {}, "here:2?credentials=/k"),
+        ("here:2?credentials=/k", {"FANLOG_TOKEN_FILE": "/t"}, {}, "here:2?credentials=/k"),
+        ("here:2?credentials=/k", {}, {"token_file": "/t"}, "here:2?token_file=/t"),
+        (
+            "https://here:2?token_file=/t",
+            {"FANLOG_CA": "/own/ca"},
+            {},
+            "https://here:2?ca=/own/ca&token_file=/t",
+        ),
     ],
 )
 def test_an_address_is_one_text(given, environ, files, address):
@@ -37,11 +48,67 @@ def test_an_address_is_one_text(given, environ, files, address):
     [
         ("https://h:1?cert=/c", "cert and key go together"),
         ("https://h:1?to=/c", "'to' is not known"),
+        ("h:1?token=x", "'token' is not known"),
+        ("h:1?ca=/c", "ca is for TLS; write https://"),
+        ("h:1?token_file=/t&credentials=/k", "token_file or credentials, not both"),
     ],
 )
 def test_addresses_that_are_none(text, sentence):
     with pytest.raises(InvalidArgument, match=sentence):
         ServerAddress.parse(text)
+
+
+def test_one_place_names_one_caller():
+    with pytest.raises(InvalidArgument, match="token_file or credentials, not both"):
+        resolve_endpoint("h:1", {}, token_file="/t", credentials="/k")
+    environ = {"FANLOG_TOKEN": "flt_secret", "FANLOG_CREDENTIALS": "/k"}
+    with pytest.raises(InvalidArgument, match="FANLOG_TOKEN or FANLOG_CREDENTIALS") as refused:
+        resolve_endpoint("h:1", environ)
+    assert "flt_secret" not in str(refused.value)
+
+
+def test_a_token_itself_is_no_part_of_an_address():
+    assert resolve_endpoint("h:1", {"FANLOG_TOKEN": "flt_secret"}) == "h:1"
+
+
+@pytest.mark.parametrize(
+    ("content", "is_ours"),
+    [
+        ('{"client_email": "ci@0123.fanlog.internal"}', True),
+        ('{"client_email": "ci@shop.iam.gserviceaccount.com"}', False),
+        ('{"client_email": "ci@evilfanlog.internal"}', False),
+        ('{"client_email": 7}', False),
+        ('["client_email"]', False),
+        ("no JSON", False),
+    ],
+)
+def test_keys_of_google_stay_at_home(tmp_path, content, is_ours):
+    path = tmp_path / "key.json"
+    path.write_text(content)
+    environ = {"GOOGLE_APPLICATION_CREDENTIALS": str(path)}
+    assert resolve_endpoint("h:1", environ) == (f"h:1?credentials={path}" if is_ours else "h:1")
+    own = environ | {"FANLOG_TOKEN_FILE": "/t"}
+    assert resolve_endpoint("h:1", own) == "h:1?token_file=/t"
+    missing = {"GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "missing")}
+    assert resolve_endpoint("h:1", missing) == "h:1"
+
+
+@pytest.mark.parametrize(
+    ("address", "keeps"),
+    [
+        ("127.0.0.1:1", True),
+        ("[::1]:1", True),
+        ("localhost:1", True),
+        ("https://broker:1", True),
+        ("broker:1", False),
+        ("10.0.0.1:1", False),
+        ("0.0.0.0:1", False),
+        ("127.0.0.1.example:1", False),
+        ("dns:///127.0.0.1:1", False),
+    ],
+)
+def test_where_secrets_may_go(address, keeps):
+    assert ServerAddress.parse(address).keeps_secrets is keeps
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -83,6 +83,35 @@ def test_other_failures(wording, server):
     assert found.message == f"the {server} at host:1 answered INTERNAL and no reason"
 
 
+@pytest.mark.parametrize(
+    ("status", "credentials", "words"),
+    [
+        (
+            "UNAUTHENTICATED",
+            "",
+            ["host:1 wants to know who calls", "--token-file", "--credentials"],
+        ),
+        (
+            "UNAUTHENTICATED",
+            "the token in 'f'",
+            ["does not accept the token in 'f'", "fanlog auth"],
+        ),
+        ("PERMISSION_DENIED", "", ["not allowed; the call had no credentials", "--token-file"]),
+        ("PERMISSION_DENIED", "the token in 'f'", ["not allowed; `fanlog auth whoami`"]),
+    ],
+)
+def test_callers_are_told_what_to_do(status, credentials, words):
+    found = failure_of(
+        Error(grpc.StatusCode[status], "not allowed"),
+        endpoint="host:1",
+        timeout_s=2.5,
+        wording=COMMAND_LINE,
+        credentials=credentials,
+    )
+    assert found.status == status
+    assert [word for word in words if word not in found.message] == []
+
+
 def test_the_endpoint_is_the_given_one_or_the_environments_or_this_machine():
     environ = {"PUBSUB_EMULATOR_HOST": "other:2"}
     assert resolve_endpoint("host:1", environ) == "host:1"
