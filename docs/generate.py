@@ -23,9 +23,10 @@ from grpc_tools import protoc
 import fanlog
 from fanlog import config, errors, limits
 from fanlog.cli.commands import app
+from fanlog.core import roles
 from fanlog.core.share import states
 from fanlog.model import quotas
-from fanlog.server import metric_families
+from fanlog.server import metric_families, permissions
 from fanlog.wire import output_only
 
 DOCS = Path(__file__).parent
@@ -208,6 +209,35 @@ def states_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def permissions_page() -> str:
+    lines = [
+        "# Permissions",
+        "",
+        "What a caller needs for each method, on a server with `--auth required`. Written from the",
+        "table that is enforced, `fanlog.server.permissions`. A permission is held on a resource",
+        "by a role granted on the resource, on its project or on the server. REST, CloudEvents and",
+        "Spark call the same methods. Health needs nothing; `/metrics` needs `fanlog.metrics.get`",
+        "on the server.",
+        "",
+        "| method | permission | on |",
+        "| --- | --- | --- |",
+    ]
+    for method, rules in permissions.PERMISSIONS.items():
+        for rule in rules:
+            names = ", ".join(f"`{name}`" for name in rule.permission.split(", "))
+            lines.append(f"| `{method}` | {names} | {rule.where} |")
+        if not rules:
+            lines.append(f"| `{method}` | any authenticated caller | |")
+    lines += ["", "## Roles", "", "| role | permissions |", "| --- | --- |"]
+    for role, granted in roles.ROLES.items():
+        shown = "all" if granted == roles.ALL else ", ".join(f"`{n}`" for n in sorted(granted))
+        lines.append(f"| `{role}` | {shown} |")
+    lines += ["", "## Permissions beyond Google's", "", "| permission | lets its holder |"]
+    lines.append("| --- | --- |")
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in roles.OWN.items()]
+    return "\n".join(lines) + "\n"
+
+
 def decisions_page() -> str:
     lines = [
         "# Decisions",
@@ -237,6 +267,7 @@ PAGES = {
     "reference/metrics.md": metrics_page,
     "reference/fanlog_v1.md": proto_page,
     "reference/output_only.md": output_only_page,
+    "reference/permissions.md": permissions_page,
     "internals/states.md": states_page,
     "adr/README.md": decisions_page,
 }

@@ -1,0 +1,105 @@
+"""Servers that authenticate, and callers with a credential each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+
+from fanlog.broker import bootstrap
+from fanlog.config import Config
+from fanlog.server.app import Server, running
+from fanlog.v1 import auth_pb2 as pb
+
+PROJECT = "projects/shop"
+
+
+@dataclass
+class Guarded:
+    """A server that authenticates, and its administrator's token."""
+
+    server: Server
+    folder: Path
+    channel: grpc.aio.Channel
+
+    @property
+    def admin(self) -> str:
+        path = bootstrap.token_path(self.folder, bootstrap.ADMINISTRATOR)
+        return path.read_text().strip()
+
+    async def call(
+        self, method: str, request: Message, answer: type[Any], token: str | None = ""
+    ) -> Any:
+        """Call as the administrator, or with another token; None shows nothing."""
+        shown = self.admin if token == "" else token
+        metadata = () if shown is None else (("authorization", f"Bearer {shown}"),)
+        verb = self.channel.unary_unary(
+            f"/{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=answer.FromString,
+        )
+        return await verb(request, metadata=metadata, timeout=20)
+
+    async def code(self, *args: Any, **kwargs: Any) -> str:
+        """The name of the status that a call ends with."""
+        try:
+            await self.call(*args, **kwargs)
+        except grpc.aio.AioRpcError as error:
+            return str(error.code().name)
+        return "OK"
+
+    async def token(self, account: str) -> str:
+        asked = pb.CreateTokenRequest(account=account)
+        return str((await self.call(f"{AUTH}/CreateToken", asked, pb.CreateTokenResponse)).token)
+
+    async def grant(self, resource: str, role: str, member: str) -> None:
+        """Give a member a role on the server, a project or a resource."""
+        if resource == "server" or resource.count("/") == 1:
+            asked = pb.GetPolicyRequest(resource=resource)
+            policy = await self.call(f"{AUTH}/GetPolicy", asked, pb.AccessPolicy)
+            policy.bindings.add(role=role, members=[member])
+            change = pb.SetPolicyRequest(resource=resource, policy=policy)
+            await self.call(f"{AUTH}/SetPolicy", change, pb.AccessPolicy)
+            return
+        from google.iam.v1 import iam_policy_pb2, policy_pb2
+
+        binding = policy_pb2.Binding(role=role, members=[member])
+        request = iam_policy_pb2.SetIamPolicyRequest(
+            resource=resource, policy=policy_pb2.Policy(bindings=[binding])
+        )
+        await self.call("google.iam.v1.IAMPolicy/SetIamPolicy", request, policy_pb2.Policy)
+
+    def member(self, account: str) -> str:
+        return f"serviceAccount:{account}@{self.server.broker.accounts.server_id}.fanlog.internal"
+
+
+AUTH = "fanlog.v1.Auth"
+Start = Callable[..., Awaitable[Guarded]]
+
+
+@pytest.fixture
+async def start(tmp_path: Path) -> AsyncIterator[Start]:
+    """Start servers: `await start(**settings)`."""
+    async with AsyncExitStack() as stack:
+
+        async def make(**settings: Any) -> Guarded:
+            folder = tmp_path / "auth"
+            given = {"memory": True, "auth_dir": folder} | settings
+            config = Config(port=0, http_port=None, auth="required", drain_s=0.2, **given)
+            server = await stack.enter_async_context(running(config))
+            channel = grpc.aio.insecure_channel(server.endpoint)
+            stack.push_async_callback(channel.close)
+            return Guarded(server, given["auth_dir"], channel)
+
+        yield make
+
+
+@pytest.fixture
+async def guarded(start: Start) -> Guarded:
+    return await start()
