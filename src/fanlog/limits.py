@@ -179,6 +179,15 @@ OFFSET_MAX = 10**12
 BATCH_BYTES_MAX = 256 * 1024
 #: A group commit stops gathering here: bounds memory and the time one sync takes.
 COMMIT_BYTES_MAX = 16 * 1024 * 1024
+#: Zeros written at a time behind the last page of the data file: some milliseconds, once for a
+#: thousand single messages.
+RUNWAY_BYTES = 2 * 1024 * 1024
+#: Zeros are written when fewer than this are left.
+RUNWAY_BYTES_MIN = 256 * 1024
+#: No zeros where commits have more bytes than this in the mean: they would double what is written.
+RUNWAY_COMMIT_BYTES_MAX = 64 * 1024
+#: Nor on a disk with less room than this.
+RUNWAY_ROOM_BYTES_MIN = 1024 * 1024 * 1024
 #: Publish bytes that may wait for the writer before publishers are pushed back.
 WRITER_BACKLOG_BYTES_MAX = 128 * 1024 * 1024
 #: Offsets in one cursor chunk: one roaring container.
@@ -448,6 +457,7 @@ assert REOPEN_IDS_MAX * 20 <= REQUEST_BYTES_MAX
 assert HTTP_BYTES_MIN < PUBLISH_BYTES_MAX * 4 // 3 < HTTP_BYTES_MAX
 assert STREAM_FIRST_ANSWER_BYTES_MAX <= STREAM_ANSWER_BYTES_MAX
 assert STREAM_ANSWER_BYTES_MAX <= ANSWER_BYTES_MAX < 4 * 1024 * 1024
+assert RUNWAY_COMMIT_BYTES_MAX <= RUNWAY_BYTES_MIN < RUNWAY_BYTES < RUNWAY_ROOM_BYTES_MIN
 assert BATCH_BYTES_MAX < COMMIT_BYTES_MAX < WRITER_BACKLOG_BYTES_MAX
 assert RETENTION_S_MIN < RETENTION_S_DEFAULT < RETENTION_S_MAX < LAKE_RETENTION_S_MAX
 assert ACK_DEADLINE_S_MIN <= ACK_DEADLINE_S_DEFAULT <= ACK_DEADLINE_S_MAX

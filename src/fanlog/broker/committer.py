@@ -46,6 +46,7 @@ class ThreadCommitter:
         while (item := self._commits.get()) is not None:
             commit, done = item
             self._loop.call_soon_threadsafe(done, run_commit(self._log, commit))
+            self._log.prepare()
 
 
 class InlineCommitter:

@@ -67,6 +67,9 @@ class TieredLog:
     def commit(self, commit: Commit) -> None:
         self.hot.commit(commit)
 
+    def prepare(self) -> None:
+        self.hot.prepare()
+
     async def read(
         self, partition: PartitionId, offset: Offset, *, max_bytes: int
     ) -> list[Batch | Damaged]:

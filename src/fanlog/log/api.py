@@ -169,6 +169,13 @@ class Log(Protocol):
             CommitFailed: Anything else; nothing changed.
         """
 
+    def prepare(self) -> None:
+        """Make the next commit cheaper, if there is a way.
+
+        Called by the writer thread after each commit, when its outcome is told: nobody waits for
+        it but the next commit. Changes nothing that a reader sees, and never raises.
+        """
+
     async def read(
         self, partition: PartitionId, offset: Offset, *, max_bytes: int
     ) -> list[Batch | Damaged]:

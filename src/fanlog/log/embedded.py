@@ -48,6 +48,7 @@ from fanlog.log.batch import Batch
 from fanlog.log.cache import BatchCache
 from fanlog.log.envelope import EnvelopeDamaged, Kind
 from fanlog.log.folder import FolderFacts, PartitionRow
+from fanlog.log.runway import Runway
 from fanlog.model.resources import Offset, PartitionId
 
 Item = TypeVar("Item", Batch | Damaged, StoredBatch | Damaged)
@@ -83,8 +84,15 @@ class EmbeddedLog:
         except BaseException:
             os.close(self._lock)
             raise
+        self._env = self._store.env
+        self._page_bytes = int(self._env.stat()["psize"])
         try:
-            self._env = self._store.env
+            self._runway = Runway(data_dir / folder.DATA_NAME)
+        except BaseException:
+            self._store.close()
+            os.close(self._lock)
+            raise
+        try:
             # Readers that were killed would keep freed pages from being used again.
             self._env.reader_check()
             self._cache = BatchCache(limits.READ_CACHE_BYTES_MAX)
@@ -124,6 +132,12 @@ class EmbeddedLog:
             what = f"commit {commit.sequence}"
             raise folder.write_error(error, what, self._data_dir) from error
         self._publish(commit, changes)
+        self._runway.count(
+            sum(len(body.content) for append in commit.appends for body in append.bodies)
+        )
+
+    def prepare(self) -> None:
+        self._runway.extend(self._end_bytes())
 
     async def read(
         self, partition: PartitionId, offset: Offset, *, max_bytes: int
@@ -223,27 +237,34 @@ class EmbeddedLog:
         with self._env.begin() as txn:
             databases = [store.batches, store.commits, store.state, store.partitions, store.meta]
             trees = [self._env.stat(), *(txn.stat(database) for database in databases)]
-        page_bytes = trees[0]["psize"]
         # Two meta pages; the free list's own pages are not counted by LMDB and pass for free.
         used_pages = 2 + sum(
             tree["branch_pages"] + tree["leaf_pages"] + tree["overflow_pages"] for tree in trees
         )
-        pages = self._env.info()["last_pgno"] + 1
-        free_bytes = max(0, pages - used_pages) * page_bytes
+        end_bytes = self._end_bytes()
+        free_bytes = max(0, end_bytes - used_pages * self._page_bytes)
         # Asked through the open lock, for the loop must not wait for a path to be looked up.
         disk = os.fstatvfs(self._lock)
         return LogStats(
-            file_bytes=pages * page_bytes,
+            file_bytes=end_bytes,
             free_bytes=free_bytes,
-            room_bytes=disk.f_bavail * disk.f_frsize + free_bytes,
+            room_bytes=disk.f_bavail * disk.f_frsize
+            + free_bytes
+            + self._runway.left_bytes(end_bytes),
         )
 
     def close(self) -> None:
         with self._weighing:
             if not self._is_closed:
                 self._is_closed = True
+                end_bytes = self._end_bytes()
                 self._store.close()
+                self._runway.close(end_bytes)
                 os.close(self._lock)
+
+    def _end_bytes(self) -> int:
+        """Where LMDB's last page ends in the file."""
+        return int(self._env.info()["last_pgno"] + 1) * self._page_bytes
 
     # Opening.
 

@@ -73,6 +73,9 @@ class MemoryLog:
     def has_garbage(self) -> bool:
         return False
 
+    def prepare(self) -> None:
+        pass
+
     def commit(self, commit: Commit) -> None:
         check_commit(self, commit)
         encoded = [(append, _encode(commit, append)) for append in commit.appends]
