@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from chaos.traced import Sync, Write
+from chaos.traced import Sync, Truncate, Write
 
 PAGE_BYTES = 4_096
 SECTOR_BYTES = 512
@@ -20,18 +20,18 @@ class Disk:
 
     def __init__(self) -> None:
         self._synced = bytearray()
-        self._waiting: list[Write] = []
+        self._waiting: list[Write | Truncate] = []
 
     @property
     def has_waiting(self) -> bool:
         return bool(self._waiting)
 
-    def add(self, event: Write | Sync) -> None:
+    def add(self, event: Write | Truncate | Sync) -> None:
         if isinstance(event, Sync):
-            for write in self._waiting:
-                _put(self._synced, write.offset, write.data)
+            for change in self._waiting:
+                _apply(self._synced, change)
             self._waiting.clear()
-        elif event.is_synced:
+        elif isinstance(event, Write) and event.is_synced:
             # The others wait on: it is not known that they were flushed along with it.
             _put(self._synced, event.offset, event.data)
         else:
@@ -50,18 +50,24 @@ class Disk:
         share = chance.random()
         pieces = [
             piece
-            for write in self._waiting
-            for piece in _pieces(write, unit_bytes)
+            for change in self._waiting
+            for piece in _pieces(change, unit_bytes)
             if chance.random() < share
         ]
         return self._with(pieces)
 
-    def images(self, chance: random.Random, event: Write | None, count: int) -> Iterator[bytes]:
+    def images(
+        self, chance: random.Random, event: Write | Truncate | None, count: int
+    ) -> Iterator[bytes]:
         """Files that may be found if the power goes now, or while `event` is under way."""
         yield self.synced()
         if event is not None:
             # Whatever kind of write it is: it has not returned.
-            self._waiting.append(Write(event.offset, event.data, is_synced=False))
+            self._waiting.append(
+                event
+                if isinstance(event, Truncate)
+                else Write(event.offset, event.data, is_synced=False)
+            )
         if self._waiting:
             yield self.whole()
             for _ in range(count):
@@ -70,14 +76,24 @@ class Disk:
         if event is not None:
             self._waiting.pop()
 
-    def _with(self, writes: list[Write]) -> bytes:
+    def _with(self, changes: list[Write | Truncate]) -> bytes:
         image = bytearray(self._synced)
-        for write in writes:
-            _put(image, write.offset, write.data)
+        for change in changes:
+            _apply(image, change)
         return bytes(image)
 
 
-def _pieces(write: Write, unit_bytes: int) -> Iterator[Write]:
+def _apply(image: bytearray, change: Write | Truncate) -> None:
+    if isinstance(change, Truncate):
+        del image[change.size_bytes :]
+    else:
+        _put(image, change.offset, change.data)
+
+
+def _pieces(write: Write | Truncate, unit_bytes: int) -> Iterator[Write | Truncate]:
+    if isinstance(write, Truncate):
+        yield write
+        return
     position, end = write.offset, write.offset + len(write.data)
     while position < end:
         after = min(end, (position // unit_bytes + 1) * unit_bytes)

@@ -14,7 +14,7 @@ import pytest
 
 from chaos.power import Disk
 from chaos.sample import Content, difference, read_content
-from chaos.traced import Event, Received, Sent, Sync, Write, read_trace, strace_command
+from chaos.traced import Event, Received, Sent, Sync, Truncate, Write, read_trace, strace_command
 from chaos.writes import COMMITS, commits
 from fanlog.errors import FanlogError
 from fanlog.log import doctor
@@ -39,7 +39,7 @@ def record(tmp_path: Path, seed: int) -> list[Event]:
     events = [event for event in read_trace(out) if not isinstance(event, Received)]
     disk = Disk()
     for event in events:
-        if isinstance(event, Write | Sync):
+        if isinstance(event, Write | Truncate | Sync):
             disk.add(event)
     # Nothing was overlooked: replaying all of it gives the very file.
     assert disk.whole() == (tmp_path / "life" / DATA_NAME).read_bytes()
@@ -65,9 +65,9 @@ def cuts(events: Iterable[Event], seed: int, tears: int) -> Iterator[tuple[int, 
             for number in ANSWERED.findall(event.data):
                 answered = int(number)
             continue
-        if not isinstance(event, Write | Sync):
+        if not isinstance(event, Write | Truncate | Sync):
             continue
-        under_way = event if isinstance(event, Write) else None
+        under_way = None if isinstance(event, Sync) else event
         for image in disk.images(chance, under_way, tears):
             if (answered, image) not in seen:
                 seen.add((answered, image))

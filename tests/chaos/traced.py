@@ -43,6 +43,13 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
+class Truncate:
+    """The data file ends here, unless the power goes before the next sync."""
+
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Sync:
     """Everything written to the data file before is on the disk."""
 
@@ -61,7 +68,7 @@ class Received:
     data: bytes
 
 
-Event = Write | Sync | Sent | Received
+Event = Write | Truncate | Sync | Sent | Received
 
 _LINE = re.compile(r"(\d+) +(?:(\w+)\((.*)|<\.\.\. (\w+) resumed>(.*))", re.DOTALL)
 _UNFINISHED = " <unfinished ...>"
@@ -136,6 +143,8 @@ class _Reader:
             (data,) = _strings(rest)
             assert len(data) == value, "a write was cut short"
             yield Write(int(rest.rsplit(",", 1)[1]), data, is_synced)
+        elif name == "ftruncate":
+            yield Truncate(int(rest.strip(", ")))
         elif name in ("writev", "write"):
             data = b"".join(_strings(rest))
             assert len(data) == value, "a write was cut short"

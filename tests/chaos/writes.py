@@ -65,6 +65,7 @@ def main(data_dir: Path, seed: int) -> None:
         log.commit(commit)
         sys.stdout.write(f"answered {commit.sequence}\n")
         sys.stdout.flush()
+        log.prepare()
     log.close()
 
 
