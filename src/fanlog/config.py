@@ -5,8 +5,9 @@ file, its default. Nothing is accepted and ignored: an unknown key or variable, 
 type or out of range, and settings that contradict each other are refused with a sentence that names
 the setting and where it stood.
 
-`memory` and `data_dir` are one choice between two engines. The first source that names either
-decides; one source that names both is refused.
+`memory` and `data_dir` are one choice between two engines, `seal_key` and `seal_key_file` one
+between two places of a key. The first source that names either decides; one source that names both
+is refused.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import ipaddress
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeGuard, get_args
 
 from fanlog import limits
 from fanlog.auth import certificates
 from fanlog.auth.issuers import Issuer, parse_issuers
+from fanlog.core.seal_keys import parse_keys
 from fanlog.errors import ConfigError, InvalidArgument
 from fanlog.model import durations, names, origins, quotas, rates
 from fanlog.model.quotas import Quotas, parse_quotas
@@ -111,6 +113,11 @@ class Config:
     audit_log: Path | None = None
     #: Whether calls that read or carry messages are written there, too.
     audit_data_access: bool = False
+    #: File of the key that secrets are sealed with in the data folder, as `fanlog auth seal-key
+    #: create` makes it; of several keys, one a line, the first seals and all open. None for plain.
+    seal_key_file: Path | None = None
+    #: The same keys themselves, with blanks between them: for the environment alone.
+    seal_key: str = field(default="", repr=False)
     #: Project of names given without one.
     project: str = PROJECT_DEFAULT
     #: TOML or YAML file of schemas, topics and subscriptions to make at start.
@@ -179,6 +186,11 @@ class Config:
                 "auth is required and everything is in memory; say where the administrator's token"
                 " is to be written (--auth-dir)"
             )
+        if self.memory and (self.seal_key or self.seal_key_file):
+            raise ConfigError(
+                "a seal key is given, and everything is in memory: no secret is stored that it"
+                " could seal"
+            )
         if self.mtls_name != "none" and self.tls_client_ca is None:
             raise ConfigError("mtls_name is given and tls_client_ca is not: no client shows one")
         if self.audit_data_access and self.audit_log is None:
@@ -238,8 +250,9 @@ def resolve(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
 
     resolved: dict[str, Any] = {}
     for values in sources:
-        if not resolved.keys().isdisjoint(_ENGINE_CHOICE):
-            values = {name: value for name, value in values.items() if name not in _ENGINE_CHOICE}
+        for choice in _CHOICES:
+            if not resolved.keys().isdisjoint(choice):
+                values = {name: value for name, value in values.items() if name not in choice}
         resolved = values | resolved
     return Config(**resolved)
 
@@ -271,6 +284,11 @@ def _from_file(path: Path) -> dict[str, object]:
         raise ConfigError(f"cannot read the file {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not a TOML file: {error}") from error
+    if "seal_key" in table:
+        raise ConfigError(
+            f"'seal_key' in {path}: a seal key stands in no settings file; name the file that has"
+            " it (seal_key_file)"
+        )
     values = _check_all(table, lambda name: f"{name!r} in {path}")
     # Paths in the file are relative to it, so that the server may start from anywhere.
     lake = values.get("lake")
@@ -290,10 +308,16 @@ def _check_all(values: Mapping[str, object], say: Callable[[str], str]) -> dict[
         try:
             checked[name] = _CHECKS[name](value)
         except ValueError as error:
-            raise ConfigError(f"{say(name)} {error}, not {value!r}") from error
+            # A seal key is in no text, be it a wrong one.
+            shown = "" if name == "seal_key" else f", not {value!r}"
+            raise ConfigError(f"{say(name)} {error}{shown}") from error
     if checked.get("memory") and "data_dir" in checked:
         raise ConfigError(
             f"{say('memory')} and {say('data_dir')} exclude each other; choose one of them"
+        )
+    if "seal_key" in checked and "seal_key_file" in checked:
+        raise ConfigError(
+            f"{say('seal_key')} and {say('seal_key_file')} exclude each other; choose one of them"
         )
     return checked
 
@@ -471,6 +495,14 @@ def _mtls_name(value: object) -> str:
     return str(value)
 
 
+def _seal_key(value: object) -> str:
+    try:
+        parse_keys(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise ValueError(f"must be a seal key: {error}") from error
+    return str(value)
+
+
 def _rates(value: object) -> Rates:
     if not isinstance(value, str):
         raise ValueError("must be rates, such as 'project.messages=10000 principal.requests=500'")
@@ -549,6 +581,8 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "rates": _rates,
     "audit_log": _path,
     "audit_data_access": _flag,
+    "seal_key_file": _path,
+    "seal_key": _seal_key,
     "tls_cert": _path,
     "tls_key": _path,
     "tls_client_ca": _path,
@@ -577,6 +611,6 @@ _FLAG_WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
     ("false", "no", "off", "0"), False
 )
 _NUMBERS = (_port, _size_bytes, _body_bytes, _message_bytes, _seconds)
-_ENGINE_CHOICE = frozenset({"memory", "data_dir"})
+_CHOICES = (frozenset({"memory", "data_dir"}), frozenset({"seal_key", "seal_key_file"}))
 
 assert _CHECKS.keys() == {field.name for field in fields(Config)}
