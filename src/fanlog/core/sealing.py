@@ -50,12 +50,13 @@ class Sealing:
 
     def __init__(self, keys: SealKeys) -> None:
         self._keys = keys
+        self._has_keys = bool(keys)
         self.key_id = keys.first_id
 
     def value_of(self, record: Record) -> bytes | None:
         """The value of a record in the log."""
         # Few records have secrets, and every acknowledgement has some that do not.
-        if self._keys and isinstance(record, SubscriptionRecord | SecretRecord):
+        if self._has_keys and isinstance(record, SubscriptionRecord | SecretRecord):
             record = change_secrets(record, self._keys.seal)
         return record.value()
 

@@ -114,6 +114,15 @@ def test_a_folder_in_use_is_left_alone(tmp_path: Path, data_dir: Path):
     assert stored(data_dir) == "ab" * 32
 
 
+def test_an_administrator_is_recovered_without_the_key(tmp_path: Path, data_dir: Path):
+    run("create", tmp_path / "key")
+    run("rotate", "--data-dir", data_dir, "--new", tmp_path / "key")
+    sealed = stored(data_dir)
+    done = invoke(["auth", "init", "--data-dir", str(data_dir)])
+    assert done.exit_code == 0, done.output
+    assert stored(data_dir) == sealed
+
+
 def test_giving_up_needs_a_word(tmp_path: Path, data_dir: Path):
     run("create", tmp_path / "key")
     run("rotate", "--data-dir", data_dir, "--new", tmp_path / "key")

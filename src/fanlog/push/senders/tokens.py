@@ -9,7 +9,7 @@ from typing import Protocol
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
-from fanlog.errors import ConfigError, FanlogError
+from fanlog.errors import ConfigError, FanlogError, Unavailable
 from fanlog.model.resources import PushConfig
 from fanlog.push.rules.oidc import SigningKey
 
@@ -39,6 +39,7 @@ class Tokens:
         #: The address that the key set is found under.
         self.issuer = ""
         self._key: asyncio.Task[SigningKey] | None = None
+        self._is_closed = False
         self._tokens: dict[tuple[str, str], tuple[int, str]] = {}
 
     async def adopt(self, folder: Path) -> None:
@@ -64,6 +65,7 @@ class Tokens:
 
     def close(self) -> None:
         """Make no key any more: it could not be kept."""
+        self._is_closed = True
         if self._key is not None:
             self._key.cancel()
 
@@ -93,9 +95,17 @@ class Tokens:
         return (await self._signing_key()).jwks()
 
     async def _signing_key(self) -> SigningKey:
-        if self._key is None or (self._key.done() and self._key.exception() is not None):
-            self._key = asyncio.create_task(self._find_or_make())
-        return await asyncio.shield(self._key)
+        key = self._key
+        if key is None or _has_failed(key):
+            if self._is_closed:
+                raise Unavailable("the server is shutting down")
+            key = self._key = asyncio.create_task(self._find_or_make())
+        try:
+            return await asyncio.shield(key)
+        except asyncio.CancelledError:
+            if key.cancelled():
+                raise Unavailable("the server is shutting down") from None
+            raise
 
     async def _find_or_make(self) -> SigningKey:
         pem = self._kept.push_key()
@@ -107,3 +117,7 @@ class Tokens:
             return await asyncio.to_thread(SigningKey.from_pem, pem)
         except ValueError as error:
             raise ConfigError(f"the key of OIDC tokens: {error}") from error
+
+
+def _has_failed(task: asyncio.Task[SigningKey]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
