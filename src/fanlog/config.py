@@ -16,7 +16,7 @@ import difflib
 import ipaddress
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeGuard, get_args
@@ -346,6 +346,15 @@ def _text(value: object) -> str:
     return value
 
 
+def _one_of(choices: Sequence[str]) -> Callable[[object], str]:
+    def check(value: object) -> str:
+        if value not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return str(value)
+
+    return check
+
+
 def _project(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("must be a project id")
@@ -473,26 +482,8 @@ def _issuer(value: object) -> str:
     return value.rstrip("/")
 
 
-def _event_topics(value: object) -> str:
-    if value not in EVENT_TOPICS:
-        raise ValueError(f"must be one of {', '.join(EVENT_TOPICS)}")
-    return str(value)
-
-
-def _auth(value: object) -> str:
-    if value not in AUTHS:
-        raise ValueError(f"must be one of {', '.join(AUTHS)}")
-    return str(value)
-
-
 def _issuers(value: object) -> tuple[Issuer, ...]:
     return parse_issuers(value)
-
-
-def _mtls_name(value: object) -> str:
-    if value not in certificates.NAMES:
-        raise ValueError(f"must be one of {', '.join(certificates.NAMES)}")
-    return str(value)
 
 
 def _seal_key(value: object) -> str:
@@ -507,18 +498,6 @@ def _rates(value: object) -> Rates:
     if not isinstance(value, str):
         raise ValueError("must be rates, such as 'project.messages=10000 principal.requests=500'")
     return parse_rates(value)
-
-
-def _grpc_compression(value: object) -> str:
-    if value not in GRPC_COMPRESSIONS:
-        raise ValueError(f"must be one of {', '.join(GRPC_COMPRESSIONS)}")
-    return str(value)
-
-
-def _outcomes(value: object) -> str:
-    if value not in OUTCOMES:
-        raise ValueError(f"must be one of {', '.join(OUTCOMES)}")
-    return str(value)
 
 
 def _quotas(value: object) -> Quotas:
@@ -539,23 +518,11 @@ def _region(value: object) -> str:
     return value
 
 
-def _dead_letter_default(value: object) -> str:
-    if value not in DEAD_LETTER_DEFAULTS:
-        raise ValueError(f"must be one of {', '.join(DEAD_LETTER_DEFAULTS)}")
-    return str(value)
-
-
 def _projects(value: object) -> tuple[str, ...]:
     texts = value.replace(",", " ").split() if isinstance(value, str) else value
     if not isinstance(texts, list | tuple):
         raise ValueError("must be project ids")
     return tuple(map(_project, texts))
-
-
-def _level(value: object) -> str:
-    if value not in LOG_LEVELS:
-        raise ValueError(f"must be one of {', '.join(LOG_LEVELS)}")
-    return str(value)
 
 
 def _is_integer(value: object) -> TypeGuard[int]:
@@ -573,10 +540,10 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "data_dir": _path,
     "memory": _flag,
     "insecure": _flag,
-    "auth": _auth,
+    "auth": _one_of(AUTHS),
     "auth_dir": _path,
     "issuers": _issuers,
-    "mtls_name": _mtls_name,
+    "mtls_name": _one_of(certificates.NAMES),
     "mtls_domain": _text,
     "rates": _rates,
     "audit_log": _path,
@@ -594,18 +561,18 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "topic_retention_bytes": _size_bytes,
     "push_allow": _networks,
     "push_issuer": _issuer,
-    "event_topics": _event_topics,
+    "event_topics": _one_of(EVENT_TOPICS),
     "event_projects": _projects,
     "lake": _text,
     "hot_retention_s": _seconds,
     "hot_size_bytes": _size_bytes,
-    "outcomes": _outcomes,
-    "grpc_compression": _grpc_compression,
+    "outcomes": _one_of(OUTCOMES),
+    "grpc_compression": _one_of(GRPC_COMPRESSIONS),
     "quotas": _quotas,
     "region": _region,
-    "dead_letter_default": _dead_letter_default,
+    "dead_letter_default": _one_of(DEAD_LETTER_DEFAULTS),
     "drain_s": _seconds,
-    "log_level": _level,
+    "log_level": _one_of(LOG_LEVELS),
 }
 _FLAG_WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
     ("false", "no", "off", "0"), False
