@@ -204,6 +204,27 @@ def test_a_start_with_a_key_seals_and_a_compacted_folder_has_no_secret(planted: 
         assert found_in(place, traces) == set()
 
 
+def test_a_server_with_a_key_from_its_first_start_never_writes_a_secret(tmp_path: Path):
+    """Not even to pages that are free by now: nothing is compacted here."""
+    served = Served(tmp_path / "data", tmp_path / "server.log")
+    with receiving() as receiver:
+        try:
+            found = Planted(served, receiver, tmp_path)
+            key, _ = found.new_key("seal.key")
+            found.start("--seal-key-file", str(key))
+            found.plant()
+            found.serves_as_before()
+            served.stop()
+        finally:
+            served.close()
+        sealed = found.own_secrets()
+        assert len(sealed) == 3
+        assert all(text.startswith("sealed:") for text in sealed)
+        begin = b"-----BEGIN PRIVATE KEY-----"
+        words = (FORMER[6:30].encode(), SECRET[6:30].encode(), begin, begin.hex().encode())
+        assert found_in(tmp_path / "data", list(words)) == set()
+
+
 def test_a_missing_and_a_wrong_key_are_refused(planted: Planted):
     served = planted.served
     served.stop()

@@ -31,6 +31,7 @@ def zero_slack(file: BinaryIO) -> int:
     """
     descriptor = file.fileno()
     page_bytes = page_size(os.pread(descriptor, 4_096, 0))
+    assert page_bytes > PAGE.size
     zeroed = 0
     for stretch in _slack(descriptor, page_bytes):
         content = os.pread(descriptor, stretch.end - stretch.start, stretch.start)
@@ -48,7 +49,7 @@ def _slack(descriptor: int, page_bytes: int) -> Iterator[_Stretch]:
     """
     file_bytes = os.fstat(descriptor).st_size
     start = _META_PAGES * page_bytes
-    while start < file_bytes:
+    while start + page_bytes <= file_bytes:
         _, _, flags, lower, upper = PAGE.unpack(os.pread(descriptor, PAGE.size, start))
         if flags & Flags.OVERFLOW:
             # Its leaf says how long the value is. The number of its pages stands in two halves.
@@ -66,7 +67,7 @@ def _slack(descriptor: int, page_bytes: int) -> Iterator[_Stretch]:
 
 def _value_ends(page: bytes, lower: int, page_bytes: int) -> Iterator[int]:
     """Where in the file the values of a leaf end that have pages of their own."""
-    for (position,) in POINTER.iter_unpack(page[PAGE.size : lower]):
+    for (position,) in POINTER.iter_unpack(page[PAGE.size : lower & ~1]):
         if position + NODE.size > len(page):
             continue
         low, high, kind, key_bytes = NODE.unpack_from(page, position)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import mmap
+import random
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,12 @@ from fanlog.log import folder
 from fanlog.log.backup import backup, compact
 from fanlog.log.doctor import examine
 from fanlog.log.embedded import EmbeddedLog
+from fanlog.log.page_slack import zero_slack
 from fanlog.testing.conformance import ONE, Author, make_body
 
 PLANTED = b"PLANTED-SECRET"
 COUNT = 40
+PAGE_BYTES = mmap.PAGESIZE
 
 
 def fill(data_dir: Path) -> dict[bytes, bytes]:
@@ -59,6 +63,23 @@ def test_a_backup_has_none(data_dir: Path, tmp_path: Path):
     assert report.findings == []
     assert report.message_count == 3
     assert PLANTED not in content(tmp_path / "backup")
+
+
+def test_wild_pages_are_no_error(data_dir: Path):
+    """A damaged file is copied as it is; the doctor of the copy says so."""
+    fill(data_dir)
+    compact(data_dir)
+    whole, chance = content(data_dir), random.Random(1)
+    path = data_dir / "wild"
+    for _ in range(300):
+        wild = bytearray(whole)
+        for _ in range(8):
+            page = chance.randrange(2, len(whole) // PAGE_BYTES)
+            wild[page * PAGE_BYTES + chance.randrange(64)] = chance.randrange(256)
+        path.write_bytes(wild)
+        with path.open("r+b") as file:
+            zero_slack(file)
+        assert path.stat().st_size == len(whole)
 
 
 def test_without_zeroing_they_would(data_dir: Path, monkeypatch: pytest.MonkeyPatch):
