@@ -84,7 +84,7 @@ async def _measure(count: int, folder: Path) -> float:
     transport = _Transport(count)
     # As many connections as it takes: only the handing over is of interest.
     senders = PushService(
-        broker, clock, resolver, Tokens(None, clock), connections=count, web=transport
+        broker, clock, resolver, Tokens(broker.secrets, clock), connections=count, web=transport
     )
     await broker.start()
     senders.start("http://bench")

@@ -23,6 +23,7 @@ from grpc_tools import protoc
 import fanlog
 from fanlog import config, errors, limits
 from fanlog.cli.commands import app
+from fanlog.cli.serve import ServeOptions
 from fanlog.core import roles
 from fanlog.core.share import states
 from fanlog.model import quotas
@@ -76,15 +77,17 @@ def settings_page() -> str:
         "| --- | --- | --- | --- | --- |",
     ]
     source = inspect.getsource(config.Config)
+    flags = {option.name for option in dataclasses.fields(ServeOptions)}
     for field in dataclasses.fields(config.Config):
         comment = re.search(rf"((?:    #: .*\n)+)    {field.name}:", source)
         text = " ".join(re.findall(r"#: (.*)", comment[1])) if comment else ""
-        flag = "--" + field.name.replace("_", "-")
+        # Some are for the file or the environment alone.
+        flag = f"`--{field.name.replace('_', '-')}`" if field.name in flags else ""
         variable = config.ENV_PREFIX + field.name.upper()
         default = "" if field.default is None else f"`{field.default}`"
         if isinstance(field.default, quotas.Quotas):
             default = "see [below](#quotas)"
-        lines.append(f"| `{field.name}` | `{flag}` | `{variable}` | {default} | {text} |")
+        lines.append(f"| `{field.name}` | {flag} | `{variable}` | {default} | {text} |")
     return "\n".join([*lines, "", *_quotas()]) + "\n"
 
 

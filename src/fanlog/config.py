@@ -5,8 +5,9 @@ file, its default. Nothing is accepted and ignored: an unknown key or variable, 
 type or out of range, and settings that contradict each other are refused with a sentence that names
 the setting and where it stood.
 
-`memory` and `data_dir` are one choice between two engines. The first source that names either
-decides; one source that names both is refused.
+`memory` and `data_dir` are one choice between two engines, `seal_key` and `seal_key_file` one
+between two places of a key. The first source that names either decides; one source that names both
+is refused.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ import difflib
 import ipaddress
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeGuard, get_args
 
 from fanlog import limits
 from fanlog.auth import certificates
 from fanlog.auth.issuers import Issuer, parse_issuers
+from fanlog.core.seal_keys import parse_keys
 from fanlog.errors import ConfigError, InvalidArgument
 from fanlog.model import durations, names, origins, quotas, rates
 from fanlog.model.quotas import Quotas, parse_quotas
@@ -111,6 +113,11 @@ class Config:
     audit_log: Path | None = None
     #: Whether calls that read or carry messages are written there, too.
     audit_data_access: bool = False
+    #: File of the key that secrets are sealed with in the data folder, as `fanlog auth seal-key
+    #: create` makes it; of several keys, one a line, the first seals and all open. None for plain.
+    seal_key_file: Path | None = None
+    #: The same keys themselves, with blanks between them: for the environment alone.
+    seal_key: str = field(default="", repr=False)
     #: Project of names given without one.
     project: str = PROJECT_DEFAULT
     #: TOML or YAML file of schemas, topics and subscriptions to make at start.
@@ -179,6 +186,11 @@ class Config:
                 "auth is required and everything is in memory; say where the administrator's token"
                 " is to be written (--auth-dir)"
             )
+        if self.memory and (self.seal_key or self.seal_key_file):
+            raise ConfigError(
+                "a seal key is given, and everything is in memory: no secret is stored that it"
+                " could seal"
+            )
         if self.mtls_name != "none" and self.tls_client_ca is None:
             raise ConfigError("mtls_name is given and tls_client_ca is not: no client shows one")
         if self.audit_data_access and self.audit_log is None:
@@ -238,8 +250,9 @@ def resolve(flags: Mapping[str, object], environ: Mapping[str, str]) -> Config:
 
     resolved: dict[str, Any] = {}
     for values in sources:
-        if not resolved.keys().isdisjoint(_ENGINE_CHOICE):
-            values = {name: value for name, value in values.items() if name not in _ENGINE_CHOICE}
+        for choice in _CHOICES:
+            if not resolved.keys().isdisjoint(choice):
+                values = {name: value for name, value in values.items() if name not in choice}
         resolved = values | resolved
     return Config(**resolved)
 
@@ -271,6 +284,11 @@ def _from_file(path: Path) -> dict[str, object]:
         raise ConfigError(f"cannot read the file {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not a TOML file: {error}") from error
+    if "seal_key" in table:
+        raise ConfigError(
+            f"'seal_key' in {path}: a seal key stands in no settings file; name the file that has"
+            " it (seal_key_file)"
+        )
     values = _check_all(table, lambda name: f"{name!r} in {path}")
     # Paths in the file are relative to it, so that the server may start from anywhere.
     lake = values.get("lake")
@@ -290,10 +308,16 @@ def _check_all(values: Mapping[str, object], say: Callable[[str], str]) -> dict[
         try:
             checked[name] = _CHECKS[name](value)
         except ValueError as error:
-            raise ConfigError(f"{say(name)} {error}, not {value!r}") from error
+            # A seal key is in no text, be it a wrong one.
+            shown = "" if name == "seal_key" else f", not {value!r}"
+            raise ConfigError(f"{say(name)} {error}{shown}") from error
     if checked.get("memory") and "data_dir" in checked:
         raise ConfigError(
             f"{say('memory')} and {say('data_dir')} exclude each other; choose one of them"
+        )
+    if "seal_key" in checked and "seal_key_file" in checked:
+        raise ConfigError(
+            f"{say('seal_key')} and {say('seal_key_file')} exclude each other; choose one of them"
         )
     return checked
 
@@ -320,6 +344,15 @@ def _text(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError("must be a text")
     return value
+
+
+def _one_of(choices: Sequence[str]) -> Callable[[object], str]:
+    def check(value: object) -> str:
+        if value not in choices:
+            raise ValueError(f"must be one of {', '.join(choices)}")
+        return str(value)
+
+    return check
 
 
 def _project(value: object) -> str:
@@ -449,25 +482,15 @@ def _issuer(value: object) -> str:
     return value.rstrip("/")
 
 
-def _event_topics(value: object) -> str:
-    if value not in EVENT_TOPICS:
-        raise ValueError(f"must be one of {', '.join(EVENT_TOPICS)}")
-    return str(value)
-
-
-def _auth(value: object) -> str:
-    if value not in AUTHS:
-        raise ValueError(f"must be one of {', '.join(AUTHS)}")
-    return str(value)
-
-
 def _issuers(value: object) -> tuple[Issuer, ...]:
     return parse_issuers(value)
 
 
-def _mtls_name(value: object) -> str:
-    if value not in certificates.NAMES:
-        raise ValueError(f"must be one of {', '.join(certificates.NAMES)}")
+def _seal_key(value: object) -> str:
+    try:
+        parse_keys(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise ValueError(f"must be a seal key: {error}") from error
     return str(value)
 
 
@@ -475,18 +498,6 @@ def _rates(value: object) -> Rates:
     if not isinstance(value, str):
         raise ValueError("must be rates, such as 'project.messages=10000 principal.requests=500'")
     return parse_rates(value)
-
-
-def _grpc_compression(value: object) -> str:
-    if value not in GRPC_COMPRESSIONS:
-        raise ValueError(f"must be one of {', '.join(GRPC_COMPRESSIONS)}")
-    return str(value)
-
-
-def _outcomes(value: object) -> str:
-    if value not in OUTCOMES:
-        raise ValueError(f"must be one of {', '.join(OUTCOMES)}")
-    return str(value)
 
 
 def _quotas(value: object) -> Quotas:
@@ -507,23 +518,11 @@ def _region(value: object) -> str:
     return value
 
 
-def _dead_letter_default(value: object) -> str:
-    if value not in DEAD_LETTER_DEFAULTS:
-        raise ValueError(f"must be one of {', '.join(DEAD_LETTER_DEFAULTS)}")
-    return str(value)
-
-
 def _projects(value: object) -> tuple[str, ...]:
     texts = value.replace(",", " ").split() if isinstance(value, str) else value
     if not isinstance(texts, list | tuple):
         raise ValueError("must be project ids")
     return tuple(map(_project, texts))
-
-
-def _level(value: object) -> str:
-    if value not in LOG_LEVELS:
-        raise ValueError(f"must be one of {', '.join(LOG_LEVELS)}")
-    return str(value)
 
 
 def _is_integer(value: object) -> TypeGuard[int]:
@@ -541,14 +540,16 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "data_dir": _path,
     "memory": _flag,
     "insecure": _flag,
-    "auth": _auth,
+    "auth": _one_of(AUTHS),
     "auth_dir": _path,
     "issuers": _issuers,
-    "mtls_name": _mtls_name,
+    "mtls_name": _one_of(certificates.NAMES),
     "mtls_domain": _text,
     "rates": _rates,
     "audit_log": _path,
     "audit_data_access": _flag,
+    "seal_key_file": _path,
+    "seal_key": _seal_key,
     "tls_cert": _path,
     "tls_key": _path,
     "tls_client_ca": _path,
@@ -560,23 +561,23 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "topic_retention_bytes": _size_bytes,
     "push_allow": _networks,
     "push_issuer": _issuer,
-    "event_topics": _event_topics,
+    "event_topics": _one_of(EVENT_TOPICS),
     "event_projects": _projects,
     "lake": _text,
     "hot_retention_s": _seconds,
     "hot_size_bytes": _size_bytes,
-    "outcomes": _outcomes,
-    "grpc_compression": _grpc_compression,
+    "outcomes": _one_of(OUTCOMES),
+    "grpc_compression": _one_of(GRPC_COMPRESSIONS),
     "quotas": _quotas,
     "region": _region,
-    "dead_letter_default": _dead_letter_default,
+    "dead_letter_default": _one_of(DEAD_LETTER_DEFAULTS),
     "drain_s": _seconds,
-    "log_level": _level,
+    "log_level": _one_of(LOG_LEVELS),
 }
 _FLAG_WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
     ("false", "no", "off", "0"), False
 )
 _NUMBERS = (_port, _size_bytes, _body_bytes, _message_bytes, _seconds)
-_ENGINE_CHOICE = frozenset({"memory", "data_dir"})
+_CHOICES = (frozenset({"memory", "data_dir"}), frozenset({"seal_key", "seal_key_file"}))
 
 assert _CHECKS.keys() == {field.name for field in fields(Config)}

@@ -19,7 +19,7 @@ FANLOG = [sys.executable, "-m", "fanlog"]
 PORTS = ["--port", "0", "--http-port", "0"]
 READY = re.compile(
     r"fanlog ready: gRPC on (\S+), HTTP on (\S+), data in (.+?); (TLS; )?"
-    r"IAM: stored, not enforced\n"
+    r"IAM: stored, not enforced(?:; secrets: sealed)?\n"
 )
 
 

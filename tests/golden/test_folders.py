@@ -18,6 +18,7 @@ from fanlog.broker.audit import audit
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import InlineCommitter
+from fanlog.broker.seal_key_file import new_seal_key, seal_keys
 from fanlog.core import records as codec
 from fanlog.core.records import (
     ArchivedRecord,
@@ -28,10 +29,12 @@ from fanlog.core.records import (
     ReopenedChunk,
     SchemaRecord,
     SchemaRevisionRecord,
+    SecretRecord,
     SubscriptionRecord,
     TopicRecord,
 )
-from fanlog.errors import SchemaMismatch
+from fanlog.core.seal_keys import NO_KEYS, SealKeys
+from fanlog.errors import ConfigError, SchemaMismatch
 from fanlog.log.doctor import examine
 from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.salvage import salvage
@@ -83,7 +86,7 @@ class Opened:
 
 
 @asynccontextmanager
-async def opened(data_dir: Path) -> AsyncIterator[Opened]:
+async def opened(data_dir: Path, seal_keys: SealKeys = NO_KEYS) -> AsyncIterator[Opened]:
     log = EmbeddedLog(data_dir)
     broker = build_broker(
         log,
@@ -93,12 +96,13 @@ async def opened(data_dir: Path) -> AsyncIterator[Opened]:
         candidates=candidates,
         contents=contents,
         jitter=lambda: 0.0,
+        seal_keys=seal_keys,
     )
-    await broker.start()
     try:
+        await broker.start()
         yield Opened(broker)
-    finally:
         await broker.stop()
+    finally:
         log.close()
 
 
@@ -188,6 +192,28 @@ def test_the_doctor_finds_nothing(name: str, unpack: Unpack):
     report = examine(unpack(name), inspect_state=audit)
     assert report.findings == []
     assert report.message_count >= 7
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+async def test_a_start_with_a_seal_key_seals_the_secrets(name: str, unpack: Unpack):
+    data_dir, keys = unpack(name), seal_keys([new_seal_key()])
+    # A start of now makes secrets, which are plain.
+    async with opened(data_dir) as there:
+        plain = dict(there.broker.hard.identities.secrets)
+        names = {one.name for one in there.broker.hard.catalog.subscriptions()}
+    for _ in range(2):
+        async with opened(data_dir, keys) as there:
+            assert there.broker.hard.identities.secrets == plain
+            assert {one.name for one in there.broker.hard.catalog.subscriptions()} == names
+    with pytest.raises(ConfigError, match="--seal-key-file"):
+        async with opened(data_dir):
+            pass
+    log = EmbeddedLog(data_dir)
+    values = [value for key, value in log.state() if key[:1] == SecretRecord.KIND]
+    log.close()
+    assert len(values) == len(plain) == 2
+    assert all(b"sealed:" in value for value in values)
+    assert examine(data_dir, inspect_state=audit).findings == []
 
 
 @pytest.mark.parametrize("name", FOLDERS)

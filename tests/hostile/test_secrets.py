@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import urllib.error
@@ -62,13 +63,14 @@ def fanlog(*arguments: str) -> str:
 
 
 def keys_of(victim: Victim) -> list[str]:
-    """Traces of the private key that signs tokens: lines of it, as it is stored."""
+    """Traces of the private key that signs tokens: lines of it, and as it is stored, in hex."""
+    content = (Path(victim.served.data_dir) / "data.mdb").read_bytes()
+    begin = b"-----BEGIN PRIVATE KEY-----".hex().encode()
     found: list[str] = []
-    for path in Path(victim.served.data_dir).rglob("*"):
-        if path.is_file() and path.stat().st_size < 100_000:
-            text = path.read_bytes().decode("latin-1")
-            if "PRIVATE KEY" in text:
-                found += [line for line in text.splitlines() if len(line) > 40 and "-" not in line]
+    for stored in re.findall(begin + b"[0-9a-f]+", content):
+        lines = bytes.fromhex(stored.decode()[: len(stored) // 2 * 2]).decode().splitlines()
+        keys = [line for line in lines if len(line) > 40 and "-" not in line]
+        found += [*keys, *(line.encode().hex() for line in keys)]
     return found
 
 

@@ -139,7 +139,7 @@ class PushWitness:
             broker,
             clock,
             life.resolver,
-            Tokens(None, clock),
+            Tokens(broker.secrets, clock),
             connections=limits.PUSH_CONNECTIONS_MAX,
             web=Wire(world, life, self),
         )

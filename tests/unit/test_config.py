@@ -356,3 +356,41 @@ class TestTopicRetention:
             resolve({"topic_retention": given}, {})
         with pytest.raises(ConfigError, match="FANLOG_TOPIC_RETENTION_BYTES must be a whole"):
             resolve({}, {"FANLOG_TOPIC_RETENTION_BYTES": "-1"})
+
+
+class TestSealKey:
+    KEY = "flsk_" + "A" * 43
+
+    def test_from_a_file_or_the_environment(self, toml):
+        assert resolve({}, {}).seal_key_file is None
+        assert resolve({"seal_key_file": "k"}, {}).seal_key_file == Path("k")
+        assert resolve({}, {"FANLOG_SEAL_KEY_FILE": "k"}).seal_key_file == Path("k")
+        assert resolve({}, {"FANLOG_SEAL_KEY": self.KEY}).seal_key == self.KEY
+        file = toml("seal_key_file = 'k'")
+        assert resolve({"config": file}, {}).seal_key_file == file.parent / "k"
+
+    def test_the_first_source_that_names_either_decides(self, toml):
+        environ, file = {"FANLOG_SEAL_KEY": self.KEY}, toml("seal_key_file = 'k'")
+        by_flag = resolve({"seal_key_file": "f", "config": file}, environ)
+        assert (by_flag.seal_key_file, by_flag.seal_key) == (Path("f"), "")
+        by_variable = resolve({"config": file}, environ)
+        assert (by_variable.seal_key_file, by_variable.seal_key) == (None, self.KEY)
+
+    def test_one_source_with_both_is_refused(self):
+        environ = {"FANLOG_SEAL_KEY": self.KEY, "FANLOG_SEAL_KEY_FILE": "k"}
+        said = refused({}, environ)
+        assert "FANLOG_SEAL_KEY and FANLOG_SEAL_KEY_FILE exclude each other" in said
+
+    def test_a_key_is_in_no_text(self, toml):
+        assert self.KEY not in repr(resolve({}, {"FANLOG_SEAL_KEY": self.KEY}))
+        said = refused({}, {"FANLOG_SEAL_KEY": self.KEY[:-1]})
+        assert "FANLOG_SEAL_KEY must be a seal key" in said
+        assert self.KEY[5:20] not in said
+        file = toml(f"seal_key = '{self.KEY}'")
+        said = refused({"config": file})
+        assert "a seal key stands in no settings file" in said
+        assert self.KEY[5:20] not in said
+
+    def test_memory_has_nothing_to_seal(self):
+        for given in ({"FANLOG_SEAL_KEY": self.KEY}, {"FANLOG_SEAL_KEY_FILE": "k"}):
+            assert "everything is in memory" in refused({"memory": True}, given)

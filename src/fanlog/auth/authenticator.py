@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
-from fanlog.auth.access_tokens import LIFE_S, AccessToken
+from fanlog.auth.access_tokens import AccessToken
 from fanlog.auth.certificates import NO_CERTIFICATES, CertificateRule
 from fanlog.auth.disbelief import NotBelieved
 from fanlog.auth.issuers import Issuer
 from fanlog.auth.signed_token import TOKEN_BYTES_MAX, SignedToken
 from fanlog.auth.slowdown import Slowdown
 from fanlog.broker.clock import Clock, sleep
-from fanlog.errors import RateExceeded, Unauthenticated
+from fanlog.errors import Unauthenticated
 from fanlog.model.identity import (
     ACCESS_PREFIX,
     TOKEN_PREFIX,
@@ -65,16 +65,10 @@ SCOPES: Final = frozenset(
         "https://www.googleapis.com/auth/cloud-platform",
     }
 )
-TOKEN_PATH: Final = "/oauth2/token"
-#: What Google's library for Python says an assertion is for, whatever `token_uri` says.
-_GOOGLE_TOKEN: Final = "https://oauth2.googleapis.com/token"
 _OWN_ALGORITHMS: Final = ("RS256", "ES256")
 _KNOWN_MAX: Final = 10_000
 #: Failed calls that wait for their answer; beyond it they are answered at once.
 _WAITING_MAX: Final = 1_000
-#: Access tokens that one address, and one account, may ask for a minute.
-_EXCHANGES_MAX: Final = 60
-_MINUTE_S: Final = 60.0
 
 
 class Directory(Protocol):
@@ -123,7 +117,6 @@ class Authenticator:
         self._version = -1
         self._slowdown = Slowdown()
         self._waiting = 0
-        self._exchanges: OrderedDict[str, tuple[int, int]] = OrderedDict()
         #: Callers that were authenticated by a verification, and failures by reason.
         self.successes = 0
         self.failures: Counter[str] = Counter()
@@ -165,8 +158,7 @@ class Authenticator:
             version = self._directory.version
             principal = await self._verify(authorization)
         except NotBelieved as reason:
-            await self._fail(reason.reason, address)
-            raise Unauthenticated(REFUSED) from None
+            raise await self.refusal(reason, address) from None
         self.successes += 1
         if version == self._directory.version == self._version:
             self._remember(authorization, principal)
@@ -190,9 +182,10 @@ class Authenticator:
             self._known.popitem(last=False)
         self._known[_digest(authorization)] = principal
 
-    async def _fail(self, reason: str, address: str) -> None:
-        self.failures[reason] += 1
-        log.warning("action=authentication_failed address=%s reason=%s", address, reason)
+    async def refusal(self, reason: NotBelieved, address: str) -> Unauthenticated:
+        """The one error for every reason, counted; after a while if the address failed often."""
+        self.failures[reason.reason] += 1
+        log.warning("action=authentication_failed address=%s reason=%s", address, reason.reason)
         delay_s = self._slowdown.fail(address, self._clock.now())
         if delay_s and self._waiting < _WAITING_MAX:
             self._waiting += 1
@@ -200,6 +193,7 @@ class Authenticator:
                 await self._pause(self._clock, delay_s)
             finally:
                 self._waiting -= 1
+        return Unauthenticated(REFUSED)
 
     # Credentials.
 
@@ -242,7 +236,7 @@ class Authenticator:
         )
 
     def _self_signed(self, token: SignedToken) -> Principal:
-        account, key, expires_s = self._signer(token)
+        account, key, expires_s = self.signer(token)
         audiences = token.audiences()
         if audiences:
             if not audiences & (AUDIENCES | self._settings.audiences):
@@ -251,8 +245,12 @@ class Authenticator:
             raise NotBelieved("the token has neither an audience nor a scope of Pub/Sub")
         return Principal(member=account.member, credential=f"key {key.id}", expires_s=expires_s)
 
-    def _signer(self, token: SignedToken) -> tuple[ServiceAccount, AccountKey, float]:
-        """The account and the key that signed a token, and when it ends."""
+    def signer(self, token: SignedToken) -> tuple[ServiceAccount, AccountKey, float]:
+        """The account and the key that signed a token, and when it ends.
+
+        Raises:
+            NotBelieved: No account of this server signed it, or it does not hold now.
+        """
         email = token.text_claim("iss")
         if token.claims.get("sub", email) != email:
             raise NotBelieved("the token's issuer and subject differ")
@@ -271,45 +269,6 @@ class Authenticator:
         if _end(key.expires_s) <= self._now_s():
             raise NotBelieved("the key has expired")
         return account, key
-
-    # The exchange of a signed assertion for an access token, RFC 7523.
-
-    async def exchange(self, assertion: str, address: str) -> tuple[str, int]:
-        """An access token for a token that a service account signed, and its seconds.
-
-        Raises:
-            Unauthenticated: The assertion is not believed.
-            RateExceeded: The address, or the account, asked too often.
-        """
-        self._count_exchange(f"address {address}")
-        try:
-            token = SignedToken.parse(assertion)
-            account, key, _ = self._signer(token)
-            audiences = token.audiences()
-            if not any(one.endswith(TOKEN_PATH) or one == _GOOGLE_TOKEN for one in audiences):
-                raise NotBelieved("the assertion is for another audience")
-        except NotBelieved as reason:
-            await self._fail(reason.reason, address)
-            raise Unauthenticated(REFUSED) from None
-        self._count_exchange(f"account {account.email}")
-        ends_s = min(self._now_s() + LIFE_S, _end(key.expires_s))
-        made = AccessToken(account.email, key.id, int(ends_s))
-        return made.sign(self._access_secret()), int(ends_s - self._now_s())
-
-    def _count_exchange(self, key: str) -> None:
-        minute = int(self._clock.now() // _MINUTE_S)
-        at, count = self._exchanges.pop(key, (minute, 0))
-        count = count + 1 if at == minute else 1
-        self._exchanges[key] = (minute, count)
-        if len(self._exchanges) > _KNOWN_MAX:
-            self._exchanges.popitem(last=False)
-        if count > _EXCHANGES_MAX:
-            left_s = (minute + 1) * _MINUTE_S - self._clock.now()
-            raise RateExceeded(
-                f"more than {_EXCHANGES_MAX} access tokens a minute were asked for; one is good "
-                f"for {LIFE_S} s",
-                left_s,
-            )
 
     def _now_s(self) -> float:
         return self._clock.wall_ns() / 1e9

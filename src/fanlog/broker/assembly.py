@@ -57,6 +57,7 @@ from fanlog.broker.verbs.stages import Stages
 from fanlog.broker.verbs.subscriptions import Subscriptions
 from fanlog.broker.verbs.topics import Topics
 from fanlog.core.ack_ids import AckIds
+from fanlog.core.seal_keys import NO_KEYS, SealKeys
 from fanlog.log.api import Log
 from fanlog.log.batch import Body
 from fanlog.model.quotas import DEFAULTS, Quotas
@@ -107,6 +108,7 @@ def build_broker(
     check_endpoint: CheckEndpoint = refuse_push,
     examiner: Examiner | None = None,
     spool: Spool | None = None,
+    seal_keys: SealKeys = NO_KEYS,
     new_stage_id: Callable[[], str] = _random_id,
     new_secret: Callable[[], bytes] = _random_secret,
     new_token: Callable[[], str] = _random_token,
@@ -122,6 +124,7 @@ def build_broker(
         check_endpoint: Looks at push endpoints; without it, push is refused.
         examiner: Answers questions about schemas that may take long; without it, on the loop.
         spool: Where stages wait; without it, in memory.
+        seal_keys: Keys that secrets are sealed with in the log; without any, they stay plain.
         new_stage_id: Names a stage; no two are ever the same.
         new_secret, new_token: Chance that nobody can guess, as bytes and as text.
         new_tiers: The tiers of a log with a lake.
@@ -140,6 +143,7 @@ def build_broker(
         metrics,
         disk_reserve_bytes=settings.disk_reserve_bytes,
         hot_size_bytes=settings.hot_size_bytes,
+        seal_keys=seal_keys,
     )
     access = Access(ledger, clock)
     generations = new_generations(ledger)

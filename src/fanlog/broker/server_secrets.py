@@ -1,7 +1,7 @@
 """Secrets of the server itself: bytes that tell its own ids and tokens from made-up ones.
 
-Hard state: each is made once, at the first start, and kept. They are none of the log's id, which
-every reader of the log is told.
+Hard state: each is made once and kept, at the first start or, where few servers need it, when it is
+first asked for. They are none of the log's id, which every reader of the log is told.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from fanlog.core.records import Secret, SecretRecord
 
 ACK_IDS: Final = "ack-ids"
 ACCESS_TOKENS: Final = "access-tokens"
-_NAMES: Final = (ACK_IDS, ACCESS_TOKENS)
+#: The private key that signs tokens of push requests, in PEM.
+PUSH_OIDC: Final = "push-oidc"
+_FIRST: Final = (ACK_IDS, ACCESS_TOKENS)
 SECRET_BYTES: Final = 32
 
 
@@ -40,7 +42,7 @@ class ServerSecrets:
 
     async def start(self) -> None:
         """Make the secrets that there are none of."""
-        made = {name: self._new_secret() for name in _NAMES if name not in self._known}
+        made = {name: self._new_secret() for name in _FIRST if name not in self._known}
         if made:
             self._known |= made
             self._boots |= dict.fromkeys(made, self._ledger.hard.catalog.boots)
@@ -58,6 +60,16 @@ class ServerSecrets:
     def access_tokens(self) -> bytes:
         """The key of the signatures of access tokens."""
         return self._known[ACCESS_TOKENS]
+
+    def push_key(self) -> bytes | None:
+        """The key that signs tokens of push requests; None when there is none yet."""
+        return self._known.get(PUSH_OIDC)
+
+    async def keep_push_key(self, pem: bytes) -> None:
+        """Keep another key for tokens of push requests; durable when this returns."""
+        self._known[PUSH_OIDC] = pem
+        self._boots[PUSH_OIDC] = self._ledger.hard.catalog.boots
+        await self._ledger.commit([self._record(PUSH_OIDC)])
 
     def _record(self, name: str) -> SecretRecord:
         secret = Secret(name=name, text=self._known[name].hex(), boot=self._boots[name])

@@ -28,6 +28,8 @@ from fanlog.broker.metrics import Metrics
 from fanlog.broker.writer import Writer
 from fanlog.core.hard_state import HardState
 from fanlog.core.records import Record
+from fanlog.core.seal_keys import NO_KEYS, SealKeys
+from fanlog.core.sealing import Opening, Sealing
 from fanlog.errors import FanlogError
 from fanlog.log.api import Log, Trim
 from fanlog.log.batch import Body
@@ -112,10 +114,12 @@ class Ledger:
         *,
         disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES,
         hot_size_bytes: int = 0,
+        seal_keys: SealKeys = NO_KEYS,
     ) -> None:
         self._store = store
         self._committer = committer
         self._clock = clock
+        self._sealing = Sealing(seal_keys)
         self.hard = HardState()
         #: A commit has appended messages to one partition.
         self.on_append: Event[Appended] = Event()
@@ -133,6 +137,7 @@ class Ledger:
             on_append=self.on_append,
             on_commit=self.on_commit,
             on_failure=self._recover,
+            value_of=self._sealing.value_of,
         )
         #: Publishes that `check_room` refuses.
         self.refusals = self._writer.refusals
@@ -142,19 +147,27 @@ class Ledger:
     # Life.
 
     async def start(self) -> None:
-        """Load hard state and count this start.
+        """Load hard state, count this start, and seal secrets that are not, or with another key.
 
         Raises:
             DataLoss: Hard state cannot be read; nothing was changed.
+            ConfigError: Secrets are sealed with a key that is not given; nothing was changed.
         """
-        self.load()
-        await self.commit(self.hard.catalog.boot())
+        stale = self.load()
+        await self.commit([*self.hard.catalog.boot(), *stale])
+        if stale:
+            key_id = self._sealing.key_id
+            log.info("action=secrets_sealed records=%d seal_key=%s", len(stale), key_id)
 
-    def load(self) -> None:
-        """Load hard state from the log."""
+    def load(self) -> Sequence[Record]:
+        """Load hard state from the log; the records whose secrets are to be sealed anew."""
         latest_s = self._clock.now() + limits.ACK_DEADLINE_S_MAX
-        self.hard = HardState.load(self._store.state(), latest_deadline_s=latest_s)
+        opening = Opening(self._sealing)
+        self.hard = HardState.load(
+            self._store.state(), latest_deadline_s=latest_s, open_secrets=opening
+        )
         self.on_load.tell(self.hard)
+        return opening.stale
 
     async def drain(self) -> None:
         """Wait until no commit is under way."""

@@ -49,7 +49,9 @@ class Writer:
         on_append: Event[Appended],
         on_commit: Event[Iterable[PartitionId]],
         on_failure: Callable[[FanlogError], None],
+        value_of: Callable[[Record], bytes | None],
     ) -> None:
+        """`value_of` gives the value of a record in the log."""
         self._log = log
         self._committer = committer
         self._clock = clock
@@ -59,6 +61,7 @@ class Writer:
         self._on_append = on_append
         self._on_commit = on_commit
         self._on_failure = on_failure
+        self._value_of = value_of
         self._gatherings: deque[Gathering] = deque()
         self._running: Gathering | None = None
         self._is_scheduled = False
@@ -266,7 +269,7 @@ class Writer:
                 )
                 for partition, bodies in gathering.bodies.items()
             ],
-            state={key: record.value() for key, record in gathering.records.items()},
+            state={key: self._value_of(record) for key, record in gathering.records.items()},
             trims=gathering.trims,
         )
         self._committer.start(commit, self._finish)

@@ -15,6 +15,7 @@ from fanlog.cli import (
     rejected,
     reopening,
     schemas,
+    seal_keys,
     seeking,
     serve,
     subscriptions,
@@ -38,6 +39,7 @@ app.add_typer(jobs.app, name="job")
 app.add_typer(rejected.app, name="export")
 app.add_typer(lake.app, name="lake")
 auth.app.add_typer(policies.app, name="policy")
+auth.app.add_typer(seal_keys.app, name="seal-key")
 auth.app.command("init")(folder.init_auth)
 app.add_typer(auth.app, name="auth")
 add_command(app)(messages.publish)

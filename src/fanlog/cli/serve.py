@@ -109,6 +109,13 @@ class ServeOptions:
         bool | None,
         typer.Option("--audit-data-access", help="Write calls that carry messages there, too."),
     ] = None
+    seal_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of the key that secrets are sealed with in the data folder; plain when"
+            " neither this nor FANLOG_SEAL_KEY is given."
+        ),
+    ] = None
     resources: Annotated[
         Path | None,
         typer.Option(
@@ -222,6 +229,8 @@ def serve(settings: ServeOptions) -> None:
     """
     given = {field.name: getattr(settings, field.name) for field in fields(settings)}
     config = resolve({k: v for k, v in given.items() if is_given(v)}, os.environ)
+    # No process that the server starts needs it.
+    os.environ.pop("FANLOG_SEAL_KEY", None)
     # Imported here: no other command needs the server, and it is slow to import.
     from fanlog.server.app import serve as serve_until_stopped
 

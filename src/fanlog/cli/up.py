@@ -71,6 +71,14 @@ def up(
             help="Whether callers must show who they are; the worker has an account of its own.",
         ),
     ] = None,
+    seal_key_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="File of the key that secrets are sealed with in the data folder; plain when"
+            " neither this nor a variable gives one.",
+        ),
+    ] = None,
     topic_retention: Annotated[
         str | None,
         typer.Option(
@@ -113,7 +121,7 @@ def up(
     serving = ["serve", "--data-dir", str(data_dir), "--lake", address, "--port", str(port)]
     serving += ["--http-port", http_port]
     serving += _flags(tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca)
-    serving += _flags(auth=auth)
+    serving += _flags(auth=auth, seal_key_file=seal_key_file)
     serving += _flags(topic_retention=topic_retention, push_allow=push_allow, region=region)
     serving += _flags(dead_letter_default=dead_letter_default)
     token_file = _token_file(data_dir) if auth == "required" else None
@@ -207,8 +215,14 @@ class _Pair:
 
 
 def _started(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    environ = dict(os.environ)
+    if arguments[0] != "serve":
+        # The key that seals the broker's secrets is for the broker alone.
+        environ.pop("FANLOG_SEAL_KEY", None)
     # Not in the terminal's foreground group: Ctrl-C comes to us, and we say when each of them ends.
-    return subprocess.Popen([sys.executable, "-m", "fanlog", *arguments], process_group=0)
+    return subprocess.Popen(
+        [sys.executable, "-m", "fanlog", *arguments], process_group=0, env=environ
+    )
 
 
 def _end(process: subprocess.Popen[bytes] | None) -> None:

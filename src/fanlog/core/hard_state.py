@@ -7,7 +7,7 @@ of the log on recovery. Pure: the log and the clock are the broker's.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar, assert_never
 
 from pyroaring import BitMap64
@@ -93,11 +93,17 @@ class HardState:
 
     @classmethod
     def load(
-        cls, state: Iterable[tuple[bytes, bytes]], *, latest_deadline_s: float = math.inf
+        cls,
+        state: Iterable[tuple[bytes, bytes]],
+        *,
+        latest_deadline_s: float = math.inf,
+        open_secrets: Callable[[Record], Record] | None = None,
     ) -> HardState:
         """Rebuild hard state from the keys and values in the log.
 
         No lease lasts longer than `latest_deadline_s`: the clock may have been set back.
+        `open_secrets` opens the secrets of a record; without it, sealed ones stay sealed, and the
+        state is to be looked at only. Its errors are raised as they are.
 
         Raises:
             DataLoss: A record cannot be read.
@@ -117,6 +123,8 @@ class HardState:
                     heads.append(record)
                 case CursorChunk() | ReopenedChunk() | AttemptsChunk() | LeaseHeld() | Activity():
                     later.append(record)
+                case SubscriptionRecord() | SecretRecord() if open_secrets is not None:
+                    hard.apply(open_secrets(record))
                 case _:
                     hard.apply(record)
         hard.apply_all(heads)

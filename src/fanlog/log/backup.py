@@ -19,6 +19,7 @@ from fanlog.errors import ConfigError
 from fanlog.log import folder
 from fanlog.log.doctor import examine
 from fanlog.log.envelope import EnvelopeDamaged
+from fanlog.log.page_slack import zero_slack
 from fanlog.log.report import FolderReport
 from fanlog.log.side_files import SideFiles, copy_files
 
@@ -37,9 +38,10 @@ class Sizes(NamedTuple):
 def backup(data_dir: Path, out_dir: Path, *, beside: SideFiles | None = None) -> FolderReport:
     """Copy the log as it is at one commit, free pages left out; the broker may run meanwhile.
 
-    With it go the files that its state relies on at that commit. The copy is durable on return, and
-    has been read back: the report counts its contents. As long as it takes, pages that the broker
-    frees are not used again.
+    Bytes that hold nothing are zeroes: nothing that was deleted or replaced is in the copy. With it
+    go the files that its state relies on at that commit. The copy is durable on return, and has
+    been read back: the report counts its contents. As long as it takes, pages that the broker frees
+    are not used again.
 
     Raises:
         ConfigError: There is no data folder, or `out_dir` is not empty.
@@ -97,8 +99,8 @@ def restore(backup_dir: Path, data_dir: Path, *, beside: SideFiles | None = None
 def compact(data_dir: Path) -> Sizes:
     """Give the free pages of a stopped broker's data file back to the disk.
 
-    Needs room for a copy of the pages in use. The file is replaced in one step when the copy is
-    whole.
+    Nothing that was deleted or replaced is in the new file. Needs room for a copy of the pages in
+    use. The file is replaced in one step when the copy is whole.
 
     Raises:
         ConfigError: There is no data folder.
@@ -147,8 +149,9 @@ def _copy_compact(data_dir: Path, path: Path, beside: SideFiles | None) -> list[
                 if missing and left:
                     # The broker is further by now.
                     continue
-                with _report_write_errors(path.parent), path.open("xb") as file:
+                with _report_write_errors(path.parent), path.open("x+b") as file:
                     store.env.copyfd(file.fileno(), compact=True, txn=txn)
+                    zero_slack(file)
                     os.fsync(file.fileno())
                     if beside is not None:
                         copy_files(found, path.parent / beside.folder)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Callable, Sequence
+from enum import IntFlag
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,11 +34,11 @@ _HARMLESS = "neither reachable nor in the freeDB"
 # free space begins and ends. Behind it, on a meta page: magic, version, address, map size, the tree
 # of free pages, the main tree, last page, transaction. A tree: pad (of the free one: page size),
 # flags, depth, counts, root. A node: length of its value in two halves, flags, length of its key.
-_PAGE = struct.Struct("=QHHHH")
+PAGE = struct.Struct("=QHHHH")
 _META = struct.Struct("=IIQQ48s48sQQ")
 _TREE = struct.Struct("=IHHQQQQQ")
-_NODE = struct.Struct("=HHHH")
-_POINTER = struct.Struct("=H")
+NODE = struct.Struct("=HHHH")
+POINTER = struct.Struct("=H")
 
 #: More than LMDB writes before it first syncs.
 _UNBORN_PAGES_MAX = 16
@@ -45,8 +46,16 @@ _UNBORN_PAGES_MAX = 16
 #: Keys of the tree of free pages are numbers, those of all others bytes, with one value each.
 _FLAGS = (8, 0)
 
-_LEAF = 2
+#: Of a node whose value has pages of its own: their first number stands in its place.
+OVERFLOW_NODE = 1
 _PLAIN, _TREE_NODE = 0, 2
+
+
+class Flags(IntFlag):
+    """Kinds of pages."""
+
+    LEAF = 2
+    OVERFLOW = 4
 
 
 class _Meta(NamedTuple):
@@ -74,6 +83,12 @@ def problems(path: Path, *, facts: bytes, last: bytes) -> list[str]:
     return found
 
 
+def page_size(head: bytes) -> int:
+    """The bytes of a page, from the first bytes of a file."""
+    found: int = _TREE.unpack(_META.unpack_from(head, PAGE.size)[4])[0]
+    return found
+
+
 def is_harmless(problem: str) -> bool:
     """Whether a broker can live with it: space is lost, and nothing else."""
     return _HARMLESS in problem
@@ -91,7 +106,7 @@ def is_unborn(path: Path) -> bool:
     if codec.MAGIC in content or envelope.MAGIC in content:
         return False
     content = content.ljust(2 * mmap.PAGESIZE, b"\0")
-    metas = (_META.unpack_from(content, page * mmap.PAGESIZE + _PAGE.size) for page in (0, 1))
+    metas = (_META.unpack_from(content, page * mmap.PAGESIZE + PAGE.size) for page in (0, 1))
     return not any(transaction for *_, transaction in metas)
 
 
@@ -117,8 +132,7 @@ def _rollback(other: _Meta, believed: _Meta) -> str:
 
 def _metas(path: Path, facts: bytes, last: bytes) -> list[_Meta]:
     with path.open("rb") as file:
-        head = file.read(_PAGE.size + _META.size)
-        page_bytes = _TREE.unpack(_META.unpack_from(head, _PAGE.size)[4])[0]
+        page_bytes = page_size(file.read(PAGE.size + _META.size))
 
         def read(number: int) -> bytes:
             file.seek(number * page_bytes)
@@ -128,7 +142,7 @@ def _metas(path: Path, facts: bytes, last: bytes) -> list[_Meta]:
 
 
 def _meta(read: Callable[[int], bytes], number: int, facts: bytes, last: bytes) -> _Meta:
-    *_, free, main, _, transaction = _META.unpack_from(read(number), _PAGE.size)
+    *_, free, main, _, transaction = _META.unpack_from(read(number), PAGE.size)
     free, main = _TREE.unpack(free), _TREE.unpack(main)
     record, database_flags = None, []
     try:
@@ -145,14 +159,14 @@ def _meta(read: Callable[[int], bytes], number: int, facts: bytes, last: bytes) 
 
 def _leaf(page: bytes, kind: int) -> dict[bytes, bytes]:
     """Entries of a leaf whose nodes are of one kind; few databases and facts fit on one page."""
-    _, _, flags, lower, _ = _PAGE.unpack_from(page)
+    _, _, flags, lower, _ = PAGE.unpack_from(page)
     entries: dict[bytes, bytes] = {}
-    if flags != _LEAF:
+    if flags != Flags.LEAF:
         return entries
-    for (position,) in _POINTER.iter_unpack(page[_PAGE.size : lower]):
-        low, high, node_kind, key_bytes = _NODE.unpack_from(page, position)
-        middle = position + _NODE.size + key_bytes
+    for (position,) in POINTER.iter_unpack(page[PAGE.size : lower]):
+        low, high, node_kind, key_bytes = NODE.unpack_from(page, position)
+        middle = position + NODE.size + key_bytes
         if node_kind == kind:
-            key = page[position + _NODE.size : middle]
+            key = page[position + NODE.size : middle]
             entries[key] = page[middle : middle + (low | high << 16)]
     return entries

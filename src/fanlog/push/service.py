@@ -101,6 +101,7 @@ class PushService:
             self._broker.movers.remove(subscription_id)
         self._movers.clear()
         self._leaving.clear()
+        self.tokens.close()
         await self._web.close()
         if self._grpc is not None:
             await self._grpc.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 from fanlog.auth.audit_log import AuditLog, AuditSettings
 from fanlog.auth.authenticator import Authenticator, AuthSettings
 from fanlog.auth.certificates import CertificateRule
+from fanlog.auth.exchange import Exchange
 from fanlog.broker import bootstrap
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
@@ -64,6 +65,7 @@ class AccessControl:
             clock,
             broker.secrets.access_tokens,
         )
+        self.exchange = Exchange(self.authenticator, clock, broker.secrets.access_tokens)
         self.allowance = Allowance(config.rates) if config.rates else None
         self.audit: AuditLog | None = None
         if config.audit_log is not None:

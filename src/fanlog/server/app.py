@@ -28,9 +28,11 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock, SystemClock
 from fanlog.broker.committer import ThreadCommitter
 from fanlog.broker.schemas.examiner import Apart
+from fanlog.broker.seal_key_file import read_seal_keys, seal_keys
 from fanlog.broker.tiering.tiers import Tiers
 from fanlog.broker.transaction import Ledger
 from fanlog.config import Config
+from fanlog.core.seal_keys import NO_KEYS, SealKeys, parse_keys
 from fanlog.errors import ConfigError, FailedPrecondition, FanlogError, Unavailable
 from fanlog.log.api import Log
 from fanlog.log.batch import Body
@@ -141,10 +143,11 @@ async def _serving(
         check_endpoint=EndpointCheck(resolver),
         examiner=examiner,
         spool=_spool(config),
+        seal_keys=_seal_keys(config),
         new_tiers=_new_tiers(config, store, clock),
         outcome_body=_outcome_body if config.tells_outcomes else None,
     )
-    tokens = Tokens(None if config.memory else config.data_dir, clock)
+    tokens = Tokens(broker.secrets, clock)
     senders = PushService(broker, clock, resolver, tokens, connections=push_connections())
     await broker.start()
     access = await _access(config, broker, clock)
@@ -175,6 +178,8 @@ async def _serving(
     tls = _tls(config)
     ports = Ports(grpc_server, http_server, connections_max=caller_connections(), tls=tls)
     try:
+        if not config.memory:
+            await tokens.adopt(config.data_dir)
         if not config.lake:
             _check_nothing_cold(broker, store)
             _tell_kept_long(broker)
@@ -259,6 +264,15 @@ def _spool(config: Config) -> spool.Spool | None:
     if config.memory:
         return None
     return spool.FileSpool(config.data_dir / spool.FOLDER_NAME, limits.STAGED_BYTES_MAX)
+
+
+def _seal_keys(config: Config) -> SealKeys:
+    """Raises ConfigError: The file of the keys cannot be read."""
+    if config.seal_key:
+        return seal_keys(parse_keys(config.seal_key))
+    if config.seal_key_file is not None:
+        return seal_keys(read_seal_keys(config.seal_key_file))
+    return NO_KEYS
 
 
 def _outcome_body(data: bytes) -> Body:
@@ -397,6 +411,10 @@ def _told_access(config: Config) -> str:
     return "IAM: enforced"
 
 
+def _told_seal(config: Config) -> str:
+    return "; secrets: sealed" if config.seal_key or config.seal_key_file else ""
+
+
 async def _serve(config: Config) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -412,7 +430,8 @@ async def _serve(config: Config) -> None:
             where += f", lake in {server.broker.tiers.lake_uri}"
         sys.stdout.write(
             f"fanlog ready: gRPC on {server.endpoint}, HTTP on {server.http_endpoint}, "
-            f"data {where}; {'TLS; ' if server.is_tls else ''}{_told_access(config)}\n"
+            f"data {where}; {'TLS; ' if server.is_tls else ''}{_told_access(config)}"
+            f"{_told_seal(config)}\n"
         )
         sys.stdout.flush()
         await stop.wait()

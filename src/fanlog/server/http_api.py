@@ -91,7 +91,7 @@ def http_app(
     return Starlette(
         routes=[
             *key_routes(senders.tokens),
-            *([] if access is None else [token_route(access.authenticator)]),
+            *([] if access is None else [token_route(access.exchange)]),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", metrics),

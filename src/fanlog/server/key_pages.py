@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from fanlog.errors import FanlogError
 from fanlog.push.senders.tokens import Tokens
 
 JWKS_PATH = "/.well-known/jwks.json"
 _DISCOVERY_PATH = "/.well-known/openid-configuration"
-#: Keys change only with the data folder.
+#: The key changes only with the data folder.
 _CACHED = {"Cache-Control": "public, max-age=3600"}
 
 
 def key_routes(tokens: Tokens) -> list[Route]:
     async def jwks(_: Request) -> Response:
-        return JSONResponse(await tokens.jwks(), headers=_CACHED)
+        try:
+            return JSONResponse(await tokens.jwks(), headers=_CACHED)
+        except FanlogError as error:
+            return PlainTextResponse(f"{error.message}\n", status_code=error.http_status)
 
     async def discovery(_: Request) -> Response:
         found = {

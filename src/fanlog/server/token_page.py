@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from fanlog.auth.authenticator import TOKEN_PATH, Authenticator
+from fanlog.auth.exchange import TOKEN_PATH, Exchange
 from fanlog.errors import RateExceeded, Unauthenticated
 from fanlog.server.http_callers import address_of
 
@@ -18,8 +18,8 @@ _BODY_BYTES_MAX = 32 * 1024
 _HEADERS = {"cache-control": "no-store"}
 
 
-def token_route(authenticator: Authenticator) -> Route:
-    async def exchange(request: Request) -> Response:
+def token_route(exchange: Exchange) -> Route:
+    async def grant(request: Request) -> Response:
         try:
             body = await _read(request)
         except ClientDisconnect:
@@ -36,7 +36,7 @@ def token_route(authenticator: Authenticator) -> Route:
         if len(assertions) != 1:
             return _refuse("invalid_request", "one assertion is needed")
         try:
-            token, life_s = await authenticator.exchange(assertions[0], address_of(request.scope))
+            token, life_s = await exchange.grant(assertions[0], address_of(request.scope))
         except Unauthenticated as error:
             return _refuse("invalid_grant", error.message)
         except RateExceeded as error:
@@ -45,7 +45,7 @@ def token_route(authenticator: Authenticator) -> Route:
         answer = {"access_token": token, "token_type": "Bearer", "expires_in": life_s}
         return JSONResponse(answer, headers=_HEADERS)
 
-    return Route(TOKEN_PATH, exchange, methods=["POST"])
+    return Route(TOKEN_PATH, grant, methods=["POST"])
 
 
 async def _read(request: Request) -> bytes | None:

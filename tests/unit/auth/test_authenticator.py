@@ -21,6 +21,7 @@ from joserfc.jwk import RSAKey
 
 from fanlog.auth import slowdown
 from fanlog.auth.authenticator import Authenticator, AuthSettings
+from fanlog.auth.exchange import Exchange
 from fanlog.auth.issuers import Issuer, parse_issuers
 from fanlog.broker.clock import ManualClock
 from fanlog.client.key_files import key_file, make_key_pair
@@ -88,6 +89,7 @@ class World:
             fetch=self._fetch,
             pause=self._pause,
         )
+        self.exchange = Exchange(self.authenticator, self.clock, lambda: b"secret")
 
     async def _pause(self, _: object, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -272,12 +274,12 @@ class TestTokens:
 
     async def test_an_assertion_is_exchanged(self, world: World):
         assertion = sign(world.claims(aud="http://127.0.0.1:8086/oauth2/token"))
-        token, life_s = await world.authenticator.exchange(assertion, "192.0.2.1")
+        token, life_s = await world.exchange.grant(assertion, "192.0.2.1")
         assert life_s == 900
         assert await world.who(token) == f"serviceAccount:{EMAIL}"
         # A token for calls is none for the exchange, and the other way round.
         with pytest.raises(Unauthenticated):
-            await world.authenticator.exchange(sign(world.claims()), "192.0.2.1")
+            await world.exchange.grant(sign(world.claims()), "192.0.2.1")
         assert await world.reason(assertion) == "the token is for another audience"
         forged = token[:-2] + ("AA" if not token.endswith("AA") else "BB")
         assert await world.reason(forged) == "the access token was not made here"
@@ -287,12 +289,12 @@ class TestTokens:
     async def test_the_exchange_has_a_rate(self, world: World):
         assertion = sign(world.claims(aud="http://127.0.0.1:8086/oauth2/token"))
         for _ in range(60):
-            await world.authenticator.exchange(assertion, "192.0.2.1")
+            await world.exchange.grant(assertion, "192.0.2.1")
         with pytest.raises(RateExceeded) as refused:
-            await world.authenticator.exchange(assertion, "192.0.2.1")
+            await world.exchange.grant(assertion, "192.0.2.1")
         assert 0 < refused.value.retry_after_s <= 60
         world.clock.advance(60)
-        await world.authenticator.exchange(assertion, "192.0.2.1")
+        await world.exchange.grant(assertion, "192.0.2.1")
 
 
 class TestFailures:

@@ -10,9 +10,11 @@ from fanlog.broker.clock import ManualClock
 from fanlog.broker.committer import Done, run_commit
 from fanlog.broker.events import Appended
 from fanlog.broker.metrics import Metrics
+from fanlog.broker.seal_key_file import new_seal_key, seal_keys
 from fanlog.broker.transaction import Ledger
-from fanlog.core.records import Activity
-from fanlog.errors import CommitFailed
+from fanlog.core.records import Activity, Secret, SecretRecord
+from fanlog.core.seal_keys import NO_KEYS, SealKeys
+from fanlog.errors import CommitFailed, ConfigError
 from fanlog.log.api import Commit, Trim
 from fanlog.log.memory import MemoryLog
 from fanlog.model.resources import PartitionId, SubscriptionId, TopicId
@@ -40,11 +42,13 @@ class FailingCommitter:
 
 
 class World:
-    def __init__(self) -> None:
-        self.log = MemoryLog()
+    def __init__(self, log: MemoryLog | None = None, keys: SealKeys = NO_KEYS) -> None:
+        self.log = log or MemoryLog()
         self.committer = FailingCommitter(self.log)
         self.ledger = Ledger(
-            self.log, self.committer, ManualClock(), Metrics(), disk_reserve_bytes=0
+            *(self.log, self.committer, ManualClock(), Metrics()),
+            disk_reserve_bytes=0,
+            seal_keys=keys,
         )
 
 
@@ -180,3 +184,52 @@ async def test_an_empty_transaction_has_nothing_to_commit():
     assert not transaction.is_empty
     await world.ledger.sync()
     assert world.committer.commits == []
+
+
+def own_secret(text: str) -> SecretRecord:
+    return SecretRecord("ack-ids", Secret(name="ack-ids", text=text, boot=1))
+
+
+async def test_secrets_are_sealed_in_the_log_and_open_in_memory():
+    plain = World()
+    await plain.ledger.start()
+    await plain.ledger.commit([own_secret("ab" * 32)])
+    assert b"abab" in dict(plain.log.state())[own_secret("").key()]
+
+    # The start that seals counts itself, and seals, in one commit.
+    world = World(plain.log, seal_keys([new_seal_key()]))
+    await world.ledger.start()
+    assert len(world.committer.commits) == 1
+    assert b"abab" not in dict(world.log.state())[own_secret("").key()]
+    assert world.ledger.hard.identities.secrets["ack-ids"].text == "ab" * 32
+
+    await world.ledger.commit([own_secret("cd" * 32)])
+    assert b"cdcd" not in dict(world.log.state())[own_secret("").key()]
+    world.committer.fails = True
+    with pytest.raises(CommitFailed):
+        await world.ledger.commit([own_secret("ef" * 32)])
+    # Loaded again from the log, and open.
+    assert world.ledger.hard.identities.secrets["ack-ids"].text == "cd" * 32
+
+
+async def test_a_start_that_fails_to_seal_leaves_them_as_they_were():
+    plain = World()
+    await plain.ledger.start()
+    await plain.ledger.commit([own_secret("ab" * 32)])
+    before = dict(plain.log.state())
+    world = World(plain.log, seal_keys([new_seal_key()]))
+    world.committer.fails = True
+    with pytest.raises(CommitFailed):
+        await world.ledger.start()
+    assert dict(plain.log.state()) == before
+
+
+async def test_a_wrong_key_commits_nothing():
+    first = World(keys=seal_keys([new_seal_key()]))
+    await first.ledger.start()
+    await first.ledger.commit([own_secret("ab" * 32)])
+    for keys in (NO_KEYS, seal_keys([new_seal_key()])):
+        world = World(first.log, keys)
+        with pytest.raises(ConfigError, match="--seal-key-file"):
+            await world.ledger.start()
+        assert world.committer.commits == []

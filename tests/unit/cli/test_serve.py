@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -35,6 +36,14 @@ def test_flags_become_a_config_and_the_exit_code_is_the_servers(served):
     result = run("--host", "::1", "--port", "0", "--http-port", "1", "--data-dir", "d")
     assert result.exit_code == 3
     assert served == [Config(host="::1", port=0, http_port=1, data_dir=Path("d"))]
+
+
+def test_a_seal_key_is_not_handed_on(served, monkeypatch):
+    key = "flsk_" + "A" * 43
+    monkeypatch.setenv("FANLOG_SEAL_KEY", key)
+    run()
+    assert served[0].seal_key == key
+    assert "FANLOG_SEAL_KEY" not in os.environ
 
 
 def test_memory(served):

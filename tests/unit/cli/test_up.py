@@ -73,6 +73,19 @@ def test_another_folder_of_tokens(pairs, tmp_path):
     assert endpoint(working) == f"127.0.0.1:8085?token_file={token_file}"
 
 
+def test_the_seal_key_is_for_the_broker_alone(monkeypatch):
+    started: list[tuple[str, bool]] = []
+
+    def start(command: Sequence[str], *, env: dict[str, str], **_: object) -> None:
+        started.append((command[3], "FANLOG_SEAL_KEY" in env))
+
+    monkeypatch.setenv("FANLOG_SEAL_KEY", "flsk_" + "A" * 43)
+    monkeypatch.setattr(up.subprocess, "Popen", start)
+    up._started(["serve"])
+    up._started(["pipeline"])
+    assert started == [("serve", True), ("pipeline", False)]
+
+
 def test_the_worker_waits_for_its_token(monkeypatch, tmp_path):
     started = threading.Event()
     path = tmp_path / "pipeline.token"

@@ -74,7 +74,7 @@ class World:
             check_endpoint=EndpointCheck(resolver),
         )
         self.senders = PushService(
-            self.broker, clock, resolver, Tokens(None, clock), web=self.network
+            self.broker, clock, resolver, Tokens(self.broker.secrets, clock), web=self.network
         )
 
     async def subscribe(self, name: str = NAME) -> None:

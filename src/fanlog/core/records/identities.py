@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fanlog.core.iam import Policy
 from fanlog.core.records.codec import Form, Stored, digest_of, json_of, numbers, record
@@ -25,9 +25,10 @@ class ScopePolicy:
 class Secret:
     """Bytes that only this server knows, in hex."""
 
-    #: `ack-ids` or `access-tokens`.
+    #: `ack-ids`, `access-tokens` or `push-oidc`.
     name: str
-    text: str
+    #: Sealed, in the log of a server with a seal key.
+    text: str = field(repr=False)
     #: The start of the broker at which it was made.
     boot: int
 
