@@ -22,7 +22,11 @@ def _(_: Any) -> Any:
 
 
 @mutant(
-    "what is reopened and held is met twice", 50, (UnorderedBacklog, "_go_back"), needs="reopens"
+    "what is reopened and held is met twice",
+    100,
+    (UnorderedBacklog, "_go_back"),
+    # Only what a filter judges again goes back, and only answers on their way hold some of it.
+    needs="reopens filters admins streams is_laggy",
 )
 def _(go_back: Any) -> Any:
     return lambda self, opened, busy, delayed: go_back(self, opened, BitMap64(), BitMap64())

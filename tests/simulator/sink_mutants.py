@@ -19,7 +19,9 @@ def _(query: Any) -> Any:
     return forgotten
 
 
-@mutant("an epoch and that it is done are two commits", 50, (Sink, "_publish_whole"), needs="sinks")
+@mutant(
+    "an epoch and that it is done are two commits", 100, (Sink, "_publish_whole"), needs="sinks"
+)
 def _(_: Any) -> Any:
     async def torn(self: Sink, query: str, epoch: int, stages: Any) -> int:
         rows = [one async for batches in self._read_all(stages) for one in batches]

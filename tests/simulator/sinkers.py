@@ -21,8 +21,9 @@ from simulator.world import Lost, World
 
 #: Times that a driver tries an epoch before it leaves it for the next one.
 TRIES = 4
-#: Chance that the process is killed while an epoch is committed, and how long that takes.
-CRASHES = 0.1
+#: Chance that the process is killed while an epoch is committed (often enough that a bug there is
+#: found in one world of twelve), and how long that takes.
+CRASHES = 0.3
 COMMIT_S = 0.002
 
 
