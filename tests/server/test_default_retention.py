@@ -17,9 +17,10 @@ from fanlog.client import Client
 from fanlog.client.catalog import CatalogClient
 from fanlog.log.api import LogStats
 from fanlog.wire import types
-from server.conftest import RunningServer, StartServer, unique
+from server.conftest import RunningServer, StartServer
 from server.registry import JSON, JSON_TYPE, Registry
 from server.replaying import face_of
+from server.unique import unique
 
 MINUTE_S = 60
 DAY_S = 86_400
