@@ -206,6 +206,7 @@ EUROPEAN = replace(
     id=TopicId(13),
     storage_policy=StoragePolicy(allowed_regions=("europe-west1",), enforce_in_transit=True),
 )
+MADE = replace(TOPIC, id=TopicId(14), maker="serviceAccount:ci@a.fanlog.internal")
 
 JOB = Job(name="projects/p/jobs/j", kind="replay", arguments={"a": [1, None]}, state="DONE")
 
@@ -234,6 +235,7 @@ STORED: list[Record] = [
     TopicRecord(CHECKED.id, CHECKED),
     TopicRecord(ORPHAN.id, ORPHAN),
     TopicRecord(EUROPEAN.id, EUROPEAN),
+    TopicRecord(MADE.id, MADE),
     SchemaRecord(SCHEMA.id, SCHEMA),
     SchemaRevisionRecord(SCHEMA.id, 2**32 - 1, REVISION),
     FormerTopicRecord(TOPIC.id, TOPIC),
@@ -243,6 +245,7 @@ STORED: list[Record] = [
     SubscriptionRecord(PUSHED.id, PUSHED),
     SubscriptionRecord(TABLED.id, TABLED),
     SubscriptionRecord(FILED.id, FILED),
+    SubscriptionRecord(PLAIN.id, replace(PLAIN, maker="user:ann@example.com")),
     ExportRecord(FILED.id, EXPORTING),
     ExportRecord(TABLED.id, ExportProgress(number=0, advanced=0)),
     SnapshotRecord(SNAPSHOT.id, SNAPSHOT),
