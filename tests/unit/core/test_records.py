@@ -208,6 +208,8 @@ EUROPEAN = replace(
 )
 MADE = replace(TOPIC, id=TopicId(14), maker="serviceAccount:ci@a.fanlog.internal")
 
+MINE = replace(PLAIN, id=SubscriptionId(15), maker="user:ann@example.com")
+
 JOB = Job(name="projects/p/jobs/j", kind="replay", arguments={"a": [1, None]}, state="DONE")
 
 ACCOUNT = ServiceAccount(
@@ -245,7 +247,7 @@ STORED: list[Record] = [
     SubscriptionRecord(PUSHED.id, PUSHED),
     SubscriptionRecord(TABLED.id, TABLED),
     SubscriptionRecord(FILED.id, FILED),
-    SubscriptionRecord(PLAIN.id, replace(PLAIN, maker="user:ann@example.com")),
+    SubscriptionRecord(MINE.id, MINE),
     ExportRecord(FILED.id, EXPORTING),
     ExportRecord(TABLED.id, ExportProgress(number=0, advanced=0)),
     SnapshotRecord(SNAPSHOT.id, SNAPSHOT),
