@@ -82,11 +82,17 @@ class Guarded:
         return "OK"
 
     async def http(
-        self, method: str, path: str, body: object = None, token: str | None = ""
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        token: str | None = "",
+        *,
+        kind: str = "application/json",
     ) -> Answer:
         """As `call`, over REST; a refusal is an answer."""
         shown = self.admin if token == "" else token
-        headers = {"content-type": "application/json"} if body is not None else {}
+        headers = {"content-type": kind} if body is not None else {}
         if shown is not None:
             headers["authorization"] = f"Bearer {shown}"
         request = urllib.request.Request(

@@ -33,6 +33,7 @@ PUBLISH: Final = "pubsub.topics.publish"
 CONSUME: Final = "pubsub.subscriptions.consume"
 READ_LOG: Final = "fanlog.topics.read"
 METRICS: Final = "fanlog.metrics.get"
+WRITE_SINKS: Final = "fanlog.sinks.write"
 
 _ATTACH = "pubsub.topics.attachSubscription"
 _ATTACH_SCHEMA = "pubsub.schemas.attach"
@@ -283,10 +284,13 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "fanlog.v1.Log.FindOffsets": custom(READ_LOG, "what `selection` names", _selected),
     "fanlog.v1.Log.Read": custom(READ_LOG, "each topic of `ranges`", _ranges),
     "fanlog.v1.Log.ReportArchived": (on_server("fanlog.log.reportArchived"),),
-    "fanlog.v1.Sink.Stage": custom(PUBLISH, "each topic of the rows", lambda _, __: ()),
-    "fanlog.v1.Sink.CommitEpoch": (on_server("fanlog.sinks.write"),),
-    "fanlog.v1.Sink.AbortEpoch": (on_server("fanlog.sinks.write"),),
-    "fanlog.v1.Sink.GetQuery": (on_server("fanlog.sinks.write"),),
+    "fanlog.v1.Sink.Stage": (
+        on_server(WRITE_SINKS),
+        *custom(PUBLISH, "each topic of the rows", lambda _, __: ()),
+    ),
+    "fanlog.v1.Sink.CommitEpoch": (on_server(WRITE_SINKS),),
+    "fanlog.v1.Sink.AbortEpoch": (on_server(WRITE_SINKS),),
+    "fanlog.v1.Sink.GetQuery": (on_server(WRITE_SINKS),),
     "fanlog.v1.Exports.ListExports": (on_server("fanlog.exports.run"),),
     "fanlog.v1.Exports.GetBatch": (on_server("fanlog.exports.run"),),
     "fanlog.v1.Exports.Advance": (on_server("fanlog.exports.run"),),
