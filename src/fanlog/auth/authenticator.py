@@ -207,7 +207,7 @@ class Authenticator:
     async def _verify(self, authorization: str) -> Principal:
         scheme, _, text = authorization.partition(" ")
         text = text.strip()
-        if scheme.lower() != "bearer" or not text:
+        if scheme.lower() != "bearer" or not text or not text.isascii():
             raise NotBelieved("not a bearer token")
         if len(text) > TOKEN_BYTES_MAX:
             raise NotBelieved("the token is too long")
