@@ -206,7 +206,7 @@ def build_broker(
         room=room,
         sweeper=Sweeper(
             *(ledger, store, clock, access, feeds, filtering, decisions),
-            *(subscriptions, sink, retention, spare),
+            *(subscriptions, sink, retention, spare, tiers),
         ),
         topics=topics,
         subscriptions=subscriptions,
