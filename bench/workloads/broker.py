@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from bench import (
+    authenticated,
     closed_loop,
     cold_reading,
     draining,
@@ -389,6 +390,19 @@ BROKER = (
         ),
         counted="messages",
         count=45_000,
+        needs_own_servers=True,
+    ),
+    Workload(
+        name="authenticated",
+        measure=authenticated.measure,
+        figures=(
+            Figure(key="plain", label="single publishes: nobody asks who calls", unit="/s"),
+            Figure(key="authenticated", label="single publishes: with a token", unit="/s"),
+            # At least 0.9 of the rate without.
+            Figure(key="ratio", label="how many times fewer: with a token", unit="x", target=1.11),
+        ),
+        counted="messages",
+        count=100_000,
         needs_own_servers=True,
     ),
     Workload(
