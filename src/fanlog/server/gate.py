@@ -103,18 +103,19 @@ class Gate:
     def hard(self) -> HardState:
         return self._broker.hard
 
-    async def admit(self, call: Evidence) -> AuthorizedCaller:
-        """Find out who calls; raises Unauthenticated."""
+    async def admit(self, call: Evidence, stream: StreamingCall | None = None) -> AuthorizedCaller:
+        """Find out who calls; raises Unauthenticated. `stream` is the call, if it goes on."""
+        connection = call.connection if self._counts_connections else None
         authorization, address = call.authorization, call.address
         principal = self._authenticator.known(authorization, address) if authorization else None
         if principal is None:
             certificate = call.certificate if self._authenticator.believes_certificates else None
             if not authorization and certificate is None:
-                caller = AuthorizedCaller(self, self._anonymous, call)
+                caller = AuthorizedCaller(self, self._anonymous, connection, stream)
                 call.caller = caller
                 return caller
             principal = await self._authenticator.authenticate(authorization, address, certificate)
-        caller = AuthorizedCaller(self, self._grants_of(principal), call)
+        caller = AuthorizedCaller(self, self._grants_of(principal), connection, stream)
         call.caller = caller
         return caller
 
@@ -139,11 +140,11 @@ class Gate:
                 *(self._clock.now(), project, member), messages=messages, size_bytes=size_bytes
             )
 
-    def count(self, call: Evidence, project: str, member: str) -> None:
+    def count(self, connection: Lifetime | None, project: str, member: str) -> None:
         if self._allowance is not None:
             self._allowance.take(self._clock.now(), project, member, requests=1)
-            if self._counts_connections and call.connection is not None:
-                self._enter_connection(call.connection, owners_of(project, member))
+            if connection is not None:
+                self._enter_connection(connection, owners_of(project, member))
 
     def _enter_connection(self, connection: Lifetime, owners: Collection[Owner]) -> None:
         """Count a connection for those that call on it and did not before."""
@@ -198,7 +199,7 @@ class Gate:
         async def call(stream: StreamingCall) -> None:
             caller: AuthorizedCaller | None = None
             try:
-                caller = await self.admit(stream)
+                caller = await self.admit(stream, stream)
                 if not rules:
                     _refuse_anonymous(caller)
                     caller.count()

@@ -76,14 +76,14 @@ def _attach(request: Any, _: HardState) -> Iterator[Need]:
 
 def _letters_made(request: Any, hard: HardState) -> Iterator[Need]:
     """With the label `fanlog-dead-letter: auto` a topic is made, and a subscription on it."""
-    topic = request.dead_letter_policy.dead_letter_topic
-    if request.labels.get(attributes.LABEL_DEAD_LETTER) != "auto" or not topic:
+    if request.labels.get(attributes.LABEL_DEAD_LETTER) != "auto":
         return
-    project = project_of(resource_name(topic, _DEAD_LETTER), _DEAD_LETTER)
-    if hard.catalog.find_topic(topic) is None:
-        yield "pubsub.topics.create", project
-    yield "pubsub.subscriptions.create", project
-    yield _ATTACH, topic
+    topic = names.dead_letter_topic_of(request.name) if request.name else ""
+    if topic and hard.catalog.find_topic(topic) is not None:
+        yield _ATTACH, topic
+        yield PUBLISH, topic
+    else:
+        yield "pubsub.topics.create", project_of(request.name or request.topic, "name")
 
 
 def _selected(request: Any, _: HardState) -> Iterator[Need]:
@@ -207,8 +207,9 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
         *custom(_ATTACH, "`topic`; of a pattern its project", _attach),
         on_named(PUBLISH, _DEAD_LETTER),
         *custom(
-            f"pubsub.topics.create, pubsub.subscriptions.create, {_ATTACH}",
-            f"the project of `{_DEAD_LETTER}`, and it, when they are to be made",
+            f"pubsub.topics.create, {_ATTACH}, {PUBLISH}",
+            "with `fanlog-dead-letter: auto`: the project, or the topic for dead letters if it is"
+            " there",
             _letters_made,
         ),
         on_forward(PUBLISH, _PUSH),

@@ -454,6 +454,21 @@ class TestIssuers:
         claims = {"email": "ann@example.com", "email_verified": True}
         assert await world.who(self.token(world, **claims)) == "user:ann@example.com"
 
+    def test_realms_of_one_server_need_domains_of_their_own(self):
+        """Else one could name the callers of the other."""
+        realms = [
+            {
+                "issuer": f"https://keycloak.example:8443/realms/{name}",
+                "audiences": ["fanlog"],
+                "principal_claim": "preferred_username",
+            }
+            for name in ("shop", "staff")
+        ]
+        with pytest.raises(ValueError, match=r"two issuers with names of 'keycloak\.example'"):
+            parse_issuers(realms)
+        realms[1]["domain"] = "staff.example"
+        assert [one.host for one in parse_issuers(realms)] == ["keycloak.example", "staff.example"]
+
     @pytest.mark.parametrize(
         ("table", "reason"),
         [
