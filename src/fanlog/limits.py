@@ -441,7 +441,8 @@ SCHEDULE_BYTES_MAX = 256 * 1024
 #: A tick that is found so late is missed: the broker did not run when it came, or its clock jumped.
 SCHEDULE_LATE_S = 60.0
 #: Missed ticks that a schedule makes up at once, the latest ones; and up to how many are counted.
-SCHEDULE_CATCH_UP_MAX = 1_000
+SCHEDULE_CATCH_UP_MAX = 100
+SCHEDULE_COUNT_MAX = 1_000
 #: A schedule whose last tick is so far ahead of the clock begins anew when it is resumed.
 SCHEDULE_AHEAD_S = DAY_S
 #: How long outcomes are kept for their readers; in the tables they stay.
@@ -459,6 +460,7 @@ assert HTTP_BYTES_MAX < CREDITED_BYTES_MAX
 assert SCHEMA_DEFINITION_BYTES_MAX < REQUEST_BYTES_MAX < ACK_BYTES_MAX < GRPC_RECEIVE_BYTES_MAX
 assert JOB_BYTES_MAX < REQUEST_BYTES_MAX
 assert SCHEDULE_BYTES_MAX < REQUEST_BYTES_MAX
+assert SCHEDULE_CATCH_UP_MAX <= SCHEDULE_COUNT_MAX
 assert FORWARD_HOPS_MAX < LETTER_HOPS_MAX < 256
 assert STAGE_ROWS_MAX >= PUBLISH_MESSAGES_MAX
 assert ACK_IDS_MAX <= JSON_TEXTS_MAX

@@ -75,6 +75,10 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
     yield sample("fanlog_topics", catalog.topics)
     yield sample("fanlog_subscriptions", catalog.subscriptions)
     yield sample("fanlog_snapshots", catalog.snapshots)
+    yield sample("fanlog_schedules", len(broker.hard.schedules))
+    yield sample("fanlog_schedule_ticks_published", metrics.ticks_published)
+    yield sample("fanlog_schedule_ticks_missed", metrics.ticks_missed)
+    yield sample("fanlog_schedule_tick_failures", metrics.ticks_failed)
     yield sample("fanlog_routed_segments", broker.filtering.segments)
     yield sample("fanlog_routed_cost", broker.filtering.cost)
     if broker.tiers.lake_uri:
