@@ -27,7 +27,7 @@ def time_zone(name: str, field: str = "time_zone") -> tzinfo:
     if len(name) <= _LENGTH_MAX and _NAME.fullmatch(name) and name not in _NO_ZONES:
         try:
             return ZoneInfo(name)
-        except (OSError, ValueError):
+        except (LookupError, OSError, ValueError):
             # No such file, a folder, or a file that is no zone.
             pass
     raise InvalidArgument(

@@ -83,6 +83,8 @@ class Ticking:
         self._contents = contents
         self._task: asyncio.Task[None] | None = None
         self._asked = asyncio.Event()
+        #: Held while steps are taken.
+        self._taking = asyncio.Lock()
         #: When each schedule is looked at next, by the machine's clock; and the same in order.
         self._due: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []
@@ -150,26 +152,27 @@ class Ticking:
         return _message_id(placed)
 
     async def tick(self) -> None:
-        """Take all steps that are due now."""
-        taken: list[_Taken] = []
-        now = self.now()
-        while self._heap and self._heap[0][0] <= now:
-            due_s, name = heapq.heappop(self._heap)
-            if self._due.get(name) == due_s:
-                del self._due[name]
-                await self._take_steps(name, taken)
-                self._plan(name)
-                # Many may be due at once: others are let in between.
-                await asyncio.sleep(0)
-        for schedule, step, commit in taken:
-            try:
-                await commit
-            except FanlogError as error:
-                # Hard state was loaded again, and with it all plans: this one waits a little.
-                self._fail(schedule, step, error)
-                self._plan(schedule.name)
-            else:
-                self._count(schedule, step)
+        """Take all steps that are due now; come back when all that were begun are durable."""
+        async with self._taking:
+            taken: list[_Taken] = []
+            now = self.now()
+            while self._heap and self._heap[0][0] <= now:
+                due_s, name = heapq.heappop(self._heap)
+                if self._due.get(name) == due_s:
+                    del self._due[name]
+                    await self._take_steps(name, taken)
+                    self._plan(name)
+                    # Many may be due at once: others are let in between.
+                    await asyncio.sleep(0)
+            for schedule, step, commit in taken:
+                try:
+                    await commit
+                except FanlogError as error:
+                    # Hard state was loaded again, and with it all plans: this one waits a little.
+                    self._fail(schedule, step, error)
+                    self._plan(schedule.name)
+                else:
+                    self._count(schedule, step)
 
     # Private.
 
