@@ -357,9 +357,7 @@ class TestChanges:
 
     def test_lists_are_in_pages(self, server, asking, topic):
         for number in range(5):
-            asking.create(
-                Schedule(name=f"{NAME}-{number}", topic=topic, cron="@daily", data=b"x")
-            )
+            asking.create(Schedule(name=f"{NAME}-{number}", topic=topic, cron="@daily", data=b"x"))
         found = [one.name for one in asking.list_schedules(PARENT)]
         assert found == [f"{NAME}-{number}" for number in range(5)]
         assert list(asking.list_schedules("projects/other")) == []

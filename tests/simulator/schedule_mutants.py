@@ -1,0 +1,84 @@
+"""Planted bugs of schedules; see `mutants`."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from fanlog.broker import parts
+from fanlog.broker.verbs import ticking
+from fanlog.broker.verbs.ticking import Ticking
+from fanlog.core.records.schedules import tick_record
+from fanlog.core.schedules import Step
+from fanlog.model.schedules import Progress, Schedule
+from simulator.planting import mutant
+
+
+@mutant("a tick and that it is decided are two commits", 40, (Ticking, "_take"), needs="schedulers")
+def _(take: Any) -> Any:
+    async def torn(self: Ticking, schedule: Schedule, step: Step) -> asyncio.Future[None] | None:
+        if step.missed:
+            found: asyncio.Future[None] | None = await take(self, schedule, step)
+            return found
+        body = self.body(schedule, step.tick_s)
+        topic, body = await self._admission.admit(schedule.topic, body)
+        transaction = self._ledger.begin()
+        parts.append(transaction, topic, body)
+        await transaction.commit()
+        schedules = self._ledger.hard.schedules
+        if schedules.find(schedule.name) is None:
+            return None
+        decided = schedules.progress(schedule.name).publish(step.tick_s, "")
+        return self._ledger.commit([tick_record(schedule.name, decided)])
+
+    return torn
+
+
+@mutant("ticks before the last are forgotten", 60, (ticking, "next_step"), needs="schedulers")
+def _(next_step: Any) -> Any:
+    def hasty(*given: Any, **times: Any) -> Step | None:
+        step: Step | None = next_step(*given, **times)
+        while step is not None and step.missed:
+            step = next_step(*given, **{**times, "decided_s": step.tick_s})
+        return step
+
+    return hasty
+
+
+@mutant(
+    "a clock that is set back takes ticks back", 100, (Ticking, "_next_step"), needs="schedulers"
+)
+def _(next_step: Any) -> Any:
+    def forgetful(self: Ticking, schedule: Schedule) -> Step | None:
+        progress = self._ledger.hard.schedules.progress(schedule.name)
+        if progress.decided_s > self.now() + 1:
+            behind = replace(progress, decided_s=int(self.now()) - 1)
+            self._ledger.note(tick_record(schedule.name, behind))
+        found: Step | None = next_step(self, schedule)
+        return found
+
+    return forgetful
+
+
+@mutant("nothing ticks after a failed commit", 100, (Ticking, "_load"), needs="schedulers")
+def _(load: Any) -> Any:
+    def once(self: Ticking, hard: Any) -> None:
+        if self._task is None:
+            load(self, hard)
+        else:
+            self._due.clear()
+            self._heap.clear()
+
+    return once
+
+
+@mutant("ticks begin anew with the process", 40, (Ticking, "_load"), needs="schedulers")
+def _(load: Any) -> Any:
+    def anew(self: Ticking, hard: Any) -> None:
+        for name in hard.schedules.names():
+            decided = Progress.begin_anew(hard.schedules.progress(name), self.now())
+            hard.apply(tick_record(name, decided))
+        load(self, hard)
+
+    return anew
