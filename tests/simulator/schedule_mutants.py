@@ -10,17 +10,18 @@ from fanlog.broker import parts
 from fanlog.broker.verbs import ticking
 from fanlog.broker.verbs.ticking import Ticking
 from fanlog.core.records.schedules import tick_record
-from fanlog.core.schedules import Step
+from fanlog.core.schedules import ScheduleStep
 from fanlog.model.schedules import Progress, Schedule
 from simulator.planting import mutant
 
 
 @mutant("a tick and that it is decided are two commits", 40, (Ticking, "_take"), needs="schedulers")
 def _(take: Any) -> Any:
-    async def torn(self: Ticking, schedule: Schedule, step: Step) -> asyncio.Future[None] | None:
+    async def torn(
+        self: Ticking, schedule: Schedule, step: ScheduleStep
+    ) -> asyncio.Future[None] | None:
         if step.missed:
-            found: asyncio.Future[None] | None = await take(self, schedule, step)
-            return found
+            return await take(self, schedule, step)
         body = self.body(schedule, step.tick_s)
         topic, body = await self._admission.admit(schedule.topic, body)
         transaction = self._ledger.begin()
@@ -37,8 +38,8 @@ def _(take: Any) -> Any:
 
 @mutant("ticks before the last are forgotten", 60, (ticking, "next_step"), needs="schedulers")
 def _(next_step: Any) -> Any:
-    def hasty(*given: Any, **times: Any) -> Step | None:
-        step: Step | None = next_step(*given, **times)
+    def hasty(*given: Any, **times: Any) -> ScheduleStep | None:
+        step: ScheduleStep | None = next_step(*given, **times)
         while step is not None and step.missed:
             step = next_step(*given, **{**times, "decided_s": step.tick_s})
         return step
@@ -46,19 +47,9 @@ def _(next_step: Any) -> Any:
     return hasty
 
 
-@mutant(
-    "a clock that is set back takes ticks back", 100, (Ticking, "_next_step"), needs="schedulers"
-)
-def _(next_step: Any) -> Any:
-    def forgetful(self: Ticking, schedule: Schedule) -> Step | None:
-        progress = self._ledger.hard.schedules.progress(schedule.name)
-        if progress.decided_s > self.now() + 1:
-            behind = replace(progress, decided_s=int(self.now()) - 1)
-            self._ledger.note(tick_record(schedule.name, behind))
-        found: Step | None = next_step(self, schedule)
-        return found
-
-    return forgetful
+@mutant("ticks begin anew where the clock is", 400, (Progress, "begin_anew"), needs="schedulers")
+def _(_: Any) -> Any:
+    return lambda self, now_s: replace(self, decided_s=int(now_s))
 
 
 @mutant("nothing ticks after a failed commit", 100, (Ticking, "_load"), needs="schedulers")

@@ -1,4 +1,4 @@
-"""Schedules: who makes and changes them, and what the disk must say of their ticks.
+"""Schedules as the disk has them, and what it must say of their ticks.
 
 The ticks of a world are the multiples of a period, so that the checker needs no calendar. From one
 commit to the next, a schedule decides the ticks up to some time: each of them is a message of the
@@ -10,21 +10,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fanlog import limits
 from fanlog.core import records as codec
 from fanlog.core.records import ScheduleRecord, TickRecord
-from fanlog.errors import FanlogError
-from fanlog.model import names
 from fanlog.model.attributes import REDRIVEN_FROM, SCHEDULE, TICK
-from fanlog.model.schedules import MISSED_POLICIES, Progress, Schedule
+from fanlog.model.schedules import Progress, Schedule
 from fanlog.times import parse
-from simulator.calling import called, insist
 from simulator.chronicle import Message
-from simulator.clients import some_topic
-from simulator.meanings import PROJECT
 
 if TYPE_CHECKING:
     from simulator.world import World
@@ -39,7 +33,6 @@ PERIODS = {
     86400: "@daily",
 }
 _SECONDS = {cron: seconds for seconds, cron in PERIODS.items()}
-SCHEDULES = 3
 #: A tick is published within so long when nothing is wrong: a look at the clock, a try, a commit.
 LATE_S = 60.0
 
@@ -52,6 +45,8 @@ class Ticks:
         self._schedules: dict[bytes, Schedule] = {}
         self._progress: dict[bytes, Progress] = {}
         self.published = 0
+        #: Ticks of each schedule that are published, since it was made.
+        self._ticks: dict[tuple[bytes, float], set[int]] = {}
 
     def committed(
         self, state: Mapping[bytes, bytes | None], messages: Sequence[Message]
@@ -91,6 +86,7 @@ class Ticks:
         found = ticks.pop(name, [])
         schedule = self._schedules[key]
         self.published += len(found)
+        yield from self._once(key, schedule, last, now, found)
         if key not in before or last is None:
             if now.published != len(found):
                 yield f"schedule: {name} begins with {now.published} ticks"
@@ -106,6 +102,23 @@ class Ticks:
         if before[key] != schedule or not (found or missed):
             return  # It began anew, or noted an error.
         yield from _check_span(schedule, last, now, found, missed)
+
+    def _once(
+        self,
+        key: bytes,
+        schedule: Schedule,
+        last: Progress | None,
+        now: Progress,
+        found: Sequence[int],
+    ) -> Iterator[str]:
+        """No tick is published twice, whatever the clock and its owners do."""
+        ticks = self._ticks.setdefault((key, schedule.created_s), set())
+        if last is not None and last.decided_s - now.decided_s > limits.SCHEDULE_AHEAD_S:
+            # The clock was wrong when they were decided.
+            ticks.clear()
+        if again := ticks.intersection(found):
+            yield f"schedule: {schedule.name} published {sorted(again)} again"
+        ticks.update(found)
 
     def end(self, world: World, life_schedules: Sequence[tuple[Schedule, Progress]]) -> None:
         """All faults are over, and there was time enough: no schedule is behind."""
@@ -145,97 +158,3 @@ def _put(schedules: dict[bytes, Schedule], key: bytes, value: bytes | None) -> N
         assert isinstance(record, ScheduleRecord)
         assert record.schedule is not None
         schedules[key] = record.schedule
-
-
-# Those who make and change them.
-
-
-async def scheduler(world: World) -> None:
-    """Make, change and delete schedules until the world is over."""
-    from simulator.world import Lost
-
-    rng = world.ticks.rng
-    await insist(world, partial(create_some, world))
-    deeds = (create_some, create_some, update_some, update_some, pause_some, run_some, delete_some)
-    while await world.pause(3.0):
-        if world.chance(0.2):
-            # Where a tick and its record could come apart.
-            world.loop.call_later(rng.random() * 2, world.crash, "tick_crashes")
-        try:
-            await rng.choice(deeds)(world)
-        except (FanlogError, Lost):
-            continue
-
-
-def _some_name(world: World) -> str:
-    return names.schedule_name(PROJECT, f"schedule-{world.ticks.rng.randrange(SCHEDULES)}")
-
-
-def _some_cron(world: World) -> str:
-    """A period that a world of this pace sees many times, and other things, too."""
-    pace_s = world.temper.pace_s
-    fitting = [cron for s, cron in PERIODS.items() if pace_s / 2 <= s <= pace_s * 200 + 10]
-    return world.ticks.rng.choice(fitting)
-
-
-async def create_some(world: World) -> None:
-    rng, name = world.ticks.rng, _some_name(world)
-    schedule = Schedule(
-        name=name,
-        topic=some_topic(world),
-        cron=_some_cron(world),
-        data=b"tick",
-        ordering_key=rng.choice(("", "k")),
-        missed=rng.choice(MISSED_POLICIES),
-        is_paused=rng.random() < 0.1,
-    )
-    await called(
-        world, "create schedule", name, schedule.cron, lambda b: b.schedules.create(schedule)
-    )
-
-
-async def update_some(world: World) -> None:
-    rng, name = world.ticks.rng, _some_name(world)
-    changes: dict[str, Any] = rng.choice(
-        (
-            {"cron": _some_cron(world)},
-            {"topic": some_topic(world)},
-            {"missed": rng.choice(MISSED_POLICIES)},
-            {"data": b"other"},
-        )
-    )
-    await _update(world, name, changes)
-
-
-async def pause_some(world: World) -> None:
-    name = _some_name(world)
-    for is_paused in (True, False):
-        await _update(world, name, {"is_paused": is_paused})
-        await world.pause(0.5)
-
-
-async def _update(world: World, name: str, changes: dict[str, Any]) -> None:
-    await called(
-        world, "update schedule", name, str(changes), lambda b: b.schedules.update(name, changes)
-    )
-
-
-async def run_some(world: World) -> None:
-    name = _some_name(world)
-    await called(world, "run schedule", name, "", lambda b: b.schedules.run(name))
-
-
-async def delete_some(world: World) -> None:
-    name = _some_name(world)
-    await called(world, "delete schedule", name, "", lambda b: b.schedules.delete(name))
-
-
-async def finish(world: World) -> None:
-    """See that all of them tick, and then have them stop: what is drained must come to an end."""
-    life = await world.up()
-    await world.sleep(2 * LATE_S)
-    table = life.broker.hard.schedules
-    present = [(table.schedule(name), table.progress(name)) for name in table.names()]
-    world.ticks.end(world, present)
-    for schedule, _ in present:
-        await life.begin(life.broker.schedules.update(schedule.name, {"is_paused": True}))

@@ -40,7 +40,7 @@ from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tiering.tiers import NoTiers, Tiers
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.accounts import Accounts
-from fanlog.broker.verbs.admission import Admission
+from fanlog.broker.verbs.admission import PublishAdmission
 from fanlog.broker.verbs.backlogs import Backlogs
 from fanlog.broker.verbs.dead_letters import DeadLetters
 from fanlog.broker.verbs.exports import Exports
@@ -188,7 +188,7 @@ def build_broker(
     )
     backlogs = Backlogs(ledger, store, clock)
     schemas = Schemas(ledger, clock, quotas, definitions, contents)
-    admission = Admission(ledger, access, schemas, room)
+    admission = PublishAdmission(ledger, access, schemas, room)
     ticking = Ticking(ledger, clock, metrics, admission, contents)
     stages = Stages(
         ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id

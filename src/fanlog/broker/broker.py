@@ -45,7 +45,7 @@ from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tiering.tiers import Acceptance, Tiers
 from fanlog.broker.transaction import Ledger, Transaction
 from fanlog.broker.verbs.accounts import Accounts
-from fanlog.broker.verbs.admission import Admission
+from fanlog.broker.verbs.admission import PublishAdmission
 from fanlog.broker.verbs.backlogs import Backlogs
 from fanlog.broker.verbs.dead_letters import DeadLetters
 from fanlog.broker.verbs.exports import Exports
@@ -93,7 +93,7 @@ class Broker:
     shares: Shares
     movers: Movers
     #: Of messages that are to be published.
-    admission: Admission
+    admission: PublishAdmission
     # Retention and tiers.
     tiers: Tiers
     spare: Spare

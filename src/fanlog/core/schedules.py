@@ -81,7 +81,7 @@ class ScheduleTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScheduleStep:
     """What a schedule does next: publish a tick, or give up all ticks up to one."""
 
     tick_s: int
@@ -97,7 +97,7 @@ def next_step(
     decided_s: int,
     now_s: float,
     tried_s: int | None,
-) -> Step | None:
+) -> ScheduleStep | None:
     """The next step of a schedule; None while no tick is due.
 
     The tick of now is the last that came: its time lasts until the next one. It is on time when it
@@ -122,4 +122,4 @@ def next_step(
         case _:
             assert_never(policy)
     given_up = due[: len(due) - len(wanted)]
-    return Step(given_up[-1], len(given_up)) if given_up else Step(wanted[0])
+    return ScheduleStep(given_up[-1], len(given_up)) if given_up else ScheduleStep(wanted[0])

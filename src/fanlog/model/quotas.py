@@ -50,8 +50,8 @@ class Quotas:
     glob_shapes: int = 1_000
     all_glob_shapes: int = 10_000
     #: Schedules of a project.
-    schedules: int = 1_000
-    all_schedules: int = 10_000
+    schedules: int = 10_000
+    all_schedules: int = 20_000
     #: Bytes of the messages of all schedules of a project: they are kept in memory.
     schedule_bytes: int = 16 * 1024 * 1024
     all_schedule_bytes: int = 64 * 1024 * 1024

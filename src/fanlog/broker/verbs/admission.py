@@ -16,7 +16,7 @@ from fanlog.model.resources import Topic
 
 
 @dataclass(eq=False)
-class Admission:
+class PublishAdmission:
     """Admission to the topics of one broker."""
 
     _ledger: Ledger

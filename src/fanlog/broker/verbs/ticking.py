@@ -29,11 +29,11 @@ from fanlog.broker.parts import Placed
 from fanlog.broker.ports import Contents
 from fanlog.broker.time_zones import time_zone
 from fanlog.broker.transaction import Ledger
-from fanlog.broker.verbs.admission import Admission
+from fanlog.broker.verbs.admission import PublishAdmission
 from fanlog.core.cron import parse_cron
 from fanlog.core.hard_state import HardState
 from fanlog.core.records.schedules import tick_record
-from fanlog.core.schedules import Step, next_step
+from fanlog.core.schedules import ScheduleStep, next_step
 from fanlog.errors import FanlogError
 from fanlog.log.batch import Body
 from fanlog.model import ids
@@ -52,7 +52,7 @@ _WAIT_S_MIN = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class TickTrouble:
     """A tick that could not be published when it was tried last. Soft state."""
 
     tick_s: int
@@ -62,7 +62,7 @@ class Trouble:
 
 
 #: A step that was taken, and its commit.
-_Taken = tuple[Schedule, Step, asyncio.Future[None]]
+_Taken = tuple[Schedule, ScheduleStep, asyncio.Future[None]]
 
 
 class Ticking:
@@ -73,7 +73,7 @@ class Ticking:
         ledger: Ledger,
         clock: Clock,
         metrics: Metrics,
-        admission: Admission,
+        admission: PublishAdmission,
         contents: Contents | None,
     ) -> None:
         self._ledger = ledger
@@ -88,7 +88,7 @@ class Ticking:
         #: When each schedule is looked at next, by the machine's clock; and the same in order.
         self._due: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []
-        self._troubles: dict[str, Trouble] = {}
+        self._troubles: dict[str, TickTrouble] = {}
         ledger.on_load.listen(self._load)
 
     # Life.
@@ -128,7 +128,7 @@ class Ticking:
         except FanlogError:
             return None
 
-    def trouble(self, name: str) -> Trouble | None:
+    def trouble(self, name: str) -> TickTrouble | None:
         return self._troubles.get(name)
 
     def body(self, schedule: Schedule, tick_s: int | None) -> Body:
@@ -192,7 +192,7 @@ class Ticking:
             if commit is not None:
                 taken.append((schedule, step, commit))
 
-    def _next_step(self, schedule: Schedule) -> Step | None:
+    def _next_step(self, schedule: Schedule) -> ScheduleStep | None:
         trouble = self._troubles.get(schedule.name)
         return next_step(
             parse_cron(schedule.cron),
@@ -203,7 +203,7 @@ class Ticking:
             tried_s=None if trouble is None else trouble.tick_s,
         )
 
-    async def _take(self, schedule: Schedule, step: Step) -> asyncio.Future[None] | None:
+    async def _take(self, schedule: Schedule, step: ScheduleStep) -> asyncio.Future[None] | None:
         """Take a step, in one commit; None if the schedule has become another meanwhile."""
         name, schedules = schedule.name, self._ledger.hard.schedules
         progress = schedules.progress(name)
@@ -220,7 +220,7 @@ class Ticking:
         transaction.apply([tick_record(name, decided)])
         return transaction.commit()
 
-    def _count(self, schedule: Schedule, step: Step) -> None:
+    def _count(self, schedule: Schedule, step: ScheduleStep) -> None:
         """A step is durable."""
         if not step.missed:
             self._metrics.ticks_published += 1
@@ -240,12 +240,12 @@ class Ticking:
         trouble = self._troubles.pop(name, None)
         return progress if trouble is None else progress.fail(trouble.error, trouble.failed_s)
 
-    def _fail(self, schedule: Schedule, step: Step | None, error: FanlogError) -> None:
+    def _fail(self, schedule: Schedule, step: ScheduleStep | None, error: FanlogError) -> None:
         before = self._troubles.get(schedule.name)
         tick_s = 0 if step is None else step.tick_s
         is_same = before is not None and before.tick_s == tick_s
         tries = before.tries + 1 if before is not None and is_same else 1
-        self._troubles[schedule.name] = Trouble(tick_s, str(error), self.now(), tries)
+        self._troubles[schedule.name] = TickTrouble(tick_s, str(error), self.now(), tries)
         self._metrics.ticks_failed += 1
         log.warning(
             "action=tick_failed schedule=%s tick=%s tries=%d error=%s",
