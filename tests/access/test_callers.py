@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-import urllib.error
-import urllib.request
 
 import grpc
 import pytest
@@ -197,32 +195,6 @@ def test_custom_roles_that_cannot_be(tmp_path, text, reason):
     path.write_text(text)
     with pytest.raises(ConfigError, match=reason):
         read_resources(path, "shop")
-
-
-def _read(request: urllib.request.Request) -> str:
-    with urllib.request.urlopen(request) as answer:
-        return str(answer.read().decode())
-
-
-async def test_rates(start: Start):
-    from fanlog.model.rates import parse_rates
-
-    guarded = await start(rates=parse_rates("principal.messages=2"))
-    await make(guarded)
-    codes = [await publish(guarded, "") for _ in range(8)]
-    assert codes[:4] == ["OK"] * 4
-    assert "RESOURCE_EXHAUSTED" in codes
-    await publish(guarded, "flt_wrong")
-    url = f"http://{guarded.server.endpoint}/metrics"
-    request = urllib.request.Request(url, headers={"authorization": f"Bearer {guarded.admin}"})
-    page = await asyncio.to_thread(_read, request)
-    assert 'fanlog_rate_refusals_total{rate="principal.messages"}' in page
-    assert 'fanlog_authentication_failures_total{reason="no such token"} 1.0' in page
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        await asyncio.to_thread(_read, urllib.request.Request(url))
-    with refused.value as answer:
-        assert answer.code == 401
-        assert answer.headers["www-authenticate"] == "Bearer"
 
 
 async def test_the_record_has_who_and_what_and_no_secret(start: Start, tmp_path):

@@ -23,6 +23,7 @@ from fanlog.core.records import (
     Secret,
     SecretRecord,
     SubscriptionRecord,
+    TopicRecord,
 )
 from fanlog.core.reopening import OpenChunk
 from fanlog.core.seal_keys import NONCE_BYTES, SealKey, SealKeys
@@ -32,7 +33,14 @@ from fanlog.log import envelope
 from fanlog.log.batch import Batch, Body
 from fanlog.log.envelope import Kind, Record
 from fanlog.log.seal import UNSEALED, Seal
-from fanlog.model.resources import PartitionId, PushConfig, Subscription, SubscriptionId, TopicId
+from fanlog.model.resources import (
+    PartitionId,
+    PushConfig,
+    Subscription,
+    SubscriptionId,
+    Topic,
+    TopicId,
+)
 
 HERE = Path(__file__).parent
 
@@ -125,6 +133,19 @@ RECORDS = {
     "record-v1-addressed.bin": (
         "59" + "00000002" + "0000000000000007",
         AddressRecord(PartitionId(2), 7, BitMap64([3, *range(100, 1_000)])),
+    ),
+    "record-v1-made-topic.bin": (
+        "54" + "0000000000000001",
+        TopicRecord(
+            TopicId(1),
+            Topic(
+                id=TopicId(1),
+                name="projects/p/topics/t",
+                partitions=(PartitionId(2),),
+                created_s=1_700_000_000.25,
+                maker="serviceAccount:ci@0123456789abcdef.fanlog.internal",
+            ),
+        ),
     ),
 }
 

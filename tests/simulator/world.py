@@ -178,7 +178,11 @@ class World:
     # Lives.
 
     async def start(self) -> None:
-        """Begin a life; comes back when the broker serves, however often it takes."""
+        """Begin a life; comes back when the broker serves, however often it takes.
+
+        Raises:
+            Broken: The broker raised what it should not, and will again.
+        """
         while self.life is None:
             self.lives += 1
             self.clock.restart()
@@ -205,10 +209,12 @@ class World:
                 life.is_serving = True
                 self.chronicle.turn(Turn("started", life.number), self.now)
             else:
-                if error is not None and not isinstance(error, FanlogError):
-                    self.mistaken(error)
                 life.kill()
                 self.life = None
+                if error is not None and not isinstance(error, FanlogError):
+                    # Another try would end the same way, for ever.
+                    self.mistaken(error)
+                    raise Broken("the broker does not start")
                 await self.sleep(0.1)
 
     def _new_broker(self, life: Life, store: Log) -> Broker:
@@ -260,6 +266,9 @@ class World:
         while self.life is None or not self.life.is_serving:
             if self._restarting is not None:
                 await asyncio.wait([self._restarting])
+                if self._restarting is not None:
+                    # It could not: the world is over.
+                    await self._restarting
             else:
                 await self.sleep(0.05)
         return self.life

@@ -139,10 +139,17 @@ class Authenticator:
         if self._version != self._directory.version:
             self._known.clear()
             self._version = self._directory.version
-        found = self._known.get(_digest(authorization))
-        if found is not None and found.expires_s <= self._now_s():
+        key = _digest(authorization)
+        found = self._known.get(key)
+        if found is None or found.expires_s <= self._now_s():
             return None
+        self._known.move_to_end(key)
         return found
+
+    @property
+    def believes_certificates(self) -> bool:
+        """Whether a certificate says who calls; else it lets its owner connect, and no more."""
+        return self._settings.certificates.name != "none"
 
     async def authenticate(
         self, authorization: str, address: str, certificate: Certificate | None
@@ -200,7 +207,7 @@ class Authenticator:
     async def _verify(self, authorization: str) -> Principal:
         scheme, _, text = authorization.partition(" ")
         text = text.strip()
-        if scheme.lower() != "bearer" or not text:
+        if scheme.lower() != "bearer" or not text or not text.isascii():
             raise NotBelieved("not a bearer token")
         if len(text) > TOKEN_BYTES_MAX:
             raise NotBelieved("the token is too long")

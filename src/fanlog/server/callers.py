@@ -12,6 +12,7 @@ from fanlog.core.hard_state import HardState
 from fanlog.core.iam import SERVER
 from fanlog.errors import FanlogError, PermissionDenied, Unauthenticated
 from fanlog.model.identity import Principal
+from fanlog.model.rates import Owner, owners_of
 from fanlog.server.calls import Evidence, StreamingCall
 
 
@@ -26,11 +27,13 @@ class AccessContext(Protocol):
         project: str,
         member: str,
         *,
-        requests: int = 0,
-        messages: int = 0,
-        size_bytes: int = 0,
+        messages: int,
+        size_bytes: int,
     ) -> None:
-        """Raises RateExceeded."""
+        """Count messages; raises RateExceeded."""
+
+    def count(self, call: Evidence, project: str, member: str) -> None:
+        """Count a call, and its connection; raises RateExceeded."""
 
     def watch(self, hold: Hold) -> None:
         """Look after a call that goes on, from now on."""
@@ -50,8 +53,9 @@ class Hold:
         self.resource = resource
 
     @property
-    def project(self) -> str:
-        return _project(self.resource)
+    def owners(self) -> list[Owner]:
+        """Those that the call counts for."""
+        return owners_of(_project(self.resource), self.grants.principal.member)
 
     def end(self, error: FanlogError) -> None:
         self._call.end_with(error)
@@ -95,7 +99,7 @@ class AuthorizedCaller:
     def count(self, resource: str = "") -> None:
         """Count the call itself against the rates, once."""
         self._is_counted = True
-        self._context.take(_project(resource), self.principal.member, requests=1)
+        self._context.count(self._call, _project(resource), self.principal.member)
 
     @contextmanager
     def holding(self, permission: str, resource: str) -> Iterator[None]:

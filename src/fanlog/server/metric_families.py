@@ -84,6 +84,12 @@ BROKER = (
         "Times that a tick of a schedule could not be published when it was tried.",
     ),
     Family(
+        "fanlog_quota_refusals",
+        "counter",
+        "Resources refused because a quota left no room for them.",
+        ("quota",),
+    ),
+    Family(
         "fanlog_routed_segments",
         "gauge",
         "Stretches of the log whose judgement by filters is kept.",
@@ -232,6 +238,14 @@ ACCESS = (
         "fanlog_rate_refusals",
         "counter",
         "Requests refused because a rate was used up.",
+        ("rate",),
+    ),
+    Family("fanlog_rate_limit", "gauge", "The rates that are set.", ("rate",)),
+    Family(
+        "fanlog_rate_taken",
+        "counter",
+        "Requests, messages, bytes, connections and streams that were let in, where their rate is"
+        " set.",
         ("rate",),
     ),
     Family("fanlog_audit_entries_lost", "counter", "Entries that the audit log does not have."),

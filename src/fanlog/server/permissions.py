@@ -13,7 +13,7 @@ from typing import Any, Final
 from fanlog.core.hard_state import HardState
 from fanlog.core.iam import SERVER
 from fanlog.errors import InvalidArgument
-from fanlog.model import jobs, names
+from fanlog.model import attributes, jobs, names
 from fanlog.server.needs import (
     Need,
     Rule,
@@ -33,9 +33,14 @@ PUBLISH: Final = "pubsub.topics.publish"
 CONSUME: Final = "pubsub.subscriptions.consume"
 READ_LOG: Final = "fanlog.topics.read"
 METRICS: Final = "fanlog.metrics.get"
+WRITE_SINKS: Final = "fanlog.sinks.write"
 
 _ATTACH = "pubsub.topics.attachSubscription"
 _ATTACH_SCHEMA = "pubsub.schemas.attach"
+
+_DEAD_LETTER = "dead_letter_policy.dead_letter_topic"
+_PUSH = "push_config.push_endpoint"
+_SUB = "subscription"
 
 
 def _iam(action: str) -> tuple[Rule, ...]:
@@ -67,6 +72,18 @@ def _attach(request: Any, _: HardState) -> Iterator[Need]:
     name = resource_name(request.topic, "topic")
     # A pattern reads topics that do not exist yet.
     yield _ATTACH, project_of(name, "topic") if names.is_pattern(name) else name
+
+
+def _letters_made(request: Any, hard: HardState) -> Iterator[Need]:
+    """With the label `fanlog-dead-letter: auto` a topic is made, and a subscription on it."""
+    topic = request.dead_letter_policy.dead_letter_topic
+    if request.labels.get(attributes.LABEL_DEAD_LETTER) != "auto" or not topic:
+        return
+    project = project_of(resource_name(topic, _DEAD_LETTER), _DEAD_LETTER)
+    if hard.catalog.find_topic(topic) is None:
+        yield "pubsub.topics.create", project
+    yield "pubsub.subscriptions.create", project
+    yield _ATTACH, topic
 
 
 def _selected(request: Any, _: HardState) -> Iterator[Need]:
@@ -188,10 +205,6 @@ def _ranges(request: Any, _: HardState) -> Iterator[Need]:
     yield from {(READ_LOG, resource_name(one.topic, "ranges.topic")) for one in request.ranges}
 
 
-_DEAD_LETTER = "dead_letter_policy.dead_letter_topic"
-_PUSH = "push_config.push_endpoint"
-_SUB = "subscription"
-
 #: By full name of the method. An empty tuple: every caller that is authenticated.
 PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "google.pubsub.v1.Publisher.CreateTopic": (
@@ -215,6 +228,11 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
         in_project("pubsub.subscriptions.create", "name", "topic"),
         *custom(_ATTACH, "`topic`; of a pattern its project", _attach),
         on_named(PUBLISH, _DEAD_LETTER),
+        *custom(
+            f"pubsub.topics.create, pubsub.subscriptions.create, {_ATTACH}",
+            f"the project of `{_DEAD_LETTER}`, and it, when they are to be made",
+            _letters_made,
+        ),
         on_forward(PUBLISH, _PUSH),
     ),
     "google.pubsub.v1.Subscriber.GetSubscription": (on("pubsub.subscriptions.get", _SUB),),
@@ -303,10 +321,13 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "fanlog.v1.Log.FindOffsets": custom(READ_LOG, "what `selection` names", _selected),
     "fanlog.v1.Log.Read": custom(READ_LOG, "each topic of `ranges`", _ranges),
     "fanlog.v1.Log.ReportArchived": (on_server("fanlog.log.reportArchived"),),
-    "fanlog.v1.Sink.Stage": custom(PUBLISH, "each topic of the rows", lambda _, __: ()),
-    "fanlog.v1.Sink.CommitEpoch": (on_server("fanlog.sinks.write"),),
-    "fanlog.v1.Sink.AbortEpoch": (on_server("fanlog.sinks.write"),),
-    "fanlog.v1.Sink.GetQuery": (on_server("fanlog.sinks.write"),),
+    "fanlog.v1.Sink.Stage": (
+        on_server(WRITE_SINKS),
+        *custom(PUBLISH, "each topic of the rows", lambda _, __: ()),
+    ),
+    "fanlog.v1.Sink.CommitEpoch": (on_server(WRITE_SINKS),),
+    "fanlog.v1.Sink.AbortEpoch": (on_server(WRITE_SINKS),),
+    "fanlog.v1.Sink.GetQuery": (on_server(WRITE_SINKS),),
     "fanlog.v1.Exports.ListExports": (on_server("fanlog.exports.run"),),
     "fanlog.v1.Exports.GetBatch": (on_server("fanlog.exports.run"),),
     "fanlog.v1.Exports.Advance": (on_server("fanlog.exports.run"),),

@@ -211,6 +211,9 @@ EUROPEAN = replace(
     id=TopicId(13),
     storage_policy=StoragePolicy(allowed_regions=("europe-west1",), enforce_in_transit=True),
 )
+MADE = replace(TOPIC, id=TopicId(14), maker="serviceAccount:ci@a.fanlog.internal")
+
+MINE = replace(PLAIN, id=SubscriptionId(15), maker="user:ann@example.com")
 
 JOB = Job(name="projects/p/jobs/j", kind="replay", arguments={"a": [1, None]}, state="DONE")
 
@@ -253,6 +256,7 @@ STORED: list[Record] = [
     TopicRecord(CHECKED.id, CHECKED),
     TopicRecord(ORPHAN.id, ORPHAN),
     TopicRecord(EUROPEAN.id, EUROPEAN),
+    TopicRecord(MADE.id, MADE),
     SchemaRecord(SCHEMA.id, SCHEMA),
     SchemaRevisionRecord(SCHEMA.id, 2**32 - 1, REVISION),
     FormerTopicRecord(TOPIC.id, TOPIC),
@@ -262,6 +266,7 @@ STORED: list[Record] = [
     SubscriptionRecord(PUSHED.id, PUSHED),
     SubscriptionRecord(TABLED.id, TABLED),
     SubscriptionRecord(FILED.id, FILED),
+    SubscriptionRecord(MINE.id, MINE),
     ExportRecord(FILED.id, EXPORTING),
     ExportRecord(TABLED.id, ExportProgress(number=0, advanced=0)),
     SnapshotRecord(SNAPSHOT.id, SNAPSHOT),
