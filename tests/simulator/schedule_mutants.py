@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +16,7 @@ from simulator.planting import mutant
 
 @mutant("a tick and that it is decided are two commits", 40, (Ticking, "_take"), needs="schedulers")
 def _(take: Any) -> Any:
-    async def torn(
-        self: Ticking, schedule: Schedule, step: ScheduleStep
-    ) -> asyncio.Future[None] | None:
+    async def torn(self: Ticking, schedule: Schedule, step: ScheduleStep) -> Any:
         if step.missed:
             return await take(self, schedule, step)
         body = self.body(schedule, step.tick_s)

@@ -155,15 +155,12 @@ class Ticking:
         """Take all steps that are due now; come back when all that were begun are durable."""
         async with self._taking:
             taken: list[_Taken] = []
-            now = self.now()
-            while self._heap and self._heap[0][0] <= now:
-                due_s, name = heapq.heappop(self._heap)
-                if self._due.get(name) == due_s:
-                    del self._due[name]
-                    await self._take_steps(name, taken)
-                    self._plan(name)
-                    # Many may be due at once: others are let in between.
-                    await asyncio.sleep(0)
+            # Each once: the clock may be set back meanwhile, and then none of them is due any more.
+            for name in self._pop_due():
+                await self._take_steps(name, taken)
+                self._plan(name)
+                # Many may be due at once: others are let in between.
+                await asyncio.sleep(0)
             for schedule, step, commit in taken:
                 try:
                     await commit
@@ -175,6 +172,17 @@ class Ticking:
                     self._count(schedule, step)
 
     # Private.
+
+    def _pop_due(self) -> list[str]:
+        """The schedules that are due now; they are planned again when they were looked at."""
+        found: list[str] = []
+        now = self.now()
+        while self._heap and self._heap[0][0] <= now:
+            due_s, name = heapq.heappop(self._heap)
+            if self._due.get(name) == due_s:
+                del self._due[name]
+                found.append(name)
+        return found
 
     async def _take_steps(self, name: str, taken: list[_Taken]) -> None:
         while True:
