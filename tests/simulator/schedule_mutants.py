@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from fanlog.broker import parts
@@ -42,11 +41,6 @@ def _(next_step: Any) -> Any:
         return step
 
     return hasty
-
-
-@mutant("ticks begin anew where the clock is", 400, (Progress, "begin_anew"), needs="schedulers")
-def _(_: Any) -> Any:
-    return lambda self, now_s: replace(self, decided_s=int(now_s))
 
 
 @mutant("nothing ticks after a failed commit", 100, (Ticking, "_load"), needs="schedulers")
