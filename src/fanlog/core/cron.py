@@ -350,6 +350,8 @@ def _day_of(tick: int, zone: tzinfo) -> date:
     return datetime.fromtimestamp(tick, zone).date()
 
 
+#: Kept: those who count the ticks of a day ask for each of them.
+@lru_cache(maxsize=4096)
 def _midnight(day: date, zone: tzinfo) -> int:
     return int(datetime.combine(day, time(), zone).timestamp())
 
