@@ -50,6 +50,7 @@ from simulator.life import Life, MortalClock, ObservedGenerations, task_factory
 from simulator.loop import SimulatedClock, SimulatedLoop
 from simulator.meanings import is_pattern
 from simulator.receivers import Receiver
+from simulator.schedules import Ticks
 from simulator.sinks import Sinks
 from simulator.store import SimulatedCommitter, SimulatedStore
 from simulator.tiering import Tiering
@@ -96,6 +97,7 @@ class World:
         self.policies = Policies(self.disk)
         self.dedups = Dedups(self.rng)
         self.sinks = Sinks()
+        self.ticks = Ticks(seed)
         #: None without a lake.
         self.tiering = Tiering(self) if self.temper.lake else None
         #: None without a default retention.
@@ -416,6 +418,8 @@ class World:
             self.broken += self.keeping.committed(commit)
         for message in messages if self.temper.sinks else ():
             self.broken += self.sinks.committed(message)
+        if self.temper.schedulers:
+            self.broken += self.ticks.committed(commit.state, messages)
         for message in messages if self.temper.dedups else ():
             self.broken += self.dedups.committed(
                 self.disk.on.get(message.partition), message, self.now
