@@ -59,7 +59,7 @@ class Assignment:
         self._clients: dict[Member, Hashable | None] = {}
         #: The client whose member owned a slot before the present owner.
         self._last: list[Hashable | None] = [None] * slot_count
-        #: Slots that went from one owner to another, ever.
+        #: Slots that went from one owner to another, since this was last set to 0.
         self.moves = 0
 
     def __len__(self) -> int:
@@ -83,8 +83,9 @@ class Assignment:
     def owner(self, slot: int) -> Member | None:
         return self._owners[slot]
 
-    def outstanding(self, slot: int) -> int:
-        return self._counts[slot]
+    def holder(self, slot: int) -> Member | None:
+        """Who holds what is outstanding of a slot; None when nothing is."""
+        return self._holders[slot]
 
     # Members come and go.
 

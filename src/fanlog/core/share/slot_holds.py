@@ -75,6 +75,11 @@ class SlotHolds:
                 self._cache.popitem(last=False)
         return found
 
+    @property
+    def held(self) -> list[int]:
+        """The slots of which messages are leased."""
+        return [slot for slot, count in enumerate(self._counts) if count]
+
     def of(self, offset: Offset) -> int | None:
         """The slot of a message that is out, or that waits for its back-off."""
         return self._slot_of.get(offset)
