@@ -8,8 +8,8 @@ lease is over, and no two members ever hold messages of one slot.
 1. While there are members every slot has an owner, and no member owns two slots more than another.
 2. A member that comes gets its part from those that have the most, one that leaves gives only what
    it had: no more slots change their owner than that needs.
-3. Of the slots that could move, those go first that the same client had last, then those that the
-   owner is waiting for itself, then those of which nothing is outstanding.
+3. Of the slots that could move, those go first that the same client had, the latest first; then
+   those that the owner is waiting for itself, then those of which nothing is outstanding.
 
 Messages may also be held by nobody that is here: by a member that left, or under a lease of before
 a restart. Then the slot waits for them. The rules know no stream and no clock: members are names
@@ -45,7 +45,18 @@ class MemberStats:
 class Assignment:
     """The key slots of one subscription. Not safe to share between threads."""
 
-    __slots__ = ("_clients", "_counts", "_holders", "_last", "_open", "_owned", "_owners", "moves")
+    __slots__ = (
+        "_clients",
+        "_counts",
+        "_holders",
+        "_last",
+        "_open",
+        "_owned",
+        "_owners",
+        "_taken",
+        "_takings",
+        "moves",
+    )
 
     def __init__(self, slot_count: int) -> None:
         self._owners: list[Member | None] = [None] * slot_count
@@ -57,8 +68,11 @@ class Assignment:
         #: The slots that each member may take messages of: owned, and not held by another.
         self._open: dict[Member, set[int]] = {}
         self._clients: dict[Member, Hashable | None] = {}
-        #: The client whose member owned a slot before the present owner.
+        #: The client whose member owned a slot before the present owner, and in which order slots
+        #: were taken from their owners.
         self._last: list[Hashable | None] = [None] * slot_count
+        self._taken = [0] * slot_count
+        self._takings = 0
         #: Slots that went from one owner to another, since this was last set to 0.
         self.moves = 0
 
@@ -102,7 +116,7 @@ class Assignment:
         for _ in range(self.slot_count // len(self._owned)):
             # The first of those with the most: the one that has been here longest.
             donor = max(self._owned, key=lambda one: len(self._owned[one]))
-            slot = min(self._owned[donor], key=lambda slot: (self._reluctance(slot, member), slot))
+            slot = min(self._owned[donor], key=lambda slot: self._reluctance(slot, member))
             self._take_away(slot)
             self._give(slot, member)
             self.moves += 1
@@ -164,13 +178,13 @@ class Assignment:
 
     # Private.
 
-    def _reluctance(self, slot: int, taker: Member) -> int:
+    def _reluctance(self, slot: int, taker: Member) -> tuple[int, int, int]:
         client = self._clients[taker]
         if client is not None and self._last[slot] == client:
-            return 0
+            return 0, -self._taken[slot], slot
         if self._counts[slot] == 0:
-            return 2
-        return 1 if self._holders[slot] is not self._owners[slot] else 3
+            return 2, 0, slot
+        return 1 if self._holders[slot] is not self._owners[slot] else 3, 0, slot
 
     def _take_away(self, slot: int) -> None:
         owner = self._owners[slot]
@@ -178,6 +192,8 @@ class Assignment:
         self._owned[owner].discard(slot)
         self._open[owner].discard(slot)
         self._last[slot] = self._clients[owner]
+        self._takings += 1
+        self._taken[slot] = self._takings
         self._owners[slot] = None
 
     def _give(self, slot: int, member: Member) -> None:
