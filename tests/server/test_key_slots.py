@@ -287,15 +287,20 @@ class TestUnderLoad:
         def consume(who: int) -> Any:
             client = server.subscribing()
             flow = pubsub_v1.types.FlowControl(max_messages=20)
-            return client.subscribe(subscription, lambda one: work(who, one), flow_control=flow)
+            return client.subscribe(
+                subscription,
+                lambda one: work(who, one),
+                flow_control=flow,
+                await_callbacks_on_shutdown=True,
+            )
 
-        total, keys = 2_000, 40
+        total, keys = 1_000, 40
         futures = [consume(who) for who in range(2)]
         for number in range(total):
             server.publish(topic, b"%d" % number, key=f"k{number % keys}")
-            if number in (400, 800):
+            if number in (200, 400):
                 futures.append(consume(len(futures)))
-            if number in (1_000, 1_400):
+            if number in (500, 700):
                 gone = futures.pop(0)
                 gone.cancel()
                 gone.result()
