@@ -50,6 +50,7 @@ from simulator import (
     leaving_mutants,
     replay_mutants,
     sink_mutants,
+    slot_mutants,
     surface_mutants,
 )
 from simulator.planting import MUTANTS, mutant, planted
@@ -64,6 +65,7 @@ __all__ = [
     "planted",
     "replay_mutants",
     "sink_mutants",
+    "slot_mutants",
     "surface_mutants",
 ]
 
