@@ -14,10 +14,11 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import pubsub_v1
 
+from commands import invoke
 from fanlog import limits
 from fanlog.v1 import catalog_pb2 as pb
 from fanlog.wire.publish import key_hash
-from server.conftest import PATIENCE_S
+from server.conftest import PATIENCE_S, unique
 
 STICKY = {"fanlog-assignment": "sticky"}
 SLOTS = 64
@@ -337,6 +338,30 @@ class TestShown:
             over_rest = json.load(response)
         assert over_rest["slotCount"] == 8
         assert over_rest["consumers"][0]["slots"] == list(shown.consumers[0].slots)
+
+    def test_the_command_line_shows_them(self, server):
+        environ = {"PUBSUB_EMULATOR_HOST": server.endpoint, "FANLOG_PROJECT": "test"}
+        topic = server.topic()
+        name = unique("sticky")
+        made = invoke(
+            ["sub", "create", name, "--topic", topic, "--sticky", "--slots", "6"], env=environ
+        )
+        assert made.exit_code == 0, made.output
+        server.open_stream(f"projects/test/subscriptions/{name}", client_id="one")
+        server.await_waiters(f"projects/test/subscriptions/{name}", 1)
+        shown = invoke(["sub", "consumers", name], env=environ)
+        assert "one" in shown.stdout
+        assert "0-5" in shown.stdout
+        lines = invoke(["sub", "consumers", name, "--json"], env=environ).stdout.splitlines()
+        assert json.loads(lines[0])["slots"] == [0, 1, 2, 3, 4, 5]
+        refused = invoke(
+            ["sub", "create", unique("sub"), "--topic", topic, "--slots", "6"], env=environ
+        )
+        assert refused.exit_code != 0
+        assert "--slots needs --sticky" in refused.stderr
+        pulled = invoke(["pull", name], env=environ)
+        assert pulled.exit_code != 0
+        assert "a single pull has no place" in pulled.stderr
 
     def test_a_subscription_without_key_slots_says_so(self, server):
         _, subscription = server.topic_and_subscription()
