@@ -49,6 +49,7 @@ from simulator import (
     lake_mutants,
     leaving_mutants,
     replay_mutants,
+    schedule_mutants,
     sink_mutants,
     slot_mutants,
     surface_mutants,
@@ -64,6 +65,7 @@ __all__ = [
     "mutant",
     "planted",
     "replay_mutants",
+    "schedule_mutants",
     "sink_mutants",
     "slot_mutants",
     "surface_mutants",
@@ -123,9 +125,8 @@ def _(settle_all: Any) -> Any:
 
 @mutant("what failed at its commit stays applied", 50, (Ledger, "load"))
 def _(load: Any) -> Any:
-    def loaded(self: Ledger) -> None:
-        if not self.hard.catalog.stats().topics:
-            load(self)
+    def loaded(self: Ledger) -> Any:
+        return () if self.hard.catalog.stats().topics else load(self)
 
     return loaded
 

@@ -126,6 +126,8 @@ class Topic:
     created_s: float | None = None
     #: None for anywhere.
     storage_policy: StoragePolicy | None = None
+    #: The principal that made it; None where callers were not authenticated.
+    maker: str | None = None
 
     @property
     def is_archived(self) -> bool:
@@ -252,6 +254,8 @@ class Subscription:
     #: At most one of push, table and files is set; with none, messages are pulled.
     table: TableExport | None = None
     files: FileExport | None = None
+    #: The principal that made it; None where callers were not authenticated.
+    maker: str | None = None
 
     @property
     def mode(self) -> Mode:

@@ -62,6 +62,7 @@ class TopicSpec:
     message_retention_s: float | None = None
     schema_settings: SchemaSettings | None = None
     storage_policy: StoragePolicy | None = None
+    maker: str | None = None
 
     def __post_init__(self) -> None:
         names.parse_topic(self.name, field="name")
@@ -102,6 +103,7 @@ class SubscriptionSpec:
     push: PushConfig | None = None
     table: TableExport | None = None
     files: FileExport | None = None
+    maker: str | None = None
 
     def __post_init__(self) -> None:
         names.parse_subscription(self.name, field="name")
