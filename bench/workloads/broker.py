@@ -422,7 +422,7 @@ BROKER = (
                 key="cpu",
                 label="5,000 idle connections with a stream: of a core",
                 unit="%",
-                target=1,
+                target=0.5,
             ),
         ),
         counted="connections",

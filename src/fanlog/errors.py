@@ -165,6 +165,12 @@ class JobNotFound(NotFound):
     code = "JOB_NOT_FOUND"
 
 
+class ScheduleNotFound(NotFound):
+    """There is no such schedule."""
+
+    code = "SCHEDULE_NOT_FOUND"
+
+
 class JobFailed(FanlogError):
     """A job came to no good end; the sentence says why."""
 

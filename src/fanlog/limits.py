@@ -434,6 +434,17 @@ JOBS_MAX = 10_000
 #: How long a job waits for a worker, and how long one may be silent.
 JOB_RETENTION_S = 31 * DAY_S
 JOB_SILENCE_S = 60
+#: Of the expression of a schedule.
+CRON_LENGTH_MAX = 256
+#: Of the message of a schedule: all of them are in memory.
+SCHEDULE_BYTES_MAX = 256 * 1024
+#: A tick that is found so late is missed: the broker did not run when it came, or its clock jumped.
+SCHEDULE_LATE_S = 60.0
+#: Missed ticks that a schedule makes up at once, the latest ones; and up to how many are counted.
+SCHEDULE_CATCH_UP_MAX = 100
+SCHEDULE_COUNT_MAX = 1_000
+#: A schedule whose last tick is so far ahead of the clock begins anew when it is resumed.
+SCHEDULE_AHEAD_S = DAY_S
 #: How long outcomes are kept for their readers; in the tables they stay.
 OUTCOME_RETENTION_S = 7 * DAY_S
 #: Size of one message of outcomes, roughly: easy to read, and far below the limit of a publish.
@@ -448,6 +459,8 @@ assert ANSWER_BYTES_MAX < UNREAD_BYTES_MAX < UNREAD_TOTAL_BYTES_MAX
 assert HTTP_BYTES_MAX < CREDITED_BYTES_MAX
 assert SCHEMA_DEFINITION_BYTES_MAX < REQUEST_BYTES_MAX < ACK_BYTES_MAX < GRPC_RECEIVE_BYTES_MAX
 assert JOB_BYTES_MAX < REQUEST_BYTES_MAX
+assert SCHEDULE_BYTES_MAX < REQUEST_BYTES_MAX
+assert SCHEDULE_CATCH_UP_MAX <= SCHEDULE_COUNT_MAX
 assert FORWARD_HOPS_MAX < LETTER_HOPS_MAX < 256
 assert STAGE_ROWS_MAX >= PUBLISH_MESSAGES_MAX
 assert ACK_IDS_MAX <= JSON_TEXTS_MAX

@@ -20,11 +20,13 @@ from fanlog.core.records import (
     RememberedAnswer,
     ReopenedChunk,
     RequestRecord,
+    ScheduleRecord,
     Secret,
     SecretRecord,
     SubscriptionRecord,
     TopicRecord,
 )
+from fanlog.core.records.schedules import tick_record
 from fanlog.core.reopening import OpenChunk
 from fanlog.core.seal_keys import NONCE_BYTES, SealKey, SealKeys
 from fanlog.core.sealing import Sealing
@@ -41,6 +43,7 @@ from fanlog.model.resources import (
     Topic,
     TopicId,
 )
+from fanlog.model.schedules import Progress, Schedule
 
 HERE = Path(__file__).parent
 
@@ -144,6 +147,39 @@ RECORDS = {
                 partitions=(PartitionId(2),),
                 created_s=1_700_000_000.25,
                 maker="serviceAccount:ci@0123456789abcdef.fanlog.internal",
+            ),
+        ),
+    ),
+    "record-v1-schedule.bin": (
+        "63" + "109eec0ee67f0b640c0d89103f7be76a",
+        ScheduleRecord(
+            "projects/p/schedules/daily",
+            Schedule(
+                name="projects/p/schedules/daily",
+                topic="projects/p/topics/orders",
+                cron="0 7 * * mon-fri",
+                time_zone="Europe/Berlin",
+                data=b"\x00\xff",
+                attributes={"kind": "täglich"},
+                ordering_key="k",
+                missed="LATEST",
+                is_paused=True,
+                created_s=1_700_000_000.25,
+            ),
+        ),
+    ),
+    "record-v1-tick.bin": (
+        "74" + "109eec0ee67f0b640c0d89103f7be76a",
+        tick_record(
+            "projects/p/schedules/daily",
+            Progress(
+                decided_s=1_700_000_060,
+                last_tick_s=1_700_000_040,
+                last_message_id="2000000000007",
+                published=8,
+                missed=3,
+                error="no room",
+                error_s=1_700_000_000.5,
             ),
         ),
     ),

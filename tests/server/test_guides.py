@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from server.conftest import PATIENCE_S, unique
+from server.conftest import PATIENCE_S
+from server.unique import unique
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 SNIPPET = re.compile(r"^( *)```python\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)

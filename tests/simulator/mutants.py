@@ -49,6 +49,7 @@ from simulator import (
     lake_mutants,
     leaving_mutants,
     replay_mutants,
+    schedule_mutants,
     sink_mutants,
     surface_mutants,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "mutant",
     "planted",
     "replay_mutants",
+    "schedule_mutants",
     "sink_mutants",
     "surface_mutants",
 ]
@@ -121,9 +123,8 @@ def _(settle_all: Any) -> Any:
 
 @mutant("what failed at its commit stays applied", 50, (Ledger, "load"))
 def _(load: Any) -> Any:
-    def loaded(self: Ledger) -> None:
-        if not self.hard.catalog.stats().topics:
-            load(self)
+    def loaded(self: Ledger) -> Any:
+        return () if self.hard.catalog.stats().topics else load(self)
 
     return loaded
 

@@ -17,7 +17,7 @@ from fanlog.core.catalog import Catalog
 from fanlog.errors import FanlogError
 from fanlog.model import endpoints
 from fanlog.model.resources import Subscription
-from simulator import faults, probes, surfaces
+from simulator import faults, probes, schedulers, surfaces
 from simulator.admins import admin, change_filter, settle_in
 from simulator.archivers import archiver, finish, lake_chaos
 from simulator.chaos import chaos
@@ -34,6 +34,7 @@ from simulator.life import Life
 from simulator.limits import limited, sweep_at_leisure
 from simulator.meanings import is_matched, is_pattern, is_wanted, some_filter
 from simulator.network import Received, Stream
+from simulator.schedulers import scheduler
 from simulator.sinkers import sinker
 from simulator.world import Lost, World
 
@@ -74,6 +75,7 @@ async def _plot(world: World) -> None:
         *[archiver] * temper.archivers,
         *[lake_chaos] * temper.lake,
         *[sinker] * temper.sinks,
+        *[scheduler] * temper.schedulers,
     ]
     tasks = [world.loop.create_task(actor(world)) for actor in actors]
     for task in tasks:
@@ -95,6 +97,8 @@ async def _end(world: World) -> None:
     while epochs := list(life.broker.sink._commits.values()):
         await asyncio.wait(epochs)
     probes.check_recovery(world)
+    if world.temper.schedulers:
+        await schedulers.finish(world)
     world.is_draining = True
     world.chronicle.turn(Turn("drain", life.number), world.now)
     for receiver in world.receivers().values():

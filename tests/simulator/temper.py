@@ -13,6 +13,8 @@ from simulator.keeping import PLENTY_BYTES
 #: Part of the worlds that have a lake, and of those in which some publish through the sink.
 LAKES = 0.2
 SINKS = 0.25
+#: Part of the worlds that have schedules.
+SCHEDULES = 0.15
 #: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
 DEFAULTS = 0.5
 
@@ -28,6 +30,7 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     others = random.Random(f"{seed}: surfaces"), random.Random(f"{seed}: replays")
     temper = Temper.drawn(rng, *others).with_lake(random.Random(f"{seed}: lake"))
     temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
+    temper = temper.with_schedules(random.Random(f"{seed}: schedules"))
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
@@ -106,6 +109,8 @@ class Temper:
     kept_out: float = 0.0
     #: So many publish through the sink.
     sinks: int = 0
+    #: So many make and change schedules.
+    schedulers: int = 0
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = 0
@@ -195,6 +200,15 @@ class Temper:
         if rng.random() >= SINKS or self.schemas:
             return self
         return replace(self, sinks=rng.choice((1, 1, 2)))
+
+    def with_schedules(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds schedules.
+
+        Not where there are schemas: what a schedule publishes conforms to none of them.
+        """
+        if rng.random() >= SCHEDULES or self.schemas:
+            return self
+        return replace(self, schedulers=1)
 
     def with_default(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds a server with a default retention."""

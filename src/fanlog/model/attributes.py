@@ -61,12 +61,17 @@ ORIGIN_ID: Final = "fanlog-origin-message-id"
 ORIGIN_TIME: Final = "fanlog-origin-publish-time"
 ORIGIN_JOB: Final = "fanlog-origin-job"
 
+#: On a message that a schedule published: which one, and the time of the tick, RFC 3339 in UTC.
+SCHEDULE: Final = "fanlog-schedule"
+TICK: Final = "fanlog-tick"
+
 #: Attributes that a publisher may set: the instructions, and those that consumers copy when they
 #: publish a received message again. The latter are data: the broker does not believe them.
 PUBLISHED: Final = frozenset(
     {
         *(DEDUP_ID, LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID, TOPIC),
         *(SCHEMA_WRITTEN, SCHEMA_REASON, ORIGIN_TOPIC, ORIGIN_ID, ORIGIN_TIME, ORIGIN_JOB),
+        *(SCHEDULE, TICK),
     }
 )
 

@@ -54,6 +54,12 @@ class Quotas:
     #: project: a new topic is tried against each, 60 ms for this many.
     glob_shapes: int = 1_000
     all_glob_shapes: int = 10_000
+    #: Schedules of a project.
+    schedules: int = 10_000
+    all_schedules: int = 20_000
+    #: Bytes of the messages of all schedules of a project: they are kept in memory.
+    schedule_bytes: int = 16 * 1024 * 1024
+    all_schedule_bytes: int = 64 * 1024 * 1024
     #: Jobs of a project that wait for a worker.
     waiting_jobs: int = 1_000
     all_waiting_jobs: int = 5_000

@@ -75,6 +75,14 @@ BROKER = (
     Family("fanlog_topics", "gauge", "Topics."),
     Family("fanlog_subscriptions", "gauge", "Subscriptions."),
     Family("fanlog_snapshots", "gauge", "Snapshots."),
+    Family("fanlog_schedules", "gauge", "Schedules."),
+    Family("fanlog_schedule_ticks_published", "counter", "Ticks of schedules that were published."),
+    Family("fanlog_schedule_ticks_missed", "counter", "Ticks of schedules that were given up."),
+    Family(
+        "fanlog_schedule_tick_failures",
+        "counter",
+        "Times that a tick of a schedule could not be published when it was tried.",
+    ),
     Family(
         "fanlog_quota_refusals",
         "counter",

@@ -75,8 +75,15 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
     yield sample("fanlog_topics", catalog.topics)
     yield sample("fanlog_subscriptions", catalog.subscriptions)
     yield sample("fanlog_snapshots", catalog.snapshots)
+    yield sample("fanlog_schedules", len(broker.hard.schedules))
+    yield sample("fanlog_schedule_ticks_published", metrics.ticks_published)
+    yield sample("fanlog_schedule_ticks_missed", metrics.ticks_missed)
+    yield sample("fanlog_schedule_tick_failures", metrics.ticks_failed)
     refused = labelled("fanlog_quota_refusals")
-    for quota, count in sorted(broker.hard.catalog.usage.refusals.items()):
+    hard = broker.hard
+    for quota, count in sorted(
+        (hard.catalog.usage.refusals + hard.schedules.usage.refusals).items()
+    ):
         refused.add_metric([quota], count)
     yield refused
     yield sample("fanlog_routed_segments", broker.filtering.segments)

@@ -177,6 +177,28 @@ def _job_named(permission: str) -> tuple[Rule, ...]:
     return (in_project(permission, "name"),)
 
 
+def _schedule_named(permission: str) -> tuple[Rule, ...]:
+    """On the project; whoever has a schedule publish must have that right on its topic, too."""
+
+    def find(request: Any, hard: HardState) -> Iterator[Need]:
+        yield permission, project_of(request.name, "name")
+        schedule = hard.schedules.find(request.name)
+        if schedule is not None:
+            yield PUBLISH, schedule.topic
+
+    return custom(f"{permission}, {PUBLISH}", "the project of `name`; the schedule's topic", find)
+
+
+def _schedule_update(request: Any, hard: HardState) -> Iterator[Need]:
+    name = request.schedule.name
+    yield "fanlog.schedules.update", project_of(name, "schedule.name")
+    schedule = hard.schedules.find(name)
+    if "topic" in request.update_mask.paths:
+        yield PUBLISH, resource_name(request.schedule.topic, "schedule.topic")
+    elif schedule is not None:
+        yield PUBLISH, schedule.topic
+
+
 def _ranges(request: Any, _: HardState) -> Iterator[Need]:
     if not request.ranges:
         raise InvalidArgument("ranges: none; at least one is needed")
@@ -278,6 +300,21 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "fanlog.v1.Jobs.CancelJob": _job_named("fanlog.jobs.cancel"),
     "fanlog.v1.Jobs.DeleteJob": _job_named("fanlog.jobs.delete"),
     "fanlog.v1.Jobs.ReportJob": (on_server("fanlog.jobs.work"),),
+    "fanlog.v1.Schedules.CreateSchedule": (
+        in_project("fanlog.schedules.create", "parent"),
+        on(PUBLISH, "schedule.topic"),
+    ),
+    "fanlog.v1.Schedules.GetSchedule": (in_project("fanlog.schedules.get", "name"),),
+    "fanlog.v1.Schedules.ListSchedules": (in_project("fanlog.schedules.list", "parent"),),
+    "fanlog.v1.Schedules.UpdateSchedule": custom(
+        f"fanlog.schedules.update, {PUBLISH}",
+        "the project of `schedule.name`; the topic, that of `schedule` if it is changed",
+        _schedule_update,
+    ),
+    "fanlog.v1.Schedules.PauseSchedule": (in_project("fanlog.schedules.update", "name"),),
+    "fanlog.v1.Schedules.ResumeSchedule": _schedule_named("fanlog.schedules.update"),
+    "fanlog.v1.Schedules.DeleteSchedule": (in_project("fanlog.schedules.delete", "name"),),
+    "fanlog.v1.Schedules.RunSchedule": _schedule_named("fanlog.schedules.run"),
     "fanlog.v1.Lake.GetLake": (on_server("fanlog.lake.get"),),
     "fanlog.v1.Lake.AcceptLoss": (on_server("fanlog.lake.acceptLoss"),),
     "fanlog.v1.Log.GetOffsets": custom(READ_LOG, "what `selection` names", _selected),
