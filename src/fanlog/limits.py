@@ -263,6 +263,13 @@ KEY_WAITING_MAX = 1_024
 #: Offsets all blocked keys of a share remember together.
 WAITING_MAX = 65_536
 
+# Key slots.
+KEY_SLOTS_DEFAULT = 64
+#: One byte says the slot of a message; and more consumers than that should have partitions.
+KEY_SLOTS_MAX = 256
+#: Batches of a share whose messages' slots are remembered, one byte each.
+KEY_SLOT_BATCHES_MAX = 256
+
 # Filters, in bytes of UTF-8. The first is Google's, for filters in Google's language.
 FILTER_GOOGLE_BYTES_MAX = 256
 #: Of any other filter, in UTF-8.
@@ -478,6 +485,7 @@ assert TOPIC_RETENTION_S <= RETENTION_S_DEFAULT
 assert STRETCH_BYTES_MIN <= STRETCH_BYTES <= SPARE_MEMORY_BYTES_MAX // SPARE_PARTS
 assert SPARE_AHEAD_BYTES <= SPARE_MEMORY_BYTES_MAX < SPARE_BYTES_MAX
 assert KEY_WAITING_MAX <= WAITING_MAX
+assert KEY_SLOTS_DEFAULT <= KEY_SLOTS_MAX <= 2**8
 assert EPOCH_PART_BYTES <= EPOCH_WHOLE_BYTES_MAX <= COMMIT_BYTES_MAX
 assert BATCH_BYTES_MAX <= STAGE_WRITE_BYTES
 assert FILTER_GOOGLE_BYTES_MAX < FILTER_BYTES_MAX

@@ -146,6 +146,13 @@ class Stream:
         assert len(found) == count
         return found
 
+    def messages_now(self) -> list[Any]:
+        """The messages of the next answer that has some, and of those that came with it."""
+        found: list[Any] = []
+        while not found:
+            found += self.answer().received_messages
+        return found + self.pending()
+
     def confirmation(self, kind: str) -> Any:
         """The next `acknowledge_confirmation` or `modify_ack_deadline_confirmation`."""
         while kind not in (answer := self.answer()):

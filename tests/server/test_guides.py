@@ -71,7 +71,7 @@ def test_concepts(program, server):
 
 @pytest.mark.parametrize("program", ["consumers.md"], indirect=True)
 def test_consumers(program, server):
-    assert len(program.snippets) == 7
+    assert len(program.snippets) == 8
     program.run()
     hook = program.names["ThreadingHTTPServer"](("127.0.0.1", 0), program.names["Hook"])
     thread = threading.Thread(target=hook.serve_forever)

@@ -51,6 +51,7 @@ from simulator import (
     replay_mutants,
     schedule_mutants,
     sink_mutants,
+    slot_mutants,
     surface_mutants,
 )
 from simulator.planting import MUTANTS, mutant, planted
@@ -66,6 +67,7 @@ __all__ = [
     "replay_mutants",
     "schedule_mutants",
     "sink_mutants",
+    "slot_mutants",
     "surface_mutants",
 ]
 

@@ -151,6 +151,10 @@ async def _drain(world: World, subscriptions: list[Subscription]) -> None:
         _drain_by_stream if world.rng.random() < (0.7 if s.is_pattern else 0.3) else _drain_by_pull
         for s in subscriptions
     ]
+    # Where consumers have key slots there are no pulls.
+    ways = [
+        _drain_by_stream if s.key_slots else way for s, way in zip(subscriptions, ways, strict=True)
+    ]
     while world.now < until_s and not world.mistakes:
         for subscription, drain in zip(subscriptions, ways, strict=True):
             with suppress(FanlogError, Lost):
@@ -179,7 +183,7 @@ async def _check_wake_up(world: World, subscriptions: list[Subscription]) -> Non
     """P2: who waits for a message is told when one is published, also if its filter is changed."""
     catalog, rng = (await world.up()).broker.hard.catalog, world.rng
     found = [catalog.subscription_by_id(s.id) for s in subscriptions]
-    alive = [s for s in found if s is not None and s.push is None]
+    alive = [s for s in found if s is not None and s.push is None and not s.key_slots]
     waiting = [(s, t) for s in alive if (t := _topics_of(catalog, s))]
     if not waiting:
         return
@@ -238,7 +242,7 @@ async def _drain_by_stream(world: World, subscription: Subscription) -> None:
         if isinstance(said, list):
             count += len(said)
             await _acknowledge(world, subscription, said)
-    if count >= 5 and not stream.is_over:
+    if count >= 5 and not stream.is_over and not subscription.key_slots:
         left = await pull(world, subscription.name, 1, 0.0)
         if left:
             world.broken.append(

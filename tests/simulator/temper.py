@@ -17,6 +17,8 @@ SINKS = 0.25
 SCHEDULES = 0.15
 #: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
 DEFAULTS = 0.5
+#: Part of the worlds in which streams have key slots.
+STICKY = 0.2
 
 
 def temper_of(seed: int) -> Temper:
@@ -32,6 +34,7 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
     temper = temper.with_schedules(random.Random(f"{seed}: schedules"))
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
+    temper = temper.with_key_slots(random.Random(f"{seed}: key slots"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
         odds = replace(odds, batch_damaged=0.0)
@@ -114,6 +117,8 @@ class Temper:
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = 0
+    #: Chance that the streams of a subscription have key slots.
+    sticky: float = 0.0
 
     @property
     def archivers_race(self) -> bool:
@@ -219,3 +224,10 @@ class Temper:
             topic_retention_s=rng.choice((self.pace_s * 5, self.pace_s * 50, TOPIC_RETENTION_S)),
             topic_retention_bytes=rng.choice((300, 3_000, PLENTY_BYTES, PLENTY_BYTES)),
         )
+
+    def with_key_slots(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds streams that have key slots."""
+        if rng.random() >= STICKY:
+            return self
+        streams = max(self.streams, rng.choice((2, 3, 4)))
+        return replace(self, streams=streams, sticky=rng.choice((0.5, 1.0)))

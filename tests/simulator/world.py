@@ -407,6 +407,8 @@ class World:
             subscription = change.subscription if isinstance(change, SubscriptionRecord) else None
             if subscription is not None and is_pattern(subscription.topic):
                 self.chronicle.patterns.add(subscription.id)
+            if subscription is not None and subscription.key_slots:
+                self.chronicle.key_slots[subscription.id] = subscription.key_slots
         messages = list(self._messages(commit))
         starts = {head.partition: self.log_start(head.partition) for head in heads}
         committed = Committed(commit.sequence, messages, changes, heads, starts)

@@ -227,8 +227,9 @@ class Broker:
 
         Raises:
             SubscriptionNotFound: There is no such subscription, or it was deleted meanwhile.
-            FailedPrecondition: The subscription is detached, or pushes.
+            FailedPrecondition: The subscription is detached, or pushes, or has key slots.
         """
+        self.access.check_unary_pull(name)
         subscription, feed = self.attach_puller(name)
         deadline_s = self.clock.now() + wait_s
         timer = None

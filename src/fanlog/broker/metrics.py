@@ -63,6 +63,8 @@ class SubscriptionMetrics:
     #: that could not be.
     transformed: int = 0
     untransformed: int = 0
+    #: Key slots that went from one stream to another.
+    slot_moves: int = 0
     #: Ack ids refused under exactly-once.
     refused: int = 0
     #: Messages that were acknowledged and then reopened, by themselves or for dead letters.

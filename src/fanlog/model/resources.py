@@ -289,6 +289,13 @@ class Subscription:
         return "strict" if is_strict else "key"
 
     @property
+    def key_slots(self) -> int:
+        """How many key slots its streams share; 0 when any stream may have any message."""
+        if self.labels.get(attributes.LABEL_ASSIGNMENT) != "sticky":
+            return 0
+        return int(self.labels.get(attributes.LABEL_KEY_SLOTS, limits.KEY_SLOTS_DEFAULT))
+
+    @property
     def retry_schedule(self) -> RetrySchedule:
         """The waits between deliveries: the policy's; `first-immediate` where that is asked for.
 

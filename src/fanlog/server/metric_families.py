@@ -129,6 +129,11 @@ SUBSCRIPTION_COUNTERS = {
         ("acknowledged", "fanlog_acks", "Messages acknowledged."),
         ("nacked", "fanlog_nacks", "Messages nacked."),
         ("expired", "fanlog_expiries", "Leases that expired, in messages."),
+        (
+            "slot_moves",
+            "fanlog_key_slot_moves",
+            "Key slots that went from one stream to another.",
+        ),
         ("dead_lettered", "fanlog_dead_letters", "Messages forwarded to a dead letter topic."),
         (
             "dead_letter_failed",
@@ -166,6 +171,13 @@ SUBSCRIPTION_GAUGES = (
         "gauge",
         "Age of the oldest unacknowledged message; 0 when there is none.",
         SUBSCRIPTION,
+    ),
+    Family(
+        "fanlog_key_slot_members",
+        "gauge",
+        "Streams that share the key slots of a subscription.",
+        SUBSCRIPTION,
+        when="of subscriptions with key slots",
     ),
 )
 

@@ -143,6 +143,7 @@ async def _subscription_families(broker: Broker) -> list[Metric]:
     backlog = labelled("fanlog_backlog_messages")
     outstanding = labelled("fanlog_outstanding_messages")
     oldest = labelled("fanlog_oldest_unacked_age_seconds")
+    members = labelled("fanlog_key_slot_members")
     nothing = SubscriptionMetrics()
     for number, subscription in enumerate(list(broker.hard.catalog.subscriptions())):
         if number % STEP == STEP - 1:
@@ -152,6 +153,9 @@ async def _subscription_families(broker: Broker) -> list[Metric]:
         counts = broker.metrics.subscriptions.get(subscription.id, nothing)
         for attribute, family in counters.items():
             family.add_metric([subscription.name], getattr(counts, attribute))
+        if subscription.key_slots:
+            found = broker.feeds.members_of(subscription)
+            members.add_metric([subscription.name], 0 if found is None else len(found))
         try:
             state = await broker.backlogs.measure(subscription)
         except LakeUnavailable:
@@ -160,4 +164,4 @@ async def _subscription_families(broker: Broker) -> list[Metric]:
         backlog.add_metric([subscription.name], state.messages)
         outstanding.add_metric([subscription.name], state.outstanding)
         oldest.add_metric([subscription.name], state.oldest_age_s)
-    return [*counters.values(), backlog, outstanding, oldest]
+    return [*counters.values(), backlog, outstanding, oldest, members]

@@ -291,6 +291,7 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "fanlog.v1.Catalog.DescribeSubscriptions": (
         on_each("pubsub.subscriptions.get", "subscriptions"),
     ),
+    "fanlog.v1.Catalog.DescribeConsumers": (on("pubsub.subscriptions.get", "subscription"),),
     "fanlog.v1.Catalog.DescribeSchema": _schema_named("pubsub.schemas.get"),
     "fanlog.v1.Jobs.CreateJob": custom(
         "fanlog.jobs.create", "the project of `parent`; and what the job does there", _job

@@ -43,6 +43,7 @@ BINDINGS = (
     HttpBinding("POST", f"{_SUBSCRIPTION}:redrive", "Replay.Redrive", "*"),
     HttpBinding("POST", f"{_SUBSCRIPTION}:discard", "Replay.Discard", "*"),
     HttpBinding("GET", f"{_SUBSCRIPTION}/deadLetters", "Replay.ListDeadLetters"),
+    HttpBinding("GET", f"{_SUBSCRIPTION}/consumers", "Catalog.DescribeConsumers"),
     # The path form.
     HttpBinding("POST", f"{_SUBSCRIPTION}/reopen", "Replay.Reopen", "*"),
     HttpBinding("POST", f"{_SUBSCRIPTION}/redrive", "Replay.Redrive", "*"),
