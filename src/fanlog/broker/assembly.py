@@ -20,6 +20,7 @@ from fanlog.broker.committer import Committer
 from fanlog.broker.delivery.bridges import Bridges
 from fanlog.broker.delivery.consumers import Consumers
 from fanlog.broker.delivery.decisions import Decisions
+from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.movers import Movers
 from fanlog.broker.delivery.open_feeds import Feeds
@@ -160,6 +161,7 @@ def build_broker(
         *(feeds, filtering, decisions, revising, generations),
     )
     shares = Shares(ledger, access, feeds, filtering)
+    due_times = DueTimes(ledger, store, clock, feeds)
 
     # Retention and tiers.
     tiers = NoTiers(store) if new_tiers is None else new_tiers(ledger)
@@ -199,6 +201,7 @@ def build_broker(
         decisions=decisions,
         consumers=consumers,
         shares=shares,
+        due_times=due_times,
         movers=Movers(),
         tiers=tiers,
         spare=spare,
@@ -206,7 +209,7 @@ def build_broker(
         room=room,
         sweeper=Sweeper(
             *(ledger, store, clock, access, feeds, filtering, decisions),
-            *(subscriptions, sink, retention, spare),
+            *(subscriptions, sink, retention, spare, due_times),
         ),
         topics=topics,
         subscriptions=subscriptions,

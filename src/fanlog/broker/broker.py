@@ -29,6 +29,7 @@ from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.consumers import Consumers
 from fanlog.broker.delivery.decisions import Decisions
 from fanlog.broker.delivery.delivery import Delivery
+from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.broker.delivery.feed import Feed
 from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.movers import Movers
@@ -59,7 +60,7 @@ from fanlog.broker.verbs.sink import Sink
 from fanlog.broker.verbs.snapshots import Snapshots
 from fanlog.broker.verbs.subscriptions import Subscriptions
 from fanlog.broker.verbs.topics import Topics
-from fanlog.core import ack_requests
+from fanlog.core import ack_requests, asking
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.flow import Credit
 from fanlog.core.hard_state import HardState
@@ -69,6 +70,7 @@ from fanlog.log.batch import Body
 from fanlog.model import attributes
 from fanlog.model.resources import PartitionId, Subscription, Topic
 from fanlog.model.server_rules import ServerRules
+from fanlog.model.terms import Terms
 
 
 @dataclass(eq=False, kw_only=True)
@@ -88,6 +90,7 @@ class Broker:
     decisions: Decisions
     consumers: Consumers
     shares: Shares
+    due_times: DueTimes
     movers: Movers
     # Retention and tiers.
     tiers: Tiers
@@ -135,6 +138,7 @@ class Broker:
         """
         await self.ledger.start()
         await self.secrets.start()
+        await self.due_times.start()
         await self.sink.start()
         await self.outcomes.start()
         self.sweeper.start()
@@ -154,6 +158,7 @@ class Broker:
         self.retention.note_activity()
         await self.ledger.drain()
         self.decisions.stop()
+        self.due_times.stop()
         self.ledger.close()
 
     async def sweep(self) -> None:
@@ -343,10 +348,18 @@ class Broker:
             topic, checked = self.ledger.hard.catalog.topic(topic_name), body
             if topic.schema_settings is not None:
                 topic, checked = await self.schemas.check(topic, body)
+            if checked.terms is not None:
+                self._check_terms(topic, checked.terms)
             size_bytes = len(checked.content)
             if not self.ledger.shortage(size_bytes) or not await self.room.make(size_bytes):
                 self.ledger.check_room(size_bytes)
                 return topic, checked
+
+    def _check_terms(self, topic: Topic, terms: Terms) -> None:
+        """Raises InvalidArgument or ResourceExhausted: What messages ask for cannot be done."""
+        shares = (share for one in topic.partitions for share in self.hard.shares_on(one))
+        asking.check(terms, topic, shares, self.clock.wall_ns() // 1_000_000)
+        asking.check_room(terms, self.due_times.pending)
 
     def _append_once(
         self,

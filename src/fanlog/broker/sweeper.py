@@ -9,6 +9,7 @@ from contextlib import suppress
 from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock, sleep
 from fanlog.broker.delivery.decisions import Decisions
+from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.open_feeds import Feeds
 from fanlog.broker.retention.retention import Retention
@@ -47,6 +48,7 @@ class Sweeper:
         sink: Sink,
         retention: Retention,
         spare: Spare,
+        due_times: DueTimes,
     ) -> None:
         self._ledger = ledger
         self._store = store
@@ -58,6 +60,7 @@ class Sweeper:
         self._subscriptions = subscriptions
         self._sink = sink
         self._retention = retention
+        self._due_times = due_times
         self._task: asyncio.Task[None] | None = None
         self._asked = asyncio.Event()
         spare.on_many.listen(lambda _: self._asked.set())
@@ -71,6 +74,7 @@ class Sweeper:
             for subscription in list(self._ledger.hard.catalog.subscriptions()):
                 if subscription.filter_changes:
                     await self._subscriptions.forget_filters(subscription.id)
+        await self._due_times.sweep()
         await self._sink.sweep()
         await self._retention.sweep(self._clock.now())
 

@@ -22,6 +22,15 @@ CLIENT_PREFIX: Final = "googclient_"
 DEDUP_ID: Final = "fanlog-dedup-id"
 #: All instructions about dedup begin so: replays leave them out.
 DEDUP_PREFIX: Final = "fanlog-dedup-"
+#: Terms (`fanlog.model.terms`): deliver it so many seconds later, or at an RFC 3339 time; not when
+#: it has been deliverable for so many seconds; before others.
+DELAY: Final = "fanlog-delay"
+DELIVER_AT: Final = "fanlog-deliver-at"
+TTL: Final = "fanlog-ttl"
+PRIORITY: Final = "fanlog-priority"
+TERMS: Final = (DELAY, DELIVER_AT, TTL, PRIORITY)
+#: Terms that are over when a message is copied: dead letters, forwards and replays leave them out.
+TIMES: Final = (DELAY, DELIVER_AT, TTL)
 
 # --- Attributes of messages: where they come from. The broker puts them there -------------------
 
@@ -65,7 +74,8 @@ ORIGIN_JOB: Final = "fanlog-origin-job"
 #: publish a received message again. The latter are data: the broker does not believe them.
 PUBLISHED: Final = frozenset(
     {
-        *(DEDUP_ID, LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID, TOPIC),
+        *(DEDUP_ID, *TERMS),
+        *(LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID, TOPIC),
         *(SCHEMA_WRITTEN, SCHEMA_REASON, ORIGIN_TOPIC, ORIGIN_ID, ORIGIN_TIME, ORIGIN_JOB),
     }
 )

@@ -13,9 +13,11 @@ from typing import Protocol
 
 from pyroaring import BitMap64
 
-from fanlog.core.cursor import Range
+from fanlog.core.agenda import Agenda
+from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.packer import OffsetSet, Packer, Slots
+from fanlog.limits import CURSOR_CHUNK_OFFSETS
 from fanlog.model.resources import Offset, Ordering
 
 
@@ -42,6 +44,9 @@ class Backlog(Protocol):
 
     Methods that are about order do nothing, or the trivial thing, in a backlog without order.
     """
+
+    #: What messages of the partition ask for; None when none does. Pending ones are left out.
+    agenda: Agenda | None
 
     @property
     def next_offset(self) -> Offset:
@@ -139,6 +144,10 @@ class Backlog(Protocol):
         """Offer messages again: they have no key, or their back-off is over."""
         ...
 
+    def come_due(self, offsets: BitMap64, keyed: BitMap64) -> None:
+        """Offer messages that are pending no longer; `keyed` are those with an ordering key."""
+        ...
+
     def reopen(
         self, opened: BitMap64, busy: BitMap64, delayed: BitMap64, *, is_filtered: bool
     ) -> None:
@@ -172,3 +181,16 @@ def without(ranges: Iterator[Range], held: BitMap64) -> Iterator[Range]:
                 start = hole + 1
         if start < stop:
             yield start, stop
+
+
+def outside(ranges: Iterator[Range], held: BitMap64) -> Iterator[Range]:
+    """As `without`, for a million held offsets: a step costs a range, not an offset."""
+    first, last = held.min(), held.max()
+    for start, stop in ranges:
+        if stop <= first or start > last:
+            yield start, stop
+            continue
+        # In portions: the first few are often all that is asked for.
+        for low in range(start, stop, CURSOR_CHUNK_OFFSETS):
+            high = min(stop, low + CURSOR_CHUNK_OFFSETS)
+            yield from runs(BitMap64(range(low, high)) - held)

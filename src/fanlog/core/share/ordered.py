@@ -25,6 +25,7 @@ from itertools import islice
 
 from pyroaring import BitMap64
 
+from fanlog.core.agenda import Agenda
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.aversion import Aversions
@@ -43,6 +44,7 @@ class OrderedBacklog:
         "_keyless",
         "_met",
         "_skipped",
+        "agenda",
         "keys",
         "next_offset",
         "progress",
@@ -77,6 +79,7 @@ class OrderedBacklog:
         #: Cannot be read.
         self._skipped = BitMap64()
         self.recalled = BitMap64()
+        self.agenda: Agenda | None = None
 
     @property
     def outstanding(self) -> BitMap64:
@@ -212,6 +215,13 @@ class OrderedBacklog:
             elif offset < self.next_offset or offset in self._met:
                 self._keyless.add(offset)
 
+    def come_due(self, offsets: BitMap64, keyed: BitMap64) -> None:
+        # Those of a key wait in its list, in their place; they are not held back any more.
+        for offset in offsets - keyed:
+            if offset < self.next_offset or offset in self._met:
+                self._keyless.add(offset)
+        self.progress += 1
+
     def reopen(
         self, opened: BitMap64, busy: BitMap64, delayed: BitMap64, *, is_filtered: bool
     ) -> None:
@@ -285,6 +295,9 @@ class OrderedBacklog:
         """Whether some consumer may get the next message of the key."""
         if key.waiting and key.waiting[0] in self.keys.blocked:
             return False
+        if self.agenda is not None and key.waiting and key.waiting[0] in self.agenda.pending:
+            # It holds up all later ones of its key until it is due.
+            return False
         if key.waiting and key.outstanding and key.waiting[0] < key.outstanding[-1]:
             # Reopened while later ones were outstanding: it comes right after those.
             return False
@@ -296,6 +309,8 @@ class OrderedBacklog:
         if key.waiting or key.rescan_from is not None or offset in self._exhausted:
             return False
         if key.outstanding and key.outstanding[-1] > offset:
+            return False
+        if self.agenda is not None and offset in self.agenda.pending:
             return False
         return offset not in self._aversions.of(consumer) and self._is_open(key, consumer)
 
@@ -396,6 +411,9 @@ class OrderedBacklog:
         if offset in self.keys.blocked:
             # Its back-off stands for it alone: `release` will offer it.
             del self.keys.blocked[offset]
+        elif self.agenda is not None and offset in self.agenda.pending:
+            # `come_due` will offer it.
+            pass
         elif offset in self._exhausted:
             self.to_forward.append(offset)
         elif packer is None or offset in self._aversions.of(packer.consumer):

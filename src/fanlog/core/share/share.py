@@ -19,6 +19,7 @@ from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.core.addressing import Addressed
+from fanlog.core.agenda import Agenda
 from fanlog.core.cursor import Cursor, CursorChange, Range
 from fanlog.core.flow import Credit, LeaseBudget
 from fanlog.core.records import ShareRecord
@@ -31,6 +32,8 @@ from fanlog.core.share.soft_state import SoftState
 from fanlog.core.share.state import ShareState
 from fanlog.core.share.states import State
 from fanlog.model.resources import Offset, PartitionId, Subscription
+
+_NONE = BitMap64()
 
 
 class Share:
@@ -142,6 +145,28 @@ class Share:
         Their batch says so; the hard state that should is lost.
         """
         self._open.pass_over(offsets)
+
+    # What messages ask for.
+
+    def attend(self, agenda: Agenda | None) -> None:
+        """Take what messages of the partition ask for; None when none does."""
+        self._soft.agenda = agenda
+
+    def come_due(self, offsets: BitMap64, keyed: BitMap64) -> bool:
+        """Messages of the partition are pending no longer; whether some are for this share.
+
+        `keyed` are those of them with an ordering key.
+        """
+        open_ = offsets - self.cursor.acknowledged(offsets) - self._open.passed_over
+        if open_:
+            self._soft.backlog.come_due(open_, keyed)
+        return bool(open_)
+
+    @property
+    def pending(self) -> BitMap64:
+        """Offsets of the partition that are not to be delivered yet. Not to be changed."""
+        agenda = self._soft.agenda
+        return _NONE if agenda is None else agenda.pending
 
     # Delivery.
 

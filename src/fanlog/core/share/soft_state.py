@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from pyroaring import BitMap64
 
+from fanlog.core.agenda import Agenda
 from fanlog.core.records import ShareRecord
 from fanlog.core.redelivery import Delayed, Failures, Nack
 from fanlog.core.share.aversion import Aversions
@@ -40,7 +41,7 @@ class ExhaustedOffsets:
         return self._state.settings.dead_letter is not None and bool(self._state.attempts)
 
     def __contains__(self, offset: Offset) -> bool:
-        # Asked for every message of an ordered answer: most shares have no policy.
+        # Asking for every message of an ordered answer: most shares have no policy.
         policy = self._state.settings.dead_letter
         return policy is not None and self._failures.is_exhausted(offset, policy)
 
@@ -50,6 +51,7 @@ class SoftState:
 
     def __init__(self, state: ShareState) -> None:
         self._state = state
+        self._agenda: Agenda | None = None
         self.leases = LeaseTable()
         self.forget()
 
@@ -70,6 +72,16 @@ class SoftState:
         self._exhausted = ExhaustedOffsets(self._state, self.failures)
         self.aversions = Aversions()
         self.backlog = self._new_backlog()
+        self.backlog.agenda = self._agenda
+
+    @property
+    def agenda(self) -> Agenda | None:
+        """What messages of the partition ask for; None when none does."""
+        return self._agenda
+
+    @agenda.setter
+    def agenda(self, agenda: Agenda | None) -> None:
+        self._agenda = self.backlog.agenda = agenda
 
     def _new_backlog(self) -> Backlog:
         floor, held = self._state.cursor.floor, self.leases.offsets
@@ -104,6 +116,9 @@ class SoftState:
         ):
             found[state] = unacked & offsets
             unacked = unacked - offsets
+        if self._agenda is not None:
+            found[State.PENDING] = unacked & self._agenda.pending
+            unacked = unacked - self._agenda.pending
         return found | {State.BACKLOG: unacked}
 
     # Ack ids.

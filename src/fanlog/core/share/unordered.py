@@ -11,11 +11,13 @@ from itertools import islice
 
 from pyroaring import BitMap64
 
+from fanlog.core.agenda import Agenda
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.aversion import Aversions
-from fanlog.core.share.backlog import Exhausted, Openness, without
+from fanlog.core.share.backlog import Exhausted, Openness, outside, without
 from fanlog.core.share.packer import Packer, Slots
+from fanlog.limits import OFFSET_MAX
 from fanlog.model.resources import Offset, Ordering
 
 _NONE = BitMap64()
@@ -30,6 +32,7 @@ class UnorderedBacklog:
         "_held",
         "_ready",
         "_skipped_count",
+        "agenda",
         "next_offset",
         "recalled",
         "to_forward",
@@ -49,6 +52,7 @@ class UnorderedBacklog:
         self._aversions = aversions
         self._exhausted = exhausted
         self._skipped_count = 0
+        self.agenda: Agenda | None = None
         self.to_forward: list[Offset] = []
         # Without keys, a lease of before a restart is as good as any other, and stays.
         self.unplaced = BitMap64()
@@ -69,7 +73,13 @@ class UnorderedBacklog:
         if self._ready:
             return True
         # Most often all messages were handed out: then the cursor need not be asked.
-        return self.next_offset < end and next(self._fresh(cursor, end), None) is not None
+        if self.next_offset >= end:
+            return False
+        first, _ = next(self._fresh(cursor, end), (end, end))
+        if self.agenda is not None:
+            # A million pending messages are passed once: they are offered when they are due.
+            self.next_offset = first
+        return first < end
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
         averse = self._aversions.of(consumer)
@@ -141,12 +151,18 @@ class UnorderedBacklog:
             # Never handed out in this life: `next_offset` will come by.
             self._ready.remove_range(self.next_offset, self._ready.max() + 1)
 
+    def come_due(self, offsets: BitMap64, keyed: BitMap64) -> None:
+        self._ready |= offsets
+        self._ready.remove_range(self.next_offset, OFFSET_MAX + 1)
+
     def reopen(
         self, opened: BitMap64, busy: BitMap64, delayed: BitMap64, *, is_filtered: bool
     ) -> None:
         if is_filtered:
             # The filter judges from `next_offset` on, and it must judge them before they go out.
             self._go_back(opened, busy, delayed)
+        elif self.agenda is not None:
+            self.release(opened - self.agenda.pending)
         else:
             self.release(opened)
 
@@ -175,7 +191,10 @@ class UnorderedBacklog:
         self, cursor: Openness, end: Offset, averse: BitMap64 | None = None
     ) -> Iterator[Range]:
         held = self._held | averse if averse else self._held
-        return without(cursor.unacked_ranges(self.next_offset, end), held)
+        fresh = without(cursor.unacked_ranges(self.next_offset, end), held)
+        if self.agenda is not None and self.agenda.pending:
+            return outside(fresh, self.agenda.pending)
+        return fresh
 
     def _leave_to_packer(self, cursor: Openness, start: Offset, end: Offset) -> None:
         """The packer has the offsets from `start` to before `end`."""
