@@ -92,6 +92,10 @@ LABEL_RETRY: Final = "fanlog-retry"
 LABEL_PUSH_BODY: Final = "fanlog-push-body"
 #: Says how many seconds an endpoint has to answer.
 LABEL_PUSH_TIMEOUT: Final = "fanlog-push-timeout"
+#: The time-to-live, in seconds, of messages that have none of their own.
+LABEL_TTL: Final = "fanlog-ttl"
+#: What becomes of messages whose time-to-live is over: `drop`, or `dead-letter`.
+LABEL_EXPIRED: Final = "fanlog-expired"
 #: Asks for the messages in a revision of their topic's schema.
 LABEL_SCHEMA_REVISION: Final = "fanlog-schema-revision"
 #: Keeps a topic out of the lake, with the value `off`.

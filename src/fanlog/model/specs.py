@@ -17,12 +17,14 @@ from fanlog.model.attributes import (
     LABEL_ARCHIVE,
     LABEL_DEAD_LETTER,
     LABEL_DEDUP_WINDOW,
+    LABEL_EXPIRED,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
     LABEL_RETRY,
     LABEL_SCHEMA_REVISION,
     LABEL_START,
+    LABEL_TTL,
 )
 from fanlog.model.labels import (
     SNAPSHOT_LABELS,
@@ -152,6 +154,10 @@ class SubscriptionSpec:
                 f"label {LABEL_RETRY}: asks for another schedule than retry_policy, which is set; "
                 "leave one of them out"
             )
+        if self.labels.get(LABEL_EXPIRED) == "dead-letter" and self.dead_letter is None:
+            raise InvalidArgument(
+                f"label {LABEL_EXPIRED}: 'dead-letter' needs a dead_letter_policy, to say where to"
+            )
         if LABEL_SCHEMA_REVISION in self.labels:
             self._check_schema_revision(self.labels[LABEL_SCHEMA_REVISION])
         dead_letter = self.labels.get(LABEL_DEAD_LETTER)
@@ -223,6 +229,8 @@ class SubscriptionSpec:
             "retry_policy": self.retry is not None,
             f"label {LABEL_RETRY}": LABEL_RETRY in self.labels,
             f"label {LABEL_SCHEMA_REVISION}": LABEL_SCHEMA_REVISION in self.labels,
+            f"label {LABEL_TTL}": LABEL_TTL in self.labels,
+            f"label {LABEL_EXPIRED}": LABEL_EXPIRED in self.labels,
         }
         for name, is_set in meaningless.items():
             if is_set:

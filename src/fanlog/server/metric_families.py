@@ -115,6 +115,11 @@ SUBSCRIPTION_COUNTERS = {
         ("acknowledged", "fanlog_acks", "Messages acknowledged."),
         ("nacked", "fanlog_nacks", "Messages nacked."),
         ("expired", "fanlog_expiries", "Leases that expired, in messages."),
+        (
+            "lapsed",
+            "fanlog_lapsed_messages",
+            "Messages not delivered, and acknowledged, for their time-to-live was over.",
+        ),
         ("dead_lettered", "fanlog_dead_letters", "Messages forwarded to a dead letter topic."),
         (
             "dead_letter_failed",

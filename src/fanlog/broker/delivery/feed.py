@@ -18,6 +18,7 @@ from fanlog.broker.delivery.delivery import Delivery
 from fanlog.broker.delivery.ports import Decide, Judge, Revise
 from fanlog.core.cursor import Range
 from fanlog.core.flow import Credit, LeaseBudget
+from fanlog.core.lapse import lapsed_in
 from fanlog.core.share import Grant, Share
 from fanlog.errors import FanlogError, LakeUnavailable
 from fanlog.log.api import Damaged, Log
@@ -39,6 +40,7 @@ class Feed:
         judge: Judge,
         end: Callable[[PartitionId], Offset],
         now: Callable[[], float],
+        wall_ns: Callable[[], int],
         next_generation: Callable[[], int],
         decide: Decide,
         on_damage: Callable[[Damaged], None],
@@ -50,6 +52,7 @@ class Feed:
         self._judge = judge
         self._end = end
         self._now = now
+        self._wall_ns = wall_ns
         self._next_generation = next_generation
         self._decide = decide
         self._on_damage = on_damage
@@ -236,6 +239,7 @@ class Feed:
             if self._is_closed():
                 return None
             now = self._now()
+            default_s = share.settings.message_ttl_s
             decision = share.lease(
                 consumer,
                 end,
@@ -244,6 +248,7 @@ class Feed:
                 generation=self._next_generation(),
                 deadline_s=now + deadline_s,
                 now=now,
+                lapsed=lapsed_in(batches, default_s, self._wall_ns()),
             )
             # A consumer that takes must not wake itself: it would look for ever at messages that
             # did not fit.
@@ -268,7 +273,12 @@ class Feed:
         batches: list[Batch] = []
         size_bytes, wanted_bytes, covered = 0, 0, -1
         most_bytes = limits.READ_BYTES_MAX
+        previous = -1
         for start, stop in ranges:
+            if start < previous:
+                # Urgent messages come first; what was read for them need not be read again.
+                covered = next((b.end_offset for b in batches if _has(b, start)), -1)
+            previous = start
             position = max(start, covered)
             while position < stop and wanted_bytes <= max_bytes and size_bytes <= most_bytes:
                 # A short range is in one batch, mostly; messages behind it may not be wanted.
@@ -300,6 +310,10 @@ class Feed:
             if wanted_bytes > max_bytes or size_bytes > most_bytes:
                 break
         return batches
+
+
+def _has(batch: Batch, offset: Offset) -> bool:
+    return batch.base_offset <= offset < batch.end_offset
 
 
 def _check_address(share: Share, batch: Batch) -> None:

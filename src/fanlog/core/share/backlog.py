@@ -27,6 +27,7 @@ class Openness(Protocol):
     @property
     def floor(self) -> Offset: ...
     def __contains__(self, offset: Offset) -> bool: ...
+    def acknowledged(self, offsets: BitMap64) -> BitMap64: ...
     def unacked_ranges(self, start: Offset, end: Offset) -> Iterator[Range]: ...
 
 
@@ -92,7 +93,10 @@ class Backlog(Protocol):
         ...
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
-        """Ranges worth reading for the next answer, ascending, about `limit` offsets."""
+        """Ranges worth reading for the next answer, about `limit` offsets.
+
+        They ascend, but for those of urgent messages, which come first.
+        """
         ...
 
     def take(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
@@ -183,8 +187,16 @@ def without(ranges: Iterator[Range], held: BitMap64) -> Iterator[Range]:
             yield start, stop
 
 
+def find(views: Sequence[Slots], offset: Offset) -> Slots | None:
+    """The view that has an offset."""
+    return next((v for v in views if v.base_offset <= offset < v.end_offset), None)
+
+
 def outside(ranges: Iterator[Range], held: BitMap64) -> Iterator[Range]:
     """As `without`, for a million held offsets: a step costs a range, not an offset."""
+    if not held:
+        yield from ranges
+        return
     first, last = held.min(), held.max()
     for start, stop in ranges:
         if stop <= first or start > last:

@@ -29,9 +29,10 @@ from fanlog.core.agenda import Agenda
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.aversion import Aversions
-from fanlog.core.share.backlog import Exhausted, Openness, without
+from fanlog.core.share.backlog import Exhausted, Openness, find, outside, without
 from fanlog.core.share.keys import Key, Keys
 from fanlog.core.share.packer import Packer, Slots
+from fanlog.core.share.urgency import Turns, in_order, urgent_offsets
 from fanlog.model.resources import Offset, Ordering
 
 
@@ -44,6 +45,7 @@ class OrderedBacklog:
         "_keyless",
         "_met",
         "_skipped",
+        "_turns",
         "agenda",
         "keys",
         "next_offset",
@@ -80,6 +82,7 @@ class OrderedBacklog:
         self._skipped = BitMap64()
         self.recalled = BitMap64()
         self.agenda: Agenda | None = None
+        self._turns = Turns()
 
     @property
     def outstanding(self) -> BitMap64:
@@ -99,6 +102,34 @@ class OrderedBacklog:
         return next(self._fresh(cursor, end), None) is not None
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
+        ranges = self._plan_oldest(cursor, end, limit, consumer)
+        if self.agenda is not None and self.agenda.urgent:
+            urgent = self._urgent(cursor, end, limit, consumer)
+            if urgent:
+                return self._turns.ranges(urgent, ranges, limit)
+        return ranges
+
+    def _urgent(
+        self, cursor: Openness, end: Offset, limit: int, consumer: Credit
+    ) -> Sequence[Offset]:
+        if self.agenda is None or not self.agenda.urgent:
+            return ()
+        return urgent_offsets(
+            self.agenda,
+            cursor,
+            end,
+            back=self._keyless,
+            next_offset=self.next_offset,
+            withheld=(
+                *(self._met - self._keyless, self._skipped, self.unplaced),
+                *(BitMap64(self.keys.blocked), self._aversions.of(consumer)),
+            ),
+            most=limit,
+        )
+
+    def _plan_oldest(
+        self, cursor: Openness, end: Offset, limit: int, consumer: Credit
+    ) -> list[Range]:
         wanted = BitMap64(islice(self._keyless - self._aversions.of(consumer), limit))
         for key in self.keys.queued.values():
             if len(wanted) >= limit:
@@ -121,6 +152,38 @@ class OrderedBacklog:
         return sorted(ranges) if self._met else ranges
 
     def take(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
+        urgent = self._urgent(cursor, end, packer.limit, packer.consumer)
+        if urgent:
+            views = in_order(views)
+            self._turns.fill(
+                packer,
+                lambda: self._take_urgent(urgent, views, packer),
+                lambda: self._take_oldest(cursor, end, views, packer),
+            )
+        else:
+            self._take_oldest(cursor, end, views, packer)
+
+    def _take_urgent(
+        self, urgent: Sequence[Offset], views: Sequence[Slots], packer: Packer
+    ) -> None:
+        """Hand out messages without a key ahead of others; they are met with that."""
+        for offset in urgent:
+            is_back = offset in self._keyless
+            if not is_back and (offset < self.next_offset or offset in self._met):
+                # The oldest of this answer, too.
+                continue
+            slots = find(views, offset)
+            if offset in self._exhausted:
+                self.to_forward.append(offset)
+            elif slots is None or packer.add(slots, offset, offset + 1) == offset:
+                return
+            self._keyless.discard(offset)
+            if offset >= self.next_offset:
+                self._met.add(offset)
+
+    def _take_oldest(
+        self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer
+    ) -> None:
         self._take_keyless(views, packer)
         queued = self.keys.queued
         for number, key in list(queued.items()):
@@ -318,14 +381,17 @@ class OrderedBacklog:
 
     def _fresh(self, cursor: Openness, end: Offset) -> Iterator[Range]:
         fresh = without(cursor.unacked_ranges(self.next_offset, end), self._skipped)
-        return without(fresh, self._met) if self._met else fresh
+        if not self._met:
+            return fresh
+        # Urgent messages that were handed out ahead are met, maybe very many.
+        return without(fresh, self._met) if self.agenda is None else outside(fresh, self._met)
 
     def _take_keyless(self, views: Sequence[Slots], packer: Packer) -> None:
         if not self._keyless:
             return
         taken = BitMap64()
         for offset in self._keyless - self._aversions.of(packer.consumer):
-            slots = _find(views, offset)
+            slots = find(views, offset)
             if offset in self._exhausted:
                 self.to_forward.append(offset)
             elif slots is None or packer.add(slots, offset, offset + 1) == offset:
@@ -347,7 +413,7 @@ class OrderedBacklog:
             if not key.waiting or key.waiting[0] in self._exhausted:
                 break
             offset = key.waiting[0]
-            slots = _find(views, offset)
+            slots = find(views, offset)
             if slots is None or packer.add(slots, offset, offset + 1) == offset:
                 break
             self.keys.pop_waiting(key)
@@ -437,7 +503,3 @@ class OrderedBacklog:
             # An earlier one of its key failed before either of them was met.
             self.recalled.add(offset)
             self.keys.let_wait(number, key, offset)
-
-
-def _find(views: Sequence[Slots], offset: Offset) -> Slots | None:
-    return next((v for v in views if v.base_offset <= offset < v.end_offset), None)

@@ -220,8 +220,12 @@ class Share:
         generation: int,
         deadline_s: float,
         now: float = math.nan,
+        lapsed: BitMap64 | None = None,
     ) -> Decision:
         """Hand out messages of `views` that are free and fit `budget`.
+
+        Those that are `lapsed` are acknowledged instead when their turn comes, or dead-lettered, as
+        the settings say; reopened ones are delivered once more.
 
         Everything handed out is one lease of `generation`, which is new. Under exactly-once its
         record must be committed before the messages are delivered.
@@ -229,7 +233,14 @@ class Share:
         decision, soft = Decision(), self._soft
         packer = Packer(budget, consumer)
         view, end = self._open.until(end)
+        if lapsed is not None:
+            reopened = self.cursor.reopened
+            if reopened:
+                lapsed = lapsed - reopened.within(lapsed.min(), lapsed.max() + 1)
+            soft.note_lapsed(lapsed)
         soft.backlog.take(view, end, views, packer)
+        if lapsed is not None:
+            self._let_lapse(decision)
         runs = packer.runs
         if runs:
             offsets = LeaseTable.offsets_of(runs)
@@ -240,6 +251,7 @@ class Share:
             self.last_leased = generation
         soft.finish(decision)
         has_moved = soft.backlog.progress != self._progress or bool(decision.dead_letters)
+        has_moved = has_moved or bool(decision.lapsed)
         decision.has_progressed = not runs and has_moved
         return decision
 
@@ -478,6 +490,16 @@ class Share:
         passed_over = self._open.passed_over - acked
         found = {State.ACKED: acked, State.PASSED_OVER: passed_over}
         return found | self._soft.offsets_by_state(BitMap64(range(end)) - acked - passed_over)
+
+    # Private: messages that lapsed.
+
+    def _let_lapse(self, decision: Decision) -> None:
+        """Acknowledge messages that lapsed; behind one of a key there may be another one."""
+        soft, gone = self._soft, BitMap64()
+        while lapsed := soft.take_lapsed():
+            gone |= soft.backlog.acknowledge(lapsed)
+            decision.lapsed += len(lapsed)
+        decision.records += self._acked_records(gone)
 
     # Private: the cursor.
 

@@ -58,6 +58,7 @@ class StateEvent(Enum):
     RECALLED = "an earlier one of its key came back"
     GIVEN_BACK = "given back: it was never written to its stream"
     BACKOFF_OVER = "its back-off is over"
+    LAPSED = "found with its time-to-live over when its turn comes"
     EXHAUSTED = "found without attempts left when its turn comes"
     FORWARDED = "its dead letter is committed"
     NOT_FORWARDED = "there is no dead letter topic"
@@ -111,6 +112,8 @@ TRANSITIONS = (
     Transition((_O,), StateEvent.GIVEN_BACK, _B),
     Transition((_D,), StateEvent.BACKOFF_OVER, _B),
     # Dead letters. A restart or a smaller policy leaves exhausted messages in the backlog.
+    Transition((_B,), StateEvent.LAPSED, _A, "dropped: `fanlog-expired` does not say otherwise"),
+    Transition((_B,), StateEvent.LAPSED, _F, "`fanlog-expired` says `dead-letter`"),
     Transition((_B,), StateEvent.EXHAUSTED, _F),
     Transition((_F,), StateEvent.FORWARDED, _A),
     Transition((_F,), StateEvent.NOT_FORWARDED, _D),

@@ -15,8 +15,9 @@ from fanlog.core.agenda import Agenda
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.aversion import Aversions
-from fanlog.core.share.backlog import Exhausted, Openness, outside, without
+from fanlog.core.share.backlog import Exhausted, Openness, find, outside, without
 from fanlog.core.share.packer import Packer, Slots
+from fanlog.core.share.urgency import Turns, in_order, urgent_offsets
 from fanlog.limits import OFFSET_MAX
 from fanlog.model.resources import Offset, Ordering
 
@@ -32,6 +33,7 @@ class UnorderedBacklog:
         "_held",
         "_ready",
         "_skipped_count",
+        "_turns",
         "agenda",
         "next_offset",
         "recalled",
@@ -53,6 +55,7 @@ class UnorderedBacklog:
         self._exhausted = exhausted
         self._skipped_count = 0
         self.agenda: Agenda | None = None
+        self._turns = Turns()
         self.to_forward: list[Offset] = []
         # Without keys, a lease of before a restart is as good as any other, and stays.
         self.unplaced = BitMap64()
@@ -82,6 +85,31 @@ class UnorderedBacklog:
         return first < end
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
+        ranges = self._plan_oldest(cursor, end, limit, consumer)
+        if self.agenda is not None and self.agenda.urgent:
+            urgent = self._urgent(cursor, end, limit, consumer)
+            if urgent:
+                return self._turns.ranges(urgent, ranges, limit)
+        return ranges
+
+    def _urgent(
+        self, cursor: Openness, end: Offset, limit: int, consumer: Credit
+    ) -> Sequence[Offset]:
+        if self.agenda is None or not self.agenda.urgent:
+            return ()
+        return urgent_offsets(
+            self.agenda,
+            cursor,
+            end,
+            back=self._ready,
+            next_offset=self.next_offset,
+            withheld=(self._held, self._aversions.of(consumer)),
+            most=limit,
+        )
+
+    def _plan_oldest(
+        self, cursor: Openness, end: Offset, limit: int, consumer: Credit
+    ) -> list[Range]:
         averse = self._aversions.of(consumer)
         ready = self._ready - averse if averse else self._ready
         # Messages that came back go first: they are the oldest, and the floor waits for them.
@@ -95,16 +123,42 @@ class UnorderedBacklog:
         return ranges
 
     def take(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
-        self._pack(cursor, end, views, packer)
+        urgent = self._urgent(cursor, end, packer.limit, packer.consumer)
+        if urgent:
+            views = in_order(views)
+            self._turns.fill(
+                packer,
+                lambda: self._pack_urgent(urgent, views, packer),
+                lambda: self._pack(cursor, end, views, packer),
+            )
+        else:
+            self._pack(cursor, end, views, packer)
         if self._exhausted.may_exist:
             # Their attempts were used up before a restart, or before the policy became smaller.
             self.to_forward += packer.leave_out(self._exhausted)
+
+    def _pack_urgent(
+        self, urgent: Sequence[Offset], views: Sequence[Slots], packer: Packer
+    ) -> None:
+        for offset in urgent:
+            is_back = offset in self._ready
+            if not is_back and (offset < self.next_offset or offset in self._held):
+                # The oldest of this answer, too.
+                continue
+            slots = find(views, offset)
+            if slots is None or packer.add(slots, offset, offset + 1) == offset:
+                return
+            if offset >= self.next_offset:
+                # `next_offset` is to pass it.
+                self._held.add(offset)
+            else:
+                self._ready.discard(offset)
 
     def _pack(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
         # Ranges and views both ascend, so one walk over the views is enough.
         remaining = iter(views)
         slots = next(remaining, None)
-        for start, stop in self.plan(cursor, end, packer.limit, packer.consumer):
+        for start, stop in self._plan_oldest(cursor, end, packer.limit, packer.consumer):
             while start < stop:
                 while slots is not None and slots.end_offset <= start:
                     slots = next(remaining, None)
@@ -191,10 +245,11 @@ class UnorderedBacklog:
         self, cursor: Openness, end: Offset, averse: BitMap64 | None = None
     ) -> Iterator[Range]:
         held = self._held | averse if averse else self._held
-        fresh = without(cursor.unacked_ranges(self.next_offset, end), held)
-        if self.agenda is not None and self.agenda.pending:
-            return outside(fresh, self.agenda.pending)
-        return fresh
+        fresh = cursor.unacked_ranges(self.next_offset, end)
+        if self.agenda is None:
+            return without(fresh, held)
+        # Urgent messages that were handed out ahead are held, maybe very many.
+        return outside(outside(fresh, held), self.agenda.pending)
 
     def _leave_to_packer(self, cursor: Openness, start: Offset, end: Offset) -> None:
         """The packer has the offsets from `start` to before `end`."""

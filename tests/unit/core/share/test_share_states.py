@@ -63,6 +63,10 @@ class Scene:
         self.world.share.address(Addressed(own=self.it))
         self.decided()
 
+    def lapse(self) -> None:
+        self.world.lapsed = self.it
+        self.lease()
+
     def make_pending(self) -> None:
         [record] = self.agenda.add(0, Terms.of([(self.offset, TermKind.DELAY, 1_000)]))
         self.agenda.apply(record)
@@ -104,6 +108,9 @@ SETTINGS: dict[Row, Subscription] = {
     (State.OUTSTANDING, StateEvent.EXPIRED, State.FORWARDING): LETTERED,
     (State.OUTSTANDING, StateEvent.RECALLED, State.BACKLOG): ORDERED,
     (State.BACKLOG, StateEvent.EXHAUSTED, State.FORWARDING): LETTERED,
+    (State.BACKLOG, StateEvent.LAPSED, State.FORWARDING): subscription(
+        attempts=5, labels={"fanlog-expired": "dead-letter"}
+    ),
     (State.BACKLOG, StateEvent.LEFT_OUT, State.PASSED_OVER): FILTERED,
     (State.PENDING, StateEvent.LEFT_OUT, State.PASSED_OVER): FILTERED,
 }
@@ -121,6 +128,7 @@ HAPPENS: dict[StateEvent, Callable[[Scene], object]] = {
     StateEvent.GIVEN_BACK: lambda s: s.decided(s.world.share.give_back(1.0, s.consumer, 0)),
     StateEvent.BACKOFF_OVER: lambda s: s.world.expire(100.0),
     StateEvent.EXHAUSTED: Scene.lease,
+    StateEvent.LAPSED: Scene.lapse,
     StateEvent.FORWARDED: lambda s: s.decided(s.world.share.acknowledge_forwarded(s.it)),
     StateEvent.NOT_FORWARDED: lambda s: s.decided(s.world.share.return_unforwarded(1.0, s.it)),
     StateEvent.LEFT_OUT: Scene.pass_over,
@@ -187,10 +195,10 @@ def test_the_checker_names_a_move_that_no_verb_explains():
     world = World(subscription())
     world.publish(0, 0, 0)
     ids = world.lease(max_messages=2)
-    # As if a lease acknowledged.
-    world.share.ran.append("lease")
+    # As if giving back acknowledged.
+    world.share.ran.append("give_back")
     with pytest.raises(
-        AssertionError, match=r"\[0\] went from OUTSTANDING to ACKED in \['lease'\]"
+        AssertionError, match=r"\[0\] went from OUTSTANDING to ACKED in \['give_back'\]"
     ):
         world.decided(Share.acknowledge(world.share, 1.0, {ids[0][0]: [0]}))
 
