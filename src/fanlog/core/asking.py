@@ -1,6 +1,6 @@
 """Whether what messages ask for can be done: checks that need the time, and the topic's readers.
 
-What a value may look like is checked where it is read (`fanlog.wire.terms`).
+What a value may look like is checked where it is read (`fanlog.model.term_attributes`).
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from fanlog import limits
 from fanlog.lake.tables import SEAL
 from fanlog.log.batch import Batch
 from fanlog.log.seal import Seal
+from fanlog.model import term_attributes as terms
 from fanlog.model.resources import PartitionId, TopicId
 from fanlog.model.terms import Terms
-from fanlog.wire import terms
 from fanlog.wire.encode import (
     TAG_DATA,
     TAG_MESSAGES,

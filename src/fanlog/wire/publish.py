@@ -29,6 +29,7 @@ from fanlog import limits
 from fanlog.errors import InvalidArgument, TooLarge
 from fanlog.log.batch import Body
 from fanlog.model import names
+from fanlog.model import term_attributes as terms
 from fanlog.model.attributes import (
     CLIENT_PREFIX,
     DEDUP_ID,
@@ -39,7 +40,7 @@ from fanlog.model.attributes import (
 )
 from fanlog.model.ids import OFFSET_DIGITS
 from fanlog.model.terms import Terms
-from fanlog.wire import parts, terms, types
+from fanlog.wire import parts, types
 from fanlog.wire.encode import message_field, varint, varint_size
 
 _PREFIX_BYTES = PREFIX.encode()

@@ -58,6 +58,46 @@ def stored_terms_of(messages: Sequence[tuple[Mapping[str, str], str]]) -> Terms 
     return Terms.of(found)
 
 
+def expires_ns(
+    attributes: Mapping[str, str], ordering_key: str, publish_time_ns: int
+) -> int | None:
+    """When a message with these attributes expires; None for one without a time-to-live."""
+    if TTL not in attributes:
+        return None
+    terms = stored_terms_of([(attributes, ordering_key)])
+    if terms is None or TermKind.TTL not in terms.columns:
+        return None
+    due_ns = publish_time_ns
+    for _, due_ms in terms.dues_ms(publish_time_ns):
+        due_ns = due_ms * 1_000_000
+    return due_ns + terms.column(TermKind.TTL).values[0] * 1_000_000
+
+
+def attributes_for(
+    *,
+    delay_s: float | None = None,
+    deliver_at: datetime | None = None,
+    ttl_s: float | None = None,
+    priority: int | None = None,
+) -> dict[str, str]:
+    """The attributes by which a message asks for these; the server checks what they say."""
+    found: dict[str, str] = {}
+    if delay_s is not None:
+        found[DELAY] = seconds_text(delay_s)
+    if deliver_at is not None:
+        found[DELIVER_AT] = times.of_datetime(deliver_at)
+    if ttl_s is not None:
+        found[TTL] = seconds_text(ttl_s)
+    if priority is not None:
+        found[PRIORITY] = str(priority)
+    return found
+
+
+def seconds_text(seconds: float) -> str:
+    """As attributes have it: to the millisecond."""
+    return str(seconds) if isinstance(seconds, int) else f"{seconds:.3f}".rstrip("0").rstrip(".")
+
+
 def _entries(
     index: int, attributes: Mapping[str, str], ordering_key: str
 ) -> Iterator[tuple[TermKind, int]]:
