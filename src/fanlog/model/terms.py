@@ -1,10 +1,10 @@
 """Terms: what messages ask for besides being delivered. Pure values.
 
 A publisher asks by attributes (`fanlog-delay`, `fanlog-priority` …). They are read once, at publish
-(`fanlog.model.term_attributes`), and stored with the batch as *columns*: for each kind of term, which messages
-have it, by their index, and its value, a number below 2**64. Few messages ask for anything, so a
-column has entries only for those that do. A new kind is a new `TermKind`; nothing else of the
-format changes. A message may have several entries of one kind, where its kind says so.
+(`fanlog.model.term_attributes`), and stored with the batch as *columns*: for each kind of term,
+which messages have it, by their index, and its value, a number below 2**64. Few messages ask for
+anything, so a column has entries only for those that do. A new kind is a new `TermKind`; nothing
+else of the format changes. A message may have several entries of one kind, where its kind says so.
 
 Times that count from the publish stay relative: whoever reads them has the batch's publish time.
 """
