@@ -103,19 +103,19 @@ class OrderedBacklog:
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
         ranges = self._plan_oldest(cursor, end, limit, consumer)
-        if self.agenda is not None and self.agenda.urgent:
-            urgent = self._urgent(cursor, end, limit, consumer)
+        if self.agenda is not None:
+            urgent = self._urgent(self.agenda, cursor, end, limit, consumer)
             if urgent:
                 return self._turns.ranges(urgent, ranges, limit)
         return ranges
 
     def _urgent(
-        self, cursor: Openness, end: Offset, limit: int, consumer: Credit
+        self, agenda: Agenda, cursor: Openness, end: Offset, limit: int, consumer: Credit
     ) -> Sequence[Offset]:
-        if self.agenda is None or not self.agenda.urgent:
+        if not agenda.urgent:
             return ()
         return urgent_offsets(
-            self.agenda,
+            agenda,
             cursor,
             end,
             back=self._keyless,
@@ -152,7 +152,9 @@ class OrderedBacklog:
         return sorted(ranges) if self._met else ranges
 
     def take(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
-        urgent = self._urgent(cursor, end, packer.limit, packer.consumer)
+        urgent: Sequence[Offset] = ()
+        if self.agenda is not None:
+            urgent = self._urgent(self.agenda, cursor, end, packer.limit, packer.consumer)
         if urgent:
             views = in_order(views)
             self._turns.fill(
