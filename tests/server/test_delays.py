@@ -9,6 +9,7 @@ from google.pubsub_v1.types import DeadLetterPolicy
 from fanlog import limits, times
 from fanlog.broker.clock import ManualClock
 from fanlog.errors import CommitFailed
+from fanlog.log.api import Trim
 
 
 def data(received):
@@ -327,3 +328,45 @@ def test_a_topic_that_is_deleted_takes_its_agenda_along(server):
     server.sweep()
     assert server.broker.hard.agendas.find(partition) is None
     server.advance(100)
+
+
+def test_what_was_trimmed_or_cannot_be_read_does_not_hold_up_a_start(start_server):
+    server = start_server(clock=ManualClock())
+    topic, subscription = server.topic_and_subscription()
+    delayed(server, topic, b"trimmed")
+    [partition] = server.broker.hard.catalog.topic(topic).partitions
+    agendas = server.broker.hard.agendas
+
+    async def trim() -> None:
+        transaction = server.broker.ledger.begin()
+        transaction.trim([Trim(partition=partition, before=1)])
+        await transaction.commit()
+
+    delayed(server, topic, b"late")
+    server.run(trim())
+    assert agendas.find(partition).pending
+    server.restart()
+    assert not server.broker.hard.agendas.find(partition).unread
+    server.advance(61)
+    assert take(server, subscription) == [b"late"]
+
+
+@pytest.mark.parametrize("ordering", [False, True])
+def test_a_lease_that_outlives_a_restart_keeps_what_was_due_before(start_server, ordering):
+    server = start_server(clock=ManualClock())
+    topic = server.topic()
+    subscription = server.subscription(
+        topic,
+        enable_exactly_once_delivery=True,
+        enable_message_ordering=ordering,
+        ack_deadline_seconds=600,
+    )
+    delayed(server, topic, b"x", seconds="1")
+    server.advance(2)
+    received = server.pull(subscription)
+    assert data(received) == [b"x"]
+    server.restart()
+    assert take(server, subscription) == []
+    server.advance(1)
+    assert take(server, subscription) == []
+    server.ack(subscription, received)

@@ -83,4 +83,4 @@ def may_be_lapsed(message: Message, at_s: float) -> bool:
 
 
 def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    return datetime.fromisoformat(text).timestamp()

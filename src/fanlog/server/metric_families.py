@@ -71,6 +71,11 @@ BROKER = (
     Family("fanlog_damaged_batches", "counter", "Batches met that fail their checksum."),
     Family("fanlog_commit_seconds", "histogram", "Time of a commit."),
     Family("fanlog_commit_bytes", "histogram", "Message bytes of a commit."),
+    Family(
+        "fanlog_pending_messages",
+        "gauge",
+        "Messages that wait for the time they are to be delivered at.",
+    ),
     Family("fanlog_streams", "gauge", "Open streaming pulls."),
     Family("fanlog_topics", "gauge", "Topics."),
     Family("fanlog_subscriptions", "gauge", "Subscriptions."),

@@ -158,6 +158,8 @@ class Share:
         `keyed` are those of them with an ordering key.
         """
         open_ = offsets - self.cursor.acknowledged(offsets) - self._open.passed_over
+        # After a restart, messages that were due before it may be held by leases of then.
+        open_ = open_ - self._soft.taken - self._soft.delayed.offsets
         if open_:
             self._soft.backlog.come_due(open_, keyed)
         return bool(open_)
