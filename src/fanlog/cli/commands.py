@@ -14,6 +14,7 @@ from fanlog.cli import (
     policies,
     rejected,
     reopening,
+    schedules,
     schemas,
     seal_keys,
     seeking,
@@ -35,6 +36,7 @@ add_command(subscriptions.app)(reopening.reopen)
 app.add_typer(subscriptions.app, name="sub")
 app.add_typer(dead_letters.app, name="dead-letter")
 app.add_typer(schemas.app, name="schema")
+app.add_typer(schedules.app, name="schedule")
 app.add_typer(jobs.app, name="job")
 app.add_typer(rejected.app, name="export")
 app.add_typer(lake.app, name="lake")

@@ -50,6 +50,11 @@ class DueTimes:
         """Messages that wait for the time they are to be delivered at."""
         return self._ledger.hard.agendas.pending
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether a sweep has something to do."""
+        return any(agenda.is_settling for agenda in self._ledger.hard.agendas)
+
     async def start(self) -> None:
         """Read the times of all pending messages; nothing is delivered before that."""
         for agenda in self._ledger.hard.agendas:

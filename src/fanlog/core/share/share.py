@@ -28,6 +28,7 @@ from fanlog.core.share.decision import Decision, Grant, ShareStats
 from fanlog.core.share.lease import ByGeneration, Lease, LeaseTable, Matched
 from fanlog.core.share.open_offsets import OpenOffsets
 from fanlog.core.share.packer import Packer, Slots
+from fanlog.core.share.slot_holds import SlotHolds
 from fanlog.core.share.soft_state import SoftState
 from fanlog.core.share.state import ShareState
 from fanlog.core.share.states import State
@@ -159,9 +160,10 @@ class Share:
         """
         open_ = offsets - self.cursor.acknowledged(offsets) - self._open.passed_over
         # After a restart, messages that were due before it may be held by leases of then.
-        open_ = open_ - self._soft.taken - self._soft.delayed.offsets
+        busy, delayed = self._soft.taken, self._soft.delayed.offsets
+        open_ = open_ - busy - delayed
         if open_:
-            self._soft.backlog.come_due(open_, keyed)
+            self._soft.backlog.come_due(open_, keyed, busy, delayed)
         return bool(open_)
 
     @property
@@ -176,6 +178,11 @@ class Share:
     def follows_commits(self) -> bool:
         """Whether the next answer may rest on records that are not committed yet."""
         return self.state.follows_commits
+
+    @property
+    def slots(self) -> SlotHolds | None:
+        """The key slots of messages that are out; None where no consumer has key slots."""
+        return self._soft.slots
 
     @property
     def has_attempts(self) -> bool:
