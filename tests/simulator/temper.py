@@ -13,6 +13,8 @@ from simulator.keeping import PLENTY_BYTES
 #: Part of the worlds that have a lake, and of those in which some publish through the sink.
 LAKES = 0.2
 SINKS = 0.25
+#: Part of the worlds in which messages ask for something.
+TERMS = 0.3
 #: Part of the worlds that have schedules.
 SCHEDULES = 0.15
 #: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
@@ -34,6 +36,10 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
     temper = temper.with_schedules(random.Random(f"{seed}: schedules"))
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
+    temper = temper.with_terms(random.Random(f"{seed}: terms"))
+    if temper.terms:
+        # What is early is judged by the time of day, and so by a clock that nobody sets.
+        odds = replace(odds, clock_step=0.0)
     temper = temper.with_key_slots(random.Random(f"{seed}: key slots"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
@@ -117,6 +123,8 @@ class Temper:
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = 0
+    #: Chance that a message asks to be delivered later, before others, or not for long.
+    terms: float = 0.0
     #: Chance that the streams of a subscription have key slots.
     sticky: float = 0.0
 
@@ -179,6 +187,12 @@ class Temper:
             small_limits=rng.random() < 0.4,
             is_laggy=rng.random() < 0.4,
         )
+
+    def with_terms(self, rng: random.Random) -> Temper:
+        """The same people, of whom in some worlds publishers ask for something."""
+        if rng.random() >= TERMS:
+            return self
+        return replace(self, terms=rng.choice((0.1, 0.4, 0.8)))
 
     def with_lake(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds a lake."""
