@@ -97,8 +97,16 @@ def with_created(fields: dict[str, Any], told: Any | None) -> dict[str, Any]:
 
 
 def received(message: Any) -> dict[str, Any]:
-    """Give a received message as plain values; data that is no text comes as `data_base64`."""
-    inner = message.message
+    """Give a received message as plain values; see `content`."""
+    fields = content(message.message)
+    if message.delivery_attempt:
+        fields["delivery_attempt"] = message.delivery_attempt
+    fields["ack_id"] = message.ack_id
+    return fields
+
+
+def content(inner: Any) -> dict[str, Any]:
+    """Give a message as plain values; data that is no text comes as `data_base64`."""
     fields: dict[str, Any] = {
         "message_id": inner.message_id,
         "publish_time": inner.publish_time.ToJsonString(),
@@ -110,9 +118,6 @@ def received(message: Any) -> dict[str, Any]:
     fields["attributes"] = dict(sorted(inner.attributes.items()))
     if inner.ordering_key:
         fields["ordering_key"] = inner.ordering_key
-    if message.delivery_attempt:
-        fields["delivery_attempt"] = message.delivery_attempt
-    fields["ack_id"] = message.ack_id
     return fields
 
 
