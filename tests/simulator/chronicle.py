@@ -173,7 +173,17 @@ class Turn:
     life: int
 
 
-Kind = Literal["begun", "ended", "delivered", "committed", "rotten", "turn"]
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A trace said where a message stands on a subscription."""
+
+    subscription: SubscriptionId
+    partition: PartitionId
+    offset: Offset
+    state: str
+
+
+Kind = Literal["begun", "ended", "delivered", "committed", "rotten", "traced", "turn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +254,9 @@ class Chronicle:
 
     def rot(self, rotten: Rotten, now: float) -> None:
         self._add("rotten", rotten, now)
+
+    def trace(self, traced: Traced, now: float) -> None:
+        self._add("traced", traced, now)
 
     def turn(self, turn: Turn, now: float) -> None:
         self._add("turn", turn, now)

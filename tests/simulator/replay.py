@@ -24,6 +24,7 @@ from simulator.chronicle import (
     Op,
     Rotten,
     SeekTo,
+    Traced,
     Turn,
     letters_of,
 )
@@ -108,6 +109,8 @@ class Replay:
                     for ledger in self._on.get(partition, ()):
                         for card in ledger.cards[start:end]:
                             card.is_rotten = True
+                case Traced():
+                    self._traced(entry, entry.what)
                 case Turn():
                     self._turn(entry, entry.what)
             if len(self.violations) > VIOLATIONS_MAX:
@@ -391,6 +394,13 @@ class Replay:
             card.is_drained = card.is_drained or delivered.is_drain
         if delivered.credit:
             self.violations += checkers.credit_is_kept(account, delivered)
+
+    def _traced(self, entry: Entry, traced: Traced) -> None:
+        account = self.accounts.get(traced.subscription)
+        ledger = None if account is None else account.ledgers.get(traced.partition)
+        card = None if ledger is None else ledger.card(traced.offset)
+        if ledger is not None and card is not None and not ledger.is_vague:
+            self.violations += checkers.traced_rightly(ledger, card, traced, entry)
 
     # Turns of the process.
 

@@ -15,6 +15,8 @@ LAKES = 0.2
 SINKS = 0.25
 #: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
 DEFAULTS = 0.5
+#: Share of worlds in which somebody looks.
+INSPECTORS = 0.2
 
 
 def temper_of(seed: int) -> Temper:
@@ -29,6 +31,7 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     temper = Temper.drawn(rng, *others).with_lake(random.Random(f"{seed}: lake"))
     temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
+    temper = temper.with_inspectors(random.Random(f"{seed}: inspectors"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
         odds = replace(odds, batch_damaged=0.0)
@@ -106,6 +109,8 @@ class Temper:
     kept_out: float = 0.0
     #: So many publish through the sink.
     sinks: int = 0
+    #: So many look at messages, and purge them.
+    inspectors: int = 0
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = 0
@@ -195,6 +200,10 @@ class Temper:
         if rng.random() >= SINKS or self.schemas:
             return self
         return replace(self, sinks=rng.choice((1, 1, 2)))
+
+    def with_inspectors(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds somebody who looks at what they do, and purges."""
+        return replace(self, inspectors=1) if rng.random() < INSPECTORS else self
 
     def with_default(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds a server with a default retention."""
