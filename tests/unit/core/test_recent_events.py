@@ -1,4 +1,4 @@
-"""What is remembered of messages: failures of all, the rest of a sample, and no more than bounds."""
+"""What is remembered of messages: failures of all, a sample of the rest, within bounds."""
 
 from __future__ import annotations
 
