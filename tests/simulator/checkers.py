@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from fanlog.model.attributes import LABEL_ORDERING
 from fanlog.model.resources import Offset, PartitionId, SubscriptionId
-from simulator.chronicle import NEVER, AckRef, Delivered, Entry, Message, Op, Traced
+from simulator.chronicle import NEVER, AckRef, Delivered, Entry, Message, Op
 from simulator.faults import TIMER_LATE_S
 from simulator.ledger import EPSILON_S, Account, Card, Ledger
 from simulator.meanings import is_matched
@@ -230,29 +230,6 @@ def one_letter(ledger: Ledger, card: Card, letter: Message, entry: Entry) -> Ite
             ledger.partition,
             card.message.offset,
         )
-
-
-def traced_rightly(ledger: Ledger, card: Card, traced: Traced, entry: Entry) -> Iterator[Violation]:
-    """A trace says that a message is pending, or is not, only if that may be so."""
-    was_moved = ledger.moved_until(card) >= entry.at or ledger.settings.detached
-    if traced.state in _PENDING:
-        is_confirmed = card.confirmed_from >= 0 and ledger.moved_until(card) < card.confirmed_from
-        why = "and its ack was confirmed" if is_confirmed and not was_moved else ""
-    else:
-        is_open = not was_moved and not ledger.is_excused(card, entry.time_s, entry.at)
-        why = "and it is still to be delivered" if is_open and not card.is_unjudged else ""
-    if why:
-        yield Violation(
-            "trace",
-            f"{_name(ledger, card)} was traced as {traced.state} at {entry.at}, {why}",
-            ledger.id,
-            ledger.partition,
-            card.message.offset,
-        )
-
-
-#: States of messages that are to be delivered yet. EARLY is neither: a restart may forget it.
-_PENDING = frozenset({"BACKLOG", "OUTSTANDING", "DELAYED", "FORWARDING"})
 
 
 def forwarded_once(ledger: Ledger, card: Card, copy: Message, entry: Entry) -> Iterator[Violation]:

@@ -33,6 +33,7 @@ from simulator.meanings import is_matched, is_pattern
 from simulator.receivers import forwarder_of
 from simulator.reopening import Reopenings, disturbed
 from simulator.settles import Settles
+from simulator.tracing import traced_rightly
 
 #: Verbs that leave no doubt about a subscription that is made while they run.
 _HARMLESS = ("create subscription", "pull", "stream", "push", "get policy", "set policy")
@@ -110,7 +111,7 @@ class Replay:
                         for card in ledger.cards[start:end]:
                             card.is_rotten = True
                 case Traced():
-                    self._traced(entry, entry.what)
+                    self.violations += traced_rightly(self.accounts, entry.what, entry)
                 case Turn():
                     self._turn(entry, entry.what)
             if len(self.violations) > VIOLATIONS_MAX:
@@ -394,13 +395,6 @@ class Replay:
             card.is_drained = card.is_drained or delivered.is_drain
         if delivered.credit:
             self.violations += checkers.credit_is_kept(account, delivered)
-
-    def _traced(self, entry: Entry, traced: Traced) -> None:
-        account = self.accounts.get(traced.subscription)
-        ledger = None if account is None else account.ledgers.get(traced.partition)
-        card = None if ledger is None else ledger.card(traced.offset)
-        if ledger is not None and card is not None and not ledger.is_vague:
-            self.violations += checkers.traced_rightly(ledger, card, traced, entry)
 
     # Turns of the process.
 
