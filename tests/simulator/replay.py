@@ -390,6 +390,7 @@ class Replay:
             self.violations += checkers.order_is_kept(ledger, card, delivered)
             self.violations += checkers.exactly_once(ledger, card, delivered)
             self.violations += checkers.aversions_are_kept(ledger, card, delivered)
+            self.violations += checkers.key_slots_have_one_holder(account, ledger, card, delivered)
             self.violations += checkers.attempts_are_kept(ledger, card, delivered, attempt)
             ledger.lease(card, delivered)
             card.is_drained = card.is_drained or delivered.is_drain

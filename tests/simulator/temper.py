@@ -13,10 +13,14 @@ from simulator.keeping import PLENTY_BYTES
 #: Part of the worlds that have a lake, and of those in which some publish through the sink.
 LAKES = 0.2
 SINKS = 0.25
+#: Part of the worlds that have schedules.
+SCHEDULES = 0.15
 #: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
 DEFAULTS = 0.5
 #: Share of worlds in which somebody looks.
 INSPECTORS = 0.2
+#: Part of the worlds in which streams have key slots.
+STICKY = 0.2
 
 
 def temper_of(seed: int) -> Temper:
@@ -30,8 +34,10 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     others = random.Random(f"{seed}: surfaces"), random.Random(f"{seed}: replays")
     temper = Temper.drawn(rng, *others).with_lake(random.Random(f"{seed}: lake"))
     temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
+    temper = temper.with_schedules(random.Random(f"{seed}: schedules"))
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
     temper = temper.with_inspectors(random.Random(f"{seed}: inspectors"))
+    temper = temper.with_key_slots(random.Random(f"{seed}: key slots"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
         odds = replace(odds, batch_damaged=0.0)
@@ -111,9 +117,13 @@ class Temper:
     sinks: int = 0
     #: So many look at messages, and purge them.
     inspectors: int = 0
+    #: So many make and change schedules.
+    schedulers: int = 0
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = 0
+    #: Chance that the streams of a subscription have key slots.
+    sticky: float = 0.0
 
     @property
     def archivers_race(self) -> bool:
@@ -205,6 +215,15 @@ class Temper:
         """The same people, and in some worlds somebody who looks at what they do, and purges."""
         return replace(self, inspectors=1) if rng.random() < INSPECTORS else self
 
+    def with_schedules(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds schedules.
+
+        Not where there are schemas: what a schedule publishes conforms to none of them.
+        """
+        if rng.random() >= SCHEDULES or self.schemas:
+            return self
+        return replace(self, schedulers=1)
+
     def with_default(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds a server with a default retention."""
         if rng.random() >= DEFAULTS:
@@ -214,3 +233,10 @@ class Temper:
             topic_retention_s=rng.choice((self.pace_s * 5, self.pace_s * 50, TOPIC_RETENTION_S)),
             topic_retention_bytes=rng.choice((300, 3_000, PLENTY_BYTES, PLENTY_BYTES)),
         )
+
+    def with_key_slots(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds streams that have key slots."""
+        if rng.random() >= STICKY:
+            return self
+        streams = max(self.streams, rng.choice((2, 3, 4)))
+        return replace(self, streams=streams, sticky=rng.choice((0.5, 1.0)))

@@ -40,6 +40,7 @@ from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tiering.tiers import NoTiers, Tiers
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.accounts import Accounts
+from fanlog.broker.verbs.admission import PublishAdmission
 from fanlog.broker.verbs.backlogs import Backlogs
 from fanlog.broker.verbs.dead_letters import DeadLetters
 from fanlog.broker.verbs.exports import Exports
@@ -51,12 +52,14 @@ from fanlog.broker.verbs.log_reads import LogReads
 from fanlog.broker.verbs.peeks import Peeks
 from fanlog.broker.verbs.purges import Purges
 from fanlog.broker.verbs.reopening import Reopening
+from fanlog.broker.verbs.schedules import Schedules
 from fanlog.broker.verbs.schemas import Schemas
 from fanlog.broker.verbs.seeks import Seeks
 from fanlog.broker.verbs.sink import Sink
 from fanlog.broker.verbs.snapshots import Snapshots
 from fanlog.broker.verbs.stages import Stages
 from fanlog.broker.verbs.subscriptions import Subscriptions
+from fanlog.broker.verbs.ticking import Ticking
 from fanlog.broker.verbs.topics import Topics
 from fanlog.broker.verbs.traces import Traces
 from fanlog.core.ack_ids import AckIds
@@ -125,7 +128,8 @@ def build_broker(
     """Build a broker on a log; `await start()` it before the first verb.
 
     Args:
-        compose, candidates, contents: How messages are written; `contents` for schemas and sinks.
+        compose, candidates, contents: How messages are written; `contents` for schemas, sinks
+            and schedules.
         jitter: A number from 0 to 1, to spread retries.
         check_endpoint: Looks at push endpoints; without it, push is refused.
         examiner: Answers questions about schemas that may take long; without it, on the loop.
@@ -193,6 +197,8 @@ def build_broker(
     )
     backlogs = Backlogs(ledger, store, clock, spare, tiers.hot_start)
     schemas = Schemas(ledger, clock, quotas, definitions, contents)
+    admission = PublishAdmission(ledger, access, schemas, room)
+    ticking = Ticking(ledger, clock, metrics, admission, contents)
     stages = Stages(
         ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id
     )
@@ -209,13 +215,14 @@ def build_broker(
         consumers=consumers,
         shares=shares,
         movers=Movers(),
+        admission=admission,
         tiers=tiers,
         spare=spare,
         retention=retention,
         room=room,
         sweeper=Sweeper(
             *(ledger, store, clock, access, feeds, filtering, decisions),
-            *(subscriptions, sink, retention, spare),
+            *(subscriptions, sink, retention, spare, tiers),
         ),
         topics=topics,
         subscriptions=subscriptions,
@@ -243,6 +250,8 @@ def build_broker(
         recent=recent,
         hints=Hints(ledger, retention, rules),
         outcomes=OutcomeTelling(ledger, clock, metrics, shares, room, topics, outcome_body),
+        schedules=Schedules(ledger, schemas, ticking, quotas),
+        ticking=ticking,
         rules=rules,
         message_bytes_max=settings.message_bytes_max,
         ack_ids=AckIds(server_secrets.ack_ids),
