@@ -235,8 +235,11 @@ class Temper:
         )
 
     def with_key_slots(self, rng: random.Random) -> Temper:
-        """The same people, and in some worlds streams that have key slots."""
-        if rng.random() >= STICKY:
+        """The same people, and in some worlds streams that have key slots.
+
+        Not where messages are pushed: what is pushed has no streams.
+        """
+        if rng.random() >= STICKY or self.pushes:
             return self
         streams = max(self.streams, rng.choice((2, 3, 4)))
         return replace(self, streams=streams, sticky=rng.choice((0.5, 1.0)))
