@@ -150,8 +150,9 @@ TRACE_EVENTS_MAX = 20_000
 TRACE_MESSAGES_MAX = 1_000_000
 #: Events in the trace of one message on one subscription: the last of them.
 TRACE_SHOWN_MAX = 100
-#: Of so many messages one has its deliveries and acknowledgements remembered.
-TRACE_SAMPLE_DEFAULT = 1_000
+#: Of so many messages one has its deliveries and acknowledgements remembered; 0 for none, which
+#: costs nothing.
+TRACE_SAMPLE_DEFAULT = 0
 TRACE_SAMPLE_MAX = 1_000_000
 #: Messages of a dead letter topic looked at for the letter of one message, when that is forgotten.
 TRACE_LETTERS_SEEN_MAX = 10_000
