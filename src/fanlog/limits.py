@@ -153,6 +153,8 @@ PEEK_MESSAGES_MAX = 1_000
 PEEK_MESSAGES_DEFAULT = 10
 #: Messages that a filter judges for one answer: a short page goes on with its token.
 PEEK_JUDGED_MAX = 100_000
+#: Batches of pending messages that are read to know which ordering keys they hold up.
+PEEK_PENDING_BATCHES_MAX = 1_000
 #: A backlog of so many messages is weighed message by message, unless more than so many bytes had
 #: to be read for it.
 BACKLOG_WEIGHED_MAX = 1_000

@@ -244,7 +244,7 @@ def build_broker(
             LetterSearch(ledger, store, access, shares, candidates),
             *(decisions, generations, compose, recent),
         ),
-        peeks=Peeks(ledger, store, access, filtering),
+        peeks=Peeks(ledger, store, access, filtering, clock),
         purges=Purges(ledger, metrics, access, shares, decisions, clock, recent),
         traces=Traces(
             *(ledger, store, clock, access, filtering, tiers, recent),

@@ -20,11 +20,20 @@ if TYPE_CHECKING:
 
 messages = typer.Typer(no_args_is_help=True, help="Look at one message.")
 
-_COLUMNS = ("subscription", "messages", "bytes", "outstanding", "delayed", "oldest", "lag_messages")
+_COLUMNS = (
+    "subscription",
+    "messages",
+    "bytes",
+    "outstanding",
+    "delayed",
+    "pending",
+    "oldest",
+    "lag_messages",
+)
 
 
 #: Facts about a peeked message that are shown when there are any.
-_TOLD = ("failed_deliveries", "behind_message_id")
+_TOLD = ("failed_deliveries", "behind_message_id", "lapsed", "priority")
 
 
 def peek(
@@ -184,7 +193,7 @@ def _show_peeked(output: Output, one: Any) -> None:
         Text(fields["message_id"], style="dim"),
         fields["state"] + (f" until {fields['until']}" if "until" in fields else ""),
     ]
-    told = (name for name in _TOLD if name in fields)
+    told = (name for name in (*_TOLD, "expires_at") if name in fields)
     parts += [f"{name}={fields[name]}" for name in told]
     if "ordering_key" in fields:
         parts.append(f"key={printable(fields['ordering_key'])}")
@@ -199,8 +208,9 @@ def _peeked(one: Any) -> dict[str, Any]:
     """A peeked message as plain values; what is not set is left out."""
     fields = content(one.message)
     fields |= {"topic": one.topic, "state": one.state}
-    if one.HasField("until"):
-        fields["until"] = one.until.ToJsonString()
+    for name in ("until", "expires_at"):
+        if one.HasField(name):
+            fields[name] = getattr(one, name).ToJsonString()
     for name in _TOLD:
         if getattr(one, name):
             fields[name] = getattr(one, name)
@@ -216,6 +226,7 @@ def _behind(one: Any) -> dict[str, Any]:
         "bytes": one.bytes,
         "outstanding": one.outstanding,
         "delayed": one.delayed,
+        "pending": one.pending,
         "oldest": one.oldest_unacked_age.ToJsonString(),
         "lag_messages": one.lag_messages,
     }
@@ -223,9 +234,11 @@ def _behind(one: Any) -> dict[str, Any]:
 
 def _show_traced(output: Output, one: Any) -> None:
     said = [f"{one.subscription}: {one.state}"]
-    said += _named(one, ("until", "delivered_at"))
+    said += _named(one, ("until", "delivered_at", "expires_at"))
     if one.client_id:
         said.append(f"held by {printable(one.client_id)}")
+    if one.lapsed:
+        said.append("lapsed")
     if one.failed_deliveries:
         said.append(f"{one.failed_deliveries} failed deliveries")
     if one.next_delivery:

@@ -10,6 +10,7 @@ from fanlog.broker.verbs.backlogs import BacklogState
 from fanlog.broker.verbs.letter_search import EVERYTHING
 from fanlog.broker.verbs.peeks import Peeked, PeekPlace
 from fanlog.broker.verbs.traces import MessageTrace, SubscriptionTrace
+from fanlog.core.prospects import Prospects
 from fanlog.core.recent_events import Happened
 from fanlog.core.share import Look, State
 from fanlog.errors import InvalidArgument, SubscriptionNotFound
@@ -86,6 +87,8 @@ async def trace(broker: Broker, request: pb.TraceRequest) -> pb.TraceResponse:
         subscriptions_left_off=found.left_off,
         remembered_since=_timestamp(found.since_s),
         sampled=found.is_sampled,
+        due_at=_timestamp_ns(found.prospects.due_ns),
+        priority=found.prospects.priority,
     )
     if found.batch is not None:
         answer.publish_time.FromNanoseconds(found.batch.publish_time_ns)
@@ -130,6 +133,21 @@ def _timestamp(time_s: float | None) -> Timestamp | None:
     return found
 
 
+def _timestamp_ns(time_ns: int | None) -> Timestamp | None:
+    if time_ns is None:
+        return None
+    found = Timestamp()
+    found.FromNanoseconds(time_ns)
+    return found
+
+
+def _until(look: Look, expected: Prospects) -> Timestamp | None:
+    """When its lease or its wait ends, or it is due."""
+    if look.state is State.PENDING:
+        return _timestamp_ns(expected.due_ns)
+    return _timestamp(look.until_s)
+
+
 def _peeked_pb(broker: Broker, subscription: Subscription, one: Peeked) -> pb.PeekedMessage:
     batch, partition = one.batch, one.batch.partition
     [message] = candidates(batch, one.index, one.index + 1, "", EVERYTHING)
@@ -137,7 +155,10 @@ def _peeked_pb(broker: Broker, subscription: Subscription, one: Peeked) -> pb.Pe
     found = pb.PeekedMessage(
         topic=topic,
         state=one.look.state.value,
-        until=_timestamp(one.look.until_s),
+        until=_until(one.look, one.prospects),
+        expires_at=_timestamp_ns(one.prospects.expires_ns),
+        lapsed=one.has_lapsed,
+        priority=one.prospects.priority,
         failed_deliveries=one.look.failures,
     )
     if one.behind is not None and one.look.state is State.BACKLOG:
@@ -162,6 +183,7 @@ def _backlog_pb(subscription: Subscription, state: BacklogState) -> pb.Backlog:
         outstanding=state.outstanding,
         delayed=state.delayed,
         forwarding=state.forwarding,
+        pending=state.pending,
         lag_messages=state.lag_messages,
         detached=subscription.detached,
     )
@@ -180,6 +202,7 @@ def _add_topics(broker: Broker, answer: pb.Backlog, state: BacklogState) -> None
             bytes=share.size_bytes,
             outstanding=share.outstanding,
             delayed=share.delayed,
+            pending=share.pending,
             lag_messages=share.lag_messages,
         )
         one.oldest_unacked_age.FromMicroseconds(round(state.age_s(share) * 1e6))
@@ -191,7 +214,9 @@ def _traced_pb(found: MessageTrace, one: SubscriptionTrace) -> pb.SubscriptionTr
     return pb.SubscriptionTrace(
         subscription=one.subscription,
         state=one.state,
-        until=_timestamp(look.until_s),
+        until=_until(look, one.prospects),
+        expires_at=_timestamp_ns(one.prospects.expires_ns),
+        lapsed=one.has_lapsed,
         delivered_at=_timestamp(look.granted_s),
         client_id=look.client_id,
         failed_deliveries=look.failures,

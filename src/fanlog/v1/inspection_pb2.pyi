@@ -34,20 +34,26 @@ class PeekResponse(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[PeekedMessage, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class PeekedMessage(_message.Message):
-    __slots__ = ("message", "topic", "state", "until", "failed_deliveries", "behind_message_id")
+    __slots__ = ("message", "topic", "state", "until", "failed_deliveries", "behind_message_id", "expires_at", "lapsed", "priority")
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     UNTIL_FIELD_NUMBER: _ClassVar[int]
     FAILED_DELIVERIES_FIELD_NUMBER: _ClassVar[int]
     BEHIND_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    LAPSED_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
     message: _message_pb2.Message
     topic: str
     state: str
     until: _timestamp_pb2.Timestamp
     failed_deliveries: int
     behind_message_id: str
-    def __init__(self, message: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., topic: _Optional[str] = ..., state: _Optional[str] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., failed_deliveries: _Optional[int] = ..., behind_message_id: _Optional[str] = ...) -> None: ...
+    expires_at: _timestamp_pb2.Timestamp
+    lapsed: bool
+    priority: int
+    def __init__(self, message: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., topic: _Optional[str] = ..., state: _Optional[str] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., failed_deliveries: _Optional[int] = ..., behind_message_id: _Optional[str] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., lapsed: _Optional[bool] = ..., priority: _Optional[int] = ...) -> None: ...
 
 class GetBacklogRequest(_message.Message):
     __slots__ = ("subscription", "by_topic")
@@ -58,7 +64,7 @@ class GetBacklogRequest(_message.Message):
     def __init__(self, subscription: _Optional[str] = ..., by_topic: _Optional[bool] = ...) -> None: ...
 
 class Backlog(_message.Message):
-    __slots__ = ("subscription", "messages", "messages_estimated", "bytes", "bytes_estimated", "oldest_unacked_age", "outstanding", "delayed", "forwarding", "lag_messages", "lag", "topics", "topics_left_off", "detached")
+    __slots__ = ("subscription", "messages", "messages_estimated", "bytes", "bytes_estimated", "oldest_unacked_age", "outstanding", "delayed", "forwarding", "lag_messages", "lag", "topics", "topics_left_off", "detached", "pending")
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_ESTIMATED_FIELD_NUMBER: _ClassVar[int]
@@ -73,6 +79,7 @@ class Backlog(_message.Message):
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_LEFT_OFF_FIELD_NUMBER: _ClassVar[int]
     DETACHED_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
     subscription: str
     messages: int
     messages_estimated: bool
@@ -87,10 +94,11 @@ class Backlog(_message.Message):
     topics: _containers.RepeatedCompositeFieldContainer[TopicBacklog]
     topics_left_off: int
     detached: bool
-    def __init__(self, subscription: _Optional[str] = ..., messages: _Optional[int] = ..., messages_estimated: _Optional[bool] = ..., bytes: _Optional[int] = ..., bytes_estimated: _Optional[bool] = ..., oldest_unacked_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outstanding: _Optional[int] = ..., delayed: _Optional[int] = ..., forwarding: _Optional[int] = ..., lag_messages: _Optional[int] = ..., lag: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicBacklog, _Mapping]]] = ..., topics_left_off: _Optional[int] = ..., detached: _Optional[bool] = ...) -> None: ...
+    pending: int
+    def __init__(self, subscription: _Optional[str] = ..., messages: _Optional[int] = ..., messages_estimated: _Optional[bool] = ..., bytes: _Optional[int] = ..., bytes_estimated: _Optional[bool] = ..., oldest_unacked_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outstanding: _Optional[int] = ..., delayed: _Optional[int] = ..., forwarding: _Optional[int] = ..., lag_messages: _Optional[int] = ..., lag: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicBacklog, _Mapping]]] = ..., topics_left_off: _Optional[int] = ..., detached: _Optional[bool] = ..., pending: _Optional[int] = ...) -> None: ...
 
 class TopicBacklog(_message.Message):
-    __slots__ = ("topic", "messages", "bytes", "oldest_unacked_age", "outstanding", "delayed", "lag_messages", "lag")
+    __slots__ = ("topic", "messages", "bytes", "oldest_unacked_age", "outstanding", "delayed", "lag_messages", "lag", "pending")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -99,6 +107,7 @@ class TopicBacklog(_message.Message):
     DELAYED_FIELD_NUMBER: _ClassVar[int]
     LAG_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     LAG_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
     topic: str
     messages: int
     bytes: int
@@ -107,7 +116,8 @@ class TopicBacklog(_message.Message):
     delayed: int
     lag_messages: int
     lag: _duration_pb2.Duration
-    def __init__(self, topic: _Optional[str] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., oldest_unacked_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outstanding: _Optional[int] = ..., delayed: _Optional[int] = ..., lag_messages: _Optional[int] = ..., lag: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    pending: int
+    def __init__(self, topic: _Optional[str] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., oldest_unacked_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outstanding: _Optional[int] = ..., delayed: _Optional[int] = ..., lag_messages: _Optional[int] = ..., lag: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pending: _Optional[int] = ...) -> None: ...
 
 class ListBacklogsRequest(_message.Message):
     __slots__ = ("project", "page_size", "page_token")
@@ -138,7 +148,7 @@ class TraceRequest(_message.Message):
     def __init__(self, message_id: _Optional[str] = ..., subscription: _Optional[str] = ..., attributes: _Optional[bool] = ...) -> None: ...
 
 class TraceResponse(_message.Message):
-    __slots__ = ("message_id", "topic", "offset", "publish_time", "size_bytes", "ordering_key", "attributes", "tier", "hint", "letter_of_message_id", "letter_of_topic", "letter_of_subscription", "letter_reason", "copy_of_message_id", "addressee", "subscriptions", "subscriptions_left_off", "remembered_since", "sampled")
+    __slots__ = ("message_id", "topic", "offset", "publish_time", "size_bytes", "ordering_key", "attributes", "tier", "hint", "letter_of_message_id", "letter_of_topic", "letter_of_subscription", "letter_reason", "copy_of_message_id", "addressee", "subscriptions", "subscriptions_left_off", "remembered_since", "sampled", "due_at", "priority")
     class AttributesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -165,6 +175,8 @@ class TraceResponse(_message.Message):
     SUBSCRIPTIONS_LEFT_OFF_FIELD_NUMBER: _ClassVar[int]
     REMEMBERED_SINCE_FIELD_NUMBER: _ClassVar[int]
     SAMPLED_FIELD_NUMBER: _ClassVar[int]
+    DUE_AT_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
     message_id: str
     topic: str
     offset: int
@@ -184,10 +196,12 @@ class TraceResponse(_message.Message):
     subscriptions_left_off: int
     remembered_since: _timestamp_pb2.Timestamp
     sampled: bool
-    def __init__(self, message_id: _Optional[str] = ..., topic: _Optional[str] = ..., offset: _Optional[int] = ..., publish_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., size_bytes: _Optional[int] = ..., ordering_key: _Optional[str] = ..., attributes: _Optional[_Mapping[str, str]] = ..., tier: _Optional[str] = ..., hint: _Optional[str] = ..., letter_of_message_id: _Optional[str] = ..., letter_of_topic: _Optional[str] = ..., letter_of_subscription: _Optional[str] = ..., letter_reason: _Optional[str] = ..., copy_of_message_id: _Optional[str] = ..., addressee: _Optional[str] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionTrace, _Mapping]]] = ..., subscriptions_left_off: _Optional[int] = ..., remembered_since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sampled: _Optional[bool] = ...) -> None: ...
+    due_at: _timestamp_pb2.Timestamp
+    priority: int
+    def __init__(self, message_id: _Optional[str] = ..., topic: _Optional[str] = ..., offset: _Optional[int] = ..., publish_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., size_bytes: _Optional[int] = ..., ordering_key: _Optional[str] = ..., attributes: _Optional[_Mapping[str, str]] = ..., tier: _Optional[str] = ..., hint: _Optional[str] = ..., letter_of_message_id: _Optional[str] = ..., letter_of_topic: _Optional[str] = ..., letter_of_subscription: _Optional[str] = ..., letter_reason: _Optional[str] = ..., copy_of_message_id: _Optional[str] = ..., addressee: _Optional[str] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionTrace, _Mapping]]] = ..., subscriptions_left_off: _Optional[int] = ..., remembered_since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sampled: _Optional[bool] = ..., due_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., priority: _Optional[int] = ...) -> None: ...
 
 class SubscriptionTrace(_message.Message):
-    __slots__ = ("subscription", "state", "until", "delivered_at", "client_id", "failed_deliveries", "next_delivery", "behind_message_id", "letter_message_id", "events")
+    __slots__ = ("subscription", "state", "until", "delivered_at", "client_id", "failed_deliveries", "next_delivery", "behind_message_id", "letter_message_id", "events", "expires_at", "lapsed")
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     UNTIL_FIELD_NUMBER: _ClassVar[int]
@@ -198,6 +212,8 @@ class SubscriptionTrace(_message.Message):
     BEHIND_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     LETTER_MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    LAPSED_FIELD_NUMBER: _ClassVar[int]
     subscription: str
     state: str
     until: _timestamp_pb2.Timestamp
@@ -208,7 +224,9 @@ class SubscriptionTrace(_message.Message):
     behind_message_id: str
     letter_message_id: str
     events: _containers.RepeatedCompositeFieldContainer[TraceEvent]
-    def __init__(self, subscription: _Optional[str] = ..., state: _Optional[str] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delivered_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., client_id: _Optional[str] = ..., failed_deliveries: _Optional[int] = ..., next_delivery: _Optional[str] = ..., behind_message_id: _Optional[str] = ..., letter_message_id: _Optional[str] = ..., events: _Optional[_Iterable[_Union[TraceEvent, _Mapping]]] = ...) -> None: ...
+    expires_at: _timestamp_pb2.Timestamp
+    lapsed: bool
+    def __init__(self, subscription: _Optional[str] = ..., state: _Optional[str] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., delivered_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., client_id: _Optional[str] = ..., failed_deliveries: _Optional[int] = ..., next_delivery: _Optional[str] = ..., behind_message_id: _Optional[str] = ..., letter_message_id: _Optional[str] = ..., events: _Optional[_Iterable[_Union[TraceEvent, _Mapping]]] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., lapsed: _Optional[bool] = ...) -> None: ...
 
 class TraceEvent(_message.Message):
     __slots__ = ("time", "what", "reason", "message_id")

@@ -38,6 +38,7 @@ class ShareBacklog:
     outstanding: int
     delayed: int
     forwarding: int
+    pending: int
     #: Publish time of the oldest; None when there is none that can be read.
     oldest_s: float | None
     #: From the oldest to the newest of the partition, whoever they are for.
@@ -80,6 +81,10 @@ class BacklogState:
     @property
     def forwarding(self) -> int:
         return sum(one.forwarding for one in self.shares)
+
+    @property
+    def pending(self) -> int:
+        return sum(one.pending for one in self.shares)
 
     @property
     def lag_messages(self) -> int:
@@ -180,6 +185,7 @@ class Backlogs:
             outstanding=stats.outstanding,
             delayed=stats.delayed,
             forwarding=stats.forwarding,
+            pending=stats.pending,
             oldest_s=None if batch is None else self._publish_s(batch),
             lag_messages=end - first if stats.backlog else 0,
         )

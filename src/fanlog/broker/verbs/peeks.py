@@ -8,14 +8,17 @@ no cursor, no lease, no attempt, not even how far the filter is.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.broker.access import Access
+from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.transaction import Ledger
+from fanlog.broker.verbs.pending_keys import PendingKeys
+from fanlog.core.prospects import Prospects, prospects
 from fanlog.core.share import Look, Share
 from fanlog.errors import InvalidArgument
 from fanlog.log.api import Log
@@ -37,6 +40,8 @@ class Peeked:
     look: Look
     #: The earlier message of its ordering key that it waits for.
     behind: Offset | None
+    prospects: Prospects
+    has_lapsed: bool
 
     @property
     def index(self) -> int:
@@ -77,6 +82,7 @@ class Peeks:
     _store: Log
     _access: Access
     _filtering: Filtering
+    _clock: Clock
 
     async def peek(
         self, name: str, place: PeekPlace | None, start_ns: int | None, most: int
@@ -125,11 +131,14 @@ class Peeks:
         self, subscription: Subscription, partition: PartitionId, offset: Offset, page: _Page
     ) -> Offset | None:
         """Take messages of one partition; where to go on, or None at its end."""
+        held: PendingKeys | None = None
         while True:
             share = self._ledger.hard.share(subscription.id, partition)
             end = self._ledger.end(partition)
             if share is None or offset >= end:
                 return None
+            if held is None:
+                held = PendingKeys(self._store, self._filtering, share)
             stop, wanted = await self._stretch(share, offset, end, page)
             while wanted:
                 first = wanted.min()
@@ -141,7 +150,8 @@ class Peeks:
                 item = items[0]
                 after = max(first + 1, item.base_offset + item.count)
                 if isinstance(item, Batch) and item.base_offset <= first:
-                    reached = self._take(subscription, item, wanted, page)
+                    await held.look_before(after)
+                    reached = self._take(subscription, item, wanted, page, held)
                     if reached is not None:
                         return reached
                 # Unreadable messages are left out, as they are of a delivery.
@@ -168,7 +178,12 @@ class Peeks:
         return stop, share.ahead(offset, stop, matching)
 
     def _take(
-        self, subscription: Subscription, batch: Batch, wanted: BitMap64, page: _Page
+        self,
+        subscription: Subscription,
+        batch: Batch,
+        wanted: BitMap64,
+        page: _Page,
+        held: PendingKeys,
     ) -> Offset | None:
         """Take the wanted messages of a batch; the first that there is no room for, if any."""
         if batch.seal is not None and batch.seal.addressee not in (0, subscription.id):
@@ -184,7 +199,14 @@ class Peeks:
             if not share.is_open(offset):
                 continue
             number = 0 if batch.key_hashes is None else batch.key_hashes[offset - batch.base_offset]
-            if not page.add(Peeked(batch, offset, look, share.behind(offset, number))):
+            behind = share.behind(offset, number)
+            if behind is None:
+                behind = held.behind(offset, number)
+            expected = prospects(batch, offset, share.settings.message_ttl_s)
+            if share.never_lapses(offset):
+                expected = replace(expected, expires_ns=None)
+            has_lapsed = expected.has_lapsed(self._clock.wall_ns())
+            if not page.add(Peeked(batch, offset, look, behind, expected, has_lapsed)):
                 return offset
         rest = offsets - shown
         return rest.min() if rest else None

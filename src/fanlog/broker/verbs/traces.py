@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyroaring import BitMap64
 
-from fanlog import limits
+from fanlog import limits, times
 from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.filtering import Filtering
@@ -22,7 +22,9 @@ from fanlog.broker.ports import Candidates
 from fanlog.broker.tiering.tiers import Tiers
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.letter_search import EVERYTHING
+from fanlog.broker.verbs.pending_keys import PendingKeys
 from fanlog.core.dead_letter import Letter
+from fanlog.core.prospects import NOTHING, Prospects, prospects
 from fanlog.core.recent_events import DEAD_LETTERED, REDRIVEN, Happened, RecentEvents
 from fanlog.core.share import Look, Share, State
 from fanlog.errors import InvalidArgument, LakeUnavailable, MessageNotFound
@@ -40,9 +42,12 @@ _NEXT = {
     State.BACKLOG: "now, to the next subscriber that asks",
     State.OUTSTANDING: "when its lease ends, unless it is acknowledged before",
     State.DELAYED: "when its wait is over",
+    State.PENDING: "when it is due",
     State.EARLY: "only if the earlier message of its ordering key fails",
 }
 
+_LAPSED = "never: its time-to-live is over, and it is dropped when its turn comes"
+_LAPSED_LETTER = "never: its time-to-live is over, and it becomes a dead letter when its turn comes"
 _BEHIND = "after the earlier message of its ordering key, or to the subscriber that holds that"
 
 
@@ -58,6 +63,8 @@ class SubscriptionTrace:
     #: The earlier message of its ordering key that it waits for.
     behind: Offset | None = None
     letter_id: str = ""
+    prospects: Prospects = NOTHING
+    has_lapsed: bool = False
     events: tuple[Happened, ...] = ()
 
 
@@ -84,6 +91,18 @@ class MessageTrace:
     left_off: int = 0
     since_s: float = 0.0
     is_sampled: bool = False
+
+    @property
+    def prospects(self) -> Prospects:
+        """What it asked for itself, whatever subscriptions say."""
+        return NOTHING if self.batch is None else prospects(self.batch, self.offset, None)
+
+    @property
+    def key_hash(self) -> int:
+        """0 when it has no key, or cannot be read."""
+        if self.batch is None or self.batch.key_hashes is None:
+            return 0
+        return self.batch.key_hashes[self.offset - self.batch.base_offset]
 
     @property
     def size_bytes(self) -> int:
@@ -219,14 +238,25 @@ class Traces:
                 letter_id = await self._find_letter(share, found, search)
             state, next_delivery = self._settled(share, found, is_wanted, letter_id), ""
         elif look.state is State.BACKLOG:
-            hashes = None if found.batch is None else found.batch.key_hashes
-            if hashes is not None and found.batch is not None:
-                behind = share.behind(offset, hashes[offset - found.batch.base_offset])
+            behind = await self._behind(share, found)
             if behind is not None:
                 next_delivery = _BEHIND
             elif owner.push_off:
                 next_delivery = f"not before its push config is set anew: {owner.push_off}"
+        expected, has_lapsed = found.prospects, False
+        if next_delivery and found.batch is not None and not share.never_lapses(offset):
+            expected = prospects(found.batch, offset, owner.message_ttl_s)
+            has_lapsed = expected.has_lapsed(self._clock.wall_ns())
+            if has_lapsed and look.state in (State.BACKLOG, State.DELAYED, State.OUTSTANDING):
+                is_letter = owner.forwards_lapsed and owner.dead_letter is not None
+                next_delivery = _LAPSED_LETTER if is_letter else _LAPSED
+        else:
+            expected = replace(expected, expires_ns=None)
+        if look.state is State.PENDING and next_delivery and expected.due_ns is not None:
+            next_delivery += f", at {times.of_ns(expected.due_ns)}"
         return SubscriptionTrace(
+            prospects=expected,
+            has_lapsed=has_lapsed,
             subscription=owner.name,
             state=state,
             look=look,
@@ -235,6 +265,20 @@ class Traces:
             letter_id=letter_id,
             events=tuple(events),
         )
+
+    async def _behind(self, share: Share, found: MessageTrace) -> Offset | None:
+        """The earlier message of its ordering key that it waits for."""
+        if not found.key_hash:
+            return None
+        behind = share.behind(found.offset, found.key_hash)
+        if behind is not None:
+            return behind
+        held = PendingKeys(self._store, self._filtering, share)
+        try:
+            await held.look_before(found.offset)
+        except LakeUnavailable:
+            return None
+        return held.behind(found.offset, found.key_hash)
 
     def _settled(self, share: Share, found: MessageTrace, is_wanted: bool, letter_id: str) -> str:
         """The state of a message that is not to be delivered any more."""

@@ -65,3 +65,5 @@ class ShareStats:
     outstanding: int
     delayed: int
     forwarding: int
+    #: Not due yet.
+    pending: int

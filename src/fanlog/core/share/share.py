@@ -513,6 +513,19 @@ class Share:
         """The earlier message of its ordering key that a message waits for, if there is one."""
         return self._soft.backlog.behind(offset, key_hash)
 
+    def pending_with_keys(self, start: Offset, end: Offset) -> BitMap64:
+        """Pending messages of `[start, end)` that hold up their keys, where there is order."""
+        agenda = self._soft.agenda
+        if agenda is None or not self.settings.enable_message_ordering:
+            return BitMap64()
+        # Those whose time is to be read may have a key.
+        some = agenda.keyed | agenda.unread
+        return self._waiting(some & BitMap64(range(start, end)))
+
+    def never_lapses(self, offset: Offset) -> bool:
+        """Whether its time-to-live counts for nothing: who reopens a message wants it."""
+        return offset in self.cursor.reopened or self.settings.mode == "export"
+
     @property
     def addressed(self) -> Addressed:
         """Which messages are for one subscription alone."""
@@ -534,6 +547,7 @@ class Share:
             outstanding=self._soft.leases.outstanding,
             delayed=len(self._soft.delayed.offsets),
             forwarding=len(self._soft.forwarding),
+            pending=len(self._waiting(self.pending)),
         )
 
     def offsets_by_state(self, end: Offset) -> dict[State, BitMap64]:
@@ -542,6 +556,15 @@ class Share:
         passed_over = self._open.passed_over - acked
         found = {State.ACKED: acked, State.PASSED_OVER: passed_over}
         return found | self._soft.offsets_by_state(BitMap64(range(end)) - acked - passed_over)
+
+    # Private: messages that are not due.
+
+    def _waiting(self, offsets: BitMap64) -> BitMap64:
+        """Those of `offsets`, which are pending, that are this share's to wait for."""
+        if not offsets:
+            return BitMap64()
+        open_ = offsets - self.cursor.acknowledged(offsets) - self._open.passed_over
+        return open_ - self._soft.taken - self._soft.delayed.offsets
 
     # Private: messages that lapsed.
 

@@ -216,6 +216,9 @@ PEEKED: dict[str, JsonSchema] = {
     "until": TIMESTAMP,
     "failed_deliveries": _COUNT,
     "behind_message_id": STRING,
+    "expires_at": TIMESTAMP,
+    "lapsed": BOOLEAN,
+    "priority": _COUNT,
 }
 _BEHIND: dict[str, JsonSchema] = {
     "messages": _COUNT,
@@ -225,6 +228,7 @@ _BEHIND: dict[str, JsonSchema] = {
     "delayed": _COUNT,
     "lag_messages": _COUNT,
     "lag": DURATION,
+    "pending": _COUNT,
 }
 BACKLOG: dict[str, JsonSchema] = {
     "subscription": STRING,
@@ -249,6 +253,8 @@ _TRACED: dict[str, JsonSchema] = {
     "behind_message_id": STRING,
     "letter_message_id": STRING,
     "events": array(record(_EVENT)),
+    "expires_at": TIMESTAMP,
+    "lapsed": BOOLEAN,
 }
 TRACE: dict[str, JsonSchema] = {
     "message_id": STRING,
@@ -270,6 +276,8 @@ TRACE: dict[str, JsonSchema] = {
     "subscriptions_left_off": _COUNT,
     "remembered_since": TIMESTAMP,
     "sampled": BOOLEAN,
+    "due_at": TIMESTAMP,
+    "priority": _COUNT,
 }
 
 _LEVEL: JsonSchema = {"type": "string", "enum": list(get_args(Compatibility))}
