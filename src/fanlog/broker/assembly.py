@@ -160,12 +160,13 @@ def build_broker(
     decisions = Decisions(ledger, store, clock, metrics, feeds, compose=compose, jitter=jitter)
     bridges = Bridges(ledger, definitions)
     revising = Revising(ledger, clock, metrics, bridges, contents, decisions.decide)
+    due_times = DueTimes(ledger, store, clock, feeds)
     consumers = Consumers(
         *(ledger, store, clock, metrics, access),
-        *(feeds, filtering, decisions, revising, generations),
+        *(feeds, filtering, decisions),
+        *(due_times, revising, generations),
     )
     shares = Shares(ledger, access, feeds, filtering)
-    due_times = DueTimes(ledger, store, clock, feeds)
 
     # Retention and tiers.
     tiers = NoTiers(store) if new_tiers is None else new_tiers(ledger)
