@@ -19,6 +19,8 @@ TERMS = 0.3
 SCHEDULES = 0.15
 #: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
 DEFAULTS = 0.5
+#: Share of worlds in which somebody looks.
+INSPECTORS = 0.2
 #: Part of the worlds in which streams have key slots.
 STICKY = 0.2
 
@@ -40,6 +42,7 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     if temper.terms:
         # What is early is judged by the time of day, and so by a clock that nobody sets.
         odds = replace(odds, clock_step=0.0)
+    temper = temper.with_inspectors(random.Random(f"{seed}: inspectors"))
     temper = temper.with_key_slots(random.Random(f"{seed}: key slots"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
@@ -118,6 +121,8 @@ class Temper:
     kept_out: float = 0.0
     #: So many publish through the sink.
     sinks: int = 0
+    #: So many look at messages, and purge them.
+    inspectors: int = 0
     #: So many make and change schedules.
     schedulers: int = 0
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
@@ -220,6 +225,10 @@ class Temper:
             return self
         return replace(self, sinks=rng.choice((1, 1, 2)))
 
+    def with_inspectors(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds somebody who looks at what they do, and purges."""
+        return replace(self, inspectors=1) if rng.random() < INSPECTORS else self
+
     def with_schedules(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds schedules.
 
@@ -240,8 +249,11 @@ class Temper:
         )
 
     def with_key_slots(self, rng: random.Random) -> Temper:
-        """The same people, and in some worlds streams that have key slots."""
-        if rng.random() >= STICKY:
+        """The same people, and in some worlds streams that have key slots.
+
+        Not where messages are pushed: what is pushed has no streams.
+        """
+        if rng.random() >= STICKY or self.pushes:
             return self
         streams = max(self.streams, rng.choice((2, 3, 4)))
         return replace(self, streams=streams, sticky=rng.choice((0.5, 1.0)))

@@ -39,8 +39,12 @@ class Schedule:
     is_paused: bool = False
     created_s: float = 0.0
 
-    def __post_init__(self) -> None:
-        """Raises InvalidArgument: A field that no schedule can have."""
+    def check(self) -> None:
+        """Check the message of one that is made or changed; stored ones are what they are.
+
+        Raises:
+            InvalidArgument: An attribute that is not the caller's, an empty message or a large one.
+        """
         for name in self.attributes:
             if name in (SCHEDULE, TICK):
                 raise InvalidArgument(f"attributes: {name!r} is set by the schedule at each tick")

@@ -64,6 +64,8 @@ class Feed:
         #: Of a subscription with key slots.
         self.members = members
         self._is_placed = members is None
+        #: Members that have looked at messages of others, and are to look on behind them.
+        self._behind: set[Credit] = set()
         self._lock = asyncio.Lock()
         # In the order they came: first come, first served, and the same in every run.
         self._waiters: dict[asyncio.Future[None], None] = {}
@@ -133,6 +135,7 @@ class Feed:
 
     def leave(self, consumer: Credit) -> None:
         """A consumer takes nothing more: others get its key slots."""
+        self._behind.discard(consumer)
         if self.members is not None and self.members.leave(consumer):
             self.wake()
 
@@ -183,6 +186,10 @@ class Feed:
                 consumer, max_messages=max_messages, max_bytes=max_bytes, deadline_s=deadline_s
             )
             if not leased:
+                if consumer in self._behind:
+                    self._behind.discard(consumer)
+                    await asyncio.sleep(0)
+                    continue
                 return leased
             leaving = await self._revise(leased, max_bytes)
             if leaving:
@@ -288,6 +295,10 @@ class Feed:
             committed = self._decide(share, decision, wakes=False)
             if decision.grant is not None:
                 return _delivery(share, decision.grant, batches), committed
+            if decision.has_progressed and self.members is not None:
+                # There may be no message of its slots for long: others have their turn meanwhile.
+                self._behind.add(consumer)
+                return None
             if not decision.has_progressed and share.plan(consumer, end, budget.messages) == ranges:
                 # Otherwise all that was asked for is damaged, and now left out: look behind it.
                 return None

@@ -44,11 +44,12 @@ class SlottedBacklog:
         "_ordering",
         "_parts",
         "_placed",
-        "_progress",
         "_returned",
+        "_scanning",
         "_skipped",
         "_slots",
         "_unplaced",
+        "progress",
         "recalled",
         "to_forward",
     )
@@ -74,11 +75,13 @@ class SlottedBacklog:
         self._placed: dict[int, BitMap64] = {}
         #: The backlog of each slot; none while a message is to be placed.
         self._parts: list[PartBacklog] = []
+        #: Slots of which leases of before a restart are still to find their keys.
+        self._scanning: set[int] = set()
         #: Slots that may have messages before the place where they stand.
         self._returned: set[int] = set()
         #: Cannot be read.
         self._skipped = BitMap64()
-        self._progress = 0
+        self.progress = 0
         self.to_forward: list[Offset] = []
         self.recalled = BitMap64()
         self._end_placing()
@@ -87,12 +90,8 @@ class SlottedBacklog:
     def next_offset(self) -> Offset:
         if not self._parts:
             return self._to_place.min()
-        scanning = [part.next_offset for part in self._parts if part.unplaced]
-        return min(scanning) if scanning else min(part.next_offset for part in self._parts)
-
-    @property
-    def progress(self) -> int:
-        return self._progress + sum(part.progress for part in self._parts)
+        scanning = [self._parts[slot] for slot in self._scanning if self._parts[slot].unplaced]
+        return min(part.next_offset for part in scanning or self._parts)
 
     @property
     def outstanding(self) -> BitMap64:
@@ -102,7 +101,8 @@ class SlottedBacklog:
     def unplaced(self) -> BitMap64:
         if not self._parts:
             return self._unplaced
-        return BitMap64().union(*(part.unplaced for part in self._parts))
+        self._scanning = {slot for slot in self._scanning if self._parts[slot].unplaced}
+        return BitMap64().union(*(self._parts[slot].unplaced for slot in self._scanning))
 
     @property
     def agenda(self) -> AgendaView | None:
@@ -113,6 +113,10 @@ class SlottedBacklog:
         self._agenda = None if agenda is None else _Unhurried(agenda)
         for part in self._parts:
             part.agenda = self._agenda
+
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        found = (part.behind(offset, key_hash) for part in self._parts)
+        return next((one for one in found if one is not None), None)
 
     def configure(self, ordering: Ordering) -> None:
         self._ordering = ordering
@@ -171,7 +175,9 @@ class SlottedBacklog:
             if packer.is_full:
                 break
             part = self._parts[slot]
+            before = part.progress
             part.take(cursor, part.next_offset, views, packer)
+            self.progress += part.progress - before
             self._collect(slot)
         self._take_fresh(cursor, end, views, packer, mine)
         self._hold(views, packer)
@@ -179,14 +185,13 @@ class SlottedBacklog:
     def scan(self, cursor: Openness, end: Offset, views: Sequence[Slots]) -> None:
         if not self._parts:
             self._place(views)
-        scanning = [slot for slot, part in enumerate(self._parts) if part.unplaced]
         reached = self.next_offset
-        for view in views if scanning else ():
+        for view in views if self._scanning else ():
             stop = min(end, view.end_offset)
             if self._is_gap(cursor, reached, view.base_offset):
                 break
             unacked = _unacked(cursor, view.base_offset, stop)
-            for slot in scanning:
+            for slot in sorted(self._scanning):
                 part = self._parts[slot]
                 picked = _Picked(cursor, self._of_slot(view, slot) & unacked)
                 part.scan(picked, stop, (view,))
@@ -197,7 +202,7 @@ class SlottedBacklog:
     def skip(self, start: Offset, end: Offset) -> None:
         before = len(self._skipped)
         self._skipped.add_range(start, end)
-        self._progress += len(self._skipped) - before
+        self.progress += len(self._skipped) - before
         for part in self._parts:
             part.skip(start, end)
         self._unplaced.remove_range(start, end)
@@ -289,7 +294,7 @@ class SlottedBacklog:
         self._floor = min(self._floor, opened.min())
         self._skipped -= opened
         self._returned.update(range(len(self._parts)))
-        self._progress += 1
+        self.progress += 1
 
     # Messages that leave without an acknowledgement.
 
@@ -357,7 +362,9 @@ class SlottedBacklog:
                 part = parts[slot]
                 # What came back goes first; only then other views are needed, too.
                 source = views if self._has_returned(slot, cursor) else (view,)
+                met = part.progress
                 part.take(picked, stop, source, packer)
+                self.progress += part.progress - met
                 if not part.go_on(picked, stop, packer.consumer):
                     behind.add(slot)
                 self._collect(slot)
@@ -365,7 +372,7 @@ class SlottedBacklog:
         for slot in mine - behind:
             part = parts[slot]
             part.next_offset = max(part.next_offset, reached)
-        self._progress += sum(parts[slot].next_offset for slot in mine) - before
+        self.progress += sum(parts[slot].next_offset for slot in mine) - before
 
     def _is_gap(self, cursor: Openness, start: Offset, end: Offset) -> bool:
         """Whether there are messages in between that were to be read and are not here."""
@@ -420,7 +427,7 @@ class SlottedBacklog:
                 self._placed.setdefault(slot, BitMap64()).add(offset)
                 if offset in self._unplaced:
                     self._slots.hold(offset, slot, None)
-                self._progress += 1
+                self.progress += 1
         self._end_placing()
 
     def _end_lease(self, gone: BitMap64) -> None:
@@ -447,6 +454,8 @@ class SlottedBacklog:
             for start, stop in runs(self._skipped):
                 part.skip(start, stop)
             self._parts.append(part)
+            if part.unplaced:
+                self._scanning.add(slot)
         self._unplaced, self._adrift, self._placed = BitMap64(), BitMap64(), {}
         self._returned.update(range(len(self._parts)))
 
