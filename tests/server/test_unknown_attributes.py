@@ -16,6 +16,10 @@ from server.conftest import PATIENCE_S
 from server.unique import unique
 from server.v1 import SinkClient
 
+#: Instructions are read: `docs/reference/options.md` says what they may be.
+DATA = attributes.PUBLISHED - set(attributes.TERMS)
+
+
 TYPO = "fanlog-dedupid"
 MEANT = "did you mean 'fanlog-dedup-id'?"
 
@@ -88,10 +92,6 @@ def test_an_unknown_one_is_refused_with_what_was_meant(server, topic, publish):
 
 
 @pytest.mark.parametrize("publish", SURFACES)
-#: Instructions are read: `docs/reference/options.md` says what they may be.
-DATA = attributes.PUBLISHED - {*attributes.TERMS}
-
-
 @pytest.mark.parametrize("name", sorted(DATA))
 def test_what_consumers_copy_is_data(server, topic, publish, name):
     assert publish(server, topic, name) == ""
