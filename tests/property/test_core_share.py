@@ -20,7 +20,7 @@ from pyroaring import BitMap64
 from fanlog import limits
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
-from fanlog.core.redelivery import backoff_s
+from fanlog.core.redelivery import NACKED, Nack, backoff_s
 from fanlog.model.resources import Ordering, RetryPolicy
 from property.core_model import Held, Model
 from unit.core.world import Id, World, subscription
@@ -31,6 +31,14 @@ DEADLINE_S = 10.0
 WINDOWS = [(0, 0), (3, 0), (0, 45), (2, 60)]
 #: A pull, two streams of one client, and one of another.
 CLIENTS = [None, "a", "a", "b"]
+
+NACKS = [
+    Nack(delay_s=0.0),
+    Nack(delay_s=20.0),
+    Nack(is_counted=False),
+    Nack(is_counted=False, delay_s=20.0),
+    Nack(is_terminal=True),
+]
 
 index = st.integers(0, 10_000)
 messages = st.lists(st.tuples(st.integers(0, 2), st.integers(5, 40)), min_size=4, max_size=10)
@@ -155,6 +163,11 @@ class ShareMachine(RuleBasedStateMachine):
     def nack(self, picks: list[int]) -> None:
         self.modify_ack_deadline(self.pick_live(picks), 0)
 
+    @precondition(lambda self: self.model.leased)
+    @rule(picks=picks, nack=st.sampled_from(NACKS))
+    def nack_in_another_way(self, picks: list[int], nack: Nack) -> None:
+        self.modify_ack_deadline(self.pick_live(picks), 0, nack)
+
     @precondition(lambda self: self.ids)
     @rule(picks=picks, seconds=st.sampled_from([0, 3, 30]), is_live=st.booleans())
     def modify(self, picks: list[int], seconds: int, is_live: bool) -> None:
@@ -163,19 +176,19 @@ class ShareMachine(RuleBasedStateMachine):
             self.pick_live(picks) if is_live else self.pick_any(picks), seconds
         )
 
-    def modify_ack_deadline(self, ids: list[Id], seconds: int) -> None:
+    def modify_ack_deadline(self, ids: list[Id], seconds: int, nack: Nack = NACKED) -> None:
         model = self.model
         live = sorted({o for g, o in ids if self.is_live((g, o))})
         unplaced = set(self.world.share.unplaced)
         if not seconds:
             model.nacked(live, self.now)
-        decision = self.world.modify(self.now, ids, seconds, partial=True)
+        decision = self.world.modify(self.now, ids, seconds, partial=True, nack=nack)
         assert decision.count == len(live)
         if seconds:
             for offset in live:
                 model.leased[offset].deadline_s = self.now + seconds
         else:
-            self.put_back(live, unplaced)
+            self.put_back(live, unplaced, nack)
         self.take_letters()
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 5.0, 11.0, 40.0]))
@@ -202,6 +215,7 @@ class ShareMachine(RuleBasedStateMachine):
         else:
             decision = self.world.share.return_unforwarded(self.now, BitMap64([offset]))
             model.forget(offset)
+            model.given_up.discard(offset)
             model.spared.add(offset)
             model.delayed[offset] = self.now + limits.DEAD_LETTER_RETRY_S
         self.world.letters = [x for x in self.world.letters if x.offset != offset]
@@ -353,10 +367,14 @@ class ShareMachine(RuleBasedStateMachine):
 
     # What the model needs to be told.
 
-    def put_back(self, failed: list[int], unplaced: set[int]) -> None:
+    def put_back(self, failed: list[int], unplaced: set[int], nack: Nack = NACKED) -> None:
         model = self.model
-        for offset in model.fail(failed, unplaced):
+        if nack.is_terminal and model.settings.dead_letter is not None:
+            model.given_up |= set(failed)
+        for offset in model.fail(failed, unplaced, is_attempt=nack.is_counted):
             wait_s = backoff_s(model.settings.retry, model.failures.get(offset, 0), 0.0)
+            if nack.delay_s is not None:
+                wait_s = nack.delay_s
             if wait_s and not model.is_exhausted(offset):
                 model.delayed[offset] = self.now + wait_s
 

@@ -12,7 +12,7 @@ lines are free. Options of `share`: ordering=key|strict, exactly-once, attempts=
 or retry=first-immediate, deadline=S. Options of `pull`: max=N, by=NAME (who holds several
 answers), messages=N and bytes=N (its window, told once), client=NAME (whose stream it is, told
 once). `give-back by=NAME after=a#1`: of what NAME was leased, that answer was the last that was
-written to it.
+written to it. Options of `nack`: delay=S, uncounted, terminal.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pyroaring import BitMap64
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
 from fanlog.core.records import AttemptsChunk, CursorChunk, CursorHead, ShareRecord
+from fanlog.core.redelivery import Nack
 from fanlog.core.share import Decision
 from fanlog.model.attributes import LABEL_RETRY
 from fanlog.model.resources import RetryPolicy
@@ -76,7 +77,10 @@ class Trace:
                 reply = f"floor {share.cursor.floor}" if decision.count else "nothing changed"
                 return self.refused(decision) or reply, self.records(decision)
             case "nack":
-                decision = world.nack(now, self.ids(words), partial="partial" in words)
+                nack = _nack(words, options)
+                named = [word for word in words if "#" in word]
+                partial = "partial" in words
+                decision = world.nack(now, self.ids(named), partial=partial, nack=nack)
             case "extend":
                 decision = world.modify(now, self.ids(words), float(options["by"]))
             case "expire":
@@ -160,6 +164,14 @@ class Trace:
 
     def records(self, decision: Decision) -> str:
         return ", ".join(_short(record) for record in decision.records)
+
+
+def _nack(words: list[str], options: dict[str, str]) -> Nack:
+    return Nack(
+        delay_s=float(options["delay"]) if "delay" in options else None,
+        is_terminal="terminal" in words,
+        is_counted="uncounted" not in words,
+    )
 
 
 def _short(record: ShareRecord) -> str:

@@ -10,6 +10,7 @@ from fanlog.cli import (
     jobs,
     lake,
     messages,
+    nacking,
     pipeline,
     policies,
     rejected,
@@ -32,6 +33,7 @@ app.command()(up.up)
 app.add_typer(topics.app, name="topic")
 add_command(subscriptions.app)(seeking.seek)
 add_command(subscriptions.app)(reopening.reopen)
+add_command(subscriptions.app)(nacking.nack)
 app.add_typer(subscriptions.app, name="sub")
 app.add_typer(dead_letters.app, name="dead-letter")
 app.add_typer(schemas.app, name="schema")

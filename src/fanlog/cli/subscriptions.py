@@ -1,4 +1,4 @@
-"""`fanlog sub`: create, list, describe, update, delete, seek; `reopen` is in its own module."""
+"""`fanlog sub`: create, list, describe, update, delete; other verbs have modules of their own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Create, list, describe, update, delete, seek and reopen subscriptions.",
+    help="Create, list, describe, update, delete, seek, reopen and nack on subscriptions.",
 )
 
 _PUSH_HELP = "Send messages to an endpoint: http, https, grpc or grpcs://host:port, or topic:NAME."

@@ -36,6 +36,8 @@ _OPTIONS: Final = [
 
 ReplyT = TypeVar("ReplyT", bound=Message)
 Metadata = tuple[tuple[str, str], ...]
+#: Names that end in `-bin` have bytes.
+SentMetadata = tuple[tuple[str, str | bytes], ...]
 
 
 class Connection:
@@ -124,7 +126,7 @@ class Connection:
         reply_type: type[ReplyT],
         *,
         timeout_s: float | None = None,
-        metadata: Metadata = (),
+        metadata: SentMetadata = (),
     ) -> tuple[ReplyT, Metadata]:
         """Call a method with metadata; give the reply and the metadata that follows it.
 

@@ -101,8 +101,11 @@ ACKNOWLEDGED: Final = "fanlog-acknowledged"
 SHORT_FORM: Final = "fanlog-short-form"
 #: How a nack is meant.
 NACK_DELAY: Final = "fanlog-delay-seconds"
+NACK_COUNTED: Final = "fanlog-counted"
 NACK_REQUEUE: Final = "fanlog-requeue"
 NACK_REASON: Final = "fanlog-reason"
+#: The same in bytes of UTF-8: metadata of gRPC has other characters than ASCII in such names alone.
+NACK_REASON_BYTES: Final = "fanlog-reason-bin"
 #: A receiver's word that it wants nothing any more.
 GONE: Final = "fanlog-gone"
 

@@ -22,7 +22,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
@@ -340,7 +340,7 @@ class Sender:
         if outcome.is_gone and self._subscription.push == subscription.push:
             with suppress(FanlogError):
                 self._turn_off(outcome.reason)
-        nack = Nack(delay_s=outcome.delay_s, reason=outcome.whole_reason)
+        nack = outcome.nack
         await self._nack(subscription, [(one, nack) for one in messages])
 
     async def _nack(
@@ -348,7 +348,11 @@ class Sender:
     ) -> None:
         alike: defaultdict[Nack, list[str]] = defaultdict(list)
         for one, nack in refused:
-            self._note_failure(one.key)
+            if nack.is_counted:
+                self._note_failure(one.key)
+            elif nack.delay_s is None and subscription.retry is None:
+                # Uncounted, it would come back at once for ever.
+                nack = replace(nack, delay_s=limits.FIRST_IMMEDIATE_BACKOFF_S_MIN)
             alike[nack].append(one.ack_id)
         # The subscription may be gone, or hard state loaded again; then the leases are gone too.
         with suppress(FanlogError):

@@ -84,4 +84,4 @@ class WebTransport:
     def _judge(self, answer: WebAnswer) -> Outcome:
         said = first_words_of(answer.first, answer.content_type, answer.content_encoding)
         wall_s = self._clock.wall_ns() / 1e9
-        return of_status(answer.status, answer.retry_after, wall_s, said)
+        return of_status(answer.status, answer.retry_after, wall_s, said, answer.words)

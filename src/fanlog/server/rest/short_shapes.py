@@ -103,6 +103,7 @@ PULLED = record({"received_messages": array(_RECEIVED)}, "received_messages")
 ACK_IDS = {"ack_ids": array(STRING, minItems=1)}
 NACK = ACK_IDS | {
     "requeue": BOOLEAN,
+    "counted": BOOLEAN,
     "delay_seconds": {"type": "number", "minimum": 0, "maximum": limits.NACK_DELAY_S_MAX},
     "reason": STRING,
 }
