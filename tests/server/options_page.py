@@ -11,7 +11,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "options.md"
 def rows(section: str) -> list[list[str]]:
     """The cells of the rows of a section's tables, heads left out."""
     page = PAGE.read_text(encoding="utf-8")
-    [text] = re.findall(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    [text] = re.findall(
+        rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL
+    )
     found: list[list[str]] = []
     for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         lines = table.splitlines()
