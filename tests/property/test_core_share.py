@@ -158,6 +158,25 @@ class ShareMachine(RuleBasedStateMachine):
                 model.ack(offset)
         self.take_letters()
 
+    @precondition(lambda self: self.ids and not self.exactly_once)
+    @rule(picks=picks, is_live=st.booleans())
+    def claim(self, picks: list[int], is_live: bool) -> None:
+        """What is about to be sent at most once is acknowledged for good, or not sent."""
+        model = self.model
+        is_live = is_live and bool(model.leased)
+        ids = self.pick_live(picks) if is_live else self.pick_any(picks)
+        invalid = {i for i in ids if not self.is_live(i)}
+        wanted = {o for _, o in set(ids) - invalid}
+        unplaced = set(self.world.share.unplaced)
+        early = {o for o in wanted if o in unplaced or self.is_early(o, wanted)}
+        decision = self.world.claim(self.now, ids)
+        assert set(decision.invalid) == invalid
+        assert {o for _, o in decision.early} == early
+        for offset in sorted(wanted - early):
+            assert offset in self.world.share.cursor
+            model.ack(offset)
+        self.take_letters()
+
     @precondition(lambda self: self.model.leased)
     @rule(picks=picks)
     def nack(self, picks: list[int]) -> None:

@@ -18,6 +18,7 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
 from fanlog.broker.committer import Committer
 from fanlog.broker.delivery.bridges import Bridges
+from fanlog.broker.delivery.claims import Claims
 from fanlog.broker.delivery.consumers import Consumers
 from fanlog.broker.delivery.decisions import Decisions
 from fanlog.broker.delivery.filtering import Filtering
@@ -197,6 +198,7 @@ def build_broker(
         filtering=filtering,
         feeds=feeds,
         decisions=decisions,
+        claims=Claims(ledger, clock, metrics, decisions),
         consumers=consumers,
         shares=shares,
         movers=Movers(),

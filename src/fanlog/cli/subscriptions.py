@@ -16,6 +16,7 @@ from fanlog.cli.output import resource, with_created
 from fanlog.errors import InvalidArgument
 from fanlog.model.attributes import (
     LABEL_DEAD_LETTER,
+    LABEL_DELIVERY,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
@@ -36,7 +37,7 @@ _PUSH_HELP = "Send messages to an endpoint: http, https, grpc or grpcs://host:po
 _EXPORTS = ("bigquery_config", "cloud_storage_config")
 _MODES = ("push_config", *_EXPORTS)
 #: Labels that have an option of their own; the two must not differ.
-_OPTION_LABELS = (LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT)
+_OPTION_LABELS = (LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT)
 
 
 def _read_timeout(text: str, option: str) -> str:
@@ -105,6 +106,12 @@ SETTINGS: tuple[Row, ...] = (
         create="Confirmed acks, no second delivery.",
         update="Confirmed acks, no second delivery, or at least once.",
         kind=FLAG,
+    ),
+    Setting(
+        *("delivery", f"labels.{LABEL_DELIVERY}"),
+        "At most once: acknowledged when they are sent, and lost in a crash after that; or at"
+        " least once, the default.",
+        metavar="at-most-once|at-least-once",
     ),
     Setting(
         *("dead_letter", "dead_letter_policy.dead_letter_topic"),

@@ -74,6 +74,8 @@ PUBLISHED: Final = frozenset(
 
 LABEL_START: Final = "fanlog-start"
 LABEL_ORDERING: Final = "fanlog-ordering"
+#: How often a message is delivered: at least once unless it says `at-most-once`.
+LABEL_DELIVERY: Final = "fanlog-delivery"
 LABEL_DEAD_LETTER: Final = "fanlog-dead-letter"
 LABEL_DEDUP_WINDOW: Final = "fanlog-dedup-window"
 #: Asks for another schedule of retries on a subscription without a retry policy.

@@ -13,6 +13,7 @@ from fanlog.model.attributes import (
     LABEL_ARCHIVE,
     LABEL_DEAD_LETTER,
     LABEL_DEDUP_WINDOW,
+    LABEL_DELIVERY,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
@@ -22,7 +23,7 @@ from fanlog.model.attributes import (
     PREFIX,
     meant,
 )
-from fanlog.model.resources import FIRST_IMMEDIATE, PUSH_BODIES
+from fanlog.model.resources import DELIVERIES, FIRST_IMMEDIATE, PUSH_BODIES
 
 #: Where a new subscription begins: at the next message, at the oldest there is, or at a time in
 #: seconds since the epoch.
@@ -33,7 +34,7 @@ TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE})
 FIXED_LABELS = frozenset({LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER})
 #: Settings that have a field of their own in the short form and an option in the command line: an
 #: update mask may name one of them alone, as `labels.NAME`.
-SETTING_LABELS = frozenset({LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT})
+SETTING_LABELS = frozenset({LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT})
 SUBSCRIPTION_LABELS = FIXED_LABELS | SETTING_LABELS | {LABEL_SCHEMA_REVISION}
 SNAPSHOT_LABELS: frozenset[str] = frozenset()
 
@@ -106,6 +107,12 @@ def check_settings(labels: Mapping[str, str]) -> None:
     Raises:
         InvalidArgument: Names the label, its value and the values that are allowed.
     """
+    delivery = labels.get(LABEL_DELIVERY, DELIVERIES[0])
+    if delivery not in DELIVERIES:
+        raise InvalidArgument(
+            f"label {LABEL_DELIVERY}: {names.shown(delivery)} is not one of "
+            f"{', '.join(map(repr, DELIVERIES))}; exactly once is enable_exactly_once_delivery"
+        )
     retry = labels.get(LABEL_RETRY, FIRST_IMMEDIATE)
     if retry != FIRST_IMMEDIATE:
         raise InvalidArgument(

@@ -60,6 +60,8 @@ ExportState = Literal["ACTIVE", "PERMISSION_DENIED", "NOT_FOUND", "SCHEMA_MISMAT
 FIRST_IMMEDIATE: Final = "first-immediate"
 #: The dead letter policy of subscriptions that are made without one: none, or one of their own.
 DeadLetterDefault = Literal["none", "auto"]
+AT_MOST_ONCE: Final = "at-most-once"
+DELIVERIES = ("at-least-once", AT_MOST_ONCE)
 PUSH_BODIES = ("wrapped", "plain", "cloudevents", "event")
 
 
@@ -283,6 +285,11 @@ class Subscription:
         # Requests overtake each other: in order means one after the other.
         is_strict = self.push is not None or self.labels.get(attributes.LABEL_ORDERING) == "strict"
         return "strict" if is_strict else "key"
+
+    @property
+    def is_at_most_once(self) -> bool:
+        """Whether messages are acknowledged when they are sent, and so never sent twice."""
+        return self.labels.get(attributes.LABEL_DELIVERY) == AT_MOST_ONCE
 
     @property
     def retry_schedule(self) -> RetrySchedule:

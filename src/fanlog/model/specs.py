@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from fanlog import limits
 from fanlog.errors import InvalidArgument, OutOfRange
 from fanlog.model import endpoints, exports, names
+from fanlog.model.at_most_once import check_at_most_once
 from fanlog.model.attributes import (
     LABEL_ARCHIVE,
     LABEL_DEAD_LETTER,
@@ -147,6 +148,7 @@ class SubscriptionSpec:
                     f"label {LABEL_ORDERING}: needs enable_message_ordering, which is not set"
                 )
         check_settings(self.labels)
+        self._check_at_most_once()
         if self.retry is not None and LABEL_RETRY in self.labels:
             raise InvalidArgument(
                 f"label {LABEL_RETRY}: asks for another schedule than retry_policy, which is set; "
@@ -157,6 +159,23 @@ class SubscriptionSpec:
         dead_letter = self.labels.get(LABEL_DEAD_LETTER)
         if dead_letter is not None:
             self._check_dead_letter_label(dead_letter)
+
+    def _check_at_most_once(self) -> None:
+        push = self.push
+        check_at_most_once(
+            self.labels,
+            is_exactly_once=self.enable_exactly_once,
+            has_dead_letters=self.dead_letter is not None,
+            has_retry=self.retry is not None,
+            forwards=push is not None and push.endpoint.startswith(endpoints.TOPIC_SCHEME),
+            export_field=(
+                exports.TABLE_FIELD
+                if self.table is not None
+                else exports.FILES_FIELD
+                if self.files is not None
+                else ""
+            ),
+        )
 
     def _check_schema_revision(self, revision: str) -> None:
         names.check_revision_id(revision, field=f"label {LABEL_SCHEMA_REVISION}")

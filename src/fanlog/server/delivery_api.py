@@ -17,6 +17,7 @@ from fanlog.server.calls import Call, CallStream, metadata_of
 from fanlog.server.methods import Method, StreamingMethod
 from fanlog.server.nacks import check_no_nack, nack_of
 from fanlog.server.permissions import CONSUME
+from fanlog.server.remarks import make_hints
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.wire import fields, types
 from fanlog.wire.parts import check_fields
@@ -67,6 +68,8 @@ async def modify_ack_deadline(broker: Broker, raw: bytes, call: Call) -> bytes:
     name = str(names.parse_subscription(request.subscription))
     call.caller.check(CONSUME, name)
     nack = nack_of(call.invocation_metadata(), seconds)
+    if seconds == 0:
+        call.set_trailing_metadata(make_hints(broker.hints.of_nack(name)))
     try:
         await broker.modify_ack_deadline(name, ack_ids, seconds, nack)
     except AckIdsRefused as refused:

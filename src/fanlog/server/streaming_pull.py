@@ -136,10 +136,17 @@ class _Stream:
     async def _send(self, deliveries: Sequence[Delivery]) -> None:
         """Write messages, unless the client has half-closed meanwhile."""
         subscription = self._broker.present(self._subscription)
-        answer = frame_deliveries(self._broker, subscription, deliveries)
+        if not subscription.is_at_most_once:
+            answer = frame_deliveries(self._broker, subscription, deliveries)
         async with self._write_lock:
             if self._is_half_closed:
                 return
+            if subscription.is_at_most_once:
+                # From here on they are sent, or lost.
+                deliveries = await self._broker.claims.claim_deliveries(subscription, deliveries)
+                if not deliveries:
+                    return
+                answer = frame_deliveries(self._broker, subscription, deliveries)
             self._written = max(delivery.generation for delivery in deliveries)
             self._broker.count_deliveries(subscription, deliveries)
             await self._write_now(answer)

@@ -225,6 +225,9 @@ class World:
             )
         )
 
+    def claim(self, now: float, ids: Iterable[Id]) -> Decision:
+        return self.decided(self.share.claim(now, by_generation(ids)))
+
     def nack(
         self, now: float, ids: Iterable[Id], *, partial: bool = False, nack: Nack = NACKED
     ) -> Decision:

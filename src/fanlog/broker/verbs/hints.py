@@ -37,6 +37,17 @@ class Hints:
         hint = self._dead_letter_hint(subscription)
         return [] if hint is None else [hint]
 
+    def of_nack(self, name: str) -> list[str]:
+        """About a nack on a subscription."""
+        catalog = self._ledger.hard.catalog
+        if not (catalog.has_subscription(name) and catalog.subscription(name).is_at_most_once):
+            return []
+        hint = (
+            "the subscription delivers at most once: its messages were acknowledged when they were "
+            "sent, and a nack changes nothing"
+        )
+        return [hint]
+
     def _default_hint(self, subscription: Subscription) -> str:
         """Of the server's default, which this one does not have."""
         if self._rules.dead_letter_default == "none":

@@ -265,6 +265,26 @@ class Share:
         decision.records += self._acked_records(soft.backlog.acknowledge(acked) | late)
         return soft.finish(decision)
 
+    def claim(self, now: float, by_generation: ByGeneration) -> Decision:
+        """At most once: acknowledge leased messages that are about to be sent.
+
+        Commit the records first, and send only messages that are neither `invalid`, since their
+        lease has ended, nor `early`, since an earlier message of their key is not sent yet. Those
+        stay as they are.
+        """
+        soft = self._soft
+        decision, live = soft.find_live(now, by_generation, is_ack=True)
+        claimed = BitMap64()
+        for lease, offsets in live:
+            soft.leases.settle(lease, offsets)
+            decision.ended.append((lease.granted_s, len(offsets)))
+            claimed |= offsets
+        hard = soft.backlog.acknowledge(claimed)
+        assert claimed <= hard, "a message that is sent must be acknowledged for good"
+        decision.count = len(claimed)
+        decision.records += self._acked_records(hard)
+        return soft.finish(decision)
+
     def acknowledge_exported(self, offsets: BitMap64) -> Decision:
         """Acknowledge messages that were never leased: an export has them in its table."""
         return Decision(self._acked_records(offsets), count=len(offsets))

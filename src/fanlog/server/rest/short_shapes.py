@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import get_args
 
 from fanlog import limits
-from fanlog.model.attributes import LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_RETRY
-from fanlog.model.resources import FIRST_IMMEDIATE, PUSH_BODIES, Compatibility
+from fanlog.model.attributes import LABEL_DELIVERY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_RETRY
+from fanlog.model.resources import DELIVERIES, FIRST_IMMEDIATE, PUSH_BODIES, Compatibility
 from fanlog.server.rest.json_schema import (
     BASE64,
     BOOLEAN,
@@ -44,6 +44,7 @@ TOPIC_SHOWN = NEW_TOPIC | _TOLD | {"effective_retention": _KEPT}
 _REPLACED = frozenset({"push_config", "dead_letter_policy"})
 #: Fields that are labels in the other forms: the label, and the type of the value in JSON.
 SETTINGS: dict[str, tuple[str, type]] = {
+    "delivery": (LABEL_DELIVERY, str),
     "retry": (LABEL_RETRY, str),
     "push_body": (LABEL_PUSH_BODY, str),
     "push_timeout_seconds": (LABEL_PUSH_TIMEOUT, int),
@@ -55,6 +56,7 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
 } | {
     "mode": {"type": "string", "enum": ["pull", "push", "export"]},
     "delivery_url": STRING,
+    "delivery": {"type": "string", "enum": list(DELIVERIES)},
     "retry": {"type": "string", "enum": [FIRST_IMMEDIATE]},
     "push_body": {"type": "string", "enum": list(PUSH_BODIES)},
     "push_timeout_seconds": integer(
