@@ -8,18 +8,15 @@ from pathlib import Path
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "options.md"
 
 
-def rows(section: str) -> list[list[str]]:
-    """The cells of the rows of a section's tables, heads left out."""
+def rows(section: str, table: int = 0) -> list[list[str]]:
+    """The cells of the rows of one of a section's tables, its head left out."""
     page = PAGE.read_text(encoding="utf-8")
     [text] = re.findall(
         rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL
     )
-    found: list[list[str]] = []
-    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
-        lines = table.splitlines()
-        assert re.fullmatch(r"[|\s-]+", lines[1]), "a table begins with its head"
-        found += [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
-    return found
+    lines = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)[table].splitlines()
+    assert re.fullmatch(r"[|\s-]+", lines[1]), "a table begins with its head"
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
 def words(cell: str) -> list[tuple[str, str]]:

@@ -27,6 +27,7 @@ from fanlog.broker.delivery.open_feeds import Feeds
 from fanlog.broker.delivery.revising import Revising
 from fanlog.broker.delivery.shares import Shares
 from fanlog.broker.generations import Generations
+from fanlog.broker.keying import Keying
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.outcome_telling import OutcomeTelling
 from fanlog.broker.ports import Candidates, CheckEndpoint, Compose, Contents, refuse_push
@@ -188,7 +189,8 @@ def build_broker(
     stages = Stages(
         ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id
     )
-    sink = Sink(ledger, clock, metrics, access, room, schemas, stages, contents)
+    keying = Keying(contents)
+    sink = Sink(ledger, clock, metrics, access, room, schemas, keying, stages, contents)
 
     return Broker(
         clock=clock,
@@ -221,6 +223,7 @@ def build_broker(
         jobs=Jobs(ledger, clock, topics, subscriptions, quotas),
         exports=Exports(ledger, store, clock, metrics, access, shares, filtering, decisions),
         sink=sink,
+        keying=keying,
         reopening=Reopening(ledger, clock, metrics, access, decisions, generations),
         dead_letters=DeadLetters(
             *(ledger, clock, metrics, access),

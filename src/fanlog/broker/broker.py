@@ -36,6 +36,7 @@ from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.movers import Movers
 from fanlog.broker.delivery.open_feeds import Feeds
 from fanlog.broker.delivery.shares import Shares
+from fanlog.broker.keying import Keying
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.outcome_telling import OutcomeTelling
 from fanlog.broker.parts import Placed
@@ -111,6 +112,7 @@ class Broker:
     jobs: Jobs
     exports: Exports
     sink: Sink
+    keying: Keying
     reopening: Reopening
     dead_letters: DeadLetters
     hints: Hints
@@ -180,6 +182,7 @@ class Broker:
         Raises:
             TopicNotFound: There is no such topic.
             SchemaMismatch: A message does not conform to the topic's schema.
+            InvalidArgument: A message cannot stand in the order of the topic.
             ResourceExhausted: There is no room, see `Ledger.check_room`.
         """
         topic, body = await self._admit(topic_name, body)
@@ -350,6 +353,7 @@ class Broker:
             topic, checked = self.ledger.hard.catalog.topic(topic_name), body
             if topic.schema_settings is not None:
                 topic, checked = await self.schemas.check(topic, body)
+            checked = self.keying.keyed(topic, checked)
             size_bytes = len(checked.content)
             if not self.ledger.shortage(size_bytes) or not await self.room.make(size_bytes):
                 self.ledger.check_room(size_bytes)

@@ -17,6 +17,7 @@ from fanlog.cli import options
 from fanlog.cli.options import Remote
 from fanlog.cli.output import Output, note, printable, received, shown
 from fanlog.errors import InvalidArgument
+from fanlog.model.attributes import PUBLISHER
 
 if TYPE_CHECKING:
     from fanlog.client import Client, types
@@ -42,6 +43,9 @@ def publish(
     ] = None,
     attr: options.Attributes = None,
     key: Annotated[str, typer.Option(help="The ordering key.")] = "",
+    publisher: Annotated[
+        str, typer.Option(help="The name of the publisher, for a topic ordered by publisher.")
+    ] = "",
     file: Annotated[
         Path | None, typer.Option(help="Publish the content of a file as one message.")
     ] = None,
@@ -52,7 +56,10 @@ def publish(
 
     name = remote.topic(topic)
     attributes = options.pairs(attr, "--attr")
-    chunks = _chunks(data, file, is_empty_allowed=bool(attributes))
+    if publisher:
+        if attributes.setdefault(PUBLISHER, publisher) != publisher:
+            raise InvalidArgument(f"--attr {PUBLISHER} says otherwise; give one of them")
+    chunks = _chunks(data, file, is_empty_allowed=bool(attr))
     output = remote.output
     count = 0
     with remote.connect() as client:

@@ -22,6 +22,11 @@ CLIENT_PREFIX: Final = "googclient_"
 DEDUP_ID: Final = "fanlog-dedup-id"
 #: All instructions about dedup begin so: replays leave them out.
 DEDUP_PREFIX: Final = "fanlog-dedup-"
+#: Names the publisher: on a topic that is ordered by publisher its messages are in order.
+PUBLISHER: Final = "fanlog-publisher"
+
+#: The ordering key of all messages on a topic with a total order.
+TOTAL_KEY: Final = "fanlog-total"
 
 # --- Attributes of messages: where they come from. The broker puts them there -------------------
 
@@ -65,7 +70,16 @@ ORIGIN_JOB: Final = "fanlog-origin-job"
 #: publish a received message again. The latter are data: the broker does not believe them.
 PUBLISHED: Final = frozenset(
     {
-        *(DEDUP_ID, LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID, TOPIC),
+        *(
+            DEDUP_ID,
+            PUBLISHER,
+            LETTER_REASON,
+            SOURCE_TOPIC,
+            SOURCE_ID,
+            REDRIVEN_FROM,
+            ORIGINAL_ID,
+            TOPIC,
+        ),
         *(SCHEMA_WRITTEN, SCHEMA_REASON, ORIGIN_TOPIC, ORIGIN_ID, ORIGIN_TIME, ORIGIN_JOB),
     }
 )
@@ -73,6 +87,7 @@ PUBLISHED: Final = frozenset(
 # --- Labels of topics and subscriptions ---------------------------------------------------------
 
 LABEL_START: Final = "fanlog-start"
+#: On a topic, what its messages are ordered by; on a subscription, how strictly.
 LABEL_ORDERING: Final = "fanlog-ordering"
 #: How often a message is delivered: at least once unless it says `at-most-once`.
 LABEL_DELIVERY: Final = "fanlog-delivery"

@@ -23,13 +23,19 @@ from fanlog.model.attributes import (
     PREFIX,
     meant,
 )
-from fanlog.model.resources import DELIVERIES, FIRST_IMMEDIATE, PUSH_BODIES
+from fanlog.model.resources import (
+    DEFAULT_ORDERING,
+    DELIVERIES,
+    FIRST_IMMEDIATE,
+    PUSH_BODIES,
+    TOPIC_ORDERINGS,
+)
 
 #: Where a new subscription begins: at the next message, at the oldest there is, or at a time in
 #: seconds since the epoch.
 Start = Literal["now", "earliest"] | float
 
-TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE})
+TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE, LABEL_ORDERING})
 #: Read once, when a subscription is made.
 FIXED_LABELS = frozenset({LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER})
 #: Settings that have a field of their own in the short form and an option in the command line: an
@@ -99,6 +105,27 @@ def check_fixed_labels(before: Mapping[str, str], after: Mapping[str, str]) -> N
                 f"labels: {key} is read when a subscription is made and cannot be changed later "
                 f"(it is {names.shown(before[key]) if key in before else 'not set'})"
             )
+
+
+def check_topic_ordering(labels: Mapping[str, str]) -> None:
+    """Raises InvalidArgument: The label of a topic has no known order as its value."""
+    ordering = labels.get(LABEL_ORDERING, DEFAULT_ORDERING)
+    if ordering not in TOPIC_ORDERINGS:
+        raise InvalidArgument(
+            f"label {LABEL_ORDERING}: {names.shown(ordering)} is not one of "
+            f"{', '.join(map(repr, TOPIC_ORDERINGS))}"
+        )
+
+
+def check_fixed_ordering(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Raises InvalidArgument: A topic would be ordered in another way than it was made with."""
+    was, becomes = (one.get(LABEL_ORDERING, DEFAULT_ORDERING) for one in (before, after))
+    if was != becomes:
+        raise InvalidArgument(
+            f"labels: {LABEL_ORDERING} is read when a topic is made and cannot be changed later "
+            f"(the topic is ordered by {names.shown(was)}); messages that it has already would "
+            "not be in the new order"
+        )
 
 
 def check_settings(labels: Mapping[str, str]) -> None:

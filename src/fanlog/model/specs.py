@@ -32,6 +32,7 @@ from fanlog.model.labels import (
     Start,
     check_labels,
     check_settings,
+    check_topic_ordering,
     parse_start,
 )
 from fanlog.model.resources import (
@@ -69,6 +70,7 @@ class TopicSpec:
         if self.schema_settings is not None:
             _check_schema_settings(self.schema_settings)
         check_labels(self.labels, TOPIC_LABELS, "a topic")
+        check_topic_ordering(self.labels)
         _check_dedup_window(self.labels.get(LABEL_DEDUP_WINDOW, "0"))
         archive = self.labels.get(LABEL_ARCHIVE)
         if archive not in (None, "on", "off"):

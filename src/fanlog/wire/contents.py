@@ -9,6 +9,9 @@ from fanlog.model.attributes import DEDUP_ID
 from fanlog.wire import types
 from fanlog.wire.encode import message_field
 from fanlog.wire.publish import build_body
+from fanlog.wire.topic_order import keyed
+
+__all__ = ["attributed", "dedup_ids", "keyed", "payloads", "stored", "written"]
 
 
 def payloads(body: Body, first: int, end: int) -> list[bytes]:

@@ -5,8 +5,20 @@ from __future__ import annotations
 from typing import get_args
 
 from fanlog import limits
-from fanlog.model.attributes import LABEL_DELIVERY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_RETRY
-from fanlog.model.resources import DELIVERIES, FIRST_IMMEDIATE, PUSH_BODIES, Compatibility
+from fanlog.model.attributes import (
+    LABEL_DELIVERY,
+    LABEL_ORDERING,
+    LABEL_PUSH_BODY,
+    LABEL_PUSH_TIMEOUT,
+    LABEL_RETRY,
+)
+from fanlog.model.resources import (
+    DELIVERIES,
+    FIRST_IMMEDIATE,
+    PUSH_BODIES,
+    TOPIC_ORDERINGS,
+    Compatibility,
+)
 from fanlog.server.rest.json_schema import (
     BASE64,
     BOOLEAN,
@@ -29,7 +41,10 @@ PULL_MESSAGES_DEFAULT = 10
 #: Facts about a resource beyond its own fields.
 _TOLD: dict[str, JsonSchema] = {"created_at": TIMESTAMP}
 _RETENTION: dict[str, JsonSchema] = {"retention_seconds": {"type": "number", "minimum": 0}}
-TOPIC = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
+#: Fields of a topic that are labels in the other forms, as `SETTINGS` of a subscription.
+TOPIC_SETTINGS: dict[str, tuple[str, type]] = {"ordering": (LABEL_ORDERING, str)}
+TOPIC: dict[str, JsonSchema] = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
+TOPIC |= {"ordering": {"type": "string", "enum": list(TOPIC_ORDERINGS)}}
 NEW_TOPIC = TOPIC | {"partition_count": integer(1, 1, default=1)}
 #: How long a topic keeps messages that no subscription needs; without a duration for good, in the
 #: lake.
