@@ -49,6 +49,7 @@ from simulator import (
     lake_mutants,
     leaving_mutants,
     replay_mutants,
+    single_mutants,
     sink_mutants,
     surface_mutants,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "mutant",
     "planted",
     "replay_mutants",
+    "single_mutants",
     "sink_mutants",
     "surface_mutants",
 ]

@@ -217,6 +217,9 @@ class Replay:
                 was_asked = account.name in self._deleting
                 self.violations += checkers.removed_lawfully(account, entry, was_asked=was_asked)
             return
+        if settings.is_at_most_once:
+            # Sending settles: `singles` says what must be true of them.
+            return
         if account is not None:
             account.settings = settings
             for ledger in account.ledgers.values():

@@ -34,6 +34,7 @@ from simulator.life import Life
 from simulator.limits import limited, sweep_at_leisure
 from simulator.meanings import is_matched, is_pattern, is_wanted, some_filter
 from simulator.network import Received, Stream
+from simulator.singles import single
 from simulator.sinkers import sinker
 from simulator.world import Lost, World
 
@@ -74,6 +75,7 @@ async def _plot(world: World) -> None:
         *[archiver] * temper.archivers,
         *[lake_chaos] * temper.lake,
         *[sinker] * temper.sinks,
+        *[single] * temper.singles,
     ]
     tasks = [world.loop.create_task(actor(world)) for actor in actors]
     for task in tasks:

@@ -15,6 +15,8 @@ LAKES = 0.2
 SINKS = 0.25
 #: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
 DEFAULTS = 0.5
+#: Part of the worlds in which some want each message at most once, from topics with an order.
+SINGLES = 0.15
 
 
 def temper_of(seed: int) -> Temper:
@@ -29,6 +31,7 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     temper = Temper.drawn(rng, *others).with_lake(random.Random(f"{seed}: lake"))
     temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
+    temper = temper.with_singles(random.Random(f"{seed}: at most once"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
         odds = replace(odds, batch_damaged=0.0)
@@ -106,6 +109,8 @@ class Temper:
     kept_out: float = 0.0
     #: So many publish through the sink.
     sinks: int = 0
+    #: So many have a topic with an order, and want each of its messages at most once.
+    singles: int = 0
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = 0
@@ -205,3 +210,7 @@ class Temper:
             topic_retention_s=rng.choice((self.pace_s * 5, self.pace_s * 50, TOPIC_RETENTION_S)),
             topic_retention_bytes=rng.choice((300, 3_000, PLENTY_BYTES, PLENTY_BYTES)),
         )
+
+    def with_singles(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds such as want messages at most once."""
+        return replace(self, singles=rng.choice((1, 2))) if rng.random() < SINGLES else self

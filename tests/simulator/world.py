@@ -96,6 +96,8 @@ class World:
         self.policies = Policies(self.disk)
         self.dedups = Dedups(self.rng)
         self.sinks = Sinks()
+        #: Those who want messages at most once.
+        self.singles = 0
         #: None without a lake.
         self.tiering = Tiering(self) if self.temper.lake else None
         #: None without a default retention.

@@ -56,9 +56,8 @@ def publish(
 
     name = remote.topic(topic)
     attributes = options.pairs(attr, "--attr")
-    if publisher:
-        if attributes.setdefault(PUBLISHER, publisher) != publisher:
-            raise InvalidArgument(f"--attr {PUBLISHER} says otherwise; give one of them")
+    if publisher and attributes.setdefault(PUBLISHER, publisher) != publisher:
+        raise InvalidArgument(f"--attr {PUBLISHER} says otherwise; give one of them")
     chunks = _chunks(data, file, is_empty_allowed=bool(attr))
     output = remote.output
     count = 0

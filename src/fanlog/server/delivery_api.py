@@ -68,8 +68,8 @@ async def modify_ack_deadline(broker: Broker, raw: bytes, call: Call) -> bytes:
     name = str(names.parse_subscription(request.subscription))
     call.caller.check(CONSUME, name)
     nack = nack_of(call.invocation_metadata(), seconds)
-    if seconds == 0:
-        call.set_trailing_metadata(make_hints(broker.hints.of_nack(name)))
+    if seconds == 0 and (hints := broker.hints.of_nack(name)):
+        call.set_trailing_metadata(make_hints(hints))
     try:
         await broker.modify_ack_deadline(name, ack_ids, seconds, nack)
     except AckIdsRefused as refused:
