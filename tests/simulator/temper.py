@@ -17,6 +17,8 @@ SINKS = 0.25
 DEFAULTS = 0.5
 #: Part of the worlds in which some want each message at most once, from topics with an order.
 SINGLES = 0.15
+#: Part of the worlds in which nacks say more than "again".
+NACK_KINDS = 0.2
 
 
 def temper_of(seed: int) -> Temper:
@@ -32,6 +34,7 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
     temper = temper.with_singles(random.Random(f"{seed}: at most once"))
+    temper = temper.with_nack_kinds(random.Random(f"{seed}: nack kinds"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
         odds = replace(odds, batch_damaged=0.0)
@@ -109,6 +112,8 @@ class Temper:
     kept_out: float = 0.0
     #: So many publish through the sink.
     sinks: int = 0
+    #: Whether consumers nack with a delay, and without counting.
+    nack_kinds: bool = False
     #: So many have a topic with an order, and want each of its messages at most once.
     singles: int = 0
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
@@ -214,3 +219,7 @@ class Temper:
     def with_singles(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds such as want messages at most once."""
         return replace(self, singles=rng.choice((1, 2))) if rng.random() < SINGLES else self
+
+    def with_nack_kinds(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds such as nack in other ways, too."""
+        return replace(self, nack_kinds=True) if rng.random() < NACK_KINDS else self

@@ -96,6 +96,8 @@ class World:
         self.policies = Policies(self.disk)
         self.dedups = Dedups(self.rng)
         self.sinks = Sinks()
+        #: For nacks that say more, so that all others draw what they drew before.
+        self.nack_rng = random.Random(f"{seed}: nacks")
         #: Those who want messages at most once.
         self.singles = 0
         #: None without a lake.
