@@ -120,7 +120,7 @@ class Config:
     seal_key: str = field(default="", repr=False)
     #: Project of names given without one.
     project: str = PROJECT_DEFAULT
-    #: TOML or YAML file of schemas, topics and subscriptions to make at start.
+    #: TOML or YAML file of schemas, topics, subscriptions and schedules to make at start.
     resources: Path | None = None
     #: Publishing stops when the disk has less than this left.
     disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES

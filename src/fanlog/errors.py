@@ -165,6 +165,12 @@ class JobNotFound(NotFound):
     code = "JOB_NOT_FOUND"
 
 
+class ScheduleNotFound(NotFound):
+    """There is no such schedule."""
+
+    code = "SCHEDULE_NOT_FOUND"
+
+
 class JobFailed(FanlogError):
     """A job came to no good end; the sentence says why."""
 
@@ -223,15 +229,15 @@ class ResourceExhausted(FanlogError):
     grpc_status = "RESOURCE_EXHAUSTED"
     http_status = 429
 
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
 
 class RateExceeded(ResourceExhausted):
     """A project or a caller has used up a rate; the answer says when to try again."""
 
     code = "RATE_EXCEEDED"
-
-    def __init__(self, message: str, retry_after_s: float) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
 
 
 class DiskFull(ResourceExhausted):

@@ -18,6 +18,7 @@ from hypothesis.stateful import (
 from pyroaring import BitMap64
 
 from fanlog import limits
+from fanlog.core.assignment import Assignment
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import NACKED, Nack, backoff_s
@@ -49,9 +50,27 @@ def consumers() -> list[Credit]:
     return [Credit(*window, client=name) for window, name in zip(WINDOWS, CLIENTS, strict=True)]
 
 
+class OpenToAll(Assignment):
+    """Every consumer may take messages of every key slot."""
+
+    def open_to(self, member: object) -> frozenset[int]:
+        return frozenset(range(self.slot_count))
+
+    def hold(self, slot: int, holder: object, count: int = 1) -> None:
+        pass
+
+    def settle(self, slot: int, count: int = 1) -> None:
+        pass
+
+
+#: A key's hash is its number, in both halves: the upper one says the slot.
+HASH = 2**32 + 1
+
+
 class ShareMachine(RuleBasedStateMachine):
-    def __init__(self, ordering: Ordering, exactly_once: bool) -> None:
+    def __init__(self, ordering: Ordering, exactly_once: bool, slots: int = 0) -> None:
         super().__init__()
+        self.slots = slots
         self.ordering: Ordering = ordering
         self.exactly_once = exactly_once
 
@@ -62,8 +81,10 @@ class ShareMachine(RuleBasedStateMachine):
             exactly_once=self.exactly_once,
             retry=RETRY if has_retry else None,
             attempts=attempts,
+            slots=self.slots,
         )
-        self.world, self.model = World(chosen), Model(chosen)
+        assignment = OpenToAll(self.slots) if self.slots else None
+        self.world, self.model = World(chosen, assignment=assignment), Model(chosen)
         self.now = 1_000.0
         self.consumers = consumers()
         #: Every ack id ever handed out.
@@ -78,7 +99,8 @@ class ShareMachine(RuleBasedStateMachine):
     @rule(messages=messages)
     def publish(self, messages: list[tuple[int, int]]) -> None:
         keys, sizes = zip(*messages, strict=True)
-        self.model.unacked |= set(self.world.publish(*keys, sizes=sizes))
+        hashes = [key * HASH for key in keys]
+        self.model.unacked |= set(self.world.publish(*hashes, sizes=sizes))
         self.model.keys += keys
         self.model.sizes += sizes
 
@@ -144,6 +166,8 @@ class ShareMachine(RuleBasedStateMachine):
             unplaced = set(self.world.share.unplaced)
             invalid = {i for i in ids if not self.is_live(i)}
             wanted = {o for _, o in set(ids) - invalid}
+            if self.ordering == "none":
+                unplaced.clear()
             early = {o for o in wanted if o in unplaced or self.is_early(o, wanted)}
             decision = self.world.ack(self.now, ids, partial=partial)
             assert set(decision.invalid) == invalid
@@ -551,18 +575,21 @@ class ShareMachine(RuleBasedStateMachine):
         raise AssertionError(f"never delivered: {sorted(self.model.unacked)}")
 
 
+@pytest.mark.parametrize("slots", [0, 3], ids=["whole", "slotted"])
 @pytest.mark.parametrize("exactly_once", [False, True], ids=["at-least-once", "exactly-once"])
 @pytest.mark.parametrize("ordering", ["none", "key", "strict"])
-def test_a_share_behaves_like_the_model(ordering, exactly_once, monkeypatch):
+def test_a_share_behaves_like_the_model(ordering, exactly_once, slots, monkeypatch):
     monkeypatch.setattr("fanlog.core.cursor.CURSOR_CHUNK_OFFSETS", 8)
     monkeypatch.setattr("fanlog.core.reopening.CURSOR_CHUNK_OFFSETS", 8)
     monkeypatch.setattr("fanlog.core.attempts.ATTEMPTS_CHUNK_OFFSETS", 4)
     monkeypatch.setattr(limits, "KEY_WAITING_MAX", 3)
     monkeypatch.setattr(limits, "WAITING_MAX", 6)
     run_state_machine_as_test(
-        lambda: ShareMachine(ordering, exactly_once),
+        lambda: ShareMachine(ordering, exactly_once, slots),
         # Shrinking a long run takes minutes: add Phase.shrink to look into a failure.
         settings=settings(
-            max_examples=80, stateful_step_count=50, phases=[Phase.explicit, Phase.generate]
+            max_examples=40 if slots else 80,
+            stateful_step_count=50,
+            phases=[Phase.explicit, Phase.generate],
         ),
     )

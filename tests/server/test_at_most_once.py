@@ -195,7 +195,10 @@ def test_the_reference_is_right(still_server, settings, answer):
         request = {"subscription": changed, "update_mask": mask}
         still_server.subscriber.update_subscription(request=request)
 
-    is_fixed = any(label in settings for label in ("fanlog-ordering", "fanlog-dead-letter"))
+    is_fixed = any(
+        label in settings
+        for label in ("fanlog-ordering", "fanlog-dead-letter", "fanlog-assignment")
+    )
     for attempt in (create,) if is_fixed else (create, update):
         if sentence is None:
             attempt()

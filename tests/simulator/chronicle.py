@@ -210,6 +210,8 @@ class Chronicle:
     topics: dict[PartitionId, str] = field(default_factory=dict)
     #: Subscriptions on patterns there ever were.
     patterns: set[SubscriptionId] = field(default_factory=set)
+    #: How many key slots subscriptions have that have some.
+    key_slots: dict[SubscriptionId, int] = field(default_factory=dict)
 
     @property
     def at(self) -> int:

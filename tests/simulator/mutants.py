@@ -49,8 +49,10 @@ from simulator import (
     lake_mutants,
     leaving_mutants,
     replay_mutants,
+    schedule_mutants,
     single_mutants,
     sink_mutants,
+    slot_mutants,
     surface_mutants,
 )
 from simulator.planting import MUTANTS, mutant, planted
@@ -64,8 +66,10 @@ __all__ = [
     "mutant",
     "planted",
     "replay_mutants",
+    "schedule_mutants",
     "single_mutants",
     "sink_mutants",
+    "slot_mutants",
     "surface_mutants",
 ]
 
@@ -123,9 +127,8 @@ def _(settle_all: Any) -> Any:
 
 @mutant("what failed at its commit stays applied", 50, (Ledger, "load"))
 def _(load: Any) -> Any:
-    def loaded(self: Ledger) -> None:
-        if not self.hard.catalog.stats().topics:
-            load(self)
+    def loaded(self: Ledger) -> Any:
+        return () if self.hard.catalog.stats().topics else load(self)
 
     return loaded
 

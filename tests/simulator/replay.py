@@ -32,6 +32,7 @@ from simulator.meanings import is_matched, is_pattern
 from simulator.receivers import forwarder_of
 from simulator.reopening import Reopenings, disturbed
 from simulator.settles import Settles
+from simulator.singles import is_single
 
 #: Verbs that leave no doubt about a subscription that is made while they run.
 _HARMLESS = ("create subscription", "pull", "stream", "push", "get policy", "set policy")
@@ -119,7 +120,6 @@ class Replay:
         return self.violations
 
     def ledgers(self) -> Iterator[Ledger]:
-        """Of all subscriptions that are there."""
         for account in self.accounts.values():
             yield from account.ledgers.values()
 
@@ -131,7 +131,7 @@ class Replay:
             if isinstance(change, TopicRecord):
                 new_topics += self._topic_changed(change)
         for change in committed.changes:
-            if isinstance(change, SubscriptionRecord):
+            if isinstance(change, SubscriptionRecord) and not is_single(change.subscription):
                 self._subscription_changed(entry, committed, change)
         new = {partition for topic in new_topics for partition in topic.partitions}
         for head in committed.heads:
@@ -216,9 +216,6 @@ class Replay:
                     self._on[ledger.partition].remove(ledger)
                 was_asked = account.name in self._deleting
                 self.violations += checkers.removed_lawfully(account, entry, was_asked=was_asked)
-            return
-        if settings.is_at_most_once:
-            # Sending settles: `singles` says what must be true of them.
             return
         if account is not None:
             account.settings = settings
@@ -389,6 +386,7 @@ class Replay:
             self.violations += checkers.order_is_kept(ledger, card, delivered)
             self.violations += checkers.exactly_once(ledger, card, delivered)
             self.violations += checkers.aversions_are_kept(ledger, card, delivered)
+            self.violations += checkers.key_slots_have_one_holder(account, ledger, card, delivered)
             self.violations += checkers.attempts_are_kept(ledger, card, delivered, attempt)
             ledger.lease(card, delivered)
             card.is_drained = card.is_drained or delivered.is_drain

@@ -130,17 +130,18 @@ def _made(chronicle: Chronicle) -> tuple[dict[int, str], dict[int, str]]:
     for entry in chronicle.entries:
         if isinstance(entry.what, Committed):
             for change in entry.what.changes:
-                if isinstance(change, TopicRecord) and _is_single(change.topic):
+                if isinstance(change, TopicRecord) and is_single(change.topic):
                     assert change.topic is not None
                     ordering = change.topic.name.rpartition("-")[2]
                     topics |= dict.fromkeys(change.topic.partitions, ordering)
-                elif isinstance(change, SubscriptionRecord) and _is_single(change.subscription):
+                elif isinstance(change, SubscriptionRecord) and is_single(change.subscription):
                     assert change.subscription is not None
                     subscriptions[change.id] = change.subscription.name
     return topics, subscriptions
 
 
-def _is_single(resource: object) -> bool:
+def is_single(resource: object) -> bool:
+    """Whether a topic or a subscription is judged here, and not by ledgers: sending settles."""
     name = getattr(resource, "name", "")
     return str(name).rpartition("/")[2].startswith(f"{PREFIX}-")
 

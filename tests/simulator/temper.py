@@ -13,12 +13,16 @@ from simulator.keeping import PLENTY_BYTES
 #: Part of the worlds that have a lake, and of those in which some publish through the sink.
 LAKES = 0.2
 SINKS = 0.25
+#: Part of the worlds that have schedules.
+SCHEDULES = 0.15
 #: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
 DEFAULTS = 0.5
 #: Part of the worlds in which some want each message at most once, from topics with an order.
 SINGLES = 0.15
 #: Part of the worlds in which nacks say more than "again".
 NACK_KINDS = 0.2
+#: Part of the worlds in which streams have key slots.
+STICKY = 0.2
 
 
 def temper_of(seed: int) -> Temper:
@@ -32,9 +36,11 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     others = random.Random(f"{seed}: surfaces"), random.Random(f"{seed}: replays")
     temper = Temper.drawn(rng, *others).with_lake(random.Random(f"{seed}: lake"))
     temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
+    temper = temper.with_schedules(random.Random(f"{seed}: schedules"))
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
     temper = temper.with_singles(random.Random(f"{seed}: at most once"))
     temper = temper.with_nack_kinds(random.Random(f"{seed}: nack kinds"))
+    temper = temper.with_key_slots(random.Random(f"{seed}: key slots"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
         odds = replace(odds, batch_damaged=0.0)
@@ -116,9 +122,13 @@ class Temper:
     nack_kinds: bool = False
     #: So many have a topic with an order, and want each of its messages at most once.
     singles: int = 0
+    #: So many make and change schedules.
+    schedulers: int = 0
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = 0
+    #: Chance that the streams of a subscription have key slots.
+    sticky: float = 0.0
 
     @property
     def archivers_race(self) -> bool:
@@ -206,6 +216,15 @@ class Temper:
             return self
         return replace(self, sinks=rng.choice((1, 1, 2)))
 
+    def with_schedules(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds schedules.
+
+        Not where there are schemas: what a schedule publishes conforms to none of them.
+        """
+        if rng.random() >= SCHEDULES or self.schemas:
+            return self
+        return replace(self, schedulers=1)
+
     def with_default(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds a server with a default retention."""
         if rng.random() >= DEFAULTS:
@@ -223,3 +242,10 @@ class Temper:
     def with_nack_kinds(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds such as nack in other ways, too."""
         return replace(self, nack_kinds=True) if rng.random() < NACK_KINDS else self
+
+    def with_key_slots(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds streams that have key slots."""
+        if rng.random() >= STICKY:
+            return self
+        streams = max(self.streams, rng.choice((2, 3, 4)))
+        return replace(self, streams=streams, sticky=rng.choice((0.5, 1.0)))

@@ -50,6 +50,7 @@ from simulator.life import Life, MortalClock, ObservedGenerations, task_factory
 from simulator.loop import SimulatedClock, SimulatedLoop
 from simulator.meanings import is_pattern
 from simulator.receivers import Receiver
+from simulator.schedules import Ticks
 from simulator.sinks import Sinks
 from simulator.store import SimulatedCommitter, SimulatedStore
 from simulator.tiering import Tiering
@@ -100,6 +101,7 @@ class World:
         self.nack_rng = random.Random(f"{seed}: nacks")
         #: Those who want messages at most once.
         self.singles = 0
+        self.ticks = Ticks(seed)
         #: None without a lake.
         self.tiering = Tiering(self) if self.temper.lake else None
         #: None without a default retention.
@@ -180,7 +182,11 @@ class World:
     # Lives.
 
     async def start(self) -> None:
-        """Begin a life; comes back when the broker serves, however often it takes."""
+        """Begin a life; comes back when the broker serves, however often it takes.
+
+        Raises:
+            Broken: The broker raised what it should not, and will again.
+        """
         while self.life is None:
             self.lives += 1
             self.clock.restart()
@@ -207,10 +213,12 @@ class World:
                 life.is_serving = True
                 self.chronicle.turn(Turn("started", life.number), self.now)
             else:
-                if error is not None and not isinstance(error, FanlogError):
-                    self.mistaken(error)
                 life.kill()
                 self.life = None
+                if error is not None and not isinstance(error, FanlogError):
+                    # Another try would end the same way, for ever.
+                    self.mistaken(error)
+                    raise Broken("the broker does not start")
                 await self.sleep(0.1)
 
     def _new_broker(self, life: Life, store: Log) -> Broker:
@@ -262,6 +270,9 @@ class World:
         while self.life is None or not self.life.is_serving:
             if self._restarting is not None:
                 await asyncio.wait([self._restarting])
+                if self._restarting is not None:
+                    # It could not: the world is over.
+                    await self._restarting
             else:
                 await self.sleep(0.05)
         return self.life
@@ -400,6 +411,8 @@ class World:
             subscription = change.subscription if isinstance(change, SubscriptionRecord) else None
             if subscription is not None and is_pattern(subscription.topic):
                 self.chronicle.patterns.add(subscription.id)
+            if subscription is not None and subscription.key_slots:
+                self.chronicle.key_slots[subscription.id] = subscription.key_slots
         messages = list(self._messages(commit))
         starts = {head.partition: self.log_start(head.partition) for head in heads}
         committed = Committed(commit.sequence, messages, changes, heads, starts)
@@ -411,6 +424,8 @@ class World:
             self.broken += self.keeping.committed(commit)
         for message in messages if self.temper.sinks else ():
             self.broken += self.sinks.committed(message)
+        if self.temper.schedulers:
+            self.broken += self.ticks.committed(commit.state, messages)
         for message in messages if self.temper.dedups else ():
             self.broken += self.dedups.committed(
                 self.disk.on.get(message.partition), message, self.now

@@ -42,6 +42,7 @@ from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tiering.tiers import NoTiers, Tiers
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.accounts import Accounts
+from fanlog.broker.verbs.admission import PublishAdmission
 from fanlog.broker.verbs.backlogs import Backlogs
 from fanlog.broker.verbs.dead_letters import DeadLetters
 from fanlog.broker.verbs.exports import Exports
@@ -51,12 +52,14 @@ from fanlog.broker.verbs.jobs import Jobs
 from fanlog.broker.verbs.letter_search import LetterSearch
 from fanlog.broker.verbs.log_reads import LogReads
 from fanlog.broker.verbs.reopening import Reopening
+from fanlog.broker.verbs.schedules import Schedules
 from fanlog.broker.verbs.schemas import Schemas
 from fanlog.broker.verbs.seeks import Seeks
 from fanlog.broker.verbs.sink import Sink
 from fanlog.broker.verbs.snapshots import Snapshots
 from fanlog.broker.verbs.stages import Stages
 from fanlog.broker.verbs.subscriptions import Subscriptions
+from fanlog.broker.verbs.ticking import Ticking
 from fanlog.broker.verbs.topics import Topics
 from fanlog.core.ack_ids import AckIds
 from fanlog.core.seal_keys import NO_KEYS, SealKeys
@@ -121,7 +124,8 @@ def build_broker(
     """Build a broker on a log; `await start()` it before the first verb.
 
     Args:
-        compose, candidates, contents: How messages are written; `contents` for schemas and sinks.
+        compose, candidates, contents: How messages are written; `contents` for schemas, sinks
+            and schedules.
         jitter: A number from 0 to 1, to spread retries.
         check_endpoint: Looks at push endpoints; without it, push is refused.
         examiner: Answers questions about schemas that may take long; without it, on the loop.
@@ -186,10 +190,12 @@ def build_broker(
     )
     backlogs = Backlogs(ledger, store, clock)
     schemas = Schemas(ledger, clock, quotas, definitions, contents)
+    keying = Keying(contents)
+    admission = PublishAdmission(ledger, access, schemas, keying, room)
+    ticking = Ticking(ledger, clock, metrics, admission, contents)
     stages = Stages(
         ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id
     )
-    keying = Keying(contents)
     sink = Sink(ledger, clock, metrics, access, room, schemas, keying, stages, contents)
 
     return Broker(
@@ -204,13 +210,14 @@ def build_broker(
         consumers=consumers,
         shares=shares,
         movers=Movers(),
+        admission=admission,
         tiers=tiers,
         spare=spare,
         retention=retention,
         room=room,
         sweeper=Sweeper(
             *(ledger, store, clock, access, feeds, filtering, decisions),
-            *(subscriptions, sink, retention, spare),
+            *(subscriptions, sink, retention, spare, tiers),
         ),
         topics=topics,
         subscriptions=subscriptions,
@@ -223,7 +230,6 @@ def build_broker(
         jobs=Jobs(ledger, clock, topics, subscriptions, quotas),
         exports=Exports(ledger, store, clock, metrics, access, shares, filtering, decisions),
         sink=sink,
-        keying=keying,
         reopening=Reopening(ledger, clock, metrics, access, decisions, generations),
         dead_letters=DeadLetters(
             *(ledger, clock, metrics, access),
@@ -232,6 +238,8 @@ def build_broker(
         ),
         hints=Hints(ledger, retention, rules),
         outcomes=OutcomeTelling(ledger, clock, metrics, shares, room, topics, outcome_body),
+        schedules=Schedules(ledger, schemas, ticking, quotas),
+        ticking=ticking,
         rules=rules,
         message_bytes_max=settings.message_bytes_max,
         ack_ids=AckIds(server_secrets.ack_ids),

@@ -36,7 +36,6 @@ from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.movers import Movers
 from fanlog.broker.delivery.open_feeds import Feeds
 from fanlog.broker.delivery.shares import Shares
-from fanlog.broker.keying import Keying
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.outcome_telling import OutcomeTelling
 from fanlog.broker.parts import Placed
@@ -48,6 +47,7 @@ from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tiering.tiers import Acceptance, Tiers
 from fanlog.broker.transaction import Ledger, Transaction
 from fanlog.broker.verbs.accounts import Accounts
+from fanlog.broker.verbs.admission import PublishAdmission
 from fanlog.broker.verbs.backlogs import Backlogs
 from fanlog.broker.verbs.dead_letters import DeadLetters
 from fanlog.broker.verbs.exports import Exports
@@ -56,11 +56,13 @@ from fanlog.broker.verbs.iam import Iam
 from fanlog.broker.verbs.jobs import Jobs
 from fanlog.broker.verbs.log_reads import LogReads
 from fanlog.broker.verbs.reopening import Reopening
+from fanlog.broker.verbs.schedules import Schedules
 from fanlog.broker.verbs.schemas import Schemas
 from fanlog.broker.verbs.seeks import Seeks
 from fanlog.broker.verbs.sink import Sink
 from fanlog.broker.verbs.snapshots import Snapshots
 from fanlog.broker.verbs.subscriptions import Subscriptions
+from fanlog.broker.verbs.ticking import Ticking
 from fanlog.broker.verbs.topics import Topics
 from fanlog.core import ack_requests
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
@@ -93,6 +95,8 @@ class Broker:
     consumers: Consumers
     shares: Shares
     movers: Movers
+    #: Of messages that are to be published.
+    admission: PublishAdmission
     # Retention and tiers.
     tiers: Tiers
     spare: Spare
@@ -112,11 +116,12 @@ class Broker:
     jobs: Jobs
     exports: Exports
     sink: Sink
-    keying: Keying
     reopening: Reopening
     dead_letters: DeadLetters
     hints: Hints
     outcomes: OutcomeTelling
+    schedules: Schedules
+    ticking: Ticking
     # Settings.
     rules: ServerRules
     #: Of one message that a caller publishes; checked where requests are read.
@@ -142,15 +147,18 @@ class Broker:
         await self.secrets.start()
         await self.sink.start()
         await self.outcomes.start()
+        self.ticking.start()
         self.sweeper.start()
 
     def drain(self) -> None:
         """Send every consumer away with UNAVAILABLE and take no new ones."""
+        self.ticking.drain()
         self.feeds.drain(self.access.close())
 
     async def stop(self) -> None:
         """Finish the work that was begun; everything answered is durable when this returns."""
         self.drain()
+        await self.ticking.stop()
         await self.sweeper.stop()
         await self.sink.stop()
         await self.filtering.stop()
@@ -185,7 +193,7 @@ class Broker:
             InvalidArgument: A message cannot stand in the order of the topic.
             ResourceExhausted: There is no room, see `Ledger.check_room`.
         """
-        topic, body = await self._admit(topic_name, body)
+        topic, body = await self.admission.admit(topic_name, body)
         self.metrics.publish_requests += 1
         transaction = self.ledger.begin()
         placed = parts.append(transaction, topic, body)
@@ -199,7 +207,7 @@ class Broker:
 
         Returns the place of each message, or of the one it repeats. Errors as for `publish`.
         """
-        topic, body = await self._admit(topic_name, body)
+        topic, body = await self.admission.admit(topic_name, body)
         self.metrics.publish_requests += 1
         transaction = self.ledger.begin()
         placed: list[Placed] = []
@@ -223,8 +231,9 @@ class Broker:
 
         Raises:
             SubscriptionNotFound: There is no such subscription, or it was deleted meanwhile.
-            FailedPrecondition: The subscription is detached, or pushes.
+            FailedPrecondition: The subscription is detached, or pushes, or has key slots.
         """
+        self.access.check_unary_pull(name)
         subscription, feed = self.attach_puller(name)
         deadline_s = self.clock.now() + wait_s
         timer = None
@@ -342,22 +351,6 @@ class Broker:
         return ack_requests.failures(subscription, self.ack_ids, parsed, refused)
 
     # Private.
-
-    async def _admit(self, topic_name: str, body: Body) -> tuple[Topic, Body]:
-        """A topic, and messages as they are appended to it: checked, and with room for them.
-
-        That is so until the caller awaits anything. Raises as `publish` does.
-        """
-        self.access.check_serving()
-        while True:
-            topic, checked = self.ledger.hard.catalog.topic(topic_name), body
-            if topic.schema_settings is not None:
-                topic, checked = await self.schemas.check(topic, body)
-            checked = self.keying.keyed(topic, checked)
-            size_bytes = len(checked.content)
-            if not self.ledger.shortage(size_bytes) or not await self.room.make(size_bytes):
-                self.ledger.check_room(size_bytes)
-                return topic, checked
 
     def _append_once(
         self,

@@ -15,6 +15,7 @@ from fanlog.cli import (
     policies,
     rejected,
     reopening,
+    schedules,
     schemas,
     seal_keys,
     seeking,
@@ -37,6 +38,7 @@ add_command(subscriptions.app)(nacking.nack)
 app.add_typer(subscriptions.app, name="sub")
 app.add_typer(dead_letters.app, name="dead-letter")
 app.add_typer(schemas.app, name="schema")
+app.add_typer(schedules.app, name="schedule")
 app.add_typer(jobs.app, name="job")
 app.add_typer(rejected.app, name="export")
 app.add_typer(lake.app, name="lake")

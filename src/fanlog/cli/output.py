@@ -116,6 +116,17 @@ def received(message: Any) -> dict[str, Any]:
     return fields
 
 
+def ranges(numbers: Sequence[int]) -> str:
+    """Give ascending numbers as a person reads them: 0-15,20."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and found[-1][-1] == number - 1:
+            found[-1][1:] = [number]
+        else:
+            found.append([number])
+    return ",".join("-".join(map(str, ends)) for ends in found)
+
+
 def shown(value: object) -> str:
     """Give a value as a person reads it."""
     if isinstance(value, Mapping):

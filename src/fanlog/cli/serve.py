@@ -119,7 +119,7 @@ class ServeOptions:
     resources: Annotated[
         Path | None,
         typer.Option(
-            help="TOML or YAML file of schemas, topics and subscriptions to make at start."
+            help="TOML or YAML file of topics, subscriptions, schedules ... to make at start."
         ),
     ] = None
     project: Annotated[

@@ -190,12 +190,8 @@ def encode(
 
 
 def stored_bytes(bodies: Sequence[Body]) -> int:
-    """About how many bytes the values of one append have."""
-    found = HEADER_BYTES
-    for body in bodies:
-        slot_bytes = _START_BYTES if body.key_hashes is None else _START_BYTES + _KEY_HASH_BYTES
-        found += len(body.content) + slot_bytes * body.count
-    return found
+    """The length of all values that `encode` makes of the bodies of one append."""
+    return sum([run.value_bytes for run in _gather(bodies)])
 
 
 def decode_header(value: bytes | memoryview) -> Header:
@@ -294,8 +290,14 @@ class _Run:
         self.body_bytes = 0
         self.keyed = False
 
+    @property
+    def value_bytes(self) -> int:
+        return _value_bytes(self.body_bytes, self.count, self.keyed, len(self.beside))
+
     def takes(self, body: Body) -> bool:
-        if body.attributes != self.attributes or body.seal != self.seal:
+        if body.seal is not self.seal and body.seal != self.seal:
+            return False
+        if body.attributes != self.attributes:
             return False
         size = self.body_bytes + body.starts[-1]
         keyed = self.keyed or body.key_hashes is not None

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fanlog.errors import InvalidArgument
-from fanlog.model.attributes import LABEL_DEAD_LETTER, LABEL_DELIVERY, LABEL_RETRY
+from fanlog.model.attributes import (
+    LABEL_ASSIGNMENT,
+    LABEL_DEAD_LETTER,
+    LABEL_DELIVERY,
+    LABEL_RETRY,
+)
 from fanlog.model.resources import AT_MOST_ONCE
 
 _WHY_NOT_RETRIED = "a message that was sent is not delivered again"
@@ -44,6 +49,10 @@ def check_at_most_once(
         ),
         "retry_policy": (has_retry, _WHY_NOT_RETRIED),
         f"label {LABEL_RETRY}": (LABEL_RETRY in labels, _WHY_NOT_RETRIED),
+        f"label {LABEL_ASSIGNMENT}": (
+            LABEL_ASSIGNMENT in labels,
+            "a slot stays with its stream while messages of it are outstanding, and none ever is",
+        ),
         "push_config.push_endpoint": (
             forwards,
             "a forward copies and acknowledges in one commit, which is once and never twice",

@@ -132,6 +132,8 @@ class Topic:
     created_s: float | None = None
     #: None for anywhere.
     storage_policy: StoragePolicy | None = None
+    #: The principal that made it; None where callers were not authenticated.
+    maker: str | None = None
 
     @property
     def ordering(self) -> TopicOrdering:
@@ -265,6 +267,8 @@ class Subscription:
     #: At most one of push, table and files is set; with none, messages are pulled.
     table: TableExport | None = None
     files: FileExport | None = None
+    #: The principal that made it; None where callers were not authenticated.
+    maker: str | None = None
 
     @property
     def mode(self) -> Mode:
@@ -301,6 +305,13 @@ class Subscription:
     def is_at_most_once(self) -> bool:
         """Whether messages are acknowledged when they are sent, and so never sent twice."""
         return self.labels.get(attributes.LABEL_DELIVERY) == AT_MOST_ONCE
+
+    @property
+    def key_slots(self) -> int:
+        """How many key slots its streams share; 0 when any stream may have any message."""
+        if self.labels.get(attributes.LABEL_ASSIGNMENT) != "sticky":
+            return 0
+        return int(self.labels.get(attributes.LABEL_KEY_SLOTS, limits.KEY_SLOTS_DEFAULT))
 
     @property
     def retry_schedule(self) -> RetrySchedule:

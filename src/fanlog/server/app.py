@@ -425,6 +425,7 @@ async def _serve(config: Config) -> None:
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)
+        gc.enable()
         where = "in memory" if config.memory else f"in {config.data_dir}"
         if config.lake:
             where += f", lake in {server.broker.tiers.lake_uri}"

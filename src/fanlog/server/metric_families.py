@@ -75,6 +75,20 @@ BROKER = (
     Family("fanlog_topics", "gauge", "Topics."),
     Family("fanlog_subscriptions", "gauge", "Subscriptions."),
     Family("fanlog_snapshots", "gauge", "Snapshots."),
+    Family("fanlog_schedules", "gauge", "Schedules."),
+    Family("fanlog_schedule_ticks_published", "counter", "Ticks of schedules that were published."),
+    Family("fanlog_schedule_ticks_missed", "counter", "Ticks of schedules that were given up."),
+    Family(
+        "fanlog_schedule_tick_failures",
+        "counter",
+        "Times that a tick of a schedule could not be published when it was tried.",
+    ),
+    Family(
+        "fanlog_quota_refusals",
+        "counter",
+        "Resources refused because a quota left no room for them.",
+        ("quota",),
+    ),
     Family(
         "fanlog_routed_segments",
         "gauge",
@@ -115,6 +129,11 @@ SUBSCRIPTION_COUNTERS = {
         ("acknowledged", "fanlog_acks", "Messages acknowledged."),
         ("nacked", "fanlog_nacks", "Messages nacked."),
         ("expired", "fanlog_expiries", "Leases that expired, in messages."),
+        (
+            "slot_moves",
+            "fanlog_key_slot_moves",
+            "Key slots that went from one stream to another.",
+        ),
         ("dead_lettered", "fanlog_dead_letters", "Messages forwarded to a dead letter topic."),
         (
             "dead_letter_failed",
@@ -152,6 +171,13 @@ SUBSCRIPTION_GAUGES = (
         "gauge",
         "Age of the oldest unacknowledged message; 0 when there is none.",
         SUBSCRIPTION,
+    ),
+    Family(
+        "fanlog_key_slot_members",
+        "gauge",
+        "Streams that share the key slots of a subscription.",
+        SUBSCRIPTION,
+        when="of subscriptions with key slots",
     ),
 )
 
@@ -224,6 +250,14 @@ ACCESS = (
         "fanlog_rate_refusals",
         "counter",
         "Requests refused because a rate was used up.",
+        ("rate",),
+    ),
+    Family("fanlog_rate_limit", "gauge", "The rates that are set.", ("rate",)),
+    Family(
+        "fanlog_rate_taken",
+        "counter",
+        "Requests, messages, bytes, connections and streams that were let in, where their rate is"
+        " set.",
         ("rate",),
     ),
     Family("fanlog_audit_entries_lost", "counter", "Entries that the audit log does not have."),

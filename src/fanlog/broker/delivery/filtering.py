@@ -57,6 +57,8 @@ class Filtering:
         #: Up to where new messages were judged for feeds that wait.
         self._woken_to: dict[PartitionId, Offset] = {}
         self._tasks: dict[PartitionId, asyncio.Task[None]] = {}
+        #: Whether the last sweep left some for the next one.
+        self.is_behind = False
         ledger.on_load.listen(self._load)
 
     # Subscriptions and their consumers.
@@ -200,6 +202,7 @@ class Filtering:
                 if passed.records and is_present:
                     decide(share, passed, can_wait=True, wakes=True)
             await asyncio.sleep(0)
+        self.is_behind = steps <= 0
 
     # Private.
 

@@ -75,6 +75,11 @@ class Spare:
         if is_much and self.size_bytes + self._appended_bytes > self._many_bytes:
             self.on_many.tell(self.size_bytes + self._appended_bytes)
 
+    @property
+    def is_weighing(self) -> bool:
+        """Whether a part of what was asked about last is not looked at yet."""
+        return bool(self._partly)
+
     def is_younger(self, partition: PartitionId, time_ns: int) -> bool:
         """Whether all of a partition was certainly published at that time or later."""
         found = self._known.get(partition)
@@ -87,6 +92,7 @@ class Spare:
         At most so many portions of them: the next call goes on. Whether there were any.
         """
         self._forget()
+        self._partly = {p: found for p, found in self._partly.items() if p in starts}
         left = portions
         for partition, start in starts.items():
             if partition in self._known:

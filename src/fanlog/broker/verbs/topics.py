@@ -41,7 +41,9 @@ class Topics:
         specs.check_tier(spec, None, has_lake=bool(self._tiers.lake_uri))
         catalog = self._ledger.hard.catalog
         if catalog.find_topic(spec.name) is None:
-            check_quota(catalog, self._quotas, "topics", spec.name, spec.labels)
+            check_quota(
+                *(catalog, self._quotas, "topics", spec.name, spec.labels), maker=spec.maker
+            )
             check_topic_order(catalog, spec.name, spec.labels)
         specs.check_region(spec, None, self._rules.region)
         transaction = self._ledger.begin()

@@ -38,6 +38,7 @@ from fanlog.core.records.jobs import JobRecord
 from fanlog.core.records.lake import ArchivedRecord, LakeRecord, LakeState, LostRecord
 from fanlog.core.records.partitions import AddressRecord, DedupEntry, PartitionRecord, Trimmed
 from fanlog.core.records.requests import RememberedAnswer, RequestRecord
+from fanlog.core.records.schedules import AnyScheduleRecord, ScheduleRecord, TickRecord
 from fanlog.core.records.shares import (
     Activity,
     AttemptsChunk,
@@ -62,6 +63,7 @@ __all__ = [
     "AccountRecord",
     "Activity",
     "AddressRecord",
+    "AnyScheduleRecord",
     "ArchivedRecord",
     "AttemptsChunk",
     "CatalogRecord",
@@ -92,6 +94,7 @@ __all__ = [
     "ReopenedChunk",
     "RequestRecord",
     "RoleRecord",
+    "ScheduleRecord",
     "SchemaRecord",
     "SchemaRevisionRecord",
     "ScopePolicy",
@@ -102,6 +105,7 @@ __all__ = [
     "SinkRecord",
     "SnapshotRecord",
     "SubscriptionRecord",
+    "TickRecord",
     "TopicRecord",
     "Trimmed",
     "UnknownRecord",
@@ -120,6 +124,7 @@ Record = (
     | ExportRecord
     | SinkRecord
     | IdentityRecord
+    | AnyScheduleRecord
 )
 
 #: Every class of the union.

@@ -139,6 +139,13 @@ class OrderedBacklog:
             self.next_offset = end
         self._leave_out(start, end)
 
+    def go_on(self, cursor: Openness, end: Offset, consumer: Credit | None) -> bool:
+        """Go on at `end`, unless a message before it is not met."""
+        if next(self._fresh(cursor, end), None) is not None:
+            return False
+        self.next_offset = max(self.next_offset, end)
+        return True
+
     def abandon(self, consumer: Credit) -> None:
         # The messages that it holds of a key still hold up the rest of the key: they may yet be
         # acknowledged. No other consumer becomes the owner before they are settled.

@@ -27,6 +27,7 @@ from fanlog.core.share.decision import Decision, Grant, ShareStats
 from fanlog.core.share.lease import ByGeneration, Lease, LeaseTable, Matched
 from fanlog.core.share.open_offsets import OpenOffsets
 from fanlog.core.share.packer import Packer, Slots
+from fanlog.core.share.slot_holds import SlotHolds
 from fanlog.core.share.soft_state import SoftState
 from fanlog.core.share.state import ShareState
 from fanlog.core.share.states import State
@@ -149,6 +150,11 @@ class Share:
     def follows_commits(self) -> bool:
         """Whether the next answer may rest on records that are not committed yet."""
         return self.state.follows_commits
+
+    @property
+    def slots(self) -> SlotHolds | None:
+        """The key slots of messages that are out; None where no consumer has key slots."""
+        return self._soft.slots
 
     @property
     def has_attempts(self) -> bool:

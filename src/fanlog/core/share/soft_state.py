@@ -20,6 +20,8 @@ from fanlog.core.share.backlog import Backlog
 from fanlog.core.share.decision import Decision
 from fanlog.core.share.lease import ByGeneration, LeaseTable, Matched, take_out
 from fanlog.core.share.ordered import OrderedBacklog
+from fanlog.core.share.slot_holds import SlotHolds
+from fanlog.core.share.slotted import SlottedBacklog
 from fanlog.core.share.state import ShareState
 from fanlog.core.share.states import State
 from fanlog.core.share.unordered import UnorderedBacklog
@@ -51,12 +53,19 @@ class SoftState:
     def __init__(self, state: ShareState) -> None:
         self._state = state
         self.leases = LeaseTable()
+        #: Of a subscription that assigns key slots to its consumers.
+        self.slots: SlotHolds | None = None
+        if slot_count := state.settings.key_slots:
+            self.slots = SlotHolds(state.partition, slot_count)
+            self.leases.on_end = self.slots.release
         self.forget()
 
     def restore(self, latest_s: float) -> None:
         """Begin anew, with the leases that are hard state; none of them ends after `latest_s`."""
         state = self._state
+        on_end = self.leases.on_end
         self.leases = LeaseTable.restored(state.held.values(), state.cursor, latest_s)
+        self.leases.on_end = on_end
         self.forget()
 
     def forget(self) -> None:
@@ -73,6 +82,13 @@ class SoftState:
 
     def _new_backlog(self) -> Backlog:
         floor, held = self._state.cursor.floor, self.leases.offsets
+        if self.slots is not None:
+            self.slots.reset()
+            ordering = self._state.settings.ordering
+            return SlottedBacklog(floor, held, self.slots, self._plain_backlog, ordering)
+        return self._plain_backlog(floor, held)
+
+    def _plain_backlog(self, floor: Offset, held: BitMap64) -> UnorderedBacklog | OrderedBacklog:
         ordering = self._state.settings.ordering
         if ordering == "none":
             return UnorderedBacklog(floor, held, self.aversions, self._exhausted)

@@ -116,6 +116,19 @@ class UnorderedBacklog:
         self._held.add_range(start, end)
         self._skipped_count += len(self._held) - len(self._ready) - before
 
+    def go_on(self, cursor: Openness, end: Offset, consumer: Credit | None) -> bool:
+        """Go on at `end`, unless a message before it was to be handed out and is not.
+
+        Messages that `consumer` is averse to stay, for others.
+        """
+        averse = self._aversions.of(consumer)
+        if next(self._fresh(cursor, end, averse), None) is not None:
+            return False
+        for start, stop in self._fresh(cursor, end) if averse else ():
+            self._ready.add_range(start, stop)
+        self.next_offset = max(self.next_offset, end)
+        return True
+
     def abandon(self, consumer: Credit) -> None:
         """Nothing: no message waited for the consumer."""
 

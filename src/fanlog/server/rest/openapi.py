@@ -17,6 +17,7 @@ _SINGULARS = {
     "subscriptions": "subscription",
     "snapshots": "snapshot",
     "jobs": "job",
+    "schedules": "schedule",
     "schemas": "schema",
 }
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")

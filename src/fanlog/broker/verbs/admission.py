@@ -1,0 +1,49 @@
+"""Admission: messages that are to be published are checked, and have room, before they are.
+
+Every way of publishing goes through it: callers' requests, and the ticks of schedules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fanlog.broker.access import Access
+from fanlog.broker.keying import Keying
+from fanlog.broker.retention.room import Room
+from fanlog.broker.transaction import Ledger
+from fanlog.broker.verbs.schemas import Schemas
+from fanlog.log.batch import Body
+from fanlog.model.resources import Topic
+
+
+@dataclass(eq=False)
+class PublishAdmission:
+    """Admission to the topics of one broker."""
+
+    _ledger: Ledger
+    _access: Access
+    _schemas: Schemas
+    _keying: Keying
+    _room: Room
+
+    async def admit(self, topic_name: str, body: Body) -> tuple[Topic, Body]:
+        """A topic, and messages as they are appended to it: checked, and with room for them.
+
+        That is so until the caller awaits anything.
+
+        Raises:
+            TopicNotFound: There is no such topic.
+            SchemaMismatch: A message does not conform to the topic's schema.
+            InvalidArgument: A message cannot stand in the order of the topic.
+            ResourceExhausted: There is no room, see `Ledger.check_room`.
+        """
+        self._access.check_serving()
+        while True:
+            topic, checked = self._ledger.hard.catalog.topic(topic_name), body
+            if topic.schema_settings is not None:
+                topic, checked = await self._schemas.check(topic, body)
+            checked = self._keying.keyed(topic, checked)
+            size_bytes = len(checked.content)
+            if not self._ledger.shortage(size_bytes) or not await self._room.make(size_bytes):
+                self._ledger.check_room(size_bytes)
+                return topic, checked
