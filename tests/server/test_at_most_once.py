@@ -230,6 +230,10 @@ class TestSurfaces:
         assert invoke(words, env=environ).exit_code == 0
         found = server.subscriber.get_subscription(subscription=name)
         assert dict(found.labels) == LABELS
+        server.publish(topic, b"x")
+        [one] = server.pull(name)
+        nacked = invoke(["sub", "nack", name, one.ack_id], env=environ)
+        assert "delivers at most once" in " ".join(nacked.stderr.split())
         words = ["sub", "update", name, "--delivery", "at-least-once"]
         assert invoke(words, env=environ).exit_code == 0
         found = server.subscriber.get_subscription(subscription=name)

@@ -111,7 +111,10 @@ def pull(
     if count == 0:
         note("no messages")
     elif not ack and not remote.json:
-        note("not acknowledged: they come again after the ack deadline; --ack acknowledges them")
+        note(
+            "not acknowledged: they come again after the ack deadline (unless the subscription "
+            "delivers at most once); --ack acknowledges them"
+        )
 
 
 def _chunks(

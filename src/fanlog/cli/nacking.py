@@ -16,7 +16,7 @@ def nack(
     *,
     subscription: options.SubscriptionName,
     ack_ids: Annotated[
-        list[str], typer.Argument(metavar="ACK_ID...", help="As `fanlog pull --json` shows them.")
+        list[str], typer.Argument(metavar="ACK_ID", help="As `fanlog pull --json` shows them.")
     ],
     delay: Annotated[
         str | None,

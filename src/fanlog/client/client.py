@@ -196,9 +196,10 @@ class Client(Connection):
         request = types.ModifyAckDeadlineRequest(
             subscription=name, ack_ids=ack_ids, ack_deadline_seconds=0
         )
-        self.exchange(
+        _, metadata = self.exchange(
             f"{_SUBSCRIBER}/ModifyAckDeadline", request, empty_pb2.Empty, metadata=tuple(words)
         )
+        self.tell_hints(metadata)
 
     def _schema_call(
         self, method: str, request: Message, compatibility: str | None

@@ -104,11 +104,15 @@ class Connection:
             CallFailed: It was refused, or did not arrive.
         """
         reply, metadata = self.exchange(method, request, reply_type, timeout_s=timeout_s)
+        self.tell_hints(metadata)
+        return reply
+
+    def tell_hints(self, metadata: Metadata) -> None:
+        """Hand the hints of an answer to the one who asked for them."""
         if self._on_hint is not None:
             for key, value in metadata:
                 if key == attributes.HINT:
                     self._on_hint(value)
-        return reply
 
     def pages(self, method: str, request: Any, reply_type: type[ReplyT]) -> Iterator[ReplyT]:
         """Call a method that lists, page after page; yield the replies."""
