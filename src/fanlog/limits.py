@@ -32,6 +32,22 @@ ATTRIBUTE_KEY_BYTES_MAX = 256
 ATTRIBUTE_VALUE_BYTES_MAX = 1_024
 ORDERING_KEY_BYTES_MAX = 1_024
 
+# Terms of messages.
+#: Later than this no subscription has the message any more (RETENTION_S_MAX).
+DELAY_S_MAX = 31 * DAY_S
+#: A longer one says nothing: no subscription keeps a message for so long.
+MESSAGE_TTL_S_MAX = 31 * DAY_S
+#: Clocks differ, and a publish is repeated when its answer is lost.
+DELIVER_AT_PAST_S_MAX = 60.0
+#: Messages of a server that wait for the time they are to be delivered at: some 60 bytes each.
+PENDING_MAX = 2_000_000
+#: Those that are let go in one turn of the loop, about 10 ms; and how long the next ones wait, so
+#: that many subscriptions are told of many messages at once.
+DUE_MESSAGES_MAX = 10_000
+DUE_PAUSE_S = 0.005
+#: One part in so many of what is delivered goes to the oldest message, whatever its priority.
+PRIORITY_FLOOR_PART = 8
+
 # Describing resources: names in a request.
 DESCRIBED_MAX = 1_000
 

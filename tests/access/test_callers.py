@@ -314,10 +314,9 @@ async def test_snapshots_and_schemas_of_another_project(guarded: Guarded):
     seek = types.SeekRequest(subscription=SUBSCRIPTION, snapshot=mine.name)
     code = await guarded.code(f"{SUBSCRIBER}/Seek", seek, types.SeekResponse, token)
     assert code == "PERMISSION_DENIED"
-    schema = types.CreateSchemaRequest(parent=PROJECT, schema_id="shape")
-    schema.schema.type = 2  # Avro
-    schema.schema.definition = '{"type": "record", "name": "R", "fields": []}'
-    await guarded.call("google.pubsub.v1.SchemaService/CreateSchema", schema, types.Schema)
+    body = {"type": "AVRO", "definition": '{"type": "record", "name": "R", "fields": []}'}
+    answer = await guarded.http("POST", f"/v1/{PROJECT}/schemas?schemaId=shape", body)
+    assert answer.status == 200, answer.text
     topic = types.Topic(name="projects/other/topics/shaped")
     topic.schema_settings.schema = f"{PROJECT}/schemas/shape"
     topic.schema_settings.encoding = 1  # JSON

@@ -33,6 +33,7 @@ _COLLECTIONS = {
     "schemas": "order",
     "jobs": "one",
     "revisions": "1",
+    "schedules": "daily",
 }
 _DEFINITION = '{"type": "object"}'
 #: Bodies of methods that refuse an empty one before they look whose it is.
@@ -49,6 +50,8 @@ _BODIES: dict[str, Any] = {
     "Catalog.DescribeSubscriptions": {"subscriptions": [SUBSCRIPTION]},
     "Catalog.DescribeSchema": {"name": f"{PROJECT}/schemas/order"},
     "SchemaService.ValidateMessage": {"name": f"{PROJECT}/schemas/order"},
+    "Schedules.CreateSchedule": {"topic": TOPIC},
+    "Schedules.UpdateSchedule": {"schedule": {"topic": TOPIC}, "updateMask": "topic"},
 }
 #: Fields that the short form cannot do without.
 _SHORT: dict[str, Any] = {

@@ -54,6 +54,7 @@ from simulator import (
     sink_mutants,
     slot_mutants,
     surface_mutants,
+    term_mutants,
 )
 from simulator.planting import MUTANTS, mutant, planted
 from simulator.torn import torn
@@ -71,6 +72,7 @@ __all__ = [
     "sink_mutants",
     "slot_mutants",
     "surface_mutants",
+    "term_mutants",
 ]
 
 

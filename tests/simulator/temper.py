@@ -13,6 +13,8 @@ from simulator.keeping import PLENTY_BYTES
 #: Part of the worlds that have a lake, and of those in which some publish through the sink.
 LAKES = 0.2
 SINKS = 0.25
+#: Part of the worlds in which messages ask for something.
+TERMS = 0.3
 #: Part of the worlds that have schedules.
 SCHEDULES = 0.15
 #: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
@@ -40,6 +42,10 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
     temper = temper.with_singles(random.Random(f"{seed}: at most once"))
     temper = temper.with_nack_kinds(random.Random(f"{seed}: nack kinds"))
+    temper = temper.with_terms(random.Random(f"{seed}: terms"))
+    if temper.terms:
+        # What is early is judged by the time of day, and so by a clock that nobody sets.
+        odds = replace(odds, clock_step=0.0)
     temper = temper.with_key_slots(random.Random(f"{seed}: key slots"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
@@ -127,6 +133,8 @@ class Temper:
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = 0
+    #: Chance that a message asks to be delivered later, before others, or not for long.
+    terms: float = 0.0
     #: Chance that the streams of a subscription have key slots.
     sticky: float = 0.0
 
@@ -190,6 +198,12 @@ class Temper:
             is_laggy=rng.random() < 0.4,
         )
 
+    def with_terms(self, rng: random.Random) -> Temper:
+        """The same people, of whom in some worlds publishers ask for something."""
+        if rng.random() >= TERMS:
+            return self
+        return replace(self, terms=rng.choice((0.1, 0.4, 0.8)))
+
     def with_lake(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds a lake."""
         if rng.random() >= LAKES:
@@ -244,8 +258,11 @@ class Temper:
         return replace(self, nack_kinds=True) if rng.random() < NACK_KINDS else self
 
     def with_key_slots(self, rng: random.Random) -> Temper:
-        """The same people, and in some worlds streams that have key slots."""
-        if rng.random() >= STICKY:
+        """The same people, and in some worlds streams that have key slots.
+
+        Not where messages are pushed: what is pushed has no streams.
+        """
+        if rng.random() >= STICKY or self.pushes:
             return self
         streams = max(self.streams, rng.choice((2, 3, 4)))
         return replace(self, streams=streams, sticky=rng.choice((0.5, 1.0)))

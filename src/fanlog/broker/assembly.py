@@ -21,6 +21,7 @@ from fanlog.broker.delivery.bridges import Bridges
 from fanlog.broker.delivery.claims import Claims
 from fanlog.broker.delivery.consumers import Consumers
 from fanlog.broker.delivery.decisions import Decisions
+from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.movers import Movers
 from fanlog.broker.delivery.open_feeds import Feeds
@@ -166,6 +167,7 @@ def build_broker(
         *(feeds, filtering, decisions, revising, generations),
     )
     shares = Shares(ledger, access, feeds, filtering)
+    due_times = DueTimes(ledger, store, clock, feeds)
 
     # Retention and tiers.
     tiers = NoTiers(store) if new_tiers is None else new_tiers(ledger)
@@ -191,7 +193,7 @@ def build_broker(
     backlogs = Backlogs(ledger, store, clock)
     schemas = Schemas(ledger, clock, quotas, definitions, contents)
     keying = Keying(contents)
-    admission = PublishAdmission(ledger, access, schemas, keying, room)
+    admission = PublishAdmission(ledger, clock, access, schemas, keying, room)
     ticking = Ticking(ledger, clock, metrics, admission, contents)
     stages = Stages(
         ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id
@@ -209,6 +211,7 @@ def build_broker(
         claims=Claims(ledger, clock, metrics, decisions),
         consumers=consumers,
         shares=shares,
+        due_times=due_times,
         movers=Movers(),
         admission=admission,
         tiers=tiers,
@@ -217,7 +220,7 @@ def build_broker(
         room=room,
         sweeper=Sweeper(
             *(ledger, store, clock, access, feeds, filtering, decisions),
-            *(subscriptions, sink, retention, spare, tiers),
+            *(subscriptions, sink, retention, spare, tiers, due_times),
         ),
         topics=topics,
         subscriptions=subscriptions,

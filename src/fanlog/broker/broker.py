@@ -31,6 +31,7 @@ from fanlog.broker.delivery.claims import Claims
 from fanlog.broker.delivery.consumers import Consumers
 from fanlog.broker.delivery.decisions import Decisions
 from fanlog.broker.delivery.delivery import Delivery
+from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.broker.delivery.feed import Feed
 from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.movers import Movers
@@ -94,6 +95,7 @@ class Broker:
     claims: Claims
     consumers: Consumers
     shares: Shares
+    due_times: DueTimes
     movers: Movers
     #: Of messages that are to be published.
     admission: PublishAdmission
@@ -145,6 +147,7 @@ class Broker:
         """
         await self.ledger.start()
         await self.secrets.start()
+        await self.due_times.start()
         await self.sink.start()
         await self.outcomes.start()
         self.ticking.start()
@@ -167,6 +170,7 @@ class Broker:
         self.retention.note_activity()
         await self.ledger.drain()
         self.decisions.stop()
+        self.due_times.stop()
         self.ledger.close()
 
     async def sweep(self) -> None:

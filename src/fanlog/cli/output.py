@@ -22,6 +22,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fanlog import times
+from fanlog.model import term_attributes as terms
+
 
 class Output:
     """Where one command writes its results."""
@@ -110,6 +113,11 @@ def received(message: Any) -> dict[str, Any]:
     fields["attributes"] = dict(sorted(inner.attributes.items()))
     if inner.ordering_key:
         fields["ordering_key"] = inner.ordering_key
+    expires_ns = terms.expires_ns(
+        fields["attributes"], inner.ordering_key, inner.publish_time.ToNanoseconds()
+    )
+    if expires_ns is not None:
+        fields["expires_at"] = times.of_ns(expires_ns)
     if message.delivery_attempt:
         fields["delivery_attempt"] = message.delivery_attempt
     fields["ack_id"] = message.ack_id

@@ -170,7 +170,11 @@ class Failures:
             return False
         return self[offset] >= policy.max_delivery_attempts or offset in self._given_up
 
-    def letter(self, offset: Offset, policy: DeadLetterPolicy) -> DeadLetter:
+    def letter(
+        self, offset: Offset, policy: DeadLetterPolicy, *, is_lapsed: bool = False
+    ) -> DeadLetter:
+        if is_lapsed and not self.is_exhausted(offset, policy):
+            return DeadLetter(offset, self[offset], "its time-to-live was over")
         reason = f"{self[offset]} of {policy.max_delivery_attempts} delivery attempts"
         if offset in self._given_up:
             reason += ", nacked for good"

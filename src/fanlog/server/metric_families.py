@@ -71,6 +71,11 @@ BROKER = (
     Family("fanlog_damaged_batches", "counter", "Batches met that fail their checksum."),
     Family("fanlog_commit_seconds", "histogram", "Time of a commit."),
     Family("fanlog_commit_bytes", "histogram", "Message bytes of a commit."),
+    Family(
+        "fanlog_pending_messages",
+        "gauge",
+        "Messages that wait for the time they are to be delivered at.",
+    ),
     Family("fanlog_streams", "gauge", "Open streaming pulls."),
     Family("fanlog_topics", "gauge", "Topics."),
     Family("fanlog_subscriptions", "gauge", "Subscriptions."),
@@ -129,6 +134,11 @@ SUBSCRIPTION_COUNTERS = {
         ("acknowledged", "fanlog_acks", "Messages acknowledged."),
         ("nacked", "fanlog_nacks", "Messages nacked."),
         ("expired", "fanlog_expiries", "Leases that expired, in messages."),
+        (
+            "lapsed",
+            "fanlog_lapsed_messages",
+            "Messages not delivered, and acknowledged, for their time-to-live was over.",
+        ),
         (
             "slot_moves",
             "fanlog_key_slot_moves",

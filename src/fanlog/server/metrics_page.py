@@ -71,6 +71,7 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
     yield sample("fanlog_damaged_batches", metrics.batches_damaged)
     yield histogram("fanlog_commit_seconds", metrics.commit_seconds)
     yield histogram("fanlog_commit_bytes", metrics.commit_bytes)
+    yield sample("fanlog_pending_messages", broker.due_times.pending)
     yield sample("fanlog_streams", metrics.streams)
     yield sample("fanlog_topics", catalog.topics)
     yield sample("fanlog_subscriptions", catalog.subscriptions)

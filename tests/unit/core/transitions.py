@@ -37,6 +37,7 @@ EVENTS: dict[str, set[StateEvent]] = {
     "address": {StateEvent.LEFT_OUT, StateEvent.ADDRESSED},
     "advance": {StateEvent.RETENTION_ENDED, *_ACKNOWLEDGES},
     "claim": {StateEvent.CLAIMED, *_ACKNOWLEDGES},
+    "come_due": {StateEvent.DUE},
     "configure": {StateEvent.SETTLED, StateEvent.EXHAUSTED},
     "discard": {StateEvent.DISCARDED, *_ACKNOWLEDGES},
     "expire": {
@@ -46,7 +47,13 @@ EVENTS: dict[str, set[StateEvent]] = {
         StateEvent.EXHAUSTED,
     },
     "give_back": {StateEvent.GIVEN_BACK, StateEvent.RECALLED, StateEvent.EXHAUSTED},
-    "lease": {StateEvent.LEASED, StateEvent.RECALLED, StateEvent.EXHAUSTED},
+    "lease": {
+        StateEvent.LEASED,
+        StateEvent.RECALLED,
+        StateEvent.EXHAUSTED,
+        StateEvent.LAPSED,
+        StateEvent.SETTLED,
+    },
     "modify_ack_deadline": {StateEvent.NACKED, StateEvent.RECALLED, StateEvent.EXHAUSTED},
     "pass_over": {StateEvent.LEFT_OUT},
     "reopen": {StateEvent.REOPENED, StateEvent.EXHAUSTED},

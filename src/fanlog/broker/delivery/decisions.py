@@ -60,6 +60,8 @@ class Decisions:
 
     def follow(self, share: Share, decision: Decision, *, wakes: bool = True) -> None:
         """As `decide`, for a decision whose records are part of a transaction already."""
+        if decision.lapsed:
+            self._metrics.of(share.settings.id).lapsed += decision.lapsed
         if decision.dead_letters:
             self._dead_lettering.add(share, decision.dead_letters)
         self._timers.watch(share)

@@ -34,6 +34,8 @@ class Decision:
     dead_letters: list[DeadLetter] = field(default_factory=list)
     #: Messages acknowledged, nacked, extended or expired by the verb.
     count: int = 0
+    #: Messages that were not delivered, for their time-to-live was over, and are acknowledged.
+    lapsed: int = 0
     #: Leases that acknowledgements ended: when each was granted, and its number of messages.
     ended: list[tuple[float, int]] = field(default_factory=list)
     #: Exactly-once: ack ids that are not live (generation, offset).

@@ -111,6 +111,9 @@ class PassedOver:
     def __contains__(self, offset: Offset) -> bool:
         return offset in self._cursor or offset in self.offsets
 
+    def acknowledged(self, offsets: BitMap64) -> BitMap64:
+        return self._cursor.acknowledged(offsets) | (offsets & self.offsets)
+
     def unacked_ranges(self, start: Offset, end: Offset) -> Iterator[Range]:
         for first, last in self._cursor.unacked_ranges(start, min(end, self.routed_to)):
             if not self.offsets:

@@ -19,6 +19,7 @@ from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.core.addressing import Addressed
+from fanlog.core.agenda import Agenda
 from fanlog.core.cursor import Cursor, CursorChange, Range
 from fanlog.core.flow import Credit, LeaseBudget
 from fanlog.core.records import ShareRecord
@@ -32,6 +33,8 @@ from fanlog.core.share.soft_state import SoftState
 from fanlog.core.share.state import ShareState
 from fanlog.core.share.states import State
 from fanlog.model.resources import Offset, PartitionId, Subscription
+
+_NONE = BitMap64()
 
 
 class Share:
@@ -144,6 +147,31 @@ class Share:
         """
         self._open.pass_over(offsets)
 
+    # What messages ask for.
+
+    def attend(self, agenda: Agenda | None) -> None:
+        """Take what messages of the partition ask for; None when none does."""
+        self._soft.agenda = agenda
+
+    def come_due(self, offsets: BitMap64, keyed: BitMap64) -> bool:
+        """Messages of the partition are pending no longer; whether some are for this share.
+
+        `keyed` are those of them with an ordering key.
+        """
+        open_ = offsets - self.cursor.acknowledged(offsets) - self._open.passed_over
+        # After a restart, messages that were due before it may be held by leases of then.
+        busy, delayed = self._soft.taken, self._soft.delayed.offsets
+        open_ = open_ - busy - delayed
+        if open_:
+            self._soft.backlog.come_due(open_, keyed, busy, delayed)
+        return bool(open_)
+
+    @property
+    def pending(self) -> BitMap64:
+        """Offsets of the partition that are not to be delivered yet. Not to be changed."""
+        agenda = self._soft.agenda
+        return _NONE if agenda is None else agenda.pending
+
     # Delivery.
 
     @property
@@ -201,8 +229,12 @@ class Share:
         generation: int,
         deadline_s: float,
         now: float = math.nan,
+        lapsed: BitMap64 | None = None,
     ) -> Decision:
         """Hand out messages of `views` that are free and fit `budget`.
+
+        Those that are `lapsed` are acknowledged instead when their turn comes, or dead-lettered, as
+        the settings say; reopened ones are delivered once more.
 
         Everything handed out is one lease of `generation`, which is new. Under exactly-once its
         record must be committed before the messages are delivered.
@@ -210,7 +242,14 @@ class Share:
         decision, soft = Decision(), self._soft
         packer = Packer(budget, consumer)
         view, end = self._open.until(end)
+        if lapsed is not None:
+            reopened = self.cursor.reopened
+            if reopened:
+                lapsed = lapsed - reopened.within(lapsed.min(), lapsed.max() + 1)
+            soft.note_lapsed(lapsed)
         soft.backlog.take(view, end, views, packer)
+        if lapsed is not None:
+            self._let_lapse(decision)
         runs = packer.runs
         if runs:
             offsets = LeaseTable.offsets_of(runs)
@@ -221,6 +260,7 @@ class Share:
             self.last_leased = generation
         soft.finish(decision)
         has_moved = soft.backlog.progress != self._progress or bool(decision.dead_letters)
+        has_moved = has_moved or bool(decision.lapsed)
         decision.has_progressed = not runs and has_moved
         return decision
 
@@ -479,6 +519,16 @@ class Share:
         passed_over = self._open.passed_over - acked
         found = {State.ACKED: acked, State.PASSED_OVER: passed_over}
         return found | self._soft.offsets_by_state(BitMap64(range(end)) - acked - passed_over)
+
+    # Private: messages that lapsed.
+
+    def _let_lapse(self, decision: Decision) -> None:
+        """Acknowledge messages that lapsed; behind one of a key there may be another one."""
+        soft, gone = self._soft, BitMap64()
+        while lapsed := soft.take_lapsed():
+            gone |= soft.backlog.acknowledge(lapsed)
+            decision.lapsed += len(lapsed)
+        decision.records += self._acked_records(gone)
 
     # Private: the cursor.
 

@@ -14,14 +14,14 @@ known before; until then nothing is handed out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 
 from pyroaring import BitMap64
 
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
-from fanlog.core.share.backlog import Openness, without
+from fanlog.core.share.backlog import AgendaView, Openness, without
 from fanlog.core.share.ordered import OrderedBacklog
 from fanlog.core.share.packer import Packer, Slots
 from fanlog.core.share.slot_holds import SlotHolds
@@ -38,16 +38,18 @@ class SlottedBacklog:
 
     __slots__ = (
         "_adrift",
+        "_agenda",
         "_floor",
         "_make",
         "_ordering",
         "_parts",
         "_placed",
-        "_progress",
         "_returned",
+        "_scanning",
         "_skipped",
         "_slots",
         "_unplaced",
+        "progress",
         "recalled",
         "to_forward",
     )
@@ -62,6 +64,7 @@ class SlottedBacklog:
     ) -> None:
         self._slots = slots
         self._make = make
+        self._agenda: _Unhurried | None = None
         self._ordering = ordering
         self._floor = floor
         #: Leases of before a restart whose slots are not known; and messages that were among them,
@@ -72,11 +75,13 @@ class SlottedBacklog:
         self._placed: dict[int, BitMap64] = {}
         #: The backlog of each slot; none while a message is to be placed.
         self._parts: list[PartBacklog] = []
+        #: Slots of which leases of before a restart are still to find their keys.
+        self._scanning: set[int] = set()
         #: Slots that may have messages before the place where they stand.
         self._returned: set[int] = set()
         #: Cannot be read.
         self._skipped = BitMap64()
-        self._progress = 0
+        self.progress = 0
         self.to_forward: list[Offset] = []
         self.recalled = BitMap64()
         self._end_placing()
@@ -85,12 +90,8 @@ class SlottedBacklog:
     def next_offset(self) -> Offset:
         if not self._parts:
             return self._to_place.min()
-        scanning = [part.next_offset for part in self._parts if part.unplaced]
-        return min(scanning) if scanning else min(part.next_offset for part in self._parts)
-
-    @property
-    def progress(self) -> int:
-        return self._progress + sum(part.progress for part in self._parts)
+        scanning = [self._parts[slot] for slot in self._scanning if self._parts[slot].unplaced]
+        return min(part.next_offset for part in scanning or self._parts)
 
     @property
     def outstanding(self) -> BitMap64:
@@ -100,7 +101,18 @@ class SlottedBacklog:
     def unplaced(self) -> BitMap64:
         if not self._parts:
             return self._unplaced
-        return BitMap64().union(*(part.unplaced for part in self._parts))
+        self._scanning = {slot for slot in self._scanning if self._parts[slot].unplaced}
+        return BitMap64().union(*(self._parts[slot].unplaced for slot in self._scanning))
+
+    @property
+    def agenda(self) -> AgendaView | None:
+        return self._agenda
+
+    @agenda.setter
+    def agenda(self, agenda: AgendaView | None) -> None:
+        self._agenda = None if agenda is None else _Unhurried(agenda)
+        for part in self._parts:
+            part.agenda = self._agenda
 
     def configure(self, ordering: Ordering) -> None:
         self._ordering = ordering
@@ -159,7 +171,9 @@ class SlottedBacklog:
             if packer.is_full:
                 break
             part = self._parts[slot]
+            before = part.progress
             part.take(cursor, part.next_offset, views, packer)
+            self.progress += part.progress - before
             self._collect(slot)
         self._take_fresh(cursor, end, views, packer, mine)
         self._hold(views, packer)
@@ -167,14 +181,13 @@ class SlottedBacklog:
     def scan(self, cursor: Openness, end: Offset, views: Sequence[Slots]) -> None:
         if not self._parts:
             self._place(views)
-        scanning = [slot for slot, part in enumerate(self._parts) if part.unplaced]
         reached = self.next_offset
-        for view in views if scanning else ():
+        for view in views if self._scanning else ():
             stop = min(end, view.end_offset)
             if self._is_gap(cursor, reached, view.base_offset):
                 break
             unacked = _unacked(cursor, view.base_offset, stop)
-            for slot in scanning:
+            for slot in sorted(self._scanning):
                 part = self._parts[slot]
                 picked = _Picked(cursor, self._of_slot(view, slot) & unacked)
                 part.scan(picked, stop, (view,))
@@ -185,7 +198,7 @@ class SlottedBacklog:
     def skip(self, start: Offset, end: Offset) -> None:
         before = len(self._skipped)
         self._skipped.add_range(start, end)
-        self._progress += len(self._skipped) - before
+        self.progress += len(self._skipped) - before
         for part in self._parts:
             part.skip(start, end)
         self._unplaced.remove_range(start, end)
@@ -262,6 +275,12 @@ class SlottedBacklog:
             self._slots.forget(some)
         self._end_placing()
 
+    def come_due(
+        self, offsets: BitMap64, keyed: BitMap64, busy: BitMap64, delayed: BitMap64
+    ) -> None:
+        # As for those that are reopened, their slots are not known.
+        self.reopen(offsets, busy, delayed, is_filtered=True)
+
     def reopen(
         self, opened: BitMap64, busy: BitMap64, delayed: BitMap64, *, is_filtered: bool
     ) -> None:
@@ -271,7 +290,7 @@ class SlottedBacklog:
         self._floor = min(self._floor, opened.min())
         self._skipped -= opened
         self._returned.update(range(len(self._parts)))
-        self._progress += 1
+        self.progress += 1
 
     # Messages that leave without an acknowledgement.
 
@@ -339,7 +358,9 @@ class SlottedBacklog:
                 part = parts[slot]
                 # What came back goes first; only then other views are needed, too.
                 source = views if self._has_returned(slot, cursor) else (view,)
+                met = part.progress
                 part.take(picked, stop, source, packer)
+                self.progress += part.progress - met
                 if not part.go_on(picked, stop, packer.consumer):
                     behind.add(slot)
                 self._collect(slot)
@@ -347,7 +368,7 @@ class SlottedBacklog:
         for slot in mine - behind:
             part = parts[slot]
             part.next_offset = max(part.next_offset, reached)
-        self._progress += sum(parts[slot].next_offset for slot in mine) - before
+        self.progress += sum(parts[slot].next_offset for slot in mine) - before
 
     def _is_gap(self, cursor: Openness, start: Offset, end: Offset) -> bool:
         """Whether there are messages in between that were to be read and are not here."""
@@ -402,7 +423,7 @@ class SlottedBacklog:
                 self._placed.setdefault(slot, BitMap64()).add(offset)
                 if offset in self._unplaced:
                     self._slots.hold(offset, slot, None)
-                self._progress += 1
+                self.progress += 1
         self._end_placing()
 
     def _end_lease(self, gone: BitMap64) -> None:
@@ -420,6 +441,7 @@ class SlottedBacklog:
         for slot in range(self._slots.slot_count):
             held = self._placed.get(slot, nothing) & everything
             part = self._make(self._floor, held)
+            part.agenda = self._agenda
             # Messages that wait for their back-off are not leased.
             adrift = held & self._adrift
             part.recall(adrift, lambda _: True)
@@ -428,8 +450,24 @@ class SlottedBacklog:
             for start, stop in runs(self._skipped):
                 part.skip(start, stop)
             self._parts.append(part)
+            if part.unplaced:
+                self._scanning.add(slot)
         self._unplaced, self._adrift, self._placed = BitMap64(), BitMap64(), {}
         self._returned.update(range(len(self._parts)))
+
+
+class _Unhurried:
+    """An agenda without priorities: each slot is served in the order of the log."""
+
+    __slots__ = ("_agenda", "urgent")
+
+    def __init__(self, agenda: AgendaView) -> None:
+        self._agenda = agenda
+        self.urgent: Mapping[int, BitMap64] = {}
+
+    @property
+    def pending(self) -> BitMap64:
+        return self._agenda.pending
 
 
 class _Picked:
@@ -448,6 +486,9 @@ class _Picked:
     def __contains__(self, offset: Offset) -> bool:
         # Messages that came back are asked about, too: of them the cursor knows.
         return offset in self._cursor
+
+    def acknowledged(self, offsets: BitMap64) -> BitMap64:
+        return self._cursor.acknowledged(offsets)
 
     def unacked_ranges(self, start: Offset, end: Offset) -> Iterator[Range]:
         return runs(self._offsets & BitMap64(range(start, end)))

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from fanlog import limits
 from fanlog.model import endpoints
+from fanlog.model import term_attributes as terms
 from fanlog.model.json_value import Json, JsonObject
 from fanlog.model.resources import PUSH_BODIES
 from fanlog.server import remarks
@@ -20,6 +21,7 @@ from fanlog.server.rest import short_shapes as shapes
 from fanlog.server.rest.binding import MessageType
 from fanlog.server.rest.json_schema import STRING, JsonSchema, record
 from fanlog.server.rest.route import Asked
+from fanlog.times import of_us
 from fanlog.v1 import replay_pb2
 from fanlog.wire import types
 
@@ -154,13 +156,19 @@ def _received(one: Any, times: json_out.PublishTimes) -> JsonObject:
 
 
 def _message(message: Any, times: json_out.PublishTimes) -> JsonObject:
-    return {
+    found: JsonObject = {
         "id": message.message_id,
         "data": b64encode(message.data).decode("ascii"),
         "attributes": dict(message.attributes),
         "ordering_key": message.ordering_key,
         "publish_time": times.text(message.publish_time),
     }
+    expires_ns = terms.expires_ns(
+        message.attributes, message.ordering_key, message.publish_time.ToNanoseconds()
+    )
+    if expires_ns is not None:
+        found["expires_at"] = of_us(expires_ns)
+    return found
 
 
 def _letter(letter: replay_pb2.DeadLetter, asked: Asked) -> JsonObject:

@@ -86,6 +86,7 @@ BINDINGS = (
         HttpBinding(
             *("POST", f"{_TOPIC}{verb}", "Publisher.Publish", "*"),
             takes=record(shapes.MESSAGES, "messages"),
+            translate=requests.translate_publish,
             finish=requests.refuse_output_only,
         )
         for verb in (":publish", "/publish")

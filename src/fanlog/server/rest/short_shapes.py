@@ -6,14 +6,21 @@ from typing import get_args
 
 from fanlog import limits
 from fanlog.model.attributes import (
+    DELAY,
+    DELIVER_AT,
     LABEL_DELIVERY,
+    LABEL_EXPIRED,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
     LABEL_RETRY,
+    LABEL_TTL,
+    PRIORITY,
+    TTL,
 )
 from fanlog.model.resources import (
     DELIVERIES,
+    EXPIRED_WAYS,
     FIRST_IMMEDIATE,
     PUSH_BODIES,
     TOPIC_ORDERINGS,
@@ -63,6 +70,8 @@ SETTINGS: dict[str, tuple[str, type]] = {
     "retry": (LABEL_RETRY, str),
     "push_body": (LABEL_PUSH_BODY, str),
     "push_timeout_seconds": (LABEL_PUSH_TIMEOUT, int),
+    "message_ttl_seconds": (LABEL_TTL, int),
+    "expired": (LABEL_EXPIRED, str),
 }
 SUBSCRIPTION: dict[str, JsonSchema] = {
     name: schema
@@ -77,6 +86,8 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
     "push_timeout_seconds": integer(
         limits.PUSH_TIMEOUT_S_MIN, limits.PUSH_TIMEOUT_S_MAX, default=limits.PUSH_TIMEOUT_S_DEFAULT
     ),
+    "message_ttl_seconds": integer(1, int(limits.MESSAGE_TTL_S_MAX)),
+    "expired": {"type": "string", "enum": list(EXPIRED_WAYS)},
     "dead_letter": record(
         {
             "topic": STRING,
@@ -92,7 +103,22 @@ SUBSCRIPTION_SHOWN: dict[str, JsonSchema] = SUBSCRIPTION | _TOLD | {"hints": arr
 SNAPSHOT = properties(types.Snapshot.DESCRIPTOR, snake_case=True)
 NEW_SNAPSHOT = {"name": STRING, "subscription": STRING, "labels": LABELS}
 MESSAGE = {"data": BASE64, "attributes": LABELS, "ordering_key": STRING}
-MESSAGES = {"messages": array(record(MESSAGE), minItems=1, maxItems=limits.PUBLISH_MESSAGES_MAX)}
+#: What a message may ask for: fields that are attributes in the other forms.
+ASKING: dict[str, str] = {
+    "delay_seconds": DELAY,
+    "deliver_at": DELIVER_AT,
+    "ttl_seconds": TTL,
+    "priority": PRIORITY,
+}
+NEW_MESSAGE: dict[str, JsonSchema] = MESSAGE | {
+    "delay_seconds": {"type": "number", "minimum": 0, "maximum": limits.DELAY_S_MAX},
+    "deliver_at": TIMESTAMP,
+    "ttl_seconds": {"type": "number", "minimum": 0.001, "maximum": limits.MESSAGE_TTL_S_MAX},
+    "priority": integer(0, 9),
+}
+MESSAGES = {
+    "messages": array(record(NEW_MESSAGE), minItems=1, maxItems=limits.PUBLISH_MESSAGES_MAX)
+}
 PUBLISHED = record({"message_ids": array(STRING)}, "message_ids")
 PULL: dict[str, JsonSchema] = {
     "max_messages": integer(1, limits.PULL_MESSAGES_MAX, default=PULL_MESSAGES_DEFAULT),
@@ -104,7 +130,7 @@ _RECEIVED = record(
     {
         "ack_id": STRING,
         "message": record(
-            {"id": STRING, **MESSAGE, "publish_time": TIMESTAMP},
+            {"id": STRING, **MESSAGE, "publish_time": TIMESTAMP, "expires_at": TIMESTAMP},
             "id",
             "data",
             "attributes",
