@@ -16,8 +16,9 @@ from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.log.batch import Body
 from fanlog.model import names
-from fanlog.model.attributes import LABEL_ORDERING, PUBLISHER, TOTAL_KEY
+from fanlog.model.attributes import LABEL_ORDERING, PRIORITY, PUBLISHER, TOTAL_KEY
 from fanlog.model.resources import TopicOrdering
+from fanlog.model.terms import TermKind
 from fanlog.wire import parts, types
 from fanlog.wire.encode import TAG_MESSAGES, TAG_ORDERING_KEY, field
 from fanlog.wire.publish import build_body, key_hash
@@ -30,8 +31,10 @@ def keyed(body: Body, ordering: TopicOrdering) -> Body:
 
     Raises:
         InvalidArgument: A message has another ordering key than its place in the order gives it,
-            or no publisher where it needs one.
+            no publisher where it needs one, or a priority, by which it would overtake others.
     """
+    if ordering in ("publisher", "total"):
+        _refuse_priorities(body, ordering)
     match ordering:
         case "key":
             return body
@@ -53,6 +56,17 @@ def _refuse_keys(body: Body) -> None:
                 f"messages[{index}].ordering_key: the topic has no order (its label "
                 f"{LABEL_ORDERING} is 'none'); leave it out"
             )
+
+
+def _refuse_priorities(body: Body, ordering: TopicOrdering) -> None:
+    """As a publish with an ordering key does; here nobody gave one."""
+    priorities = None if body.terms is None else body.terms.column(TermKind.PRIORITY)
+    for index in priorities.indexes if priorities is not None else ():
+        raise InvalidArgument(
+            f"messages[{index}].attributes: {PRIORITY} with a topic that is ordered by "
+            f"{ordering!r} (its label {LABEL_ORDERING}): none of its messages overtakes another; "
+            "leave it out"
+        )
 
 
 def _appended(body: Body, key: str) -> Body:
