@@ -7,7 +7,25 @@ from dataclasses import dataclass, field
 
 from fanlog import limits
 from fanlog.core.flow import Credit
+from fanlog.core.redelivery import Nack
 from fanlog.model.resources import Subscription
+
+#: Messages, then bytes; 0 is no limit. Messages are 5 to 40 bytes.
+WINDOWS = [(0, 0), (3, 0), (0, 45), (2, 60)]
+#: A pull, two streams of one client, and one of another.
+CLIENTS = [None, "a", "a", "b"]
+
+NACKS = [
+    Nack(delay_s=0.0),
+    Nack(delay_s=20.0),
+    Nack(is_counted=False),
+    Nack(is_counted=False, delay_s=20.0),
+    Nack(is_terminal=True),
+]
+
+
+def consumers() -> list[Credit]:
+    return [Credit(*window, client=name) for window, name in zip(WINDOWS, CLIENTS, strict=True)]
 
 
 @dataclass

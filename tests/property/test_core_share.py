@@ -22,32 +22,16 @@ from fanlog.core.assignment import Assignment
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import NACKED, Nack, backoff_s
+from fanlog.core.share import State
 from fanlog.model.resources import Ordering, RetryPolicy
-from property.core_model import Held, Model
+from property.core_model import NACKS, Held, Model, consumers
 from unit.core.world import Id, World, subscription
 
 RETRY = RetryPolicy(minimum_backoff_s=4.0, maximum_backoff_s=20.0)
 DEADLINE_S = 10.0
-#: Messages, then bytes; 0 is no limit. Messages are 5 to 40 bytes.
-WINDOWS = [(0, 0), (3, 0), (0, 45), (2, 60)]
-#: A pull, two streams of one client, and one of another.
-CLIENTS = [None, "a", "a", "b"]
-
-NACKS = [
-    Nack(delay_s=0.0),
-    Nack(delay_s=20.0),
-    Nack(is_counted=False),
-    Nack(is_counted=False, delay_s=20.0),
-    Nack(is_terminal=True),
-]
-
 index = st.integers(0, 10_000)
 messages = st.lists(st.tuples(st.integers(0, 2), st.integers(5, 40)), min_size=4, max_size=10)
 picks = st.lists(st.integers(0, 20), min_size=1, max_size=6)
-
-
-def consumers() -> list[Credit]:
-    return [Credit(*window, client=name) for window, name in zip(WINDOWS, CLIENTS, strict=True)]
 
 
 class OpenToAll(Assignment):
@@ -185,30 +169,21 @@ class ShareMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.ids and not self.exactly_once)
     @rule(picks=picks, is_live=st.booleans())
     def claim(self, picks: list[int], is_live: bool) -> None:
-        """What is about to be sent at most once is acknowledged for good, or not sent."""
         model = self.model
-        is_live = is_live and bool(model.leased)
-        ids = self.pick_live(picks) if is_live else self.pick_any(picks)
+        ids = self.pick_live(picks) if is_live and model.leased else self.pick_any(picks)
         invalid = {i for i in ids if not self.is_live(i)}
         wanted = {o for _, o in set(ids) - invalid}
-        unplaced = set(self.world.share.unplaced)
-        early = {o for o in wanted if o in unplaced or self.is_early(o, wanted)}
+        early = {o for o in wanted if o in self.world.share.unplaced or self.is_early(o, wanted)}
         decision = self.world.claim(self.now, ids)
-        assert set(decision.invalid) == invalid
-        assert {o for _, o in decision.early} == early
+        assert (set(decision.invalid), {o for _, o in decision.early}) == (invalid, early)
+        assert all(offset in self.world.share.cursor for offset in wanted - early)
         for offset in sorted(wanted - early):
-            assert offset in self.world.share.cursor
             model.ack(offset)
         self.take_letters()
 
     @precondition(lambda self: self.model.leased)
-    @rule(picks=picks)
-    def nack(self, picks: list[int]) -> None:
-        self.modify_ack_deadline(self.pick_live(picks), 0)
-
-    @precondition(lambda self: self.model.leased)
-    @rule(picks=picks, nack=st.sampled_from(NACKS))
-    def nack_in_another_way(self, picks: list[int], nack: Nack) -> None:
+    @rule(picks=picks, nack=st.sampled_from([*[NACKED] * 5, *NACKS]))
+    def nack(self, picks: list[int], nack: Nack) -> None:
         self.modify_ack_deadline(self.pick_live(picks), 0, nack)
 
     @precondition(lambda self: self.ids)
@@ -298,7 +273,9 @@ class ShareMachine(RuleBasedStateMachine):
 
     # One rule for all that voids leases: there would be none left to try the rest on.
     @rule(
-        what=st.sampled_from(["seek", "snapshot", "restore", "advance", "abandon", "leave"]),
+        what=st.sampled_from(
+            ["seek", "snapshot", "restore", "advance", "purge", "abandon", "leave"]
+        ),
         first=st.floats(0, 1),
         second=st.floats(0, 1),
     )
@@ -312,6 +289,8 @@ class ShareMachine(RuleBasedStateMachine):
                 self.restore()
             case "advance":
                 self.advance(first / 2, 0.0 if second < 0.5 else 30.0)
+            case "purge":
+                self.purge(first)
             case "abandon":
                 self.abandon(round(first * 3))
             case "leave":
@@ -357,11 +336,28 @@ class ShareMachine(RuleBasedStateMachine):
         # One that was reopened earlier stays with a neighbour that was later.
         if kept:
             gone -= {o for o in gone & self.model.reopened.keys() if o in self.world.unacked}
+        self.close(gone)
+        self.trim()
+
+    def purge(self, share: float) -> None:
+        """Everything before a place goes, whoever has it; what is behind it stays as it is."""
+        end = self.world.log_start + round(share * (self.model.end - self.world.log_start))
+        decision = self.world.decided(self.world.share.purge(end))
+        gone = {o for o in self.model.unacked if o < end}
+        assert decision.count == len(gone)
+        assert self.world.share.open_count(end) == 0
+        self.close(gone)
+        self.trim()
+
+    def close(self, gone: set[int]) -> None:
         self.world.letters = [x for x in self.world.letters if x.offset not in gone]
         self.model.close(gone)
         for offset in sorted(self.model.soft):
             self.model.harden(offset)
         self.take_letters()
+
+    def trim(self) -> None:
+        start = self.world.log_start
         # The log lets go of what nobody has unacknowledged.
         floors = [self.world.share.cursor.floor]
         if self.snapshot is not None:
@@ -505,6 +501,15 @@ class ShareMachine(RuleBasedStateMachine):
         assert stats.outstanding == len(model.leased)
         assert stats.delayed == len(model.delayed)
         assert stats.forwarding == len(model.forwarding)
+
+    @invariant()
+    def a_look_says_until_when(self) -> None:
+        model = self.model
+        found = self.world.share.look(BitMap64(range(model.end)))
+        assert {o: found[o].until_s for o in model.delayed} == model.delayed
+        for offset, held in model.leased.items():
+            assert found[offset].until_s == held.deadline_s
+            assert found[offset].state is State.OUTSTANDING
 
     @invariant()
     def credit_is_exact(self) -> None:

@@ -45,6 +45,7 @@ from fanlog.log.api import Trim
 from fanlog.model import attributes as names_of
 from fanlog.model.updates import SubscriptionUpdate
 from simulator import (
+    inspection_mutants,
     keeping_mutants,
     lake_mutants,
     leaving_mutants,
@@ -61,6 +62,7 @@ from simulator.torn import torn
 
 __all__ = [
     "MUTANTS",
+    "inspection_mutants",
     "keeping_mutants",
     "lake_mutants",
     "leaving_mutants",

@@ -30,6 +30,7 @@ from simulator.clients import (
     settle,
     streamer,
 )
+from simulator.inspectors import inspector
 from simulator.life import Life
 from simulator.limits import limited, sweep_at_leisure
 from simulator.meanings import is_matched, is_pattern, is_wanted, some_filter
@@ -77,6 +78,7 @@ async def _plot(world: World) -> None:
         *[lake_chaos] * temper.lake,
         *[sinker] * temper.sinks,
         *[single] * temper.singles,
+        *[inspector] * temper.inspectors,
         *[scheduler] * temper.schedulers,
     ]
     tasks = [world.loop.create_task(actor(world)) for actor in actors]

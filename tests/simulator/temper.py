@@ -23,6 +23,8 @@ DEFAULTS = 0.5
 SINGLES = 0.15
 #: Part of the worlds in which nacks say more than "again".
 NACK_KINDS = 0.2
+#: Share of worlds in which somebody looks.
+INSPECTORS = 0.2
 #: Part of the worlds in which streams have key slots.
 STICKY = 0.2
 
@@ -46,6 +48,7 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     if temper.terms:
         # What is early is judged by the time of day, and so by a clock that nobody sets.
         odds = replace(odds, clock_step=0.0)
+    temper = temper.with_inspectors(random.Random(f"{seed}: inspectors"))
     temper = temper.with_key_slots(random.Random(f"{seed}: key slots"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
@@ -128,6 +131,8 @@ class Temper:
     nack_kinds: bool = False
     #: So many have a topic with an order, and want each of its messages at most once.
     singles: int = 0
+    #: So many look at messages, and purge them.
+    inspectors: int = 0
     #: So many make and change schedules.
     schedulers: int = 0
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
@@ -229,6 +234,10 @@ class Temper:
         if rng.random() >= SINKS or self.schemas:
             return self
         return replace(self, sinks=rng.choice((1, 1, 2)))
+
+    def with_inspectors(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds somebody who looks at what they do, and purges."""
+        return replace(self, inspectors=1) if rng.random() < INSPECTORS else self
 
     def with_schedules(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds schedules.

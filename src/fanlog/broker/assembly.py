@@ -52,6 +52,8 @@ from fanlog.broker.verbs.iam import Iam
 from fanlog.broker.verbs.jobs import Jobs
 from fanlog.broker.verbs.letter_search import LetterSearch
 from fanlog.broker.verbs.log_reads import LogReads
+from fanlog.broker.verbs.peeks import Peeks
+from fanlog.broker.verbs.purges import Purges
 from fanlog.broker.verbs.reopening import Reopening
 from fanlog.broker.verbs.schedules import Schedules
 from fanlog.broker.verbs.schemas import Schemas
@@ -62,7 +64,9 @@ from fanlog.broker.verbs.stages import Stages
 from fanlog.broker.verbs.subscriptions import Subscriptions
 from fanlog.broker.verbs.ticking import Ticking
 from fanlog.broker.verbs.topics import Topics
+from fanlog.broker.verbs.traces import Traces
 from fanlog.core.ack_ids import AckIds
+from fanlog.core.recent_events import RecentEvents
 from fanlog.core.seal_keys import NO_KEYS, SealKeys
 from fanlog.log.api import Log
 from fanlog.log.batch import Body
@@ -95,6 +99,8 @@ class BrokerSettings:
     #: The default retention, in seconds; 0 for none.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = limits.SPARE_MEMORY_BYTES_MAX
+    #: Of so many messages of a partition, one has its deliveries remembered; 0 for none.
+    trace_sample: int = limits.TRACE_SAMPLE_DEFAULT
 
 
 #: Of a broker that nothing is set for; frozen, so one serves all.
@@ -159,7 +165,10 @@ def build_broker(
     # Delivery.
     filtering = Filtering(ledger, store, metrics, candidates)
     feeds = Feeds(ledger, filtering)
-    decisions = Decisions(ledger, store, clock, metrics, feeds, compose=compose, jitter=jitter)
+    recent = RecentEvents(sample_every=settings.trace_sample, since_s=clock.now())
+    decisions = Decisions(
+        *(ledger, store, clock, metrics, feeds), compose=compose, jitter=jitter, recent=recent
+    )
     bridges = Bridges(ledger, definitions)
     revising = Revising(ledger, clock, metrics, bridges, contents, decisions.decide)
     consumers = Consumers(
@@ -190,7 +199,7 @@ def build_broker(
         *(ledger, store, clock, access, feeds, shares, generations),
         *(topics, quotas, rules, check_endpoint),
     )
-    backlogs = Backlogs(ledger, store, clock)
+    backlogs = Backlogs(ledger, store, clock, spare, tiers.hot_start)
     schemas = Schemas(ledger, clock, quotas, definitions, contents)
     keying = Keying(contents)
     admission = PublishAdmission(ledger, clock, access, schemas, keying, room)
@@ -237,8 +246,15 @@ def build_broker(
         dead_letters=DeadLetters(
             *(ledger, clock, metrics, access),
             LetterSearch(ledger, store, access, shares, candidates),
-            *(decisions, generations, compose),
+            *(decisions, generations, compose, recent),
         ),
+        peeks=Peeks(ledger, store, access, filtering),
+        purges=Purges(ledger, metrics, access, shares, decisions, clock, recent),
+        traces=Traces(
+            *(ledger, store, clock, access, filtering, tiers, recent),
+            candidates,
+        ),
+        recent=recent,
         hints=Hints(ledger, retention, rules),
         outcomes=OutcomeTelling(ledger, clock, metrics, shares, room, topics, outcome_body),
         schedules=Schedules(ledger, schemas, ticking, quotas),

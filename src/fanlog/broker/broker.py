@@ -56,6 +56,8 @@ from fanlog.broker.verbs.hints import Hints
 from fanlog.broker.verbs.iam import Iam
 from fanlog.broker.verbs.jobs import Jobs
 from fanlog.broker.verbs.log_reads import LogReads
+from fanlog.broker.verbs.peeks import Peeks
+from fanlog.broker.verbs.purges import Purges
 from fanlog.broker.verbs.reopening import Reopening
 from fanlog.broker.verbs.schedules import Schedules
 from fanlog.broker.verbs.schemas import Schemas
@@ -65,10 +67,12 @@ from fanlog.broker.verbs.snapshots import Snapshots
 from fanlog.broker.verbs.subscriptions import Subscriptions
 from fanlog.broker.verbs.ticking import Ticking
 from fanlog.broker.verbs.topics import Topics
+from fanlog.broker.verbs.traces import Traces
 from fanlog.core import ack_requests
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.flow import Credit
 from fanlog.core.hard_state import HardState
+from fanlog.core.recent_events import RecentEvents
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.core.share import ByGeneration, Decision, Share
 from fanlog.log.batch import Body
@@ -120,6 +124,10 @@ class Broker:
     sink: Sink
     reopening: Reopening
     dead_letters: DeadLetters
+    peeks: Peeks
+    purges: Purges
+    traces: Traces
+    recent: RecentEvents
     hints: Hints
     outcomes: OutcomeTelling
     schedules: Schedules

@@ -70,6 +70,8 @@ class SubscriptionMetrics:
     refused: int = 0
     #: Messages that were acknowledged and then reopened, by themselves or for dead letters.
     reopened: int = 0
+    #: Messages that purges acknowledged.
+    purged: int = 0
 
 
 @dataclass(slots=True)

@@ -168,11 +168,25 @@ SUBSCRIPTION_COUNTERS = {
         ),
         ("refused", "fanlog_ack_ids_refused", "Ack ids refused under exactly-once."),
         ("reopened", "fanlog_reopened", "Messages that were acknowledged and then reopened."),
+        ("purged", "fanlog_purged", "Messages that purges acknowledged."),
     )
 }
 
 SUBSCRIPTION_GAUGES = (
     Family("fanlog_backlog_messages", "gauge", "Unacknowledged messages.", SUBSCRIPTION),
+    Family("fanlog_backlog_bytes", "gauge", "Bytes of these messages, roughly.", SUBSCRIPTION),
+    Family(
+        "fanlog_delayed_messages",
+        "gauge",
+        "Unacknowledged messages that wait for a back-off.",
+        SUBSCRIPTION,
+    ),
+    Family(
+        "fanlog_lag_messages",
+        "gauge",
+        "Messages from the oldest unacknowledged one to the newest, whoever they are for.",
+        SUBSCRIPTION,
+    ),
     Family(
         "fanlog_outstanding_messages", "gauge", "Leased and unacknowledged messages.", SUBSCRIPTION
     ),

@@ -143,6 +143,9 @@ async def _subscription_families(broker: Broker) -> list[Metric]:
     }
     backlog = labelled("fanlog_backlog_messages")
     outstanding = labelled("fanlog_outstanding_messages")
+    size = labelled("fanlog_backlog_bytes")
+    delayed = labelled("fanlog_delayed_messages")
+    lag = labelled("fanlog_lag_messages")
     oldest = labelled("fanlog_oldest_unacked_age_seconds")
     members = labelled("fanlog_key_slot_members")
     nothing = SubscriptionMetrics()
@@ -164,5 +167,8 @@ async def _subscription_families(broker: Broker) -> list[Metric]:
             continue
         backlog.add_metric([subscription.name], state.messages)
         outstanding.add_metric([subscription.name], state.outstanding)
+        size.add_metric([subscription.name], state.size_bytes)
+        delayed.add_metric([subscription.name], state.delayed)
+        lag.add_metric([subscription.name], state.lag_messages)
         oldest.add_metric([subscription.name], state.oldest_age_s)
-    return [*counters.values(), backlog, outstanding, oldest, members]
+    return [*counters.values(), backlog, size, outstanding, delayed, lag, oldest, members]

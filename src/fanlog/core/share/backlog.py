@@ -90,6 +90,10 @@ class Backlog(Protocol):
         """Messages whose key they hold up: leased, forwarded, or acknowledged early."""
         ...
 
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        """The earlier message of its key that a message waits for, if there is one."""
+        ...
+
     def configure(self, ordering: Ordering) -> None:
         """Take the ordering of changed settings; whether there is order never changes."""
         ...

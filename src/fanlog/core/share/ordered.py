@@ -87,6 +87,13 @@ class OrderedBacklog:
     def outstanding(self) -> BitMap64:
         return BitMap64(self.keys.hash_of)
 
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        key = self.keys.by_hash.get(key_hash)
+        if key_hash == 0 or key is None:
+            return None
+        held = [*(o for o in key.outstanding if o not in key.acked), *islice(key.waiting, 1)]
+        return next((o for o in held if o != offset and (o < offset or o in key.outstanding)), None)
+
     def configure(self, ordering: Ordering) -> None:
         assert ordering != "none"
         self.strict = ordering == "strict"

@@ -26,6 +26,7 @@ from fanlog.core.records import ShareRecord
 from fanlog.core.redelivery import EXPIRED, NACKED, UNSENT, Nack
 from fanlog.core.share.decision import Decision, Grant, ShareStats
 from fanlog.core.share.lease import ByGeneration, Lease, LeaseTable, Matched
+from fanlog.core.share.looking import Look, looks
 from fanlog.core.share.open_offsets import OpenOffsets
 from fanlog.core.share.packer import Packer, Slots
 from fanlog.core.share.slot_holds import SlotHolds
@@ -308,25 +309,23 @@ class Share:
             decision.ended.append((lease.granted_s, len(offsets)))
             acked |= offsets
         decision.count = len(acked) + len(late)
+        decision.acked = acked | late if late else acked
         decision.records += self._acked_records(soft.backlog.acknowledge(acked) | late)
         return soft.finish(decision)
 
     def claim(self, now: float, by_generation: ByGeneration) -> Decision:
         """At most once: acknowledge leased messages that are about to be sent.
 
-        Commit the records first, and send only messages that are neither `invalid`, since their
-        lease has ended, nor `early`, since an earlier message of their key is not sent yet. Those
-        stay as they are.
+        Commit first; what is `invalid` (its lease has ended) or `early` (of its key) is not sent.
         """
-        soft = self._soft
+        soft, claimed = self._soft, BitMap64()
         decision, live = soft.find_live(now, by_generation, is_ack=True)
-        claimed = BitMap64()
         for lease, offsets in live:
             soft.leases.settle(lease, offsets)
             decision.ended.append((lease.granted_s, len(offsets)))
             claimed |= offsets
         hard = soft.backlog.acknowledge(claimed)
-        assert claimed <= hard, "a message that is sent must be acknowledged for good"
+        assert claimed <= hard
         decision.count = len(claimed)
         decision.records += self._acked_records(hard)
         return soft.finish(decision)
@@ -453,6 +452,17 @@ class Share:
 
     # Administration.
 
+    def purge(self, end: Offset) -> Decision:
+        """Acknowledge everything below `end`, outstanding messages included: their leases are over.
+
+        `count` is the number of messages that were open. Messages from `end` on, their leases and
+        their attempts stay as they are: that is the difference to a seek.
+        """
+        count = self.open_count(end)
+        decision = self.advance(end)
+        decision.count = count
+        return decision
+
     def reopen(
         self, now: float, offsets: BitMap64, *, generation: int, is_wanted: bool = False
     ) -> Decision:
@@ -499,6 +509,36 @@ class Share:
         return self._soft.finish(decision)
 
     # Looking.
+
+    def open_count(self, end: Offset) -> int:
+        """How many messages before `end` are neither acknowledged nor passed over."""
+        return len(self.cursor.open_offsets(end) - self._open.passed_over)
+
+    def ahead(self, start: Offset, end: Offset, matching: BitMap64) -> BitMap64:
+        """The offsets from `routed_to` on that would be open, did the filter want `matching`."""
+        return self._open.ahead(start, end, matching)
+
+    def look(self, offsets: BitMap64) -> dict[Offset, Look]:
+        """Where each of these messages stands. Nothing changes."""
+        acked = self.cursor.acknowledged(offsets)
+        passed_over = (self._open.passed_over & offsets) - acked
+        states = {State.ACKED: acked, State.PASSED_OVER: passed_over}
+        states |= self._soft.offsets_by_state(offsets - acked - passed_over)
+        return looks(states, self._soft.leases, self._soft.delayed, self.state.attempts)
+
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        """The earlier message of its ordering key that a message waits for, if there is one."""
+        return self._soft.backlog.behind(offset, key_hash)
+
+    @property
+    def addressed(self) -> Addressed:
+        """Which messages are for one subscription alone."""
+        return self._open.addressed
+
+    @property
+    def leased(self) -> BitMap64:
+        """The offsets that are leased."""
+        return self._soft.leases.offsets
 
     def next_deadline(self) -> float | None:
         """When `expire` has something to do next."""

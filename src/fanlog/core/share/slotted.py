@@ -114,6 +114,10 @@ class SlottedBacklog:
         for part in self._parts:
             part.agenda = self._agenda
 
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        found = (part.behind(offset, key_hash) for part in self._parts)
+        return next((one for one in found if one is not None), None)
+
     def configure(self, ordering: Ordering) -> None:
         self._ordering = ordering
         for part in self._parts:

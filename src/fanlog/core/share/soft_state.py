@@ -88,6 +88,8 @@ class SoftState:
         self.forwarding = BitMap64()
         #: Messages without attempts left that the running verb found.
         self._to_forward: list[Offset] = []
+        #: Messages whose delivery failed in the running verb.
+        self._failed: tuple[BitMap64, Nack] | None = None
         self.failures = Failures(self._state.attempts)
         self._exhausted = ExhaustedOffsets(self._state, self.failures)
         self.aversions = Aversions()
@@ -196,6 +198,7 @@ class SoftState:
         if not offsets:
             return []
         records: list[ShareRecord] = []
+        self._failed = offsets, nack
         if nack.is_told:
             self.aversions.add(now, failed)
         settings = self._state.settings
@@ -279,5 +282,6 @@ class SoftState:
             decision.records += self._state.lease_records(leases)
         leases.changed.clear()
         self._exhausted.lapsed = _NONE
+        decision.failed, self._failed = self._failed, None
         self.failures.end_verb()
         return decision

@@ -68,6 +68,9 @@ class UnorderedBacklog:
     def outstanding(self) -> BitMap64:
         return _NONE
 
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        return None
+
     def configure(self, ordering: Ordering) -> None:
         assert ordering == "none"
 
