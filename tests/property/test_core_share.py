@@ -173,7 +173,7 @@ class ShareMachine(RuleBasedStateMachine):
         ids = self.pick_live(picks) if is_live and model.leased else self.pick_any(picks)
         invalid = {i for i in ids if not self.is_live(i)}
         wanted = {o for _, o in set(ids) - invalid}
-        early = {o for o in wanted if o in self.world.share.unplaced or self.is_early(o, wanted)}
+        early = {o for o in wanted if self.is_early(o, wanted | model.soft)}
         decision = self.world.claim(self.now, ids)
         assert (set(decision.invalid), {o for _, o in decision.early}) == (invalid, early)
         assert all(offset in self.world.share.cursor for offset in wanted - early)
