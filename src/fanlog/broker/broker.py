@@ -60,7 +60,7 @@ from fanlog.broker.verbs.sink import Sink
 from fanlog.broker.verbs.snapshots import Snapshots
 from fanlog.broker.verbs.subscriptions import Subscriptions
 from fanlog.broker.verbs.topics import Topics
-from fanlog.core import ack_requests, asking
+from fanlog.core import ack_requests, asking, dependencies
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.flow import Credit
 from fanlog.core.hard_state import HardState
@@ -360,6 +360,7 @@ class Broker:
         shares = (share for one in topic.partitions for share in self.hard.shares_on(one))
         asking.check(terms, topic, shares, self.clock.wall_ns() // 1_000_000)
         asking.check_room(terms, self.due_times.pending)
+        dependencies.check(terms, topic, self.ledger.end)
 
     def _append_once(
         self,

@@ -120,6 +120,11 @@ SUBSCRIPTION_COUNTERS = {
             "fanlog_lapsed_messages",
             "Messages not delivered, and acknowledged, for their time-to-live was over.",
         ),
+        (
+            "overdue",
+            "fanlog_dependency_timeouts",
+            "Messages that waited too long for those that they depend on.",
+        ),
         ("dead_lettered", "fanlog_dead_letters", "Messages forwarded to a dead letter topic."),
         (
             "dead_letter_failed",

@@ -102,8 +102,13 @@ def test_attributes_of_the_other_forms(server, call, topic, path):
 
 def test_extensions_of_events(server, call, topic, subscription):
     event = {
-        "specversion": "1.0", "type": topic, "source": "/a", "id": "1",
-        "fanlogdelay": 100, "fanlogpriority": 3, "data": 1,
+        "specversion": "1.0",
+        "type": topic,
+        "source": "/a",
+        "id": "1",
+        "fanlogdelay": 100,
+        "fanlogpriority": 3,
+        "data": 1,
     }
     headers = {"content-type": "application/cloudevents+json"}
     response = call("POST", "/v1/events", data=json.dumps(event).encode(), headers=headers)

@@ -30,6 +30,7 @@ from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.aversion import Aversions
 from fanlog.core.share.backlog import Exhausted, Openness, find, outside, without
+from fanlog.core.share.depending import Depending
 from fanlog.core.share.keys import Key, Keys
 from fanlog.core.share.packer import Packer, Slots
 from fanlog.core.share.urgency import Turns, in_order, urgent_offsets
@@ -41,6 +42,7 @@ class OrderedBacklog:
 
     __slots__ = (
         "_aversions",
+        "_depending",
         "_exhausted",
         "_keyless",
         "_met",
@@ -62,6 +64,7 @@ class OrderedBacklog:
         held: BitMap64,
         aversions: Aversions,
         exhausted: Exhausted,
+        depending: Depending,
         *,
         strict: bool,
     ) -> None:
@@ -70,6 +73,7 @@ class OrderedBacklog:
         #: One message of a key at a time.
         self.strict = strict
         self._exhausted = exhausted
+        self._depending = depending
         self._aversions = aversions
         #: Messages without a key that came back, or that a scan met.
         self._keyless = BitMap64()
@@ -175,6 +179,9 @@ class OrderedBacklog:
             slots = find(views, offset)
             if offset in self._exhausted:
                 self.to_forward.append(offset)
+            elif offset in self._depending:
+                if not self._depending.hold(offset):
+                    continue
             elif slots is None or packer.add(slots, offset, offset + 1) == offset:
                 return
             self._keyless.discard(offset)
@@ -361,6 +368,9 @@ class OrderedBacklog:
         if self.agenda is not None and key.waiting and key.waiting[0] in self.agenda.pending:
             # It holds up all later ones of its key until it is due.
             return False
+        if key.waiting and key.waiting[0] in self._depending.keyed:
+            # So does one that waits for another message.
+            return False
         if key.waiting and key.outstanding and key.waiting[0] < key.outstanding[-1]:
             # Reopened while later ones were outstanding: it comes right after those.
             return False
@@ -376,6 +386,15 @@ class OrderedBacklog:
         if self.agenda is not None and offset in self.agenda.pending:
             return False
         return offset not in self._aversions.of(consumer) and self._is_open(key, consumer)
+
+    def _may_go(self, key: Key, consumer: Credit, offset: Offset) -> bool:
+        """Whether a fresh message is the next one of its key, and waits for no other message."""
+        if not self._is_next(key, consumer, offset):
+            return False
+        if offset in self._depending:
+            self._depending.hold(offset, is_keyed=True)
+            return False
+        return True
 
     # Private: one answer.
 
@@ -394,6 +413,9 @@ class OrderedBacklog:
             slots = find(views, offset)
             if offset in self._exhausted:
                 self.to_forward.append(offset)
+            elif offset in self._depending:
+                if not self._depending.hold(offset):
+                    continue
             elif slots is None or packer.add(slots, offset, offset + 1) == offset:
                 break
             taken.add(offset)
@@ -414,6 +436,9 @@ class OrderedBacklog:
                 break
             offset = key.waiting[0]
             slots = find(views, offset)
+            if offset in self._depending:
+                self._depending.hold(offset, is_keyed=True)
+                break
             if slots is None or packer.add(slots, offset, offset + 1) == offset:
                 break
             self.keys.pop_waiting(key)
@@ -463,7 +488,7 @@ class OrderedBacklog:
             key = keys.by_hash[number] = Key()
         if offset in keys.blocked:
             keys.blocked[offset] = number
-        elif packer is not None and self._is_next(key, packer.consumer, offset):
+        elif packer is not None and self._may_go(key, packer.consumer, offset):
             if packer.add(slots, offset, offset + 1) == offset:
                 keys.settle(number, key)
                 return False
@@ -482,6 +507,9 @@ class OrderedBacklog:
             pass
         elif offset in self._exhausted:
             self.to_forward.append(offset)
+        elif offset in self._depending:
+            if not self._depending.hold(offset):
+                self._keyless.add(offset)
         elif packer is None or offset in self._aversions.of(packer.consumer):
             self._keyless.add(offset)
         else:

@@ -13,7 +13,7 @@ are passed over (`fanlog.core.share.open_offsets`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyroaring import BitMap64
 
@@ -25,12 +25,14 @@ from fanlog.core.flow import Credit, LeaseBudget
 from fanlog.core.records import ShareRecord
 from fanlog.core.redelivery import EXPIRED, NACKED, UNSENT, Nack
 from fanlog.core.share.decision import Decision, Grant, ShareStats
+from fanlog.core.share.depending import AwaitedOffsets, Waiter
 from fanlog.core.share.lease import ByGeneration, Lease, LeaseTable, Matched
 from fanlog.core.share.open_offsets import OpenOffsets
 from fanlog.core.share.packer import Packer, Slots
 from fanlog.core.share.soft_state import SoftState
 from fanlog.core.share.state import ShareState
 from fanlog.core.share.states import State
+from fanlog.model.dependencies import Causes
 from fanlog.model.resources import Offset, PartitionId, Subscription
 
 _NONE = BitMap64()
@@ -45,7 +47,12 @@ class Share:
         self.cursor = self.state.cursor
         #: Generation of the last lease: a feed of many shares serves the one longest not served.
         self.last_leased = 0
-        self._soft = SoftState(self.state)
+        #: The shares of the subscription, this one included: messages may depend on theirs.
+        self.siblings: Mapping[PartitionId, Share] = {partition: self}
+        self.awaited = AwaitedOffsets()
+        #: Shares with messages that waited for one of this, and do so no more.
+        self._let_go: dict[Waiter, None] = {}
+        self._soft = SoftState(self.state, self)
         self._open = OpenOffsets(self.state)
         self._open.restart()
         #: Progress of the backlog at the last plan: offsets that were skipped since then count.
@@ -66,6 +73,8 @@ class Share:
         if self.state.fence != fence:
             # A seek: messages handed out before are void, the backlog begins at the floor.
             self._forget_soft_state()
+        if self.awaited.offsets:
+            self._let_waiters_go()
 
     def create(self) -> Decision:
         """Decide the records of a new share."""
@@ -75,6 +84,8 @@ class Share:
         """Give all credit back; return the records that remove everything of this share."""
         records = self.state.removal_records()
         self._soft.leases.clear()
+        self._soft.depending.forget_all()
+        self._let_go |= dict.fromkeys(self.awaited.let_go(self.awaited.offsets.copy()))
         return records
 
     # Settings.
@@ -123,6 +134,7 @@ class Share:
         acknowledgement, or `settle_passed`.
         """
         self._open.route(end, matching)
+        self._let_waiters_go()
 
     @property
     def has_passed(self) -> bool:
@@ -138,6 +150,7 @@ class Share:
     def address(self, addressed: Addressed) -> None:
         """Some messages are for one subscription alone: this one gets its own, and no others."""
         self._open.address(addressed)
+        self._let_waiters_go()
 
     def pass_over(self, offsets: BitMap64) -> None:
         """Pass over messages that were read and found to be for another subscription.
@@ -145,6 +158,7 @@ class Share:
         Their batch says so; the hard state that should is lost.
         """
         self._open.pass_over(offsets)
+        self._let_waiters_go()
 
     # What messages ask for.
 
@@ -167,6 +181,20 @@ class Share:
         """Offsets of the partition that are not to be delivered yet. Not to be changed."""
         agenda = self._soft.agenda
         return _NONE if agenda is None else agenda.pending
+
+    # Messages that depend on others.
+
+    def let_go(self, offsets: BitMap64) -> None:
+        """Messages of this share wait no longer for one that is acknowledged now."""
+        self._soft.backlog.release(self._soft.depending.release(offsets))
+
+    def take_let_go(self) -> Sequence[Share]:
+        """The shares that may have messages to hand out since something of this one was settled."""
+        if not self._let_go:
+            return ()
+        found = [share for share in self.siblings.values() if share in self._let_go]
+        self._let_go.clear()
+        return found
 
     # Delivery.
 
@@ -221,8 +249,11 @@ class Share:
         deadline_s: float,
         now: float = math.nan,
         lapsed: BitMap64 | None = None,
+        causes: Causes | None = None,
     ) -> Decision:
         """Hand out messages of `views` that are free and fit `budget`.
+
+        Those with open `causes` are put aside when their turn comes.
 
         Those that are `lapsed` are acknowledged instead when their turn comes, or dead-lettered, as
         the settings say; reopened ones are delivered once more.
@@ -238,12 +269,17 @@ class Share:
             if reopened:
                 lapsed = lapsed - reopened.within(lapsed.min(), lapsed.max() + 1)
             soft.note_lapsed(lapsed)
+        if causes is not None:
+            timeout_s = self.settings.dependency_timeout_s
+            soft.depending.begin(causes, self.siblings, now, timeout_s)
         soft.backlog.take(view, end, views, packer)
         if lapsed is not None:
             self._let_lapse(decision)
         runs = packer.runs
+        offsets = LeaseTable.offsets_of(runs) if runs else _NONE
+        if causes is not None:
+            decision.follows_commits = soft.depending.end(offsets)
         if runs:
-            offsets = LeaseTable.offsets_of(runs)
             soft.leases.add(Lease(generation, 0, deadline_s, offsets, runs, consumer, now))
             consumer.take(len(offsets), sum(run.size_bytes for run in runs))
             redelivered = soft.failures.returned.intersection_cardinality(offsets)
@@ -252,6 +288,7 @@ class Share:
         soft.finish(decision)
         has_moved = soft.backlog.progress != self._progress or bool(decision.dead_letters)
         has_moved = has_moved or bool(decision.lapsed)
+        has_moved = has_moved or (causes is not None and soft.depending.has_held)
         decision.has_progressed = not runs and has_moved
         return decision
 
@@ -264,6 +301,7 @@ class Share:
         """Serve the messages around offsets that cannot be read."""
         self._soft.backlog.skip(start, end)
         self._soft.delayed.discard(BitMap64(range(start, end)))
+        self._soft.depending.forget(BitMap64(range(start, end)))
 
     # Settling.
 
@@ -345,6 +383,7 @@ class Share:
         waited = soft.delayed.due(now)
         if waited:
             soft.backlog.release(waited)
+        self._end_waits(now, decision)
         return soft.finish(decision)
 
     def abandon(self, consumer: Credit) -> None:
@@ -391,6 +430,7 @@ class Share:
         offsets = offsets & soft.forwarding
         soft.forwarding -= offsets
         soft.failures.spare(offsets)
+        soft.depending.spare(offsets)
         soft.put_back(now, offsets, lambda _: limits.DEAD_LETTER_RETRY_S)
         return soft.finish(Decision())
 
@@ -443,7 +483,8 @@ class Share:
         )
         soft, is_filtered = self._soft, self.settings.is_filtered
         decision = Decision(self.state.reopening_records(opened, chunks), count=len(opened))
-        soft.backlog.reopen(opened, soft.taken, soft.delayed.offsets, is_filtered=is_filtered)
+        busy = soft.taken | soft.depending.loose
+        soft.backlog.reopen(opened, busy, soft.delayed.offsets, is_filtered=is_filtered)
         self._open.reopen(opened)
         return soft.finish(decision)
 
@@ -481,6 +522,7 @@ class Share:
             backlog=max(0, self.cursor.open_before(end) - len(self._open.passed_over)),
             outstanding=self._soft.leases.outstanding,
             delayed=len(self._soft.delayed.offsets),
+            depending=len(self._soft.depending.offsets),
             forwarding=len(self._soft.forwarding),
         )
 
@@ -501,12 +543,30 @@ class Share:
             decision.lapsed += len(lapsed)
         decision.records += self._acked_records(gone)
 
+    # Private: messages that depend on others.
+
+    def _end_waits(self, now: float, decision: Decision) -> None:
+        soft, settings = self._soft, self.settings
+        forwards = settings.forwards_overdue and settings.dead_letter is not None
+        overdue = soft.depending.expire(now, forwards=forwards)
+        if overdue:
+            decision.overdue = len(overdue)
+            self.let_go(overdue)
+
+    def _let_waiters_go(self) -> None:
+        awaited = self.awaited.offsets
+        if awaited:
+            closed = self._open.view.acknowledged(awaited)
+            if closed:
+                self._let_go |= dict.fromkeys(self.awaited.let_go(closed))
+
     # Private: the cursor.
 
     def _acked_records(self, offsets: BitMap64) -> list[ShareRecord]:
         if not offsets:
             return []
         self._soft.failures.forget(offsets)
+        self._soft.depending.forget(offsets)
         return self.state.cursor_records(self._acknowledge(offsets))
 
     def _acknowledge(
