@@ -144,7 +144,7 @@ RECORDS = {
         AddressRecord(PartitionId(2), 7, BitMap64([3, *range(100, 1_000)])),
     ),
     "record-v1-agenda.bin": (
-        "74" + "00000002" + "09" + "0000000000000001",
+        "6b" + "00000002" + "09" + "0000000000000001",
         AgendaChunk(PartitionId(2), 9, 1, BitMap64([65_536, *range(70_000, 71_000)])),
     ),
 }

@@ -51,6 +51,7 @@ from simulator import (
     replay_mutants,
     sink_mutants,
     surface_mutants,
+    term_mutants,
 )
 from simulator.planting import MUTANTS, mutant, planted
 from simulator.torn import torn
@@ -65,6 +66,7 @@ __all__ = [
     "replay_mutants",
     "sink_mutants",
     "surface_mutants",
+    "term_mutants",
 ]
 
 

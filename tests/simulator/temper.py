@@ -13,6 +13,8 @@ from simulator.keeping import PLENTY_BYTES
 #: Part of the worlds that have a lake, and of those in which some publish through the sink.
 LAKES = 0.2
 SINKS = 0.25
+#: Part of the worlds in which messages ask for something.
+TERMS = 0.3
 #: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
 DEFAULTS = 0.5
 
@@ -29,6 +31,10 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     temper = Temper.drawn(rng, *others).with_lake(random.Random(f"{seed}: lake"))
     temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
+    temper = temper.with_terms(random.Random(f"{seed}: terms"))
+    if temper.terms:
+        # What is early is judged by the time of day, and so by a clock that nobody sets.
+        odds = replace(odds, clock_step=0.0)
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
         odds = replace(odds, batch_damaged=0.0)
@@ -109,6 +115,8 @@ class Temper:
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = 0
+    #: Chance that a message asks to be delivered later, before others, or not for long.
+    terms: float = 0.0
 
     @property
     def archivers_race(self) -> bool:
@@ -169,6 +177,12 @@ class Temper:
             small_limits=rng.random() < 0.4,
             is_laggy=rng.random() < 0.4,
         )
+
+    def with_terms(self, rng: random.Random) -> Temper:
+        """The same people, of whom in some worlds publishers ask for something."""
+        if rng.random() >= TERMS:
+            return self
+        return replace(self, terms=rng.choice((0.1, 0.4, 0.8)))
 
     def with_lake(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds a lake."""

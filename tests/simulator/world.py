@@ -33,6 +33,7 @@ from fanlog.wire import contents, types
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 from simulator import faults, temper
+from simulator.asking import Asking
 from simulator.chronicle import (
     CatalogChange,
     Chronicle,
@@ -95,6 +96,7 @@ class World:
         self.disk = Disk()
         self.policies = Policies(self.disk)
         self.dedups = Dedups(self.rng)
+        self.asking = Asking(random.Random(f"{seed}: asking"), self.temper.terms)
         self.sinks = Sinks()
         #: None without a lake.
         self.tiering = Tiering(self) if self.temper.lake else None

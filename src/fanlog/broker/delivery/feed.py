@@ -242,7 +242,6 @@ class Feed:
             if self._is_closed():
                 return None
             now = self._now()
-            default_s = share.settings.message_ttl_s
             decision = share.lease(
                 consumer,
                 end,
@@ -251,7 +250,7 @@ class Feed:
                 generation=self._next_generation(),
                 deadline_s=now + deadline_s,
                 now=now,
-                lapsed=lapsed_in(batches, default_s, self._wall_ns()),
+                lapsed=self._lapsed(share, batches),
                 causes=causes_in(batches),
             )
             # A consumer that takes must not wake itself: it would look for ever at messages that
@@ -263,6 +262,17 @@ class Feed:
                 # Otherwise all that was asked for is damaged, and now left out: look behind it.
                 return None
         return None
+
+    def _lapsed(self, share: Share, batches: Sequence[Batch]) -> BitMap64 | None:
+        """The messages of batches whose time-to-live is over; mostly, none has any."""
+        default_s = share.settings.message_ttl_s
+        if default_s is None:
+            for batch in batches:
+                if batch.terms is not None:
+                    break
+            else:
+                return None
+        return lapsed_in(batches, default_s, self._wall_ns())
 
     async def _judge_some(self, share: Share, end: Offset, wanted: int) -> None:
         """Have the filter judge until it wants so many more, or the log ends."""

@@ -47,7 +47,7 @@ class AddressRecord(Stored):
             raise ValueError("it has nothing that is addressed, or addresses nobody")
 
 
-@record("t", key=numbers(">IBQ"), value=BITMAP)
+@record("k", key=numbers(">IBQ"), value=BITMAP)
 @dataclass(frozen=True, slots=True)
 class AgendaChunk(Stored):
     """Offsets of one chunk whose messages ask for the same (`fanlog.core.agenda`)."""

@@ -82,7 +82,6 @@ class Depending:
     """The messages of one share that wait for others. Not safe to share between threads."""
 
     __slots__ = (
-        "_causes",
         "_due_s",
         "_heap",
         "_now",
@@ -90,6 +89,7 @@ class Depending:
         "_shares",
         "_timeout_s",
         "_waits_for",
+        "causes",
         "has_held",
         "keyed",
         "loose",
@@ -111,8 +111,8 @@ class Depending:
         #: have a reason.
         self.overdue = BitMap64()
         self.reasons: dict[Offset, str] = {}
-        # Of the running verb.
-        self._causes = _NO_CAUSES
+        #: The causes of the messages that the running lease may hand out.
+        self.causes = _NO_CAUSES
         self._shares: Mapping[PartitionId, Awaited] = {}
         self._now = self._timeout_s = 0.0
         #: Whether it put a message aside.
@@ -133,18 +133,13 @@ class Depending:
         timeout_s: float,
     ) -> None:
         """A lease begins, with batches whose messages have `causes`."""
-        self._causes, self._shares = causes or _NO_CAUSES, shares
+        self.causes, self._shares = causes or _NO_CAUSES, shares
         self._now, self._timeout_s = now, timeout_s
         self.has_held = False
 
-    @property
-    def may_exist(self) -> bool:
-        """Whether some message of the running lease has causes."""
-        return bool(self._causes)
-
     def __contains__(self, offset: Offset) -> bool:
         """Whether a message whose turn it is has to wait."""
-        return bool(self._causes) and self._find(offset) is not None
+        return offset in self.causes and self._find(offset) is not None
 
     def hold(self, offset: Offset, *, is_keyed: bool = False) -> bool:
         """Put a message aside that has to wait; False if there is no room."""
@@ -166,7 +161,7 @@ class Depending:
 
     def end(self, granted: BitMap64) -> bool:
         """The lease ends with some messages; whether some of those had causes."""
-        causes, self._causes = self._causes, _NO_CAUSES
+        causes, self.causes = self.causes, _NO_CAUSES
         if self._due_s:
             for offset in granted:
                 self._due_s.pop(offset, None)
@@ -174,7 +169,7 @@ class Depending:
 
     def _find(self, offset: Offset) -> tuple[Cause, Awaited] | None:
         """The first open cause of a message."""
-        causes = self._causes.get(offset)
+        causes = self.causes.get(offset)
         if causes is None or offset in self.overdue:
             return None
         for cause in causes:

@@ -107,19 +107,19 @@ class OrderedBacklog:
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
         ranges = self._plan_oldest(cursor, end, limit, consumer)
-        if self.agenda is not None and self.agenda.urgent:
-            urgent = self._urgent(cursor, end, limit, consumer)
+        if self.agenda is not None:
+            urgent = self._urgent(self.agenda, cursor, end, limit, consumer)
             if urgent:
                 return self._turns.ranges(urgent, ranges, limit)
         return ranges
 
     def _urgent(
-        self, cursor: Openness, end: Offset, limit: int, consumer: Credit
+        self, agenda: Agenda, cursor: Openness, end: Offset, limit: int, consumer: Credit
     ) -> Sequence[Offset]:
-        if self.agenda is None or not self.agenda.urgent:
+        if not agenda.urgent:
             return ()
         return urgent_offsets(
-            self.agenda,
+            agenda,
             cursor,
             end,
             back=self._keyless,
@@ -156,7 +156,9 @@ class OrderedBacklog:
         return sorted(ranges) if self._met else ranges
 
     def take(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
-        urgent = self._urgent(cursor, end, packer.limit, packer.consumer)
+        urgent: Sequence[Offset] = ()
+        if self.agenda is not None:
+            urgent = self._urgent(self.agenda, cursor, end, packer.limit, packer.consumer)
         if urgent:
             views = in_order(views)
             self._turns.fill(
@@ -387,13 +389,11 @@ class OrderedBacklog:
             return False
         return offset not in self._aversions.of(consumer) and self._is_open(key, consumer)
 
-    def _may_go(self, key: Key, consumer: Credit, offset: Offset) -> bool:
-        """Whether a fresh message is the next one of its key, and waits for no other message."""
-        if not self._is_next(key, consumer, offset):
+    def _has_to_wait(self, offset: Offset) -> bool:
+        """Whether the next message of a key waits for another message; it is put aside then."""
+        if offset not in self._depending:
             return False
-        if offset in self._depending:
-            self._depending.hold(offset, is_keyed=True)
-            return False
+        self._depending.hold(offset, is_keyed=True)
         return True
 
     # Private: one answer.
@@ -436,8 +436,7 @@ class OrderedBacklog:
                 break
             offset = key.waiting[0]
             slots = find(views, offset)
-            if offset in self._depending:
-                self._depending.hold(offset, is_keyed=True)
+            if self._depending.causes and self._has_to_wait(offset):
                 break
             if slots is None or packer.add(slots, offset, offset + 1) == offset:
                 break
@@ -488,7 +487,11 @@ class OrderedBacklog:
             key = keys.by_hash[number] = Key()
         if offset in keys.blocked:
             keys.blocked[offset] = number
-        elif packer is not None and self._may_go(key, packer.consumer, offset):
+        elif (
+            packer is not None
+            and self._is_next(key, packer.consumer, offset)
+            and not (self._depending.causes and self._has_to_wait(offset))
+        ):
             if packer.add(slots, offset, offset + 1) == offset:
                 keys.settle(number, key)
                 return False

@@ -94,19 +94,19 @@ class UnorderedBacklog:
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
         ranges = self._plan_oldest(cursor, end, limit, consumer)
-        if self.agenda is not None and self.agenda.urgent:
-            urgent = self._urgent(cursor, end, limit, consumer)
+        if self.agenda is not None:
+            urgent = self._urgent(self.agenda, cursor, end, limit, consumer)
             if urgent:
                 return self._turns.ranges(urgent, ranges, limit)
         return ranges
 
     def _urgent(
-        self, cursor: Openness, end: Offset, limit: int, consumer: Credit
+        self, agenda: Agenda, cursor: Openness, end: Offset, limit: int, consumer: Credit
     ) -> Sequence[Offset]:
-        if self.agenda is None or not self.agenda.urgent:
+        if not agenda.urgent:
             return ()
         return urgent_offsets(
-            self.agenda,
+            agenda,
             cursor,
             end,
             back=self._ready,
@@ -131,7 +131,9 @@ class UnorderedBacklog:
         return ranges
 
     def take(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
-        urgent = self._urgent(cursor, end, packer.limit, packer.consumer)
+        urgent: Sequence[Offset] = ()
+        if self.agenda is not None:
+            urgent = self._urgent(self.agenda, cursor, end, packer.limit, packer.consumer)
         if urgent:
             views = in_order(views)
             self._turns.fill(
@@ -144,7 +146,7 @@ class UnorderedBacklog:
         if self._exhausted.may_exist:
             # Their attempts were used up before a restart, or before the policy became smaller.
             self.to_forward += packer.leave_out(self._exhausted)
-        if self._depending.may_exist:
+        if self._depending.causes:
             hold = self._depending.hold
             # Without room they are free again, and the first to be looked at.
             self.release(BitMap64(o for o in packer.leave_out(self._depending) if not hold(o)))
