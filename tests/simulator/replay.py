@@ -383,7 +383,7 @@ class Replay:
                 )
                 continue
             self.violations += checkers.is_for_it(ledger, card, delivered)
-            self.violations += checkers.terms_are_kept(ledger, card, delivered)
+            self.violations += checkers.terms_are_kept(account, ledger, card, delivered)
             self.violations += checkers.order_is_kept(ledger, card, delivered)
             self.violations += checkers.exactly_once(ledger, card, delivered)
             self.violations += checkers.aversions_are_kept(ledger, card, delivered)

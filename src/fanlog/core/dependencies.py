@@ -18,7 +18,7 @@ from fanlog.model.resources import Offset, PartitionId, Topic
 from fanlog.model.terms import TermKind, Terms
 
 
-class Asking(Protocol):
+class Termed(Protocol):
     """A batch as far as its terms go."""
 
     @property
@@ -51,7 +51,7 @@ def check(terms: Terms, topic: Topic, end: Callable[[PartitionId], Offset]) -> N
             )
 
 
-def causes_in(batches: Iterable[Asking]) -> Causes | None:
+def causes_in(batches: Iterable[Termed]) -> Causes | None:
     """The messages that those of some batches depend on; None when there are none."""
     found: defaultdict[Offset, list[Cause]] | None = None
     for batch in batches:
