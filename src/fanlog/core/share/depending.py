@@ -15,7 +15,6 @@ always has its turn.
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -26,6 +25,8 @@ from fanlog.model.dependencies import Cause, Causes
 from fanlog.model.resources import Offset, PartitionId
 
 _NO_CAUSES: Causes = {}
+#: What most shares have; never changed in place.
+_NONE = BitMap64()
 
 
 class Waiter(Protocol):
@@ -50,12 +51,14 @@ class AwaitedOffsets:
     __slots__ = ("_waiting", "offsets")
 
     def __init__(self) -> None:
-        self._waiting: defaultdict[Offset, set[tuple[Waiter, Offset]]] = defaultdict(set)
+        self._waiting: dict[Offset, set[tuple[Waiter, Offset]]] = {}
         #: Most often none: looked at whenever something is acknowledged.
-        self.offsets = BitMap64()
+        self.offsets = _NONE
 
     def add(self, cause: Offset, waiter: Waiter, offset: Offset) -> None:
-        self._waiting[cause].add((waiter, offset))
+        if not self._waiting:
+            self.offsets = BitMap64()
+        self._waiting.setdefault(cause, set()).add((waiter, offset))
         self.offsets.add(cause)
 
     def discard(self, cause: Offset, waiter: Waiter, offset: Offset) -> None:
@@ -72,7 +75,7 @@ class AwaitedOffsets:
         for cause in closed & self.offsets:
             for waiter, offset in self._waiting.pop(cause):
                 found.setdefault(waiter, BitMap64()).add(offset)
-        self.offsets -= closed
+        self.offsets = self.offsets - closed
         for waiter, offsets in found.items():
             waiter.let_go(offsets)
         return list(found)
@@ -100,8 +103,8 @@ class Depending:
     def __init__(self, share: Awaited) -> None:
         self._share = share
         #: Put aside: those of an ordering key, which stay in its list, and the others.
-        self.keyed = BitMap64()
-        self.loose = BitMap64()
+        self.keyed = _NONE
+        self.loose = _NONE
         #: The cause that each of them waits for.
         self._waits_for: dict[Offset, tuple[Awaited, Cause]] = {}
         #: When the wait of each is over; kept until it is handed out, or gone.
@@ -109,7 +112,7 @@ class Depending:
         self._heap: list[tuple[float, Offset]] = []
         #: Have waited too long: they wait for nothing any more. Those that are to be dead letters
         #: have a reason.
-        self.overdue = BitMap64()
+        self.overdue = _NONE
         self.reasons: dict[Offset, str] = {}
         #: The causes of the messages that the running lease may hand out.
         self.causes = _NO_CAUSES
@@ -152,7 +155,10 @@ class Depending:
         cause, share = found
         self._waits_for[offset] = share, cause
         share.awaited.add(cause.offset, self._share, offset)
-        (self.keyed if is_keyed else self.loose).add(offset)
+        if is_keyed:
+            self.keyed = self.keyed | BitMap64([offset])
+        else:
+            self.loose = self.loose | BitMap64([offset])
         if offset not in self._due_s:
             self._due_s[offset] = self._now + self._timeout_s
         heapq.heappush(self._heap, (self._due_s[offset], offset))
@@ -190,8 +196,8 @@ class Depending:
                 share.awaited.discard(cause.offset, self._share, offset)
                 found.add(offset)
         loose = found & self.loose
-        self.keyed -= found
-        self.loose -= found
+        self.keyed = self.keyed - found
+        self.loose = self.loose - found
         return loose
 
     def forget(self, offsets: BitMap64) -> None:
@@ -226,7 +232,7 @@ class Depending:
                     self.reasons[offset] = (
                         f"waited too long for message {cause.id}, which is not acknowledged"
                     )
-        self.overdue |= found
+        self.overdue = self.overdue | found
         return found
 
     def next_deadline(self) -> float | None:
