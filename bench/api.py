@@ -50,8 +50,9 @@ Result = TypeVar("Result")
 class Api:
     """One connection to one server. Safe to share between threads; closed on exit."""
 
-    def __init__(self, endpoint: str, authority: Path | None = None) -> None:
+    def __init__(self, endpoint: str, authority: Path | None = None, token: str = "") -> None:
         """Connect; over TLS when there is the certificate of the server's authority."""
+        self._metadata = (("authorization", f"Bearer {token}"),) if token else None
         if authority:
             credentials = grpc.ssl_channel_credentials(authority.read_bytes())
             self._channel = grpc.secure_channel(endpoint, credentials, options=_OPTIONS)
@@ -84,27 +85,30 @@ class Api:
 
     def publish(self, request: bytes) -> bytes:
         """Publish; the answer is not decoded, see `message_ids`."""
-        answer: bytes = self._publish(request, timeout=CALL_TIMEOUT_S)
+        answer: bytes = self._publish(request, timeout=CALL_TIMEOUT_S, metadata=self._metadata)
         return answer
 
     def publish_nowait(self, request: bytes) -> Any:
-        return self._publish.future(request, timeout=CALL_TIMEOUT_S)
+        return self._publish.future(request, timeout=CALL_TIMEOUT_S, metadata=self._metadata)
 
     def pull(self, request: bytes) -> Any:
         """The received messages, as protobuf."""
-        return self._pull(request, timeout=CALL_TIMEOUT_S).received_messages
+        answer = self._pull(request, timeout=CALL_TIMEOUT_S, metadata=self._metadata)
+        return answer.received_messages
 
     def acknowledge(self, subscription: str, ack_ids: Sequence[str]) -> None:
         request = AcknowledgeRequest(subscription=subscription, ack_ids=ack_ids)
-        self._acknowledge(request.SerializeToString(), timeout=CALL_TIMEOUT_S)
+        self._acknowledge(
+            request.SerializeToString(), timeout=CALL_TIMEOUT_S, metadata=self._metadata
+        )
 
     def streaming_pull(self, requests: Iterable[Any]) -> Any:
-        return self._streaming_pull(iter(requests))
+        return self._streaming_pull(iter(requests), metadata=self._metadata)
 
     def list_topics(self, timeout_s: float) -> None:
         """The cheapest call that every server answers: used to see that one is there."""
         request = ListTopicsRequest(project=PROJECT, page_size=1)
-        self._list_topics(request.SerializeToString(), timeout=timeout_s)
+        self._list_topics(request.SerializeToString(), timeout=timeout_s, metadata=self._metadata)
 
     def create_topic(self, name: str) -> None:
         self._once("Publisher/CreateTopic", Topic(name=name))
@@ -162,7 +166,9 @@ class Api:
         )
 
     def _once(self, method: str, request: Any) -> None:
-        self._unary(method)(request.SerializeToString(), timeout=CALL_TIMEOUT_S)
+        self._unary(method)(
+            request.SerializeToString(), timeout=CALL_TIMEOUT_S, metadata=self._metadata
+        )
 
 
 def publish_request(topic: str, *, count: int, size_bytes: int) -> bytes:

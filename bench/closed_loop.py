@@ -42,7 +42,7 @@ class Loaded:
 
 
 #: `count` requests, so many in flight; begins after it called its first argument.
-Publish = Callable[[Callable[[], None], str, bytes, int, int, Path | None], Loaded]
+Publish = Callable[[Callable[[], None], str, bytes, int, int, Path | None, str], Loaded]
 
 
 def measure(server: Server, count: int, *, publish: Publish) -> Sample:
@@ -73,7 +73,8 @@ def load(
     """Publish from so many processes."""
     request = publish_request(topic, count=1, size_bytes=SIZE_BYTES)
     each = max(1, count // processes)
-    arguments = (server.endpoint, request, each, IN_FLIGHT // processes, server.authority)
+    known = (server.authority, server.token)
+    arguments = (server.endpoint, request, each, IN_FLIGHT // processes, *known)
     with helping(publish, [arguments] * processes) as helpers, Meter(server) as meter:
         helpers.begin()
         parts: list[Loaded] = helpers.results()
@@ -94,9 +95,10 @@ def publish_lean(
     count: int,
     in_flight: int,
     authority: Path | None,
+    token: str,
 ) -> Loaded:
     """The work of one process, with the lean client."""
-    connection = Lean(endpoint, _context(authority) if authority else None)
+    connection = Lean(endpoint, _context(authority) if authority else None, token)
     ready()
     clock = time.monotonic
     sent_at: dict[int, float] = {}
@@ -127,6 +129,7 @@ def publish_official(
     count: int,
     in_flight: int,
     authority: Path | None,
+    token: str,
 ) -> Loaded:
     """The work of one process, with the official client's own stack."""
     clock = time.monotonic
@@ -146,7 +149,7 @@ def publish_official(
 
         api.publish_nowait(request).add_done_callback(take)
 
-    with Api(endpoint, authority) as api:
+    with Api(endpoint, authority, token) as api:
         api.list_topics(timeout_s=CONNECT_S)
         ready()
         loaded.began = clock()

@@ -18,9 +18,11 @@ from bench.session import Patience, Sample, Session
 
 WORKERS = 8
 SIZE_BYTES = 100
-#: Time for a server to finish what it put off until after its answers.
-SETTLE_S = 3
-IDLE_S = 10
+#: Time for a server to finish what it put off until after its answers: that subscriptions are in
+#: use is written down by the next sweep, and looked at by the one after that.
+SETTLE_S = 12
+#: Whatever comes once a minute is in it: keep-alive pings, and sweeps of a server that is idle.
+IDLE_S = 60
 #: Files of this process that are no connections.
 FILES_SPARE = 200
 

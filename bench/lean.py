@@ -55,9 +55,9 @@ After = Callable[[int, bytes], Call | None]
 class Lean:
     """An open connection. `call` and `send` collect frames; `flush` sends what was collected."""
 
-    def __init__(self, endpoint: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, endpoint: str, tls: ssl.SSLContext | None = None, token: str = "") -> None:
         host, port = endpoint.rsplit(":", 1)
-        self._fields = _Fields(endpoint, "https" if tls else "http")
+        self._fields = _Fields(endpoint, "https" if tls else "http", token)
         self._socket = socket.create_connection((host, int(port)), timeout=WAIT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls:
@@ -264,8 +264,9 @@ class Lean:
 class _Fields:
     """The header blocks of requests, with the table that the server keeps of earlier ones."""
 
-    def __init__(self, authority: str, scheme: str) -> None:
+    def __init__(self, authority: str, scheme: str, token: str) -> None:
         self._authority, self._scheme = authority, scheme
+        self._token = [("authorization", f"Bearer {token}")] if token else []
         self._added: list[tuple[str, str]] = []
         self._blocks: dict[tuple[str, bool], bytes] = {}
 
@@ -292,6 +293,7 @@ class _Fields:
             ("te", "trailers"),
             ("content-type", "application/grpc"),
             ("user-agent", "fanlog-bench"),
+            *self._token,
         ]
 
     def _field(self, field: tuple[str, str]) -> bytes:

@@ -57,6 +57,8 @@ class Server(Protocol):
     endpoint: str
     #: The certificate of its authority, when it speaks TLS.
     authority: Path | None
+    #: What callers show it, when it asks who calls.
+    token: str
     #: Whether others may use it: then what was made on it is deleted again.
     is_shared: bool
     #: Whether messages are still there after a restart.
@@ -81,6 +83,7 @@ class Launched:
 
     label = ""
     authority: Path | None = None
+    token = ""
     is_shared = False
     is_durable = False
 
@@ -135,7 +138,7 @@ class Launched:
         return _clean_environ()
 
     def _answers(self) -> bool:
-        return bool(self.endpoint) and _first_call(self.endpoint, self.authority)
+        return bool(self.endpoint) and _first_call(self.endpoint, self.authority, self.token)
 
     def _log_text(self) -> str:
         return self._log_path.read_text(encoding="utf-8", errors="replace")
@@ -184,6 +187,7 @@ class Running:
 
     label = "server"
     authority: Path | None = None
+    token = ""
     is_shared = True
     is_durable = False
 
@@ -193,7 +197,7 @@ class Running:
 
     def start(self) -> float:
         began = time.perf_counter()
-        if not _first_call(self.endpoint, self.authority):
+        if not _first_call(self.endpoint, self.authority, self.token):
             raise ServerFailed(f"nothing answers on {self.endpoint}")
         return time.perf_counter() - began
 
@@ -229,8 +233,8 @@ def _clean_environ() -> dict[str, str]:
     }
 
 
-def _first_call(endpoint: str, authority: Path | None) -> bool:
-    with Api(endpoint, authority) as api:
+def _first_call(endpoint: str, authority: Path | None, token: str) -> bool:
+    with Api(endpoint, authority, token) as api:
         try:
             api.list_topics(timeout_s=5)
         except grpc.RpcError:

@@ -64,7 +64,7 @@ class Session:
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.api = Api(server.endpoint, server.authority)
+        self.api = Api(server.endpoint, server.authority, server.token)
         self._topics: list[str] = []
         self._subscriptions: list[str] = []
 
@@ -145,7 +145,7 @@ class Session:
         return tuple(f"{count:,} {what}" for what, count in counts.items() if count)
 
     def _delete_all(self) -> None:
-        with Api(self.server.endpoint, self.server.authority) as api:
+        with Api(self.server.endpoint, self.server.authority, self.server.token) as api:
             try:
                 api.in_parallel(8, api.delete_subscription, self._subscriptions)
                 api.in_parallel(8, api.delete_topic, self._topics)

@@ -103,6 +103,12 @@ def _quotas() -> Iterator[str]:
         text = " ".join(re.findall(r"#: (.*)", comment[1])) if comment else ""
         one, every = getattr(defaults, noun), getattr(defaults, f"all_{noun}")
         yield f"| `{noun.replace('_', '-')}` | {one:,} | {every:,} | {text} |"
+    yield from ("", "Of one principal, where callers are authenticated:", "")
+    yield from ("| quota | default | |", "| --- | --: | --- |")
+    for noun in quotas.OF_PRINCIPALS:
+        comment = re.search(rf"    #: (.*)\n    {noun}:", source)
+        text = comment[1] if comment else ""
+        yield f"| `{noun.replace('_', '-')}` | {getattr(defaults, noun):,} | {text} |"
 
 
 def output_only_page() -> str:

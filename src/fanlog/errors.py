@@ -135,6 +135,12 @@ class SubscriptionNotFound(NotFound):
     code = "SUBSCRIPTION_NOT_FOUND"
 
 
+class MessageNotFound(NotFound):
+    """No message has that id: no topic of this server gave it, or not yet."""
+
+    code = "MESSAGE_NOT_FOUND"
+
+
 class SnapshotNotFound(NotFound):
     """No snapshot of that name exists, or it has expired."""
 
@@ -163,6 +169,12 @@ class JobNotFound(NotFound):
     """There is no such job; it may have been forgotten since it ended."""
 
     code = "JOB_NOT_FOUND"
+
+
+class ScheduleNotFound(NotFound):
+    """There is no such schedule."""
+
+    code = "SCHEDULE_NOT_FOUND"
 
 
 class JobFailed(FanlogError):
@@ -223,15 +235,15 @@ class ResourceExhausted(FanlogError):
     grpc_status = "RESOURCE_EXHAUSTED"
     http_status = 429
 
+    def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
 
 class RateExceeded(ResourceExhausted):
     """A project or a caller has used up a rate; the answer says when to try again."""
 
     code = "RATE_EXCEEDED"
-
-    def __init__(self, message: str, retry_after_s: float) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
 
 
 class DiskFull(ResourceExhausted):

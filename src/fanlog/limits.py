@@ -154,6 +154,32 @@ LETTERS_SEEN_MAX = 100_000
 #: Of letters that are skipped, so many are named.
 LETTERS_SHOWN_MAX = 1_000
 
+# Inspection.
+#: Messages in one answer to a peek at most, and if it does not say how many.
+PEEK_MESSAGES_MAX = 1_000
+PEEK_MESSAGES_DEFAULT = 10
+#: Messages that a filter judges for one answer: a short page goes on with its token.
+PEEK_JUDGED_MAX = 100_000
+#: A backlog of so many messages is weighed message by message, unless more than so many bytes had
+#: to be read for it.
+BACKLOG_WEIGHED_MAX = 1_000
+BACKLOG_WEIGHED_BYTES_MAX = 4 * 1024 * 1024
+#: Topics of a pattern in one backlog, and subscriptions in one trace.
+BACKLOG_TOPICS_MAX = 1_000
+TRACE_SUBSCRIPTIONS_MAX = 1_000
+#: Events of messages that are remembered, and the messages in them, about 16 bytes each; the
+#: oldest are forgotten first.
+TRACE_EVENTS_MAX = 20_000
+TRACE_MESSAGES_MAX = 1_000_000
+#: Events in the trace of one message on one subscription: the last of them.
+TRACE_SHOWN_MAX = 100
+#: Of so many messages one has its deliveries and acknowledgements remembered; 0 for none, which
+#: costs nothing.
+TRACE_SAMPLE_DEFAULT = 0
+TRACE_SAMPLE_MAX = 1_000_000
+#: Messages of a dead letter topic looked at for the letter of one message, when that is forgotten.
+TRACE_LETTERS_SEEN_MAX = 10_000
+
 # Pull.
 #: Most messages in one unary answer (Google).
 PULL_MESSAGES_MAX = 1_000
@@ -285,6 +311,13 @@ EXPORT_COLUMNS_MAX = 10_000
 KEY_WAITING_MAX = 1_024
 #: Offsets all blocked keys of a share remember together.
 WAITING_MAX = 65_536
+
+# Key slots.
+KEY_SLOTS_DEFAULT = 64
+#: One byte says the slot of a message; and more consumers than that should have partitions.
+KEY_SLOTS_MAX = 256
+#: Batches of a share whose messages' slots are remembered, one byte each.
+KEY_SLOT_BATCHES_MAX = 256
 
 # Filters, in bytes of UTF-8. The first is Google's, for filters in Google's language.
 FILTER_GOOGLE_BYTES_MAX = 256
@@ -457,6 +490,17 @@ JOBS_MAX = 10_000
 #: How long a job waits for a worker, and how long one may be silent.
 JOB_RETENTION_S = 31 * DAY_S
 JOB_SILENCE_S = 60
+#: Of the expression of a schedule.
+CRON_LENGTH_MAX = 256
+#: Of the message of a schedule: all of them are in memory.
+SCHEDULE_BYTES_MAX = 256 * 1024
+#: A tick that is found so late is missed: the broker did not run when it came, or its clock jumped.
+SCHEDULE_LATE_S = 60.0
+#: Missed ticks that a schedule makes up at once, the latest ones; and up to how many are counted.
+SCHEDULE_CATCH_UP_MAX = 100
+SCHEDULE_COUNT_MAX = 1_000
+#: A schedule whose last tick is so far ahead of the clock begins anew when it is resumed.
+SCHEDULE_AHEAD_S = DAY_S
 #: How long outcomes are kept for their readers; in the tables they stay.
 OUTCOME_RETENTION_S = 7 * DAY_S
 #: Size of one message of outcomes, roughly: easy to read, and far below the limit of a publish.
@@ -471,6 +515,8 @@ assert ANSWER_BYTES_MAX < UNREAD_BYTES_MAX < UNREAD_TOTAL_BYTES_MAX
 assert HTTP_BYTES_MAX < CREDITED_BYTES_MAX
 assert SCHEMA_DEFINITION_BYTES_MAX < REQUEST_BYTES_MAX < ACK_BYTES_MAX < GRPC_RECEIVE_BYTES_MAX
 assert JOB_BYTES_MAX < REQUEST_BYTES_MAX
+assert SCHEDULE_BYTES_MAX < REQUEST_BYTES_MAX
+assert SCHEDULE_CATCH_UP_MAX <= SCHEDULE_COUNT_MAX
 assert FORWARD_HOPS_MAX < LETTER_HOPS_MAX < 256
 assert STAGE_ROWS_MAX >= PUBLISH_MESSAGES_MAX
 assert ACK_IDS_MAX <= JSON_TEXTS_MAX
@@ -488,6 +534,7 @@ assert TOPIC_RETENTION_S <= RETENTION_S_DEFAULT
 assert STRETCH_BYTES_MIN <= STRETCH_BYTES <= SPARE_MEMORY_BYTES_MAX // SPARE_PARTS
 assert SPARE_AHEAD_BYTES <= SPARE_MEMORY_BYTES_MAX < SPARE_BYTES_MAX
 assert KEY_WAITING_MAX <= WAITING_MAX
+assert KEY_SLOTS_DEFAULT <= KEY_SLOTS_MAX <= 2**8
 assert EPOCH_PART_BYTES <= EPOCH_WHOLE_BYTES_MAX <= COMMIT_BYTES_MAX
 assert BATCH_BYTES_MAX <= STAGE_WRITE_BYTES
 assert FILTER_GOOGLE_BYTES_MAX < FILTER_BYTES_MAX

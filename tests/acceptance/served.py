@@ -19,7 +19,7 @@ FANLOG = [sys.executable, "-m", "fanlog"]
 PORTS = ["--port", "0", "--http-port", "0"]
 READY = re.compile(
     r"fanlog ready: gRPC on (\S+), HTTP on (\S+), data in (.+?); (TLS; )?"
-    r"IAM: stored, not enforced(?:; secrets: sealed)?\n"
+    r"IAM: (?:stored, not enforced|enforced)(?:; secrets: sealed)?\n"
 )
 
 
@@ -54,6 +54,9 @@ class Served:
         self.is_tls = False
         #: Of short names in commands; the default one if empty.
         self.project = ""
+        #: What commands need to call a server with TLS, and one that asks who calls.
+        self.ca: Path | None = None
+        self.token_file: Path | None = None
 
     def start(self, *flags: str) -> str:
         """Start the server, wait until it says it is ready, and give that line."""
@@ -90,10 +93,19 @@ class Served:
         self._log.close()
 
     @property
+    def address(self) -> str:
+        """The endpoint as commands take it."""
+        if not self.is_tls:
+            return self.endpoint
+        return f"https://{self.endpoint}" + (f"?ca={self.ca}" if self.ca else "")
+
+    @property
     def environ(self) -> dict[str, str]:
         """For commands that speak to this server."""
         named = {"FANLOG_PROJECT": self.project} if self.project else {}
-        return clean_environ() | {"PUBSUB_EMULATOR_HOST": self.endpoint} | named
+        if self.token_file is not None:
+            named["FANLOG_TOKEN_FILE"] = str(self.token_file)
+        return clean_environ() | {"PUBSUB_EMULATOR_HOST": self.address} | named
 
     def run(
         self, *args: object, stdin: str = "", exit_code: int = 0

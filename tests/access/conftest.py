@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import urllib.error
+import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from google.protobuf.message import Message
+from google.protobuf.message import Message as Protobuf
 
 from fanlog.broker import bootstrap
 from fanlog.config import Config
@@ -18,6 +23,28 @@ from fanlog.server.app import Server, running
 from fanlog.v1 import auth_pb2 as pb
 
 PROJECT = "projects/shop"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Of HTTP."""
+
+    status: int
+    headers: Message
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+def _answer(request: urllib.request.Request) -> Answer:
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return Answer(answer.status, answer.headers, answer.read().decode())
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return Answer(refusal.code, refusal.headers, refusal.read().decode())
 
 
 @dataclass
@@ -34,7 +61,7 @@ class Guarded:
         return path.read_text().strip()
 
     async def call(
-        self, method: str, request: Message, answer: type[Any], token: str | None = ""
+        self, method: str, request: Protobuf, answer: type[Any], token: str | None = ""
     ) -> Any:
         """Call as the administrator, or with another token; None shows nothing."""
         shown = self.admin if token == "" else token
@@ -53,6 +80,28 @@ class Guarded:
         except grpc.aio.AioRpcError as error:
             return str(error.code().name)
         return "OK"
+
+    async def http(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        token: str | None = "",
+        *,
+        kind: str = "application/json",
+    ) -> Answer:
+        """As `call`, over REST; a refusal is an answer."""
+        shown = self.admin if token == "" else token
+        headers = {"content-type": kind} if body is not None else {}
+        if shown is not None:
+            headers["authorization"] = f"Bearer {shown}"
+        request = urllib.request.Request(
+            f"http://{self.server.http_endpoint}{path}",
+            data=None if body is None else json.dumps(body).encode(),
+            headers=headers,
+            method=method,
+        )
+        return await asyncio.to_thread(_answer, request)
 
     async def token(self, account: str) -> str:
         asked = pb.CreateTokenRequest(account=account)

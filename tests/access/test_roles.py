@@ -40,6 +40,11 @@ def _request(full_name: str, kind: type[Any]) -> Any:
         request.name = f"{PROJECT}/schemas/order"
     if ".Jobs." in full_name and hasattr(request, "name"):
         request.name = f"{PROJECT}/jobs/one"
+    if ".Schedules." in full_name and hasattr(request, "name"):
+        request.name = f"{PROJECT}/schedules/daily"
+    if full_name.endswith(("CreateSchedule", "UpdateSchedule")):
+        request.schedule.name = f"{PROJECT}/schedules/daily"
+        request.schedule.topic = _NAMES["topic"]
     if full_name.endswith("CreateSubscription"):
         request.name = f"{PROJECT}/subscriptions/billing"
     if full_name.endswith("CreateSnapshot"):

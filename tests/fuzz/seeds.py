@@ -34,7 +34,7 @@ from fanlog.model.resources import FilterChange, PartitionId, SnapshotId, Subscr
 from fanlog.testing.conformance import make_body
 from fanlog.wire import types
 from fanlog.wire.paging import Page
-from fuzz import budget_seeds, http2_seeds, replay_seeds, surface_seeds
+from fuzz import budget_seeds, credential_seeds, http2_seeds, replay_seeds, surface_seeds
 from fuzz.draw import chunk
 from fuzz.table import CORPUS
 from fuzz.targets import rest, server, texts, wire
@@ -522,6 +522,7 @@ def all_seeds() -> dict[str, list[bytes]]:
         **replay_seeds.seeds(),
         **http2_seeds.seeds(),
         **budget_seeds.seeds(),
+        **credential_seeds.seeds(),
         "resources_file": [b"\1" + TOML, b"\0" + YAML, b"\0" + json_resources()],
         "config_file": [CONFIG, DATA_DIR],
         "environment": [b"PORT=1\nDRAIN_S=0.5\nMEMORY=yes", b"PROJECT=p\nLOG_LEVEL=info\nHOST=::1"],

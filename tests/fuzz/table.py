@@ -7,6 +7,7 @@ from pathlib import Path
 from fuzz.bounds import Target
 from fuzz.targets import (
     budgets,
+    credentials,
     events,
     filters,
     formats,
@@ -37,6 +38,7 @@ TARGETS: dict[str, Target] = {
         schema_work,
         texts,
         filters,
+        credentials,
     )
     for target in module.TARGETS
 }

@@ -21,10 +21,13 @@ from fanlog.core.records import (
     RememberedAnswer,
     ReopenedChunk,
     RequestRecord,
+    ScheduleRecord,
     Secret,
     SecretRecord,
     SubscriptionRecord,
+    TopicRecord,
 )
+from fanlog.core.records.schedules import tick_record
 from fanlog.core.reopening import OpenChunk
 from fanlog.core.seal_keys import NONCE_BYTES, SealKey, SealKeys
 from fanlog.core.sealing import Sealing
@@ -33,7 +36,15 @@ from fanlog.log import envelope
 from fanlog.log.batch import Batch, Body
 from fanlog.log.envelope import Kind, Record
 from fanlog.log.seal import UNSEALED, Seal
-from fanlog.model.resources import PartitionId, PushConfig, Subscription, SubscriptionId, TopicId
+from fanlog.model.resources import (
+    PartitionId,
+    PushConfig,
+    Subscription,
+    SubscriptionId,
+    Topic,
+    TopicId,
+)
+from fanlog.model.schedules import Progress, Schedule
 from fanlog.model.terms import TermKind, Terms
 
 HERE = Path(__file__).parent
@@ -146,6 +157,52 @@ RECORDS = {
     "record-v1-agenda.bin": (
         "6b" + "00000002" + "09" + "0000000000000001",
         AgendaChunk(PartitionId(2), 9, 1, BitMap64([65_536, *range(70_000, 71_000)])),
+    ),
+    "record-v1-made-topic.bin": (
+        "54" + "0000000000000001",
+        TopicRecord(
+            TopicId(1),
+            Topic(
+                id=TopicId(1),
+                name="projects/p/topics/t",
+                partitions=(PartitionId(2),),
+                created_s=1_700_000_000.25,
+                maker="serviceAccount:ci@0123456789abcdef.fanlog.internal",
+            ),
+        ),
+    ),
+    "record-v1-schedule.bin": (
+        "63" + "109eec0ee67f0b640c0d89103f7be76a",
+        ScheduleRecord(
+            "projects/p/schedules/daily",
+            Schedule(
+                name="projects/p/schedules/daily",
+                topic="projects/p/topics/orders",
+                cron="0 7 * * mon-fri",
+                time_zone="Europe/Berlin",
+                data=b"\x00\xff",
+                attributes={"kind": "täglich"},
+                ordering_key="k",
+                missed="LATEST",
+                is_paused=True,
+                created_s=1_700_000_000.25,
+            ),
+        ),
+    ),
+    "record-v1-tick.bin": (
+        "74" + "109eec0ee67f0b640c0d89103f7be76a",
+        tick_record(
+            "projects/p/schedules/daily",
+            Progress(
+                decided_s=1_700_000_060,
+                last_tick_s=1_700_000_040,
+                last_message_id="2000000000007",
+                published=8,
+                missed=3,
+                error="no room",
+                error_s=1_700_000_000.5,
+            ),
+        ),
     ),
 }
 

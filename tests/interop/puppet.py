@@ -16,20 +16,37 @@ from interop.builds import built
 #: Longer than a program's own patience: then it says itself what did not come.
 ANSWER_S = 150
 
+#: What names the authorities that programs trust: of Node, of Python over REST, of gRPC, of Go.
+_TRUSTED = (
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "SSL_CERT_FILE",
+)
+_KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
+
 
 class Puppet:
     """One program of one language against one server."""
 
     def __init__(
-        self, language: str, endpoint: str, ca: Path | None, log_path: Path, *extra: str
+        self,
+        language: str,
+        endpoint: str,
+        ca: Path | None,
+        log_path: Path,
+        *extra: str,
+        key_file: Path | None = None,
     ) -> None:
         folder, command = built(language)
         environ = clean_environ() | {
             # Node looks for a metadata server in the network unless told not to.
             "METADATA_SERVER_DETECTION": "none",
-            # What the REST transports of Node and Python trust.
-            **({"NODE_EXTRA_CA_CERTS": str(ca), "REQUESTS_CA_BUNDLE": str(ca)} if ca else {}),
+            **({} if ca is None else dict.fromkeys(_TRUSTED, str(ca))),
         }
+        environ.pop(_KEY_FILE, None)
+        if key_file is not None:
+            environ[_KEY_FILE] = str(key_file)
         self._log = log_path.open("ab")
         self._log_path = log_path
         self._process = subprocess.Popen(

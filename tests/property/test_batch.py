@@ -95,6 +95,12 @@ def test_what_goes_in_comes_out(
         position = batch.end_offset
 
 
+@given(bodies=st.lists(bodies(), max_size=6))
+def test_sizes_are_known_before_values_are_made(bodies: Sequence[Body]):
+    with patch.object(limits, "BATCH_BYTES_MAX", BATCH_BYTES_MAX):
+        assert codec.stored_bytes(bodies) == sum(map(len, encode(bodies)))
+
+
 @given(bodies=st.lists(bodies(), min_size=2, max_size=6))
 def test_neighbours_that_fit_together_are_together(bodies: Sequence[Body]):
     begins = dict(zip(accumulate((body.count for body in bodies), initial=0), bodies, strict=False))

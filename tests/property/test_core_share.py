@@ -18,9 +18,11 @@ from hypothesis.stateful import (
 from pyroaring import BitMap64
 
 from fanlog import limits
+from fanlog.core.assignment import Assignment
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import backoff_s
+from fanlog.core.share import State
 from fanlog.model.resources import Ordering, RetryPolicy
 from property.core_model import Held, Model
 from unit.core.world import Id, World, subscription
@@ -41,9 +43,27 @@ def consumers() -> list[Credit]:
     return [Credit(*window, client=name) for window, name in zip(WINDOWS, CLIENTS, strict=True)]
 
 
+class OpenToAll(Assignment):
+    """Every consumer may take messages of every key slot."""
+
+    def open_to(self, member: object) -> frozenset[int]:
+        return frozenset(range(self.slot_count))
+
+    def hold(self, slot: int, holder: object, count: int = 1) -> None:
+        pass
+
+    def settle(self, slot: int, count: int = 1) -> None:
+        pass
+
+
+#: A key's hash is its number, in both halves: the upper one says the slot.
+HASH = 2**32 + 1
+
+
 class ShareMachine(RuleBasedStateMachine):
-    def __init__(self, ordering: Ordering, exactly_once: bool) -> None:
+    def __init__(self, ordering: Ordering, exactly_once: bool, slots: int = 0) -> None:
         super().__init__()
+        self.slots = slots
         self.ordering: Ordering = ordering
         self.exactly_once = exactly_once
 
@@ -54,8 +74,10 @@ class ShareMachine(RuleBasedStateMachine):
             exactly_once=self.exactly_once,
             retry=RETRY if has_retry else None,
             attempts=attempts,
+            slots=self.slots,
         )
-        self.world, self.model = World(chosen), Model(chosen)
+        assignment = OpenToAll(self.slots) if self.slots else None
+        self.world, self.model = World(chosen, assignment=assignment), Model(chosen)
         self.now = 1_000.0
         self.consumers = consumers()
         #: Every ack id ever handed out.
@@ -70,7 +92,8 @@ class ShareMachine(RuleBasedStateMachine):
     @rule(messages=messages)
     def publish(self, messages: list[tuple[int, int]]) -> None:
         keys, sizes = zip(*messages, strict=True)
-        self.model.unacked |= set(self.world.publish(*keys, sizes=sizes))
+        hashes = [key * HASH for key in keys]
+        self.model.unacked |= set(self.world.publish(*hashes, sizes=sizes))
         self.model.keys += keys
         self.model.sizes += sizes
 
@@ -136,6 +159,8 @@ class ShareMachine(RuleBasedStateMachine):
             unplaced = set(self.world.share.unplaced)
             invalid = {i for i in ids if not self.is_live(i)}
             wanted = {o for _, o in set(ids) - invalid}
+            if self.ordering == "none":
+                unplaced.clear()
             early = {o for o in wanted if o in unplaced or self.is_early(o, wanted)}
             decision = self.world.ack(self.now, ids, partial=partial)
             assert set(decision.invalid) == invalid
@@ -241,7 +266,9 @@ class ShareMachine(RuleBasedStateMachine):
 
     # One rule for all that voids leases: there would be none left to try the rest on.
     @rule(
-        what=st.sampled_from(["seek", "snapshot", "restore", "advance", "abandon", "leave"]),
+        what=st.sampled_from(
+            ["seek", "snapshot", "restore", "advance", "purge", "abandon", "leave"]
+        ),
         first=st.floats(0, 1),
         second=st.floats(0, 1),
     )
@@ -255,6 +282,8 @@ class ShareMachine(RuleBasedStateMachine):
                 self.restore()
             case "advance":
                 self.advance(first / 2, 0.0 if second < 0.5 else 30.0)
+            case "purge":
+                self.purge(first)
             case "abandon":
                 self.abandon(round(first * 3))
             case "leave":
@@ -300,11 +329,28 @@ class ShareMachine(RuleBasedStateMachine):
         # One that was reopened earlier stays with a neighbour that was later.
         if kept:
             gone -= {o for o in gone & self.model.reopened.keys() if o in self.world.unacked}
+        self.close(gone)
+        self.trim()
+
+    def purge(self, share: float) -> None:
+        """Everything before a place goes, whoever has it; what is behind it stays as it is."""
+        end = self.world.log_start + round(share * (self.model.end - self.world.log_start))
+        decision = self.world.decided(self.world.share.purge(end))
+        gone = {o for o in self.model.unacked if o < end}
+        assert decision.count == len(gone)
+        assert self.world.share.open_count(end) == 0
+        self.close(gone)
+        self.trim()
+
+    def close(self, gone: set[int]) -> None:
         self.world.letters = [x for x in self.world.letters if x.offset not in gone]
         self.model.close(gone)
         for offset in sorted(self.model.soft):
             self.model.harden(offset)
         self.take_letters()
+
+    def trim(self) -> None:
+        start = self.world.log_start
         # The log lets go of what nobody has unacknowledged.
         floors = [self.world.share.cursor.floor]
         if self.snapshot is not None:
@@ -446,6 +492,15 @@ class ShareMachine(RuleBasedStateMachine):
         assert stats.forwarding == len(model.forwarding)
 
     @invariant()
+    def a_look_says_until_when(self) -> None:
+        model = self.model
+        found = self.world.share.look(BitMap64(range(model.end)))
+        assert {o: found[o].until_s for o in model.delayed} == model.delayed
+        for offset, held in model.leased.items():
+            assert found[offset].until_s == held.deadline_s
+            assert found[offset].state is State.OUTSTANDING
+
+    @invariant()
     def credit_is_exact(self) -> None:
         for consumer in self.consumers:
             mine = [o for o, held in self.model.leased.items() if held.consumer is consumer]
@@ -514,18 +569,21 @@ class ShareMachine(RuleBasedStateMachine):
         raise AssertionError(f"never delivered: {sorted(self.model.unacked)}")
 
 
+@pytest.mark.parametrize("slots", [0, 3], ids=["whole", "slotted"])
 @pytest.mark.parametrize("exactly_once", [False, True], ids=["at-least-once", "exactly-once"])
 @pytest.mark.parametrize("ordering", ["none", "key", "strict"])
-def test_a_share_behaves_like_the_model(ordering, exactly_once, monkeypatch):
+def test_a_share_behaves_like_the_model(ordering, exactly_once, slots, monkeypatch):
     monkeypatch.setattr("fanlog.core.cursor.CURSOR_CHUNK_OFFSETS", 8)
     monkeypatch.setattr("fanlog.core.reopening.CURSOR_CHUNK_OFFSETS", 8)
     monkeypatch.setattr("fanlog.core.attempts.ATTEMPTS_CHUNK_OFFSETS", 4)
     monkeypatch.setattr(limits, "KEY_WAITING_MAX", 3)
     monkeypatch.setattr(limits, "WAITING_MAX", 6)
     run_state_machine_as_test(
-        lambda: ShareMachine(ordering, exactly_once),
+        lambda: ShareMachine(ordering, exactly_once, slots),
         # Shrinking a long run takes minutes: add Phase.shrink to look into a failure.
         settings=settings(
-            max_examples=80, stateful_step_count=50, phases=[Phase.explicit, Phase.generate]
+            max_examples=40 if slots else 80,
+            stateful_step_count=50,
+            phases=[Phase.explicit, Phase.generate],
         ),
     )

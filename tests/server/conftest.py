@@ -9,7 +9,6 @@ whose names are unique. `start_server` gives a test a server of its own, to rest
 from __future__ import annotations
 
 import asyncio
-import itertools
 import queue
 import threading
 import time
@@ -39,19 +38,13 @@ from fanlog.log.embedded import EmbeddedLog
 from fanlog.log.memory import MemoryLog
 from fanlog.push.service import PushService
 from fanlog.server import app
+from server.unique import unique
 
 T = TypeVar("T")
 
 PROJECT = "test"
 #: Longest anything may take on a busy machine; nothing waits this long when all is well.
 PATIENCE_S = 45.0
-
-_numbers = itertools.count(1)
-
-
-def unique(prefix: str) -> str:
-    """A name that no other test has."""
-    return f"{prefix}-{next(_numbers)}"
 
 
 class LoopThread:
@@ -152,6 +145,13 @@ class Stream:
             found += self.answer().received_messages
         assert len(found) == count
         return found
+
+    def messages_now(self) -> list[Any]:
+        """The messages of the next answer that has some, and of those that came with it."""
+        found: list[Any] = []
+        while not found:
+            found += self.answer().received_messages
+        return found + self.pending()
 
     def confirmation(self, kind: str) -> Any:
         """The next `acknowledge_confirmation` or `modify_ack_deadline_confirmation`."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from server.conftest import RunningServer, unique
+from server.conftest import RunningServer
+from server.unique import unique
 
 #: The attribute that says where a message of a pattern comes from.
 TOPIC = "fanlog-topic"

@@ -8,7 +8,8 @@ from typing import Any
 import google.pubsub_v1 as gapic
 from google.pubsub_v1.services.schema_service.transports import SchemaServiceGrpcTransport
 
-from server.conftest import PROJECT, RunningServer, unique
+from server.conftest import PROJECT, RunningServer
+from server.unique import unique
 
 PARENT = f"projects/{PROJECT}"
 JSON_TYPE = 100

@@ -15,7 +15,8 @@ from google.protobuf import json_format
 from fanlog.client import CallFailed, Client
 from fanlog.config import PROJECT_DEFAULT
 from fanlog.v1 import replay_pb2
-from server.conftest import PATIENCE_S, RunningServer, unique
+from server.conftest import PATIENCE_S, RunningServer
+from server.unique import unique
 
 FACES = ("grpc", "google", "path", "short")
 

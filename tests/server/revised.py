@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanlog.config import PROJECT_DEFAULT
-from server.conftest import RunningServer, unique
+from server.conftest import RunningServer
 from server.registry import AVRO, BINARY, JSON, JSON_TYPE, PROTO, Registry
+from server.unique import unique
 
 LABEL = "fanlog-schema-revision"
 REVISION = "googclient_schemarevisionid"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from google.api_core.exceptions import InvalidArgument
 
-from server.conftest import PROJECT, RunningServer, unique
+from server.conftest import PROJECT, RunningServer
+from server.unique import unique
 
 
 class Lists:

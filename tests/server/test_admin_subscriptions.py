@@ -18,7 +18,8 @@ from google.api_core.exceptions import (
 from google.protobuf.duration_pb2 import Duration
 from google.pubsub_v1 import types
 
-from server.conftest import PROJECT, RunningServer, unique
+from server.conftest import PROJECT, RunningServer
+from server.unique import unique
 
 DAY_S = 86_400
 #: What a subscription is when nothing is said: Google's defaults.

@@ -12,8 +12,8 @@ from fanlog.broker.clock import ManualClock
 from fanlog.client import CallFailed, Client
 from fanlog.client.catalog import CatalogClient
 from fanlog.v1 import catalog_pb2 as pb
-from server.conftest import unique
 from server.rest.http import Http
+from server.unique import unique
 
 NOW_S = 1_700_000_000.25
 NOW = "2023-11-14T22:13:20.250Z"

@@ -10,8 +10,9 @@ from google.pubsub_v1 import types
 
 from commands import invoke
 from fanlog.server.resource_file import ensure_resources, read_resources
-from server.conftest import PATIENCE_S, PROJECT, RunningServer, StartServer, unique
+from server.conftest import PATIENCE_S, PROJECT, RunningServer, StartServer
 from server.rest.http import Http
+from server.unique import unique
 
 
 @pytest.fixture

@@ -17,8 +17,10 @@ from fanlog.client import Client
 from fanlog.client.catalog import CatalogClient
 from fanlog.log.api import LogStats
 from fanlog.wire import types
-from server.conftest import RunningServer, StartServer, unique
+from server.conftest import RunningServer, StartServer
+from server.registry import JSON, JSON_TYPE, Registry
 from server.replaying import face_of
+from server.unique import unique
 
 MINUTE_S = 60
 DAY_S = 86_400
@@ -327,6 +329,17 @@ class TestBounded:
         server.sweep()
         assert start_of(server, kept) == 0
         assert start_of(server, other) > 100
+
+    def test_attributes_of_the_broker_count(self, server):
+        schema = Registry(server).create("{}", JSON_TYPE)
+        topic = server.topic(schema_settings={"schema": schema.name, "encoding": JSON})
+        for _ in range(2_000):
+            server.publish(topic, b"{}")
+            server.advance(MINUTE_S)
+        server.sweep()
+        assert start_of(server, topic) > 0
+        stored_bytes = sum(one.size_bytes for one in server.store.positions(0, limit=10_000))
+        assert self.SPARE_BYTES * 0.8 <= stored_bytes <= self.SPARE_BYTES
 
     def test_a_bound_of_nothing_keeps_nothing(self, start_server):
         server = start_server("memory", ManualClock(), topic_retention_bytes=0)

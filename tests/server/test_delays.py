@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from google.api_core.exceptions import InvalidArgument, ResourceExhausted, ServiceUnavailable
 from google.pubsub_v1.types import DeadLetterPolicy
@@ -9,6 +11,7 @@ from google.pubsub_v1.types import DeadLetterPolicy
 from fanlog import limits, times
 from fanlog.broker.clock import ManualClock
 from fanlog.errors import CommitFailed
+from fanlog.log.api import Trim
 
 
 def data(received):
@@ -327,3 +330,89 @@ def test_a_topic_that_is_deleted_takes_its_agenda_along(server):
     server.sweep()
     assert server.broker.hard.agendas.find(partition) is None
     server.advance(100)
+
+
+def test_what_was_trimmed_or_cannot_be_read_does_not_hold_up_a_start(start_server):
+    server = start_server(clock=ManualClock())
+    topic, subscription = server.topic_and_subscription()
+    delayed(server, topic, b"trimmed")
+    [partition] = server.broker.hard.catalog.topic(topic).partitions
+    agendas = server.broker.hard.agendas
+
+    async def trim() -> None:
+        transaction = server.broker.ledger.begin()
+        transaction.trim([Trim(partition=partition, before=1)])
+        await transaction.commit()
+
+    delayed(server, topic, b"late")
+    server.run(trim())
+    assert agendas.find(partition).pending
+    server.restart()
+    assert not server.broker.hard.agendas.find(partition).unread
+    server.advance(61)
+    assert take(server, subscription) == [b"late"]
+
+
+@pytest.mark.parametrize("ordering", [False, True])
+def test_a_lease_that_outlives_a_restart_keeps_what_was_due_before(start_server, ordering):
+    server = start_server(clock=ManualClock())
+    topic = server.topic()
+    subscription = server.subscription(
+        topic,
+        enable_exactly_once_delivery=True,
+        enable_message_ordering=ordering,
+        ack_deadline_seconds=600,
+    )
+    delayed(server, topic, b"x", seconds="1")
+    server.advance(2)
+    received = server.pull(subscription)
+    assert data(received) == [b"x"]
+    server.restart()
+    assert take(server, subscription) == []
+    server.advance(1)
+    assert take(server, subscription) == []
+    server.ack(subscription, received)
+
+
+@pytest.mark.parametrize("ordering", [False, True])
+def test_streams_with_key_slots(server, ordering):
+    topic = server.topic()
+    subscription = server.subscription(
+        topic, labels={"fanlog-assignment": "sticky"}, enable_message_ordering=ordering
+    )
+    stream = server.open_stream(subscription)
+    other = server.open_stream(subscription)
+    server.await_waiters(subscription, 2)
+    keys = [f"k{number}" for number in range(8)]
+    for key in keys:
+        delayed(server, topic, f"late {key}".encode(), seconds="30", key=key)
+        server.publish(topic, f"now {key}".encode(), key=key)
+    server.publish(topic, b"gone", **{"fanlog-ttl": "0.001", "fanlog-delay": "1"})
+
+    def come(count):
+        found: list[bytes] = []
+        late_s = time.monotonic() + 20
+        while len(found) < count:
+            assert time.monotonic() < late_s, found
+            for one in (stream, other):
+                received = one.pending()
+                if received:
+                    one.send(ack_ids=[each.ack_id for each in received])
+                found += data(received)
+            time.sleep(0.005)
+        assert len(found) == count
+        return found
+
+    nows = [f"now {key}".encode() for key in keys]
+    lates = [f"late {key}".encode() for key in keys]
+    if not ordering:
+        assert sorted(come(8)) == sorted(nows)
+        server.advance(31)
+        assert sorted(come(8)) == sorted(lates)
+        return
+    # Each delayed message is the first of its key.
+    server.advance(31)
+    found = come(16)
+    assert sorted(found) == sorted(nows + lates)
+    for now, late in zip(nows, lates, strict=True):
+        assert found.index(late) < found.index(now)

@@ -302,6 +302,29 @@ def test_a_stream_gets_it_as_soon_as_its_cause_is_acknowledged(server):
         stream.close()
 
 
+@pytest.mark.parametrize("ordering", [False, True])
+def test_streams_with_key_slots(server, ordering):
+    topic = server.topic()
+    subscription = server.subscription(
+        topic, enable_message_ordering=ordering, labels={"fanlog-assignment": "sticky"}
+    )
+    cause = publish(server, topic, b"cause", key="a")
+    publish(server, topic, b"effect", cause, key="b")
+    publish(server, topic, b"loose", cause)
+    publish(server, topic, b"last", key="b")
+    stream = server.open_stream(subscription, stream_ack_deadline_seconds=60)
+    try:
+        got = {}
+        while b"cause" not in got or (not ordering and len(got) < 2):
+            got |= {one.message.data: one.ack_id for one in stream.messages(1)}
+        assert got.keys() == ({b"cause"} if ordering else {b"cause", b"last"})
+        stream.send(ack_ids=list(got.values()))
+        more = {one.message.data for one in stream.messages(3 if ordering else 2)}
+        assert more | got.keys() == {b"cause", b"effect", b"loose", b"last"}
+    finally:
+        stream.close()
+
+
 @pytest.mark.parametrize(
     ("value", "says"),
     [

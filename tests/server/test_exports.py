@@ -17,8 +17,9 @@ from google.api_core.exceptions import (
 from pyroaring import BitMap64
 
 from fanlog.v1 import export_pb2 as pb
-from server.conftest import PATIENCE_S, RunningServer, unique
+from server.conftest import PATIENCE_S, RunningServer
 from server.registry import JSON, JSON_TYPE, ORDER_JSON, Registry
+from server.unique import unique
 
 TABLE = {"table": "shop.orders", "write_metadata": True}
 FILES = {"bucket": "box", "filename_prefix": "a/", "avro_config": {"write_metadata": True}}

@@ -12,7 +12,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from fanlog import limits
 from server.colours import BACKLOG, BLUE, NOTHING, RED, data, publish_colours, refilter, shown, take
-from server.conftest import PATIENCE_S, PROJECT, RunningServer, unique
+from server.conftest import PATIENCE_S, PROJECT, RunningServer
+from server.unique import unique
 
 
 def seek(server: RunningServer, subscription: str, **target: Any) -> None:

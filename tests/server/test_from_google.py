@@ -15,7 +15,7 @@ from google.pubsub_v1.types import pubsub, schema
 
 from fanlog.model.labels import SUBSCRIPTION_LABELS, TOPIC_LABELS
 from fanlog.server.services import SERVICES
-from server.conftest import unique
+from server.unique import unique
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "from-google.md").read_text("utf-8")
 ROW = re.compile(r"^\| `(\w+)` \| (same|more|refused|output) \| ?(.*?) ?\|$", re.MULTILINE)

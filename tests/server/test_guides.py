@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from server.conftest import PATIENCE_S, unique
+from server.conftest import PATIENCE_S
+from server.unique import unique
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 SNIPPET = re.compile(r"^( *)```python\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -70,7 +71,7 @@ def test_concepts(program, server):
 
 @pytest.mark.parametrize("program", ["consumers.md"], indirect=True)
 def test_consumers(program, server):
-    assert len(program.snippets) == 7
+    assert len(program.snippets) == 8
     program.run()
     hook = program.names["ThreadingHTTPServer"](("127.0.0.1", 0), program.names["Hook"])
     thread = threading.Thread(target=hook.serve_forever)

@@ -22,8 +22,9 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.type import expr_pb2
 
 from fanlog.broker.clock import ManualClock
-from server.conftest import PROJECT, RunningServer, unique
+from server.conftest import PROJECT, RunningServer
 from server.registry import Registry
+from server.unique import unique
 
 VIEWER, PUBLISHER = "roles/pubsub.viewer", "roles/pubsub.publisher"
 ADA, EVE = "user:ada@example.com", "user:eve@example.com"

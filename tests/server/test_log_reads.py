@@ -12,7 +12,8 @@ from fanlog import limits
 from fanlog.broker.clock import ManualClock
 from fanlog.testing.damage import damage_batch
 from fanlog.v1 import log_pb2 as pb
-from server.conftest import PROJECT, RunningServer, unique
+from server.conftest import PROJECT, RunningServer
+from server.unique import unique
 from server.v1 import LogClient, code_of, data_of
 
 PATTERN = f"projects/{PROJECT}/topics"

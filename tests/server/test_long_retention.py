@@ -17,8 +17,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from fanlog.lake import rewrites
 from fanlog.lake.location import Location
 from fanlog.server.resource_file import ensure_resources, read_resources
-from server.conftest import PATIENCE_S, PROJECT, RunningServer, unique
+from server.conftest import PATIENCE_S, PROJECT, RunningServer
 from server.tiered import DAY, data, numbered
+from server.unique import unique
 
 YEAR = 365 * DAY
 CENTURY = 100 * YEAR

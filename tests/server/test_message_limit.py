@@ -9,8 +9,8 @@ import pytest
 from google.api_core.exceptions import InvalidArgument
 
 from commands import invoke
-from server.conftest import unique
 from server.rest.http import Http
+from server.unique import unique
 from server.v1 import LogClient, SinkClient
 
 LIMIT = 1_000

@@ -12,7 +12,8 @@ from google.protobuf import json_format
 
 from fanlog.wire import output_only, types
 from fanlog.wire.output_only import OutputOnly
-from server.conftest import PATIENCE_S, RunningServer, unique
+from server.conftest import PATIENCE_S, RunningServer
+from server.unique import unique
 
 PROJECT = "projects/test"
 

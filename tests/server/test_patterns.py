@@ -16,8 +16,9 @@ from google.api_core.exceptions import (
     NotFound,
 )
 
-from server.conftest import PATIENCE_S, RunningServer, unique
+from server.conftest import PATIENCE_S, RunningServer
 from server.project import TOPIC, Project
+from server.unique import unique
 
 BACKLOG = "fanlog_backlog_messages"
 

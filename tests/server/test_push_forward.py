@@ -16,7 +16,8 @@ from fanlog.errors import CommitFailed
 from fanlog.model.resources import PushConfig
 from fanlog.model.specs import SubscriptionSpec
 from fanlog.model.updates import SubscriptionUpdate
-from server.conftest import PROJECT, unique
+from server.conftest import PROJECT
+from server.unique import unique
 
 
 def forward_to(topic):

@@ -18,8 +18,9 @@ from fanlog.push.senders.host_resolver import AddressRefused, HostResolver
 from fanlog.push.senders.web_transport import WebTransport
 from fanlog.wire import types
 from server import grpc_receiver
-from server.conftest import PATIENCE_S, unique
+from server.conftest import PATIENCE_S
 from server.receiver import receiving
+from server.unique import unique
 
 PUBLIC = "93.184.216.34"
 

@@ -12,8 +12,9 @@ import pytest
 from fanlog.errors import ConfigError
 from fanlog.push.senders import host_resolver
 from fanlog.server.resource_file import ensure_resources, read_resources
-from server.conftest import RunningServer, unique
+from server.conftest import RunningServer
 from server.registry import ONE, TWO, Registry
+from server.unique import unique
 
 TOML = """
 [schemas.order]

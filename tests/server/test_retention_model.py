@@ -16,7 +16,8 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from fanlog.broker.clock import ManualClock
-from server.conftest import PROJECT, RunningServer, StartServer, unique
+from server.conftest import PROJECT, RunningServer, StartServer
+from server.unique import unique
 
 #: Topics that say nothing keep nothing here: what the default adds is in `test_default_retention`.
 SETTINGS = {"topic_retention": 0.0}

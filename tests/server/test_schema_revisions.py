@@ -12,7 +12,7 @@ import pytest
 from fanlog import limits
 from fanlog.broker.clock import ManualClock
 from fanlog.wire import contents
-from server.conftest import PATIENCE_S, StartServer, unique
+from server.conftest import PATIENCE_S, StartServer
 from server.receiver import receiving
 from server.registry import AVRO, BINARY, JSON, ONE, PROTO, record
 from server.rest.http import Http
@@ -27,6 +27,7 @@ from server.revised import (
     Case,
     World,
 )
+from server.unique import unique
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unrecognized Type enum value")
 

@@ -9,7 +9,7 @@ import google.pubsub_v1 as gapic
 import pytest
 from google.api_core import exceptions
 
-from server.conftest import PATIENCE_S, RunningServer, StartServer, unique
+from server.conftest import PATIENCE_S, RunningServer, StartServer
 from server.registry import (
     AVRO,
     BASIC,
@@ -27,6 +27,7 @@ from server.registry import (
     Registry,
     record,
 )
+from server.unique import unique
 
 pytestmark = pytest.mark.filterwarnings("ignore:Unrecognized Type enum value")
 

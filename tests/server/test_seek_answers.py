@@ -14,9 +14,10 @@ from google.pubsub_v1 import types
 from commands import invoke
 from fanlog import times
 from fanlog.v1 import replay_pb2
-from server.conftest import PATIENCE_S, RunningServer, unique
+from server.conftest import PATIENCE_S, RunningServer
 from server.project import Project
 from server.rest.http import Http
+from server.unique import unique
 
 HOUR_S = 3600
 DAY_S = 86_400

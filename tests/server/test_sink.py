@@ -16,7 +16,8 @@ from fanlog.broker.clock import ManualClock
 from fanlog.errors import CommitFailed
 from fanlog.v1 import sink_pb2 as pb
 from fanlog.v1.message_pb2 import Message
-from server.conftest import PATIENCE_S, PROJECT, RunningServer, unique
+from server.conftest import PATIENCE_S, PROJECT, RunningServer
+from server.unique import unique
 from server.v1 import LogClient, SinkClient, code_of
 
 NOBODY = f"projects/{PROJECT}/topics/nobody"

@@ -17,7 +17,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.pubsub_v1 import types
 
 from fanlog.broker.clock import ManualClock
-from server.conftest import PROJECT, RunningServer, unique
+from server.conftest import PROJECT, RunningServer
+from server.unique import unique
 
 HOUR_S = 3600
 DAY_S = 86_400

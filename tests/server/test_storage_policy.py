@@ -8,8 +8,9 @@ import pytest
 from google.api_core.exceptions import InvalidArgument, NotFound
 
 from commands import invoke
-from server.conftest import RunningServer, StartServer, unique
+from server.conftest import RunningServer, StartServer
 from server.rest.http import Http
+from server.unique import unique
 
 FIELD = "message_storage_policy"
 REGIONS = "allowed_persistence_regions"

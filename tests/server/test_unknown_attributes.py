@@ -12,7 +12,8 @@ from commands import invoke
 from fanlog.config import PROJECT_DEFAULT
 from fanlog.model import attributes
 from fanlog.v1.message_pb2 import Message
-from server.conftest import PATIENCE_S, unique
+from server.conftest import PATIENCE_S
+from server.unique import unique
 from server.v1 import SinkClient
 
 TYPO = "fanlog-dedupid"

@@ -13,7 +13,9 @@ from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.errors import FanlogError
 from fanlog.model.attributes import (
+    LABEL_ASSIGNMENT,
     LABEL_DEDUP_WINDOW,
+    LABEL_KEY_SLOTS,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
@@ -181,7 +183,19 @@ def some_spec(world: World, name: str) -> SubscriptionSpec:
         retry=_retry(world) if world.chance(temper.retries) else None,
         push=push,
     )
-    return _with_settings(spec, random.Random(f"{name} {world.chronicle.at}"))
+    spec = _with_settings(spec, random.Random(f"{name} {world.chronicle.at}"))
+    return _with_key_slots(world, spec) if temper.sticky else spec
+
+
+def _with_key_slots(world: World, spec: SubscriptionSpec) -> SubscriptionSpec:
+    """Perhaps key slots; by dice of their own, so that the rest stays what it was."""
+    rng = random.Random(f"{world.seed} {spec.name} {world.chronicle.at}: key slots")
+    if spec.push is not None or rng.random() >= world.temper.sticky:
+        return spec
+    labels = {**spec.labels, LABEL_ASSIGNMENT: "sticky"}
+    if rng.random() < 0.7:
+        labels[LABEL_KEY_SLOTS] = rng.choice(("1", "2", "4", "9"))
+    return replace(spec, labels=labels)
 
 
 def _with_settings(spec: SubscriptionSpec, rng: random.Random) -> SubscriptionSpec:

@@ -146,12 +146,15 @@ def leaves_lawfully(ledger: Ledger, entry: Entry, *, is_deleted: bool) -> Iterat
 # Filters.
 
 
-def is_for_it(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[Violation]:
+def is_for_it(
+    account: Account, ledger: Ledger, card: Card, delivered: Delivered
+) -> Iterator[Violation]:
     """P2: what comes is what the filter wants that was there when it was published.
 
     After a seek it is what the present filter wants. What was left out before and is not retained
     stays acknowledged, whatever the filter is now. What is addressed comes to its addressee alone.
     """
+    yield from terms_are_kept(account, ledger, card, delivered)
     message = card.message
     if message.addressee not in (0, ledger.id):
         yield Violation(
@@ -514,6 +517,32 @@ def credit_is_kept(account: Account, delivered: Delivered) -> Iterator[Violation
             f"{delivered.credit}",
             account.id,
         )
+
+
+def key_slots_have_one_holder(
+    account: Account, ledger: Ledger, card: Card, delivered: Delivered
+) -> Iterator[Violation]:
+    """P11: no two consumers ever hold messages of one key slot, of all topics together."""
+    if not ledger.settings.key_slots:
+        return
+    now, slot = delivered.decided_s, ledger.slot_of(card.message)
+    for other in account.ledgers.values():
+        for held in () if other.is_vague else other.in_slot(slot):
+            assert held.lease is not None
+            if held.lease.consumer == delivered.consumer or not other.is_live(held, now):
+                continue
+            if other.is_excused(held, now, delivered.at) or other.is_letter(held, delivered.at):
+                continue
+            yield Violation(
+                "P11",
+                f"{_name(ledger, card)} of key slot {slot} came at {delivered.at} to consumer "
+                f"{delivered.consumer}, while consumer {held.lease.consumer} holds "
+                f"{other.partition}:{held.message.offset} of it",
+                ledger.id,
+                ledger.partition,
+                card.message.offset,
+            )
+            return
 
 
 def _name(ledger: Ledger, card: Card) -> str:

@@ -35,6 +35,9 @@ def hard_lines(hard: HardState) -> list[str]:
     sinks = hard.sinks
     for kept in (sinks._queries, sinks._committing, sinks._progress):
         lines += [f"sink {digest.hex()} {value!r}" for digest, value in kept.items()]
+    schedules = hard.schedules
+    lines += [repr(schedules.find(name)) for name in schedules.names()]
+    lines += [f"{name} {schedules.progress(name)!r}" for name in schedules.names()]
     lines += [repr(hard.lake), *map(repr, hard.archived.values())]
     lines += [f"trimmed {partition} {to}" for partition, to in hard.trimmed.items()]
     for partition, by_addressee in hard.addresses._by_partition.items():

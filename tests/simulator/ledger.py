@@ -22,7 +22,7 @@ from fanlog.limits import ACK_DEADLINE_S_MAX
 from fanlog.model.resources import Offset, PartitionId, Subscription
 from simulator.asking import may_be_lapsed
 from simulator.chronicle import NEVER, Delivered, Message, Op
-from simulator.meanings import is_wanted
+from simulator.meanings import is_wanted, slot_of
 
 #: Slack for comparisons of seconds that went through nanoseconds.
 EPSILON_S = 1e-3
@@ -203,6 +203,8 @@ class Ledger:
         #: Messages that were delivered and not confirmed in time since, by key and by consumer.
         self._leased: dict[str, dict[Offset, Card]] = {}
         self._held_by: dict[int, dict[Offset, Card]] = {}
+        #: The same by key slot, where consumers have key slots.
+        self._in_slot: dict[int, dict[Offset, Card]] = {}
         #: When dead letters of its messages are committed, those to come included.
         self.letters: Mapping[Offset, Sequence[int]] = {}
         #: When seeks and updates of it begin, those to come included.
@@ -304,10 +306,15 @@ class Ledger:
 
     def held_by(self, consumer: int) -> list[Card]:
         """What a consumer was given and is not known to have settled."""
-        cards = self._held_by.get(consumer, {})
-        for offset in [o for o, card in cards.items() if card.is_maybe_closed]:
-            del cards[offset]
-        return list(cards.values())
+        return _not_settled(self._held_by.get(consumer, {}))
+
+    def slot_of(self, message: Message) -> int:
+        """The key slot of a message, of a subscription that has key slots."""
+        return slot_of(self.partition, message.offset, message.key, self.settings.key_slots)
+
+    def in_slot(self, slot: int) -> list[Card]:
+        """What was given to some consumer of a key slot, and is not known to be settled."""
+        return _not_settled(self._in_slot.get(slot, {}))
 
     # Changing.
 
@@ -344,6 +351,8 @@ class Ledger:
             self._held_by.setdefault(delivered.consumer, {})[offset] = card
         if self.settings.enable_message_ordering and card.message.key:
             self._leased.setdefault(card.message.key, {})[offset] = card
+        if self.settings.key_slots:
+            self._in_slot.setdefault(self.slot_of(card.message), {})[offset] = card
 
     def confirm(self, card: Card, op: Op) -> None:
         """An ack of a message was confirmed, and is final."""
@@ -479,3 +488,9 @@ class Ledger:
                     # Behind one that was reopened an ack may be hard all the same.
                     is_behind = True
         self.reopened()
+
+
+def _not_settled(cards: dict[Offset, Card]) -> list[Card]:
+    for offset in [o for o, card in cards.items() if card.is_maybe_closed]:
+        del cards[offset]
+    return list(cards.values())

@@ -58,6 +58,8 @@ def limited(world: World) -> Iterator[None]:
             (limits, "EPOCH_WHOLE_BYTES_MAX"): rng.choice((200, limits.EPOCH_WHOLE_BYTES_MAX)),
             (limits, "EPOCH_PART_BYTES"): rng.choice((1, 500)),
         }
+    if temper.schedulers:
+        patched |= {(limits, "SCHEDULE_CATCH_UP_MAX"): rng.choice((2, 10, 100))}
     if temper.pushes:
         patched |= {
             (limits, "PUSH_CONNECTIONS_PER_HOST_MAX"): rng.choice((1, 3, 512)),

@@ -6,9 +6,11 @@ once as a subscription has it and once as Python, and every pattern once more as
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import re
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -143,3 +145,11 @@ AVRO_DEFINITIONS: dict[str, Callable[[bytes], bool]] = {
     _AVRO % ("string", '{"name": "v", "type": "int"}'): lambda data: False,
 }
 DEFINITIONS = JSON_DEFINITIONS | AVRO_DEFINITIONS
+
+
+def slot_of(partition: int, offset: int, key: str, slots: int) -> int:
+    """The key slot of a message."""
+    if key:
+        digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
+        return int.from_bytes(digest[4:], "little") % slots
+    return zlib.crc32(b"%d%012d" % (partition, offset)) % slots

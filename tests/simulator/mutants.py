@@ -45,11 +45,14 @@ from fanlog.log.api import Trim
 from fanlog.model import attributes as names_of
 from fanlog.model.updates import SubscriptionUpdate
 from simulator import (
+    inspection_mutants,
     keeping_mutants,
     lake_mutants,
     leaving_mutants,
     replay_mutants,
+    schedule_mutants,
     sink_mutants,
+    slot_mutants,
     surface_mutants,
     term_mutants,
 )
@@ -58,13 +61,16 @@ from simulator.torn import torn
 
 __all__ = [
     "MUTANTS",
+    "inspection_mutants",
     "keeping_mutants",
     "lake_mutants",
     "leaving_mutants",
     "mutant",
     "planted",
     "replay_mutants",
+    "schedule_mutants",
     "sink_mutants",
+    "slot_mutants",
     "surface_mutants",
     "term_mutants",
 ]
@@ -123,9 +129,8 @@ def _(settle_all: Any) -> Any:
 
 @mutant("what failed at its commit stays applied", 50, (Ledger, "load"))
 def _(load: Any) -> Any:
-    def loaded(self: Ledger) -> None:
-        if not self.hard.catalog.stats().topics:
-            load(self)
+    def loaded(self: Ledger) -> Any:
+        return () if self.hard.catalog.stats().topics else load(self)
 
     return loaded
 

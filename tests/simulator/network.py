@@ -27,6 +27,7 @@ from fanlog.server.streaming_pull import streaming_pull
 from fanlog.wire import types
 from simulator.chronicle import AckRef, Delivered, Op, Settle
 from simulator.life import Life
+from simulator.meanings import slot_of
 from simulator.world import Lost, World, outcome_of
 
 T = TypeVar("T")
@@ -137,11 +138,17 @@ def parsed(
         message = world.chronicle.message(ref.partition, offset)
         attributes = dict(one.message.attributes)
         said_topic = attributes.pop(names_of.TOPIC, None)
+        said_slot = attributes.pop(names_of.KEY_SLOT, None)
         said = one.message.data, one.message.ordering_key, attributes
         if message is None or (message.data, message.key, message.attributes) != said:
             world.broken.append(
                 f"P1: {partition}:{offset} came with bytes that are not on the disk"
             )
+        if message is not None:
+            slots = world.chronicle.key_slots.get(ref.subscription, 0)
+            slot = str(slot_of(partition, offset, message.key, slots)) if slots else None
+            if said_slot != slot:
+                world.broken.append(f"P11: {partition}:{offset} of slot {slot} says {said_slot}")
         topic = world.chronicle.topics.get(ref.partition)
         is_told = said_topic is not None or ref.subscription not in world.chronicle.patterns
         if said_topic not in (None, topic) or not is_told or partition != ref.partition:

@@ -17,7 +17,7 @@ from fanlog.core.catalog import Catalog
 from fanlog.errors import FanlogError
 from fanlog.model import endpoints
 from fanlog.model.resources import Subscription
-from simulator import faults, probes, surfaces
+from simulator import faults, probes, schedulers, surfaces
 from simulator.admins import admin, change_filter, settle_in
 from simulator.archivers import archiver, finish, lake_chaos
 from simulator.chaos import chaos
@@ -30,10 +30,12 @@ from simulator.clients import (
     settle,
     streamer,
 )
+from simulator.inspectors import inspector
 from simulator.life import Life
 from simulator.limits import limited, sweep_at_leisure
 from simulator.meanings import is_matched, is_pattern, is_wanted, some_filter
 from simulator.network import Received, Stream
+from simulator.schedulers import scheduler
 from simulator.sinkers import sinker
 from simulator.world import Lost, World
 
@@ -74,6 +76,8 @@ async def _plot(world: World) -> None:
         *[archiver] * temper.archivers,
         *[lake_chaos] * temper.lake,
         *[sinker] * temper.sinks,
+        *[inspector] * temper.inspectors,
+        *[scheduler] * temper.schedulers,
     ]
     tasks = [world.loop.create_task(actor(world)) for actor in actors]
     for task in tasks:
@@ -95,6 +99,8 @@ async def _end(world: World) -> None:
     while epochs := list(life.broker.sink._commits.values()):
         await asyncio.wait(epochs)
     probes.check_recovery(world)
+    if world.temper.schedulers:
+        await schedulers.finish(world)
     world.is_draining = True
     world.chronicle.turn(Turn("drain", life.number), world.now)
     for receiver in world.receivers().values():
@@ -147,6 +153,10 @@ async def _drain(world: World, subscriptions: list[Subscription]) -> None:
         _drain_by_stream if world.rng.random() < (0.7 if s.is_pattern else 0.3) else _drain_by_pull
         for s in subscriptions
     ]
+    # Where consumers have key slots there are no pulls.
+    ways = [
+        _drain_by_stream if s.key_slots else way for s, way in zip(subscriptions, ways, strict=True)
+    ]
     while world.now < until_s and not world.mistakes:
         for subscription, drain in zip(subscriptions, ways, strict=True):
             with suppress(FanlogError, Lost):
@@ -175,7 +185,7 @@ async def _check_wake_up(world: World, subscriptions: list[Subscription]) -> Non
     """P2: who waits for a message is told when one is published, also if its filter is changed."""
     catalog, rng = (await world.up()).broker.hard.catalog, world.rng
     found = [catalog.subscription_by_id(s.id) for s in subscriptions]
-    alive = [s for s in found if s is not None and s.push is None]
+    alive = [s for s in found if s is not None and s.push is None and not s.key_slots]
     waiting = [(s, t) for s in alive if (t := _topics_of(catalog, s))]
     if not waiting:
         return
@@ -234,7 +244,7 @@ async def _drain_by_stream(world: World, subscription: Subscription) -> None:
         if isinstance(said, list):
             count += len(said)
             await _acknowledge(world, subscription, said)
-    if count >= 5 and not stream.is_over:
+    if count >= 5 and not stream.is_over and not subscription.key_slots:
         left = await pull(world, subscription.name, 1, 0.0)
         if left:
             world.broken.append(

@@ -15,8 +15,14 @@ LAKES = 0.2
 SINKS = 0.25
 #: Part of the worlds in which messages ask for something.
 TERMS = 0.3
+#: Part of the worlds that have schedules.
+SCHEDULES = 0.15
 #: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
 DEFAULTS = 0.5
+#: Share of worlds in which somebody looks.
+INSPECTORS = 0.2
+#: Part of the worlds in which streams have key slots.
+STICKY = 0.2
 
 
 def temper_of(seed: int) -> Temper:
@@ -30,11 +36,14 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     others = random.Random(f"{seed}: surfaces"), random.Random(f"{seed}: replays")
     temper = Temper.drawn(rng, *others).with_lake(random.Random(f"{seed}: lake"))
     temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
+    temper = temper.with_schedules(random.Random(f"{seed}: schedules"))
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
     temper = temper.with_terms(random.Random(f"{seed}: terms"))
     if temper.terms:
         # What is early is judged by the time of day, and so by a clock that nobody sets.
         odds = replace(odds, clock_step=0.0)
+    temper = temper.with_inspectors(random.Random(f"{seed}: inspectors"))
+    temper = temper.with_key_slots(random.Random(f"{seed}: key slots"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
         odds = replace(odds, batch_damaged=0.0)
@@ -112,11 +121,17 @@ class Temper:
     kept_out: float = 0.0
     #: So many publish through the sink.
     sinks: int = 0
+    #: So many look at messages, and purge them.
+    inspectors: int = 0
+    #: So many make and change schedules.
+    schedulers: int = 0
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = 0
     #: Chance that a message asks to be delivered later, before others, or not for long.
     terms: float = 0.0
+    #: Chance that the streams of a subscription have key slots.
+    sticky: float = 0.0
 
     @property
     def archivers_race(self) -> bool:
@@ -210,6 +225,19 @@ class Temper:
             return self
         return replace(self, sinks=rng.choice((1, 1, 2)))
 
+    def with_inspectors(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds somebody who looks at what they do, and purges."""
+        return replace(self, inspectors=1) if rng.random() < INSPECTORS else self
+
+    def with_schedules(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds schedules.
+
+        Not where there are schemas: what a schedule publishes conforms to none of them.
+        """
+        if rng.random() >= SCHEDULES or self.schemas:
+            return self
+        return replace(self, schedulers=1)
+
     def with_default(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds a server with a default retention."""
         if rng.random() >= DEFAULTS:
@@ -219,3 +247,13 @@ class Temper:
             topic_retention_s=rng.choice((self.pace_s * 5, self.pace_s * 50, TOPIC_RETENTION_S)),
             topic_retention_bytes=rng.choice((300, 3_000, PLENTY_BYTES, PLENTY_BYTES)),
         )
+
+    def with_key_slots(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds streams that have key slots.
+
+        Not where messages are pushed: what is pushed has no streams.
+        """
+        if rng.random() >= STICKY or self.pushes:
+            return self
+        streams = max(self.streams, rng.choice((2, 3, 4)))
+        return replace(self, streams=streams, sticky=rng.choice((0.5, 1.0)))

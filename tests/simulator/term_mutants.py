@@ -89,7 +89,7 @@ def _(causes_in: Any) -> Any:
 
 @mutant("an acknowledgement lets nothing go", 100, (Depending, "release"), needs="terms")
 def _(_: Any) -> Any:
-    return lambda self, offsets: BitMap64()
+    return lambda self, offsets: (BitMap64(), BitMap64())
 
 
 @mutant("what is leased counts as acknowledged", 60, (Share, "is_open"), needs="terms")

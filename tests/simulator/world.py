@@ -51,6 +51,7 @@ from simulator.life import Life, MortalClock, ObservedGenerations, task_factory
 from simulator.loop import SimulatedClock, SimulatedLoop
 from simulator.meanings import is_pattern
 from simulator.receivers import Receiver
+from simulator.schedules import Ticks
 from simulator.sinks import Sinks
 from simulator.store import SimulatedCommitter, SimulatedStore
 from simulator.tiering import Tiering
@@ -98,6 +99,7 @@ class World:
         self.dedups = Dedups(self.rng)
         self.asking = Asking(random.Random(f"{seed}: asking"), self.temper.terms)
         self.sinks = Sinks()
+        self.ticks = Ticks(seed)
         #: None without a lake.
         self.tiering = Tiering(self) if self.temper.lake else None
         #: None without a default retention.
@@ -178,7 +180,11 @@ class World:
     # Lives.
 
     async def start(self) -> None:
-        """Begin a life; comes back when the broker serves, however often it takes."""
+        """Begin a life; comes back when the broker serves, however often it takes.
+
+        Raises:
+            Broken: The broker raised what it should not, and will again.
+        """
         while self.life is None:
             self.lives += 1
             self.clock.restart()
@@ -205,10 +211,12 @@ class World:
                 life.is_serving = True
                 self.chronicle.turn(Turn("started", life.number), self.now)
             else:
-                if error is not None and not isinstance(error, FanlogError):
-                    self.mistaken(error)
                 life.kill()
                 self.life = None
+                if error is not None and not isinstance(error, FanlogError):
+                    # Another try would end the same way, for ever.
+                    self.mistaken(error)
+                    raise Broken("the broker does not start")
                 await self.sleep(0.1)
 
     def _new_broker(self, life: Life, store: Log) -> Broker:
@@ -260,6 +268,9 @@ class World:
         while self.life is None or not self.life.is_serving:
             if self._restarting is not None:
                 await asyncio.wait([self._restarting])
+                if self._restarting is not None:
+                    # It could not: the world is over.
+                    await self._restarting
             else:
                 await self.sleep(0.05)
         return self.life
@@ -398,6 +409,8 @@ class World:
             subscription = change.subscription if isinstance(change, SubscriptionRecord) else None
             if subscription is not None and is_pattern(subscription.topic):
                 self.chronicle.patterns.add(subscription.id)
+            if subscription is not None and subscription.key_slots:
+                self.chronicle.key_slots[subscription.id] = subscription.key_slots
         messages = list(self._messages(commit))
         starts = {head.partition: self.log_start(head.partition) for head in heads}
         committed = Committed(commit.sequence, messages, changes, heads, starts)
@@ -409,6 +422,8 @@ class World:
             self.broken += self.keeping.committed(commit)
         for message in messages if self.temper.sinks else ():
             self.broken += self.sinks.committed(message)
+        if self.temper.schedulers:
+            self.broken += self.ticks.committed(commit.state, messages)
         for message in messages if self.temper.dedups else ():
             self.broken += self.dedups.committed(
                 self.disk.on.get(message.partition), message, self.now

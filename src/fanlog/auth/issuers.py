@@ -36,6 +36,8 @@ class Issuer:
     #: Where its keys are: an address, a file, or neither for what its discovery page says.
     jwks_url: str = ""
     jwks_file: Path | None = None
+    #: The authority of the server that has them, in PEM; None for those that the system trusts.
+    ca_file: Path | None = None
     kind: Kind = "user"
     #: The claim that names the caller; one that is `email` must be verified.
     principal_claim: str = "email"
@@ -43,11 +45,22 @@ class Issuer:
     groups_claim: str = ""
     #: Of the accounts of Kubernetes: POOL[namespace/account].
     pool: str = ""
+    #: Behind names that are no address; empty for the host of the issuer, without a port.
+    domain: str = ""
     algorithms: tuple[str, ...] = ("RS256", "ES256")
 
     @property
     def host(self) -> str:
-        return urlsplit(self.issuer).netloc or self.issuer
+        return self.domain or urlsplit(self.issuer).hostname or self.issuer
+
+    @property
+    def names_by_host(self) -> bool:
+        """Whether a principal or a group may get the host into its name."""
+        if self.kind == "kubernetes":
+            return bool(self.groups_claim)
+        return (
+            self.kind == "principal" or self.principal_claim != "email" or bool(self.groups_claim)
+        )
 
     def principal(self, token: SignedToken, expires_s: float) -> Principal:
         """The caller that a verified token names; raises NotBelieved."""
@@ -98,7 +111,10 @@ class Issuer:
         return frozenset(groups)
 
 
-_TEXTS: Final = frozenset({"issuer", "jwks_url", "principal_claim", "groups_claim", "pool"})
+_TEXTS: Final = frozenset(
+    {"issuer", "jwks_url", "principal_claim", "groups_claim", "pool", "domain"}
+)
+_FILES: Final = frozenset({"jwks_file", "ca_file"})
 _LISTS: Final = frozenset({"audiences", "algorithms"})
 
 
@@ -114,6 +130,11 @@ def parse_issuers(tables: object) -> tuple[Issuer, ...]:
     names = [one.issuer for one in found]
     if len(set(names)) < len(names):
         raise ValueError("has an issuer twice")
+    hosts = [one.host for one in found if one.names_by_host]
+    for host in hosts:
+        # A realm of the same server could otherwise name the callers of another one.
+        if hosts.count(host) > 1:
+            raise ValueError(f"has two issuers with names of {host!r}; give one of them a domain")
     return tuple(found)
 
 
@@ -134,7 +155,7 @@ def _parse_issuer(table: object, where: str) -> Issuer:
             if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
                 raise ValueError(f"{where}.{key} must be a list of texts")
             value = tuple(value)
-        values[key] = Path(str(value)) if key == "jwks_file" else value
+        values[key] = Path(str(value)) if key in _FILES else value
     return _checked(values, where)
 
 
@@ -155,6 +176,8 @@ def _checked(values: dict[str, object], where: str) -> Issuer:
             raise ValueError(f"{where}.algorithms: {name!r} is not one of {', '.join(ALGORITHMS)}")
     if found.jwks_url and found.jwks_file is not None:
         raise ValueError(f"{where} has jwks_url and jwks_file; one of them is allowed")
+    if found.jwks_file is not None and found.ca_file is not None:
+        raise ValueError(f"{where} has jwks_file and ca_file; nothing is fetched for the first")
     for url in filter(None, (found.jwks_url, "" if found.jwks_file else found.issuer)):
         if not is_trusted_url(url):
             raise ValueError(f"{where}: {url!r} must be an https address, or http on this machine")

@@ -86,12 +86,16 @@ class SignedToken:
         return value
 
     def audiences(self) -> frozenset[str]:
-        """Raises NotBelieved: The claim is neither a text nor a list of texts."""
+        """The audiences that are named; Go's library names none by an empty text.
+
+        Raises:
+            NotBelieved: The claim is neither a text nor a list of texts.
+        """
         value = self.claims.get("aud", [])
         values = [value] if isinstance(value, str) else value
         if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
             raise NotBelieved("the claim aud is no text")
-        return frozenset(values)
+        return frozenset(filter(None, values))
 
     def check_times(self, now_s: float, *, life_s_max: float | None = None) -> float:
         """When the token ends.

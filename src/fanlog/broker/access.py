@@ -9,6 +9,7 @@ from __future__ import annotations
 from fanlog.broker.clock import Clock
 from fanlog.broker.transaction import Ledger
 from fanlog.errors import FailedPrecondition, Unavailable
+from fanlog.model.attributes import LABEL_ASSIGNMENT
 from fanlog.model.resources import Subscription, SubscriptionId
 
 
@@ -67,6 +68,19 @@ class Access:
             raise FailedPrecondition(
                 f"subscription {name!r} pushes its messages and cannot be pulled from; an empty "
                 "push_config makes it a subscription to pull from"
+            )
+
+    def check_unary_pull(self, name: str) -> None:
+        """Refuse a pull where consumers have key slots: it is over before it could have any.
+
+        Raises:
+            FailedPrecondition: The subscription has key slots.
+        """
+        if self._ledger.hard.catalog.subscription(name).key_slots:
+            raise FailedPrecondition(
+                f"subscription {name!r} gives each stream key slots of its own (label "
+                f"{LABEL_ASSIGNMENT}); a single pull has no place among them: use StreamingPull, "
+                "as the clients' subscribers do"
             )
 
     def present(self, subscription: Subscription) -> Subscription:

@@ -41,6 +41,7 @@ from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tiering.tiers import NoTiers, Tiers
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.accounts import Accounts
+from fanlog.broker.verbs.admission import PublishAdmission
 from fanlog.broker.verbs.backlogs import Backlogs
 from fanlog.broker.verbs.dead_letters import DeadLetters
 from fanlog.broker.verbs.exports import Exports
@@ -49,15 +50,21 @@ from fanlog.broker.verbs.iam import Iam
 from fanlog.broker.verbs.jobs import Jobs
 from fanlog.broker.verbs.letter_search import LetterSearch
 from fanlog.broker.verbs.log_reads import LogReads
+from fanlog.broker.verbs.peeks import Peeks
+from fanlog.broker.verbs.purges import Purges
 from fanlog.broker.verbs.reopening import Reopening
+from fanlog.broker.verbs.schedules import Schedules
 from fanlog.broker.verbs.schemas import Schemas
 from fanlog.broker.verbs.seeks import Seeks
 from fanlog.broker.verbs.sink import Sink
 from fanlog.broker.verbs.snapshots import Snapshots
 from fanlog.broker.verbs.stages import Stages
 from fanlog.broker.verbs.subscriptions import Subscriptions
+from fanlog.broker.verbs.ticking import Ticking
 from fanlog.broker.verbs.topics import Topics
+from fanlog.broker.verbs.traces import Traces
 from fanlog.core.ack_ids import AckIds
+from fanlog.core.recent_events import RecentEvents
 from fanlog.core.seal_keys import NO_KEYS, SealKeys
 from fanlog.log.api import Log
 from fanlog.log.batch import Body
@@ -90,6 +97,8 @@ class BrokerSettings:
     #: The default retention, in seconds; 0 for none.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = limits.SPARE_MEMORY_BYTES_MAX
+    #: Of so many messages of a partition, one has its deliveries remembered; 0 for none.
+    trace_sample: int = limits.TRACE_SAMPLE_DEFAULT
 
 
 #: Of a broker that nothing is set for; frozen, so one serves all.
@@ -120,7 +129,8 @@ def build_broker(
     """Build a broker on a log; `await start()` it before the first verb.
 
     Args:
-        compose, candidates, contents: How messages are written; `contents` for schemas and sinks.
+        compose, candidates, contents: How messages are written; `contents` for schemas, sinks
+            and schedules.
         jitter: A number from 0 to 1, to spread retries.
         check_endpoint: Looks at push endpoints; without it, push is refused.
         examiner: Answers questions about schemas that may take long; without it, on the loop.
@@ -153,7 +163,10 @@ def build_broker(
     # Delivery.
     filtering = Filtering(ledger, store, metrics, candidates)
     feeds = Feeds(ledger, filtering)
-    decisions = Decisions(ledger, store, clock, metrics, feeds, compose=compose, jitter=jitter)
+    recent = RecentEvents(sample_every=settings.trace_sample, since_s=clock.now())
+    decisions = Decisions(
+        *(ledger, store, clock, metrics, feeds), compose=compose, jitter=jitter, recent=recent
+    )
     bridges = Bridges(ledger, definitions)
     revising = Revising(ledger, clock, metrics, bridges, contents, decisions.decide)
     consumers = Consumers(
@@ -184,8 +197,10 @@ def build_broker(
         *(ledger, store, clock, access, feeds, shares, generations),
         *(topics, quotas, rules, check_endpoint),
     )
-    backlogs = Backlogs(ledger, store, clock)
+    backlogs = Backlogs(ledger, store, clock, spare, tiers.hot_start)
     schemas = Schemas(ledger, clock, quotas, definitions, contents)
+    admission = PublishAdmission(ledger, clock, access, schemas, room)
+    ticking = Ticking(ledger, clock, metrics, admission, contents)
     stages = Stages(
         ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id
     )
@@ -203,13 +218,14 @@ def build_broker(
         shares=shares,
         due_times=due_times,
         movers=Movers(),
+        admission=admission,
         tiers=tiers,
         spare=spare,
         retention=retention,
         room=room,
         sweeper=Sweeper(
             *(ledger, store, clock, access, feeds, filtering, decisions),
-            *(subscriptions, sink, retention, spare, due_times),
+            *(subscriptions, sink, retention, spare, tiers, due_times),
         ),
         topics=topics,
         subscriptions=subscriptions,
@@ -226,10 +242,19 @@ def build_broker(
         dead_letters=DeadLetters(
             *(ledger, clock, metrics, access),
             LetterSearch(ledger, store, access, shares, candidates),
-            *(decisions, generations, compose),
+            *(decisions, generations, compose, recent),
         ),
+        peeks=Peeks(ledger, store, access, filtering),
+        purges=Purges(ledger, metrics, access, shares, decisions, clock, recent),
+        traces=Traces(
+            *(ledger, store, clock, access, filtering, tiers, recent),
+            candidates,
+        ),
+        recent=recent,
         hints=Hints(ledger, retention, rules),
         outcomes=OutcomeTelling(ledger, clock, metrics, shares, room, topics, outcome_body),
+        schedules=Schedules(ledger, schemas, ticking, quotas),
+        ticking=ticking,
         rules=rules,
         message_bytes_max=settings.message_bytes_max,
         ack_ids=AckIds(server_secrets.ack_ids),

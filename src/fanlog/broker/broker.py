@@ -46,6 +46,7 @@ from fanlog.broker.sweeper import Sweeper
 from fanlog.broker.tiering.tiers import Acceptance, Tiers
 from fanlog.broker.transaction import Ledger, Transaction
 from fanlog.broker.verbs.accounts import Accounts
+from fanlog.broker.verbs.admission import PublishAdmission
 from fanlog.broker.verbs.backlogs import Backlogs
 from fanlog.broker.verbs.dead_letters import DeadLetters
 from fanlog.broker.verbs.exports import Exports
@@ -53,24 +54,29 @@ from fanlog.broker.verbs.hints import Hints
 from fanlog.broker.verbs.iam import Iam
 from fanlog.broker.verbs.jobs import Jobs
 from fanlog.broker.verbs.log_reads import LogReads
+from fanlog.broker.verbs.peeks import Peeks
+from fanlog.broker.verbs.purges import Purges
 from fanlog.broker.verbs.reopening import Reopening
+from fanlog.broker.verbs.schedules import Schedules
 from fanlog.broker.verbs.schemas import Schemas
 from fanlog.broker.verbs.seeks import Seeks
 from fanlog.broker.verbs.sink import Sink
 from fanlog.broker.verbs.snapshots import Snapshots
 from fanlog.broker.verbs.subscriptions import Subscriptions
+from fanlog.broker.verbs.ticking import Ticking
 from fanlog.broker.verbs.topics import Topics
-from fanlog.core import ack_requests, asking, dependencies
+from fanlog.broker.verbs.traces import Traces
+from fanlog.core import ack_requests
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.flow import Credit
 from fanlog.core.hard_state import HardState
+from fanlog.core.recent_events import RecentEvents
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.core.share import ByGeneration, Decision, Share
 from fanlog.log.batch import Body
 from fanlog.model import attributes
 from fanlog.model.resources import PartitionId, Subscription, Topic
 from fanlog.model.server_rules import ServerRules
-from fanlog.model.terms import Terms
 
 
 @dataclass(eq=False, kw_only=True)
@@ -92,6 +98,8 @@ class Broker:
     shares: Shares
     due_times: DueTimes
     movers: Movers
+    #: Of messages that are to be published.
+    admission: PublishAdmission
     # Retention and tiers.
     tiers: Tiers
     spare: Spare
@@ -113,8 +121,14 @@ class Broker:
     sink: Sink
     reopening: Reopening
     dead_letters: DeadLetters
+    peeks: Peeks
+    purges: Purges
+    traces: Traces
+    recent: RecentEvents
     hints: Hints
     outcomes: OutcomeTelling
+    schedules: Schedules
+    ticking: Ticking
     # Settings.
     rules: ServerRules
     #: Of one message that a caller publishes; checked where requests are read.
@@ -141,15 +155,18 @@ class Broker:
         await self.due_times.start()
         await self.sink.start()
         await self.outcomes.start()
+        self.ticking.start()
         self.sweeper.start()
 
     def drain(self) -> None:
         """Send every consumer away with UNAVAILABLE and take no new ones."""
+        self.ticking.drain()
         self.feeds.drain(self.access.close())
 
     async def stop(self) -> None:
         """Finish the work that was begun; everything answered is durable when this returns."""
         self.drain()
+        await self.ticking.stop()
         await self.sweeper.stop()
         await self.sink.stop()
         await self.filtering.stop()
@@ -184,7 +201,7 @@ class Broker:
             SchemaMismatch: A message does not conform to the topic's schema.
             ResourceExhausted: There is no room, see `Ledger.check_room`.
         """
-        topic, body = await self._admit(topic_name, body)
+        topic, body = await self.admission.admit(topic_name, body)
         self.metrics.publish_requests += 1
         transaction = self.ledger.begin()
         placed = parts.append(transaction, topic, body)
@@ -198,7 +215,7 @@ class Broker:
 
         Returns the place of each message, or of the one it repeats. Errors as for `publish`.
         """
-        topic, body = await self._admit(topic_name, body)
+        topic, body = await self.admission.admit(topic_name, body)
         self.metrics.publish_requests += 1
         transaction = self.ledger.begin()
         placed: list[Placed] = []
@@ -222,8 +239,9 @@ class Broker:
 
         Raises:
             SubscriptionNotFound: There is no such subscription, or it was deleted meanwhile.
-            FailedPrecondition: The subscription is detached, or pushes.
+            FailedPrecondition: The subscription is detached, or pushes, or has key slots.
         """
+        self.access.check_unary_pull(name)
         subscription, feed = self.attach_puller(name)
         deadline_s = self.clock.now() + wait_s
         timer = None
@@ -337,30 +355,6 @@ class Broker:
         return ack_requests.failures(subscription, self.ack_ids, parsed, refused)
 
     # Private.
-
-    async def _admit(self, topic_name: str, body: Body) -> tuple[Topic, Body]:
-        """A topic, and messages as they are appended to it: checked, and with room for them.
-
-        That is so until the caller awaits anything. Raises as `publish` does.
-        """
-        self.access.check_serving()
-        while True:
-            topic, checked = self.ledger.hard.catalog.topic(topic_name), body
-            if topic.schema_settings is not None:
-                topic, checked = await self.schemas.check(topic, body)
-            if checked.terms is not None:
-                self._check_terms(topic, checked.terms)
-            size_bytes = len(checked.content)
-            if not self.ledger.shortage(size_bytes) or not await self.room.make(size_bytes):
-                self.ledger.check_room(size_bytes)
-                return topic, checked
-
-    def _check_terms(self, topic: Topic, terms: Terms) -> None:
-        """Raises InvalidArgument or ResourceExhausted: What messages ask for cannot be done."""
-        shares = (share for one in topic.partitions for share in self.hard.shares_on(one))
-        asking.check(terms, topic, shares, self.clock.wall_ns() // 1_000_000)
-        asking.check_room(terms, self.due_times.pending)
-        dependencies.check(terms, topic, self.ledger.end)
 
     def _append_once(
         self,

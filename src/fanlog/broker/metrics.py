@@ -66,10 +66,14 @@ class SubscriptionMetrics:
     #: that could not be.
     transformed: int = 0
     untransformed: int = 0
+    #: Key slots that went from one stream to another.
+    slot_moves: int = 0
     #: Ack ids refused under exactly-once.
     refused: int = 0
     #: Messages that were acknowledged and then reopened, by themselves or for dead letters.
     reopened: int = 0
+    #: Messages that purges acknowledged.
+    purged: int = 0
 
 
 @dataclass(slots=True)
@@ -80,6 +84,10 @@ class Metrics:
     #: Messages that repeated one published lately, and so were not appended.
     deduplicated: int = 0
     commits_failed: int = 0
+    #: Ticks of schedules: published, given up, and tries to publish one that failed.
+    ticks_published: int = 0
+    ticks_missed: int = 0
+    ticks_failed: int = 0
     #: Messages, and about how many bytes, that only the server's default retention kept, and that
     #: it did not keep as long as it would have.
     default_trimmed: int = 0

@@ -50,6 +50,13 @@ class Contents(Protocol):
     def written(self, data: bytes, attributes: Mapping[str, str], ordering_key: str) -> bytes:
         """Such a message as it stands in the content of a batch."""
 
+    def body(self, data: bytes, attributes: Mapping[str, str], ordering_key: str) -> Body:
+        """A body of such a message, checked as a caller's is.
+
+        Raises:
+            InvalidArgument: No message can be so.
+        """
+
     def dedup_ids(self, body: Body) -> Sequence[str] | None:
         """The dedup id of each message, empty for none; None when no message has one."""
 

@@ -1,4 +1,8 @@
-"""The sweeper: expires and trims every few seconds, for as long as the broker lives."""
+"""The sweeper: expires and trims every few seconds, for as long as the broker lives.
+
+A sweep looks at every subscription and topic. Where nothing happens it comes once a minute, so that
+subscriptions that only wait cost next to nothing, however many they are.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.open_feeds import Feeds
 from fanlog.broker.retention.retention import Retention
 from fanlog.broker.retention.spare import Spare
+from fanlog.broker.tiering.tiers import Tiers
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.sink import Sink
 from fanlog.broker.verbs.subscriptions import Subscriptions
@@ -25,6 +30,9 @@ log = logging.getLogger("fanlog.broker")
 #: How often retention is looked after; more often while trimmed bytes wait to be freed.
 SWEEP_S = 5.0
 SWEEP_GARBAGE_S = 0.1
+#: The same where nothing is committed: a sweep looks at all there is, and would find what the last
+#: one left, but for what time alone brings. That comes this much later.
+SWEEP_QUIET_S = 60.0
 #: After a sweep, requests for another one have to wait for so long.
 SWEEP_REST_S = 0.5
 
@@ -48,6 +56,7 @@ class Sweeper:
         sink: Sink,
         retention: Retention,
         spare: Spare,
+        tiers: Tiers,
         due_times: DueTimes,
     ) -> None:
         self._ledger = ledger
@@ -60,6 +69,11 @@ class Sweeper:
         self._subscriptions = subscriptions
         self._sink = sink
         self._retention = retention
+        self._spare = spare
+        self._tiers = tiers
+        #: No sweep is needed while this is the log's last commit, and until then.
+        self._quiet_at: int | None = None
+        self._quiet_until_s = 0.0
         self._due_times = due_times
         self._task: asyncio.Task[None] | None = None
         self._asked = asyncio.Event()
@@ -90,10 +104,30 @@ class Sweeper:
         while True:
             await self._wait(SWEEP_GARBAGE_S if self._store.has_garbage else SWEEP_S)
             self._asked.clear()
+            if self._is_quiet:
+                continue
+            # What is committed while it sweeps may come too late for it.
+            sequence, self._quiet_at = self._store.last_sequence, None
+            self._quiet_until_s = self._clock.now() + SWEEP_QUIET_S
             try:
                 await self.sweep()
             except FanlogError as error:
                 log.error("action=sweep_failed error=%s; trying again in %d s", error, SWEEP_S)
+            else:
+                self._quiet_at = sequence
+
+    @property
+    def _is_quiet(self) -> bool:
+        """Whether the last sweep came to its end, and nothing was committed since it began.
+
+        A lake may change without a commit.
+        """
+        return (
+            self._store.last_sequence == self._quiet_at
+            and self._clock.now() < self._quiet_until_s
+            and not (self._filtering.is_behind or self._spare.is_weighing or self._tiers.lake_uri)
+            and not self._due_times.is_behind
+        )
 
     async def _wait(self, seconds: float) -> None:
         """Wait so long, or less when an earlier sweep is asked for."""

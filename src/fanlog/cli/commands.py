@@ -7,6 +7,7 @@ from fanlog.cli import (
     dead_letters,
     filters,
     folder,
+    inspection,
     jobs,
     lake,
     messages,
@@ -14,6 +15,7 @@ from fanlog.cli import (
     policies,
     rejected,
     reopening,
+    schedules,
     schemas,
     seal_keys,
     seeking,
@@ -32,9 +34,13 @@ app.command()(up.up)
 app.add_typer(topics.app, name="topic")
 add_command(subscriptions.app)(seeking.seek)
 add_command(subscriptions.app)(reopening.reopen)
+add_command(subscriptions.app)(inspection.peek)
+add_command(subscriptions.app)(inspection.purge)
+add_command(subscriptions.app)(inspection.backlog)
 app.add_typer(subscriptions.app, name="sub")
 app.add_typer(dead_letters.app, name="dead-letter")
 app.add_typer(schemas.app, name="schema")
+app.add_typer(schedules.app, name="schedule")
 app.add_typer(jobs.app, name="job")
 app.add_typer(rejected.app, name="export")
 app.add_typer(lake.app, name="lake")
@@ -42,6 +48,7 @@ auth.app.add_typer(policies.app, name="policy")
 auth.app.add_typer(seal_keys.app, name="seal-key")
 auth.app.command("init")(folder.init_auth)
 app.add_typer(auth.app, name="auth")
+app.add_typer(inspection.messages, name="message")
 add_command(app)(messages.publish)
 add_command(app)(messages.pull)
 app.command("filter")(filters.check)

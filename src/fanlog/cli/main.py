@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -12,6 +13,9 @@ OWNER_ONLY = 0o077
 def app() -> None:
     """Run the command of `sys.argv`."""
     if sys.argv[1:2] == ["serve"]:
+        # Next to nothing that is made while a server starts is garbage, and looking for it again
+        # and again takes a sixth of the time: the server looks once, when it is ready.
+        gc.disable()
         # Alone: a server starts in half the time without the modules of the other commands.
         from fanlog.cli.groups import add_command
         from fanlog.cli.root import new_app

@@ -100,8 +100,16 @@ def with_created(fields: dict[str, Any], told: Any | None) -> dict[str, Any]:
 
 
 def received(message: Any) -> dict[str, Any]:
-    """Give a received message as plain values; data that is no text comes as `data_base64`."""
-    inner = message.message
+    """Give a received message as plain values; see `content`."""
+    fields = content(message.message)
+    if message.delivery_attempt:
+        fields["delivery_attempt"] = message.delivery_attempt
+    fields["ack_id"] = message.ack_id
+    return fields
+
+
+def content(inner: Any) -> dict[str, Any]:
+    """Give a message as plain values; data that is no text comes as `data_base64`."""
     fields: dict[str, Any] = {
         "message_id": inner.message_id,
         "publish_time": inner.publish_time.ToJsonString(),
@@ -118,10 +126,18 @@ def received(message: Any) -> dict[str, Any]:
     )
     if expires_ns is not None:
         fields["expires_at"] = times.of_ns(expires_ns)
-    if message.delivery_attempt:
-        fields["delivery_attempt"] = message.delivery_attempt
-    fields["ack_id"] = message.ack_id
     return fields
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Give ascending numbers as a person reads them: 0-15,20."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and found[-1][-1] == number - 1:
+            found[-1][1:] = [number]
+        else:
+            found.append([number])
+    return ",".join("-".join(map(str, ends)) for ends in found)
 
 
 def shown(value: object) -> str:

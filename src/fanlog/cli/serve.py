@@ -119,7 +119,7 @@ class ServeOptions:
     resources: Annotated[
         Path | None,
         typer.Option(
-            help="TOML or YAML file of schemas, topics and subscriptions to make at start."
+            help="TOML or YAML file of topics, subscriptions, schedules ... to make at start."
         ),
     ] = None
     project: Annotated[
@@ -188,6 +188,13 @@ class ServeOptions:
             metavar="none|auto",
             help="Dead letters of subscriptions made without a policy: none when not given, or a "
             "topic of their own.",
+        ),
+    ] = None
+    trace_sample: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Remember deliveries of one message in N for `message trace`; 0 for none.",
         ),
     ] = None
     drain_s: Annotated[

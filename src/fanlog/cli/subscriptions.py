@@ -1,4 +1,4 @@
-"""`fanlog sub`: create, list, describe, update, delete, seek; `reopen` is in its own module."""
+"""`fanlog sub`: create, list, describe, update, delete, consumers; the rest is elsewhere."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from fanlog.cli import options
 from fanlog.cli.exports import ExportOptions
 from fanlog.cli.groups import FLAG, Row, Setting, add_command, clearing, fill
 from fanlog.cli.options import LABEL_HELP, Remote, SubscriptionName
-from fanlog.cli.output import resource, with_created
+from fanlog.cli.output import ranges, resource, with_created
 from fanlog.errors import InvalidArgument
 from fanlog.model.attributes import (
+    LABEL_ASSIGNMENT,
     LABEL_DEAD_LETTER,
     LABEL_DEPENDENCY_POLICY,
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
+    LABEL_KEY_SLOTS,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
@@ -113,6 +115,18 @@ SETTINGS: tuple[Row, ...] = (
         create="In order, and one message of a key at a time.",
         kind=FLAG,
         read=lambda *_: "strict",
+    ),
+    Setting(
+        *("sticky", f"labels.{LABEL_ASSIGNMENT}"),
+        create="Give each stream keys of its own: messages of a key go to one stream.",
+        kind=FLAG,
+        read=lambda *_: "sticky",
+    ),
+    Setting(
+        *("slots", f"labels.{LABEL_KEY_SLOTS}"),
+        create="With --sticky, how many slots keys are put in: 1 to 256; 64 by default.",
+        kind=int | None,
+        read=lambda count, _: str(count),
     ),
     Setting(
         *("exactly_once", "enable_exactly_once_delivery"),
@@ -274,6 +288,8 @@ def create(
         raise InvalidArgument("--max-attempts needs --dead-letter, to say where messages go")
     if given["push"] is None and (given["push_body"], given["push_timeout"]) != (None, None):
         raise InvalidArgument("--push-body and --push-timeout need --push, to say where to")
+    if given["slots"] is not None and not given["sticky"]:
+        raise InvalidArgument("--slots needs --sticky, which gives streams key slots")
     fill(request, "create", SETTINGS, given, remote)
     if dead_letter == "auto":
         request.labels[LABEL_DEAD_LETTER] = "auto"
@@ -320,6 +336,24 @@ def describe(subscription: SubscriptionName, remote: Remote) -> None:
     if not remote.json and fields.get("expiration_policy") == {}:
         fields["expiration_policy"] = "never"
     remote.output.fields(fields)
+
+
+@add_command(app)
+def consumers(subscription: SubscriptionName, remote: Remote) -> None:
+    """Show which stream of a subscription has which key slots."""
+    from fanlog.client.catalog import CatalogClient
+
+    with remote.connect() as client:
+        found = CatalogClient(client).describe_consumers(remote.subscription(subscription))
+    rows = [resource(one) for one in found.consumers]
+    if found.left_slots:
+        rows.append({"client_id": "(left)", "moving_slots": list(found.left_slots)})
+    if not remote.json:
+        for row in rows:
+            for name in ("slots", "moving_slots"):
+                row[name] = ranges(row.get(name, []))
+    head = ["client_id", "address", "principal", "connected_at", "slots", "moving_slots"]
+    remote.output.rows([*head, "outstanding"], rows)
 
 
 @add_command(app, table=SETTINGS)

@@ -43,6 +43,12 @@ class CatalogClient:
             found |= {one.name: one for one in answer.subscriptions}
         return found
 
+    def describe_consumers(self, subscription: str) -> pb.DescribeConsumersResponse:
+        """Which stream of a subscription has which key slots."""
+        request = pb.DescribeConsumersRequest(subscription=subscription)
+        method = f"{_SERVICE}/DescribeConsumers"
+        return self._connection.call(method, request, pb.DescribeConsumersResponse)
+
     def get_revision_numbers(self, schema: str) -> dict[str, int]:
         """The number of each revision of a schema by its id; none of one that is gone by now."""
         request = pb.DescribeSchemaRequest(name=schema)

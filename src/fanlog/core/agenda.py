@@ -53,6 +53,12 @@ class Agenda:
     def is_empty(self) -> bool:
         return not self._chunks
 
+    @property
+    def is_settling(self) -> bool:
+        """Whether times are to be read, or hard state has messages that are pending no longer."""
+        listed = (bits for (listing, _), bits in self._chunks.items() if listing == PENDING)
+        return bool(self.unread) or sum(map(len, listed)) > len(self.pending)
+
     # Hard state.
 
     def apply(self, record: AgendaChunk) -> None:

@@ -192,6 +192,7 @@ class Catalog:
             schema_settings=spec.schema_settings and self.schemas.bind(spec.schema_settings),
             created_s=now,
             storage_policy=spec.storage_policy,
+            maker=spec.maker,
         )
         return topic, [self._take_ids(2), TopicRecord(topic.id, topic)]
 
@@ -244,6 +245,7 @@ class Catalog:
             push=spec.push,
             table=spec.table,
             files=spec.files,
+            maker=spec.maker,
         )
         return subscription, [self._take_ids(1), *self.put_subscription(subscription)]
 
@@ -416,18 +418,21 @@ def _change(usage: Usage, resource: Topic | Subscription | Snapshot | None, sign
     if resource is None:
         return
     counts = {"label_bytes": label_bytes(resource.labels)}
+    maker: str | None = None
     match resource:
         case Topic():
             counts["topics"] = 1
+            maker = resource.maker
         case Subscription():
             counts["subscriptions"] = 1
+            maker = resource.maker
             if resource.is_pattern:
                 usage.change(project_of(resource.topic), {"patterns": 1}, sign)
         case Snapshot():
             counts["snapshots"] = 1
         case _:
             assert_never(resource)
-    usage.change(project_of(resource.name), counts, sign)
+    usage.change(project_of(resource.name), counts, sign, maker)
 
 
 def _put(

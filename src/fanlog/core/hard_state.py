@@ -46,6 +46,7 @@ from fanlog.core.records import (
     ReopenedChunk,
     RequestRecord,
     RoleRecord,
+    ScheduleRecord,
     SchemaRecord,
     SchemaRevisionRecord,
     ScopePolicyRecord,
@@ -53,10 +54,12 @@ from fanlog.core.records import (
     ShareRecord,
     SnapshotRecord,
     SubscriptionRecord,
+    TickRecord,
     TopicRecord,
     Trimmed,
 )
 from fanlog.core.requests import Requests
+from fanlog.core.schedules import ScheduleTable
 from fanlog.core.share import Share
 from fanlog.core.sinks import SinkTable
 from fanlog.errors import DataLoss
@@ -78,6 +81,7 @@ class HardState:
         self._snapshot_cursors: dict[tuple[int, PartitionId], Cursor] = {}
         self._dedup: dict[PartitionId, DedupWindow] = {}
         self.jobs: dict[str, Job] = {}
+        self.schedules = ScheduleTable()
         #: The lake that has the archived messages; None while none are.
         self.lake: LakeRecord | None = None
         self.archived: dict[PartitionId, ArchivedRecord] = {}
@@ -134,6 +138,10 @@ class HardState:
         hard.apply_all(heads)
         hard.apply_all(hard._missing_heads())
         hard.apply_all(later)
+        try:
+            hard.schedules.check()
+        except ValueError as error:
+            raise DataLoss(f"hard state cannot be read: {error}") from error
         for share in hard.shares():
             share.start(latest_deadline_s)
         for window in hard.dedup_windows():
@@ -202,6 +210,8 @@ class HardState:
                 self.requests.apply(record)
             case JobRecord(name=name, job=job):
                 _put(self.jobs, name, job)
+            case ScheduleRecord() | TickRecord():
+                self.schedules.apply(record)
             case LakeRecord():
                 self.lake = record
             case ArchivedRecord(partition=partition, start=start):

@@ -234,6 +234,11 @@ class Delayed:
         self._left |= self.offsets & offsets
         self.offsets -= offsets
 
+    def dues(self, offsets: BitMap64) -> dict[Offset, float]:
+        """When the wait of each of `offsets` ends, of those that wait."""
+        wanted = offsets & self.offsets
+        return {o: due_s for due_s, _, some in self._heap for o in some & wanted} if wanted else {}
+
     def due(self, now: float) -> BitMap64:
         """Take out the messages that are due."""
         out = BitMap64()

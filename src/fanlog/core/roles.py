@@ -53,6 +53,12 @@ OWN: Final[Mapping[str, str]] = {
     "fanlog.metrics.get": "read the metrics",
     "fanlog.policies.get": "see the policy of a project or of the server",
     "fanlog.policies.set": "change the policy of a project or of the server",
+    "fanlog.schedules.create": "make a schedule in a project",
+    "fanlog.schedules.delete": "delete a schedule of a project",
+    "fanlog.schedules.get": "see a schedule of a project",
+    "fanlog.schedules.list": "see all schedules of a project",
+    "fanlog.schedules.run": "have a schedule of a project publish now",
+    "fanlog.schedules.update": "change, pause and resume a schedule of a project",
     "fanlog.sinks.write": "commit and abort the epochs of a sink",
     "fanlog.topics.read": "read the log of a topic without a subscription",
 }
@@ -70,8 +76,9 @@ _VALIDATE: Final = frozenset({"pubsub.schemas.validate"})
 _JOBS: Final = frozenset(
     f"fanlog.jobs.{action}" for action in ("cancel", "create", "delete", "get", "list")
 )
+_SCHEDULES: Final = frozenset(one for one in OWN if one.startswith("fanlog.schedules."))
 _VIEWER: Final = _READING | _VALIDATE
-_EDITOR: Final = (_PUBSUB - _IAM) | _VIEWER | _JOBS
+_EDITOR: Final = (_PUBSUB - _IAM) | _VIEWER | _JOBS | _SCHEDULES
 _ADMIN: Final = _PUBSUB | _EDITOR | {"fanlog.policies.get", "fanlog.policies.set"}
 _PUBLISHER: Final = frozenset({"pubsub.topics.publish"})
 _SUBSCRIBER: Final = frozenset(

@@ -6,6 +6,7 @@ with a number for a name, and fail far from here.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
@@ -63,6 +64,8 @@ def _part_reader(hint: object, always: Always | None) -> _Read:
     hint = _bare(hint)
     if hint is Any:
         return lambda value: value
+    if hint is bytes:
+        return _read_bytes
     origin, args = get_origin(hint), [_bare(one) for one in get_args(hint)]
     if origin is Literal:
         return _literal_reader(args)
@@ -89,6 +92,16 @@ def _plain_reader(kinds: Collection[type[object]]) -> _Read:
         return value
 
     return read
+
+
+def _read_bytes(value: object) -> object:
+    """Bytes, which JSON has as a text in base64."""
+    if type(value) is not str:
+        raise _misfit(value)
+    try:
+        return b64decode(value, validate=True)
+    except ValueError:
+        raise TypeError("is not base64") from None
 
 
 def _literal_reader(choices: Collection[object]) -> _Read:

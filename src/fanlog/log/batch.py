@@ -205,14 +205,8 @@ def encode(
 
 
 def stored_bytes(bodies: Sequence[Body]) -> int:
-    """About how many bytes the values of one append have."""
-    found = HEADER_BYTES
-    for body in bodies:
-        slot_bytes = _START_BYTES if body.key_hashes is None else _START_BYTES + _KEY_HASH_BYTES
-        found += len(body.content) + slot_bytes * body.count
-        if body.terms is not None:
-            found += term_table.bytes_max(body.terms)
-    return found
+    """The length of all values that `encode` makes of the bodies of one append."""
+    return sum([run.value_bytes for run in _gather(bodies)])
 
 
 def decode_header(value: bytes | memoryview) -> Header:
@@ -329,8 +323,17 @@ class _Run:
         self.body_bytes = 0
         self.keyed = False
 
+    @property
+    def value_bytes(self) -> int:
+        beside = len(self.beside)
+        if self.terms_bytes:
+            beside += len(term_table.encode(_terms(self)))
+        return _value_bytes(self.body_bytes, self.count, self.keyed, beside)
+
     def takes(self, body: Body) -> bool:
-        if body.attributes != self.attributes or body.seal != self.seal:
+        if body.seal is not self.seal and body.seal != self.seal:
+            return False
+        if body.attributes != self.attributes:
             return False
         size = self.body_bytes + body.starts[-1]
         keyed = self.keyed or body.key_hashes is not None

@@ -55,6 +55,8 @@ ORIGINAL_ID: Final = "fanlog-original-message-id"
 
 #: The topic of a message that a pattern delivers.
 TOPIC: Final = "fanlog-topic"
+#: The key slot of a message that is delivered to the consumer that has it.
+KEY_SLOT: Final = "fanlog-slot"
 
 #: On a message that was checked by a schema: which one, and how it is encoded.
 SCHEMA_NAME: Final = "googclient_schemaname"
@@ -71,13 +73,19 @@ ORIGIN_ID: Final = "fanlog-origin-message-id"
 ORIGIN_TIME: Final = "fanlog-origin-publish-time"
 ORIGIN_JOB: Final = "fanlog-origin-job"
 
+#: On a message that a schedule published: which one, and the time of the tick, RFC 3339 in UTC.
+SCHEDULE: Final = "fanlog-schedule"
+TICK: Final = "fanlog-tick"
+
 #: Attributes that a publisher may set: the instructions, and those that consumers copy when they
 #: publish a received message again. The latter are data: the broker does not believe them.
 PUBLISHED: Final = frozenset(
     {
         *(DEDUP_ID, *TERMS),
-        *(LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID, TOPIC),
+        *(LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID),
+        *(TOPIC, KEY_SLOT),
         *(SCHEMA_WRITTEN, SCHEMA_REASON, ORIGIN_TOPIC, ORIGIN_ID, ORIGIN_TIME, ORIGIN_JOB),
+        *(SCHEDULE, TICK),
     }
 )
 
@@ -85,6 +93,9 @@ PUBLISHED: Final = frozenset(
 
 LABEL_START: Final = "fanlog-start"
 LABEL_ORDERING: Final = "fanlog-ordering"
+#: Gives each stream key slots of its own, with the value `sticky`; and how many there are.
+LABEL_ASSIGNMENT: Final = "fanlog-assignment"
+LABEL_KEY_SLOTS: Final = "fanlog-slots"
 LABEL_DEAD_LETTER: Final = "fanlog-dead-letter"
 LABEL_DEDUP_WINDOW: Final = "fanlog-dedup-window"
 #: Asks for another schedule of retries on a subscription without a retry policy.

@@ -11,11 +11,13 @@ from fanlog.errors import InvalidArgument
 from fanlog.model import names
 from fanlog.model.attributes import (
     LABEL_ARCHIVE,
+    LABEL_ASSIGNMENT,
     LABEL_DEAD_LETTER,
     LABEL_DEDUP_WINDOW,
     LABEL_DEPENDENCY_POLICY,
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
+    LABEL_KEY_SLOTS,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
@@ -34,7 +36,9 @@ Start = Literal["now", "earliest"] | float
 
 TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE})
 #: Read once, when a subscription is made.
-FIXED_LABELS = frozenset({LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER})
+FIXED_LABELS = frozenset(
+    {LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER, LABEL_ASSIGNMENT, LABEL_KEY_SLOTS}
+)
 #: Settings that have a field of their own in the short form and an option in the command line: an
 #: update mask may name one of them alone, as `labels.NAME`.
 SETTING_LABELS = frozenset(
@@ -97,11 +101,12 @@ def check_labels(labels: Mapping[str, str], known: frozenset[str], what: str) ->
 def check_fixed_labels(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """Refuse a change of labels that are read once, when a subscription is made.
 
-    Removing one is fine where nothing depends on it any more; `fanlog-ordering: strict` goes on
-    meaning something, so it stays.
+    Removing one is fine where nothing depends on it any more; `fanlog-ordering: strict` and the
+    labels of key slots go on meaning something, so they stay.
     """
     for key in sorted(FIXED_LABELS):
-        is_removed = key not in after and before.get(key) != "strict"
+        stays = key in (LABEL_ASSIGNMENT, LABEL_KEY_SLOTS) or before.get(key) == "strict"
+        is_removed = key not in after and not stays
         if not is_removed and before.get(key) != after.get(key):
             raise InvalidArgument(
                 f"labels: {key} is read when a subscription is made and cannot be changed later "

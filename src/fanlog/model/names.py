@@ -85,6 +85,10 @@ def job_name(project: str, job: str) -> str:
     return f"projects/{project}/jobs/{job}"
 
 
+def schedule_name(project: str, schedule: str) -> str:
+    return f"projects/{project}/schedules/{schedule}"
+
+
 def project_name(project: str) -> str:
     return f"projects/{project}"
 
@@ -190,6 +194,12 @@ def parse_schema(name: str, *, field: str = "schema") -> ResourceName:
 def parse_job(name: str, *, field: str = "name") -> str:
     """Check the full name of a job; raises as `parse_topic` does."""
     _parts(name, "jobs", field, may_be_pattern=False)
+    return name
+
+
+def parse_schedule(name: str, *, field: str = "name") -> str:
+    """Check the full name of a schedule; raises as `parse_topic` does."""
+    _parts(name, "schedules", field, may_be_pattern=False)
     return name
 
 

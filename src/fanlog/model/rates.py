@@ -1,4 +1,4 @@
-"""Rates: how much a project, and a principal, may do a second; and how many streams it may have.
+"""Rates: how much a project and a principal may do a second; their connections and streams.
 
 Each rate is a bucket of tokens that fills at its pace and holds two seconds' worth. A request takes
 from all buckets that it touches, or from none. One that needs more than a bucket holds is let in
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,14 +20,22 @@ from fanlog.errors import RateExceeded
 
 _OWNERS: Final = ("project", "principal")
 _RATES: Final = ("requests", "messages", "bytes")
-_COUNTS: Final = ("streams",)
+_COUNTS: Final = ("connections", "streams")
 NAMES: Final = tuple(f"{owner}.{what}" for owner in _OWNERS for what in (*_RATES, *_COUNTS))
 #: How many seconds' worth a bucket holds.
 BURST_S: Final = 2.0
 #: Owners that are remembered; one that is forgotten begins with full buckets.
 _OWNERS_MAX: Final = 10_000
-#: When a stream that was one too many may be tried again.
-_STREAM_RETRY_S: Final = 5.0
+#: When a stream or a connection that was one too many may be tried again.
+_COUNT_RETRY_S: Final = 5.0
+
+#: A project or a principal: which of the two, and its name.
+Owner = tuple[str, str]
+
+
+def owners_of(project: str, member: str) -> list[Owner]:
+    """Those that a call counts for; methods of the server have no project."""
+    return [one for one in (("project", project), ("principal", member)) if one[1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +76,19 @@ class Allowance:
         self._limits = rates.limits
         #: By rate and owner: tokens, and as of when. The one used last is last.
         self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
-        self._streams: Counter[tuple[str, str]] = Counter()
-        #: Refusals by the name of the rate.
+        #: Open connections and streams, by owner.
+        self._held: dict[str, Counter[Owner]] = {what: Counter() for what in _COUNTS}
+        #: By the name of the rate: how much was let in, and requests that were refused.
+        self.taken: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
+
+    @property
+    def limits(self) -> Mapping[str, int]:
+        return self._limits
+
+    def bounds(self, what: str) -> bool:
+        """Whether there is a limit of `connections` or `streams`."""
+        return any(f"{owner}.{what}" in self._limits for owner in _OWNERS)
 
     def take(
         self,
@@ -88,10 +106,8 @@ class Allowance:
             RateExceeded: Names the rate, and says when to try again.
         """
         amounts = {"requests": requests, "messages": messages, "bytes": size_bytes}
-        taken: list[tuple[tuple[str, str], float]] = []
-        for owner, name in (("project", project), ("principal", member)):
-            if not name:
-                continue
+        taken: list[tuple[tuple[str, str], float, int]] = []
+        for owner, name in owners_of(project, member):
             for what, amount in amounts.items():
                 rate = f"{owner}.{what}"
                 limit = self._limits.get(rate)
@@ -106,8 +122,9 @@ class Allowance:
                         f"{owner} {name!r} has used up its {what}: {rate}={limit} a second",
                         (needed - left) / limit,
                     )
-                taken.append(((rate, name), left - amount))
-        for key, left in taken:
+                taken.append(((rate, name), left - amount, amount))
+        for key, left, amount in taken:
+            self.taken[key[0]] += amount
             self._buckets[key] = (left, now_s)
             self._buckets.move_to_end(key)
         while len(self._buckets) > _OWNERS_MAX:
@@ -118,22 +135,29 @@ class Allowance:
         left, since_s = self._buckets.get((rate, name), (math.inf, now_s))
         return min(holds, left + max(0.0, now_s - since_s) * limit)
 
-    def enter_stream(self, project: str, member: str) -> None:
-        """Count a stream; raises RateExceeded when there are too many."""
-        keys = [key for key in (("project", project), ("principal", member)) if key[1]]
-        for owner, name in keys:
-            limit = self._limits.get(f"{owner}.streams")
-            if limit is not None and self._streams[owner, name] >= limit:
-                self.refusals[f"{owner}.streams"] += 1
-                raise RateExceeded(
-                    f"{owner} {name!r} has {limit} streams, as many as {owner}.streams allows",
-                    _STREAM_RETRY_S,
-                )
-        self._streams.update(keys)
+    def enter(self, what: str, owners: Collection[Owner]) -> None:
+        """Count one of `connections` or `streams` for all of some owners, or for none.
 
-    def leave_stream(self, project: str, member: str) -> None:
-        for key in (("project", project), ("principal", member)):
-            if self._streams[key] <= 1:
-                del self._streams[key]
+        Raises:
+            RateExceeded: One of them has as many as it may have.
+        """
+        held = self._held[what]
+        for owner, name in owners:
+            rate = f"{owner}.{what}"
+            limit = self._limits.get(rate)
+            if limit is not None and held[owner, name] >= limit:
+                self.refusals[rate] += 1
+                raise RateExceeded(
+                    f"{owner} {name!r} has as many {what} as it may have: {rate}={limit}",
+                    _COUNT_RETRY_S,
+                )
+        held.update(owners)
+        self.taken.update(f"{owner}.{what}" for owner, _ in owners)
+
+    def leave(self, what: str, owners: Collection[Owner]) -> None:
+        held = self._held[what]
+        for owner in owners:
+            if held[owner] <= 1:
+                del held[owner]
             else:
-                self._streams[key] -= 1
+                held[owner] -= 1

@@ -130,6 +130,8 @@ class Topic:
     created_s: float | None = None
     #: None for anywhere.
     storage_policy: StoragePolicy | None = None
+    #: The principal that made it; None where callers were not authenticated.
+    maker: str | None = None
 
     @property
     def is_archived(self) -> bool:
@@ -256,6 +258,8 @@ class Subscription:
     #: At most one of push, table and files is set; with none, messages are pulled.
     table: TableExport | None = None
     files: FileExport | None = None
+    #: The principal that made it; None where callers were not authenticated.
+    maker: str | None = None
 
     @property
     def mode(self) -> Mode:
@@ -287,6 +291,13 @@ class Subscription:
         # Requests overtake each other: in order means one after the other.
         is_strict = self.push is not None or self.labels.get(attributes.LABEL_ORDERING) == "strict"
         return "strict" if is_strict else "key"
+
+    @property
+    def key_slots(self) -> int:
+        """How many key slots its streams share; 0 when any stream may have any message."""
+        if self.labels.get(attributes.LABEL_ASSIGNMENT) != "sticky":
+            return 0
+        return int(self.labels.get(attributes.LABEL_KEY_SLOTS, limits.KEY_SLOTS_DEFAULT))
 
     @property
     def retry_schedule(self) -> RetrySchedule:

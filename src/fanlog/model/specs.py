@@ -15,11 +15,13 @@ from fanlog.errors import InvalidArgument, OutOfRange
 from fanlog.model import endpoints, exports, names
 from fanlog.model.attributes import (
     LABEL_ARCHIVE,
+    LABEL_ASSIGNMENT,
     LABEL_DEAD_LETTER,
     LABEL_DEDUP_WINDOW,
     LABEL_DEPENDENCY_POLICY,
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
+    LABEL_KEY_SLOTS,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
@@ -64,6 +66,7 @@ class TopicSpec:
     message_retention_s: float | None = None
     schema_settings: SchemaSettings | None = None
     storage_policy: StoragePolicy | None = None
+    maker: str | None = None
 
     def __post_init__(self) -> None:
         names.parse_topic(self.name, field="name")
@@ -104,6 +107,7 @@ class SubscriptionSpec:
     push: PushConfig | None = None
     table: TableExport | None = None
     files: FileExport | None = None
+    maker: str | None = None
 
     def __post_init__(self) -> None:
         names.parse_subscription(self.name, field="name")
@@ -150,6 +154,7 @@ class SubscriptionSpec:
                 raise InvalidArgument(
                     f"label {LABEL_ORDERING}: needs enable_message_ordering, which is not set"
                 )
+        self._check_assignment()
         check_settings(self.labels)
         if self.retry is not None and LABEL_RETRY in self.labels:
             raise InvalidArgument(
@@ -166,6 +171,38 @@ class SubscriptionSpec:
         dead_letter = self.labels.get(LABEL_DEAD_LETTER)
         if dead_letter is not None:
             self._check_dead_letter_label(dead_letter)
+
+    def _check_assignment(self) -> None:
+        assignment, slots = self.labels.get(LABEL_ASSIGNMENT), self.labels.get(LABEL_KEY_SLOTS)
+        if assignment not in (None, "sticky"):
+            raise InvalidArgument(
+                f"label {LABEL_ASSIGNMENT}: {names.shown(assignment)} is not 'sticky'"
+            )
+        if slots is not None and assignment is None:
+            raise InvalidArgument(
+                f"label {LABEL_KEY_SLOTS}: needs the label {LABEL_ASSIGNMENT}: 'sticky', which is "
+                "not set"
+            )
+        most = limits.KEY_SLOTS_MAX
+        is_count = slots is None or (slots.isascii() and slots.isdigit() and len(slots) < 5)
+        if not is_count or not 1 <= int(slots or 1) <= most:
+            raise InvalidArgument(
+                f"label {LABEL_KEY_SLOTS}: {names.shown(slots or '')} is not a whole number from "
+                f"1 to {most}"
+            )
+        if assignment is None:
+            return
+        others = {
+            "push_config": self.push,
+            exports.TABLE_FIELD: self.table,
+            exports.FILES_FIELD: self.files,
+        }
+        for name, config in others.items():
+            if config is not None:
+                raise InvalidArgument(
+                    f"label {LABEL_ASSIGNMENT}: 'sticky' gives each stream key slots of its own, "
+                    f"and with {name} there are no streams; leave one of them out"
+                )
 
     def _check_schema_revision(self, revision: str) -> None:
         names.check_revision_id(revision, field=f"label {LABEL_SCHEMA_REVISION}")

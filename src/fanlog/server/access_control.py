@@ -26,8 +26,10 @@ from fanlog.wire.publish import build_body
 
 log = logging.getLogger("fanlog.auth")
 
-#: Entries of the audit log are messages of this topic, where a project of the server has it.
+#: Entries of the audit log are messages of this topic, where the server's project has it.
 AUDIT_TOPIC = "fanlog.audit"
+#: Messages of entries that may be under way; the file has those beyond, too.
+_TELLING_MAX = 1_000
 
 
 async def ensure_accounts(broker: Broker, clock: Clock, folder: Path) -> None:
@@ -82,7 +84,10 @@ class AccessControl:
 
     def _tell(self, entry: bytes) -> None:
         """Publish an entry where there is a topic for it."""
-        if self._broker.hard.catalog.find_topic(self._topic) is not None:
+        if (
+            len(self._telling) < _TELLING_MAX
+            and self._broker.hard.catalog.find_topic(self._topic) is not None
+        ):
             task = asyncio.create_task(self._publish(entry))
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)

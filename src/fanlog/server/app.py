@@ -257,6 +257,7 @@ def _broker_settings(config: Config) -> BrokerSettings:
         rules=ServerRules(region=config.region, dead_letter_default=config.dead_letter_default),
         topic_retention_s=config.topic_retention,
         topic_retention_bytes=_spare_bytes_max(config),
+        trace_sample=config.trace_sample,
     )
 
 
@@ -425,6 +426,7 @@ async def _serve(config: Config) -> None:
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)
+        gc.enable()
         where = "in memory" if config.memory else f"in {config.data_dir}"
         if config.lake:
             where += f", lake in {server.broker.tiers.lake_uri}"

@@ -12,7 +12,9 @@ from fanlog.core.hard_state import HardState
 from fanlog.core.iam import SERVER
 from fanlog.errors import FanlogError, PermissionDenied, Unauthenticated
 from fanlog.model.identity import Principal
-from fanlog.server.calls import Evidence, StreamingCall
+from fanlog.model.rates import Owner, owners_of
+from fanlog.server.calls import StreamingCall
+from fanlog.transport.lifetime import Lifetime
 
 
 class AccessContext(Protocol):
@@ -26,11 +28,13 @@ class AccessContext(Protocol):
         project: str,
         member: str,
         *,
-        requests: int = 0,
-        messages: int = 0,
-        size_bytes: int = 0,
+        messages: int,
+        size_bytes: int,
     ) -> None:
-        """Raises RateExceeded."""
+        """Count messages; raises RateExceeded."""
+
+    def count(self, connection: Lifetime | None, project: str, member: str) -> None:
+        """Count a call, and its connection; raises RateExceeded."""
 
     def watch(self, hold: Hold) -> None:
         """Look after a call that goes on, from now on."""
@@ -50,22 +54,37 @@ class Hold:
         self.resource = resource
 
     @property
-    def project(self) -> str:
-        return _project(self.resource)
+    def owners(self) -> list[Owner]:
+        """Those that the call counts for."""
+        return owners_of(_project(self.resource), self.grants.principal.member)
 
     def end(self, error: FanlogError) -> None:
         self._call.end_with(error)
 
 
 class AuthorizedCaller:
-    """See `calls.Caller`. Lives as long as its call."""
+    """See `calls.Caller`. Lives as long as its call.
 
-    __slots__ = ("_call", "_context", "_grants", "_is_counted", "lacking", "resource")
+    A call with one answer knows its caller and is not known by it: in a circle, both would stay in
+    memory until the next collection, and a call would cost a third more.
+    """
 
-    def __init__(self, context: AccessContext, grants: Grants, call: Evidence) -> None:
+    __slots__ = (
+        *("_connection", "_context", "_grants", "_is_counted", "_stream"),
+        *("lacking", "resource"),
+    )
+
+    def __init__(
+        self,
+        context: AccessContext,
+        grants: Grants,
+        connection: Lifetime | None,
+        stream: StreamingCall | None = None,
+    ) -> None:
         self._context = context
         self._grants = grants
-        self._call = call
+        self._connection = connection
+        self._stream = stream
         self._is_counted = False
         #: The first resource that was asked about, and the permission that lacked; for the record.
         self.resource = ""
@@ -95,12 +114,12 @@ class AuthorizedCaller:
     def count(self, resource: str = "") -> None:
         """Count the call itself against the rates, once."""
         self._is_counted = True
-        self._context.take(_project(resource), self.principal.member, requests=1)
+        self._context.count(self._connection, _project(resource), self.principal.member)
 
     @contextmanager
     def holding(self, permission: str, resource: str) -> Iterator[None]:
-        assert isinstance(self._call, StreamingCall), "a call with one answer is not held"
-        hold = Hold(self._call, self._grants, permission, resource)
+        assert self._stream is not None, "a call with one answer is not held"
+        hold = Hold(self._stream, self._grants, permission, resource)
         self._context.watch(hold)
         try:
             yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fanlog.core.authority import ANONYMOUS
 from fanlog.model import attributes
 from fanlog.transport.calls import (
     EVERYBODY,
@@ -29,6 +30,7 @@ __all__ = [
     "Evidence",
     "StreamingCall",
     "Unary",
+    "maker_of",
     "metadata_of",
 ]
 
@@ -36,6 +38,12 @@ __all__ = [
 #: see `SubscriptionUpdate.short_body`.
 SHORT_FORM_METADATA = attributes.SHORT_FORM
 SHORT_BODY = "plain"
+
+
+def maker_of(call: Call) -> str | None:
+    """The principal that a resource is made by; None for a caller that nobody knows."""
+    principal = call.caller.principal
+    return None if principal is None or principal is ANONYMOUS else principal.member
 
 
 def metadata_of(call: Call) -> dict[str, str | bytes]:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
+from fanlog.broker.delivery.members import slots_left
 from fanlog.broker.retention.needs import TopicRetention
-from fanlog.errors import InvalidArgument
+from fanlog.errors import FailedPrecondition, InvalidArgument
 from fanlog.model import names
+from fanlog.model.attributes import LABEL_ASSIGNMENT
 from fanlog.server.methods import method
 from fanlog.v1 import catalog_pb2 as pb
 from fanlog.wire.fields import duration, timestamp
@@ -42,6 +44,32 @@ async def describe_subscriptions(
             found = answer.subscriptions.add(name=name)
             _set_created(found, catalog.subscription(name).created_s)
     await broker.ledger.sync()
+    return answer
+
+
+async def describe_consumers(
+    broker: Broker, request: pb.DescribeConsumersRequest
+) -> pb.DescribeConsumersResponse:
+    name = str(names.parse_subscription(request.subscription))
+    subscription, _ = await broker.subscriptions.get(name)
+    if not subscription.key_slots:
+        raise FailedPrecondition(
+            f"subscription {name!r} has no key slots: any consumer may have any message; the "
+            f"label {LABEL_ASSIGNMENT} gives it some when it is created"
+        )
+    answer = pb.DescribeConsumersResponse(slot_count=subscription.key_slots)
+    members = broker.feeds.members_of(subscription)
+    for about, stats in members.shown() if members is not None else ():
+        answer.consumers.add(
+            client_id=about.client_id,
+            address=about.address,
+            principal=about.principal,
+            connected_at=timestamp(about.since_s),
+            slots=stats.slots,
+            moving_slots=stats.moving,
+            outstanding=stats.outstanding,
+        )
+    answer.left_slots.extend(slots_left(broker.hard.shares_of(subscription), members))
     return answer
 
 
@@ -79,6 +107,12 @@ def _set_created(
 
 
 METHODS = (
+    method(
+        "DescribeConsumers",
+        pb.DescribeConsumersRequest,
+        pb.DescribeConsumersResponse,
+        describe_consumers,
+    ),
     method("DescribeTopics", pb.DescribeTopicsRequest, pb.DescribeTopicsResponse, describe_topics),
     method(
         "DescribeSubscriptions",

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from typing import Final, Protocol
 
 from google.protobuf.message import Message
@@ -21,11 +22,12 @@ from fanlog.core.authority import ANONYMOUS, Grants
 from fanlog.core.hard_state import HardState
 from fanlog.errors import FanlogError, Internal, PermissionDenied, Unauthenticated
 from fanlog.model.identity import Principal
-from fanlog.model.rates import Allowance
+from fanlog.model.rates import Allowance, Owner, owners_of
 from fanlog.server.callers import AuthorizedCaller, Hold
 from fanlog.server.calls import Call, Certificate, Evidence, StreamingCall, Unary
 from fanlog.server.needs import Rule
 from fanlog.server.permissions import DATA_ACCESS, INSIDE, PERMISSIONS
+from fanlog.transport.lifetime import Lifetime
 from fanlog.wire import fields
 
 log = logging.getLogger("fanlog.auth")
@@ -37,6 +39,9 @@ _PRINCIPALS_MAX: Final = 10_000
 
 class Authenticating(Protocol):
     """Tells who calls; see `fanlog.auth`."""
+
+    @property
+    def believes_certificates(self) -> bool: ...
 
     def known(self, authorization: str, address: str) -> Principal | None:
         """A principal that was authenticated by the same header before."""
@@ -87,6 +92,9 @@ class Gate:
         self._grants: dict[Principal, Grants] = {}
         self._anonymous = Grants(ANONYMOUS)
         self._holds: set[Hold] = set()
+        self._counts_connections = allowance is not None and allowance.bounds("connections")
+        #: Those that call on each open connection, where connections are counted.
+        self._connections: dict[Lifetime, set[Owner]] = {}
         self._watcher: asyncio.TimerHandle | None = None
 
     # Callers.
@@ -95,18 +103,19 @@ class Gate:
     def hard(self) -> HardState:
         return self._broker.hard
 
-    async def admit(self, call: Evidence) -> AuthorizedCaller:
-        """Find out who calls; raises Unauthenticated."""
+    async def admit(self, call: Evidence, stream: StreamingCall | None = None) -> AuthorizedCaller:
+        """Find out who calls; raises Unauthenticated. `stream` is the call, if it goes on."""
+        connection = call.connection if self._counts_connections else None
         authorization, address = call.authorization, call.address
         principal = self._authenticator.known(authorization, address) if authorization else None
         if principal is None:
-            certificate = call.certificate
+            certificate = call.certificate if self._authenticator.believes_certificates else None
             if not authorization and certificate is None:
-                caller = AuthorizedCaller(self, self._anonymous, call)
+                caller = AuthorizedCaller(self, self._anonymous, connection, stream)
                 call.caller = caller
                 return caller
             principal = await self._authenticator.authenticate(authorization, address, certificate)
-        caller = AuthorizedCaller(self, self._grants_of(principal), call)
+        caller = AuthorizedCaller(self, self._grants_of(principal), connection, stream)
         call.caller = caller
         return caller
 
@@ -123,17 +132,36 @@ class Gate:
         project: str,
         member: str,
         *,
-        requests: int = 0,
-        messages: int = 0,
-        size_bytes: int = 0,
+        messages: int,
+        size_bytes: int,
     ) -> None:
         if self._allowance is not None:
             self._allowance.take(
-                *(self._clock.now(), project, member),
-                requests=requests,
-                messages=messages,
-                size_bytes=size_bytes,
+                *(self._clock.now(), project, member), messages=messages, size_bytes=size_bytes
             )
+
+    def count(self, connection: Lifetime | None, project: str, member: str) -> None:
+        if self._allowance is not None:
+            self._allowance.take(self._clock.now(), project, member, requests=1)
+            if connection is not None:
+                self._enter_connection(connection, owners_of(project, member))
+
+    def _enter_connection(self, connection: Lifetime, owners: Collection[Owner]) -> None:
+        """Count a connection for those that call on it and did not before."""
+        assert self._allowance is not None
+        present = self._connections.get(connection, set())
+        new = set(owners) - present
+        if not new:
+            return
+        self._allowance.enter("connections", new)
+        if not present:
+            self._connections[connection] = present
+            connection.at_end(partial(self._leave_connection, connection))
+        present |= new
+
+    def _leave_connection(self, connection: Lifetime) -> None:
+        assert self._allowance is not None
+        self._allowance.leave("connections", self._connections.pop(connection))
 
     # Calls.
 
@@ -171,7 +199,7 @@ class Gate:
         async def call(stream: StreamingCall) -> None:
             caller: AuthorizedCaller | None = None
             try:
-                caller = await self.admit(stream)
+                caller = await self.admit(stream, stream)
                 if not rules:
                     _refuse_anonymous(caller)
                     caller.count()
@@ -237,7 +265,7 @@ class Gate:
 
     def watch(self, hold: Hold) -> None:
         if self._allowance is not None:
-            self._allowance.enter_stream(hold.project, hold.grants.principal.member)
+            self._allowance.enter("streams", hold.owners)
         self._holds.add(hold)
         if self._watcher is None:
             self._watch_later()
@@ -246,7 +274,7 @@ class Gate:
         if hold in self._holds:
             self._holds.discard(hold)
             if self._allowance is not None:
-                self._allowance.leave_stream(hold.project, hold.grants.principal.member)
+                self._allowance.leave("streams", hold.owners)
 
     def _watch_later(self) -> None:
         loop = asyncio.get_running_loop()

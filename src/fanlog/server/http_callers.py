@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from starlette.types import Scope
 
 from fanlog.server.calls import EVERYBODY, Caller, Certificate
-from fanlog.transport.http1 import CERTIFICATE
+from fanlog.transport.http1 import CERTIFICATE, CONNECTION
+from fanlog.transport.lifetime import Lifetime
 
 
 def authorization_of(headers: Mapping[bytes, bytes]) -> str:
@@ -23,6 +24,11 @@ def address_of(scope: Scope) -> str:
 
 def certificate_of(scope: Scope) -> Certificate | None:
     found: Certificate | None = scope.get("extensions", {}).get(CERTIFICATE)
+    return found
+
+
+def connection_of(scope: Scope) -> Lifetime | None:
+    found: Lifetime | None = scope.get("extensions", {}).get(CONNECTION)
     return found
 
 
@@ -44,3 +50,7 @@ class PageRequest:
     @property
     def certificate(self) -> Certificate | None:
         return certificate_of(self._scope)
+
+    @property
+    def connection(self) -> Lifetime | None:
+        return connection_of(self._scope)

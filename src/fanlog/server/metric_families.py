@@ -71,10 +71,29 @@ BROKER = (
     Family("fanlog_damaged_batches", "counter", "Batches met that fail their checksum."),
     Family("fanlog_commit_seconds", "histogram", "Time of a commit."),
     Family("fanlog_commit_bytes", "histogram", "Message bytes of a commit."),
+    Family(
+        "fanlog_pending_messages",
+        "gauge",
+        "Messages that wait for the time they are to be delivered at.",
+    ),
     Family("fanlog_streams", "gauge", "Open streaming pulls."),
     Family("fanlog_topics", "gauge", "Topics."),
     Family("fanlog_subscriptions", "gauge", "Subscriptions."),
     Family("fanlog_snapshots", "gauge", "Snapshots."),
+    Family("fanlog_schedules", "gauge", "Schedules."),
+    Family("fanlog_schedule_ticks_published", "counter", "Ticks of schedules that were published."),
+    Family("fanlog_schedule_ticks_missed", "counter", "Ticks of schedules that were given up."),
+    Family(
+        "fanlog_schedule_tick_failures",
+        "counter",
+        "Times that a tick of a schedule could not be published when it was tried.",
+    ),
+    Family(
+        "fanlog_quota_refusals",
+        "counter",
+        "Resources refused because a quota left no room for them.",
+        ("quota",),
+    ),
     Family(
         "fanlog_routed_segments",
         "gauge",
@@ -125,6 +144,11 @@ SUBSCRIPTION_COUNTERS = {
             "fanlog_dependency_timeouts",
             "Messages that waited too long for those that they depend on.",
         ),
+        (
+            "slot_moves",
+            "fanlog_key_slot_moves",
+            "Key slots that went from one stream to another.",
+        ),
         ("dead_lettered", "fanlog_dead_letters", "Messages forwarded to a dead letter topic."),
         (
             "dead_letter_failed",
@@ -149,11 +173,25 @@ SUBSCRIPTION_COUNTERS = {
         ),
         ("refused", "fanlog_ack_ids_refused", "Ack ids refused under exactly-once."),
         ("reopened", "fanlog_reopened", "Messages that were acknowledged and then reopened."),
+        ("purged", "fanlog_purged", "Messages that purges acknowledged."),
     )
 }
 
 SUBSCRIPTION_GAUGES = (
     Family("fanlog_backlog_messages", "gauge", "Unacknowledged messages.", SUBSCRIPTION),
+    Family("fanlog_backlog_bytes", "gauge", "Bytes of these messages, roughly.", SUBSCRIPTION),
+    Family(
+        "fanlog_delayed_messages",
+        "gauge",
+        "Unacknowledged messages that wait for a back-off.",
+        SUBSCRIPTION,
+    ),
+    Family(
+        "fanlog_lag_messages",
+        "gauge",
+        "Messages from the oldest unacknowledged one to the newest, whoever they are for.",
+        SUBSCRIPTION,
+    ),
     Family(
         "fanlog_outstanding_messages", "gauge", "Leased and unacknowledged messages.", SUBSCRIPTION
     ),
@@ -162,6 +200,13 @@ SUBSCRIPTION_GAUGES = (
         "gauge",
         "Age of the oldest unacknowledged message; 0 when there is none.",
         SUBSCRIPTION,
+    ),
+    Family(
+        "fanlog_key_slot_members",
+        "gauge",
+        "Streams that share the key slots of a subscription.",
+        SUBSCRIPTION,
+        when="of subscriptions with key slots",
     ),
 )
 
@@ -234,6 +279,14 @@ ACCESS = (
         "fanlog_rate_refusals",
         "counter",
         "Requests refused because a rate was used up.",
+        ("rate",),
+    ),
+    Family("fanlog_rate_limit", "gauge", "The rates that are set.", ("rate",)),
+    Family(
+        "fanlog_rate_taken",
+        "counter",
+        "Requests, messages, bytes, connections and streams that were let in, where their rate is"
+        " set.",
         ("rate",),
     ),
     Family("fanlog_audit_entries_lost", "counter", "Entries that the audit log does not have."),

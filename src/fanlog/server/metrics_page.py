@@ -71,10 +71,22 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
     yield sample("fanlog_damaged_batches", metrics.batches_damaged)
     yield histogram("fanlog_commit_seconds", metrics.commit_seconds)
     yield histogram("fanlog_commit_bytes", metrics.commit_bytes)
+    yield sample("fanlog_pending_messages", broker.due_times.pending)
     yield sample("fanlog_streams", metrics.streams)
     yield sample("fanlog_topics", catalog.topics)
     yield sample("fanlog_subscriptions", catalog.subscriptions)
     yield sample("fanlog_snapshots", catalog.snapshots)
+    yield sample("fanlog_schedules", len(broker.hard.schedules))
+    yield sample("fanlog_schedule_ticks_published", metrics.ticks_published)
+    yield sample("fanlog_schedule_ticks_missed", metrics.ticks_missed)
+    yield sample("fanlog_schedule_tick_failures", metrics.ticks_failed)
+    refused = labelled("fanlog_quota_refusals")
+    hard = broker.hard
+    for quota, count in sorted(
+        (hard.catalog.usage.refusals + hard.schedules.usage.refusals).items()
+    ):
+        refused.add_metric([quota], count)
+    yield refused
     yield sample("fanlog_routed_segments", broker.filtering.segments)
     yield sample("fanlog_routed_cost", broker.filtering.cost)
     if broker.tiers.lake_uri:
@@ -107,18 +119,21 @@ def _access_families(access: AccessControl | None) -> Iterable[Metric]:
     """Of a server that does not authenticate, nothing happened."""
     failures = labelled("fanlog_authentication_failures")
     refusals = labelled("fanlog_rate_refusals")
+    rates, taken = labelled("fanlog_rate_limit"), labelled("fanlog_rate_taken")
     successes = lost = 0
     if access is not None:
         successes = access.authenticator.successes
         for reason, count in sorted(access.authenticator.failures.items()):
             failures.add_metric([reason], count)
         if access.allowance is not None:
-            for rate, count in sorted(access.allowance.refusals.items()):
-                refusals.add_metric([rate], count)
+            for rate, limit in sorted(access.allowance.limits.items()):
+                rates.add_metric([rate], limit)
+                taken.add_metric([rate], access.allowance.taken[rate])
+                refusals.add_metric([rate], access.allowance.refusals[rate])
         lost = 0 if access.audit is None else access.audit.lost
     yield sample("fanlog_authentications", successes)
     yield failures
-    yield refusals
+    yield from (refusals, rates, taken)
     yield sample("fanlog_audit_entries_lost", lost)
 
 
@@ -128,7 +143,11 @@ async def _subscription_families(broker: Broker) -> list[Metric]:
     }
     backlog = labelled("fanlog_backlog_messages")
     outstanding = labelled("fanlog_outstanding_messages")
+    size = labelled("fanlog_backlog_bytes")
+    delayed = labelled("fanlog_delayed_messages")
+    lag = labelled("fanlog_lag_messages")
     oldest = labelled("fanlog_oldest_unacked_age_seconds")
+    members = labelled("fanlog_key_slot_members")
     nothing = SubscriptionMetrics()
     for number, subscription in enumerate(list(broker.hard.catalog.subscriptions())):
         if number % STEP == STEP - 1:
@@ -138,6 +157,9 @@ async def _subscription_families(broker: Broker) -> list[Metric]:
         counts = broker.metrics.subscriptions.get(subscription.id, nothing)
         for attribute, family in counters.items():
             family.add_metric([subscription.name], getattr(counts, attribute))
+        if subscription.key_slots:
+            found = broker.feeds.members_of(subscription)
+            members.add_metric([subscription.name], 0 if found is None else len(found))
         try:
             state = await broker.backlogs.measure(subscription)
         except LakeUnavailable:
@@ -145,5 +167,8 @@ async def _subscription_families(broker: Broker) -> list[Metric]:
             continue
         backlog.add_metric([subscription.name], state.messages)
         outstanding.add_metric([subscription.name], state.outstanding)
+        size.add_metric([subscription.name], state.size_bytes)
+        delayed.add_metric([subscription.name], state.delayed)
+        lag.add_metric([subscription.name], state.lag_messages)
         oldest.add_metric([subscription.name], state.oldest_age_s)
-    return [*counters.values(), backlog, outstanding, oldest]
+    return [*counters.values(), backlog, size, outstanding, delayed, lag, oldest, members]

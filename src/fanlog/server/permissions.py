@@ -13,7 +13,9 @@ from typing import Any, Final
 from fanlog.core.hard_state import HardState
 from fanlog.core.iam import SERVER
 from fanlog.errors import InvalidArgument
-from fanlog.model import jobs, names
+from fanlog.model import attributes, jobs, names
+from fanlog.model.ids import find_message_id
+from fanlog.model.resources import PartitionId
 from fanlog.server.needs import (
     Need,
     Rule,
@@ -33,9 +35,14 @@ PUBLISH: Final = "pubsub.topics.publish"
 CONSUME: Final = "pubsub.subscriptions.consume"
 READ_LOG: Final = "fanlog.topics.read"
 METRICS: Final = "fanlog.metrics.get"
+WRITE_SINKS: Final = "fanlog.sinks.write"
 
 _ATTACH = "pubsub.topics.attachSubscription"
 _ATTACH_SCHEMA = "pubsub.schemas.attach"
+
+_DEAD_LETTER = "dead_letter_policy.dead_letter_topic"
+_PUSH = "push_config.push_endpoint"
+_SUB = "subscription"
 
 
 def _iam(action: str) -> tuple[Rule, ...]:
@@ -69,6 +76,18 @@ def _attach(request: Any, _: HardState) -> Iterator[Need]:
     yield _ATTACH, project_of(name, "topic") if names.is_pattern(name) else name
 
 
+def _letters_made(request: Any, hard: HardState) -> Iterator[Need]:
+    """With the label `fanlog-dead-letter: auto` a topic is made, and a subscription on it."""
+    if request.labels.get(attributes.LABEL_DEAD_LETTER) != "auto":
+        return
+    topic = names.dead_letter_topic_of(request.name) if request.name else ""
+    if topic and hard.catalog.find_topic(topic) is not None:
+        yield _ATTACH, topic
+        yield PUBLISH, topic
+    else:
+        yield "pubsub.topics.create", project_of(request.name or request.topic, "name")
+
+
 def _selected(request: Any, _: HardState) -> Iterator[Need]:
     selection = request.selection
     if selection.topics:
@@ -96,6 +115,16 @@ def _letters(request: Any, hard: HardState) -> Iterator[Need]:
                 and one.dead_letter.dead_letter_topic == topic.name
             ):
                 yield CONSUME, one.name
+
+
+def _traced(request: Any, hard: HardState) -> Iterator[Need]:
+    """One message on one subscription is a consumer's; on all of them, whoever reads the topic."""
+    if request.subscription:
+        yield CONSUME, resource_name(request.subscription, "subscription")
+        return
+    place = find_message_id(request.message_id)
+    topic = "" if place is None else hard.catalog.topic_name_of(PartitionId(place[0]))
+    yield READ_LOG, topic or SERVER
 
 
 def _seek(request: Any, _: HardState) -> Iterator[Need]:
@@ -160,15 +189,33 @@ def _job_named(permission: str) -> tuple[Rule, ...]:
     return (in_project(permission, "name"),)
 
 
+def _schedule_named(permission: str) -> tuple[Rule, ...]:
+    """On the project; whoever has a schedule publish must have that right on its topic, too."""
+
+    def find(request: Any, hard: HardState) -> Iterator[Need]:
+        yield permission, project_of(request.name, "name")
+        schedule = hard.schedules.find(request.name)
+        if schedule is not None:
+            yield PUBLISH, schedule.topic
+
+    return custom(f"{permission}, {PUBLISH}", "the project of `name`; the schedule's topic", find)
+
+
+def _schedule_update(request: Any, hard: HardState) -> Iterator[Need]:
+    name = request.schedule.name
+    yield "fanlog.schedules.update", project_of(name, "schedule.name")
+    schedule = hard.schedules.find(name)
+    if "topic" in request.update_mask.paths:
+        yield PUBLISH, resource_name(request.schedule.topic, "schedule.topic")
+    elif schedule is not None:
+        yield PUBLISH, schedule.topic
+
+
 def _ranges(request: Any, _: HardState) -> Iterator[Need]:
     if not request.ranges:
         raise InvalidArgument("ranges: none; at least one is needed")
     yield from {(READ_LOG, resource_name(one.topic, "ranges.topic")) for one in request.ranges}
 
-
-_DEAD_LETTER = "dead_letter_policy.dead_letter_topic"
-_PUSH = "push_config.push_endpoint"
-_SUB = "subscription"
 
 #: By full name of the method. An empty tuple: every caller that is authenticated.
 PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
@@ -193,6 +240,12 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
         in_project("pubsub.subscriptions.create", "name", "topic"),
         *custom(_ATTACH, "`topic`; of a pattern its project", _attach),
         on_named(PUBLISH, _DEAD_LETTER),
+        *custom(
+            f"pubsub.topics.create, {_ATTACH}, {PUBLISH}",
+            "with `fanlog-dead-letter: auto`: the project, or the topic for dead letters if it is"
+            " there",
+            _letters_made,
+        ),
         on_forward(PUBLISH, _PUSH),
     ),
     "google.pubsub.v1.Subscriber.GetSubscription": (on("pubsub.subscriptions.get", _SUB),),
@@ -250,6 +303,7 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "fanlog.v1.Catalog.DescribeSubscriptions": (
         on_each("pubsub.subscriptions.get", "subscriptions"),
     ),
+    "fanlog.v1.Catalog.DescribeConsumers": (on("pubsub.subscriptions.get", "subscription"),),
     "fanlog.v1.Catalog.DescribeSchema": _schema_named("pubsub.schemas.get"),
     "fanlog.v1.Jobs.CreateJob": custom(
         "fanlog.jobs.create", "the project of `parent`; and what the job does there", _job
@@ -259,6 +313,21 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "fanlog.v1.Jobs.CancelJob": _job_named("fanlog.jobs.cancel"),
     "fanlog.v1.Jobs.DeleteJob": _job_named("fanlog.jobs.delete"),
     "fanlog.v1.Jobs.ReportJob": (on_server("fanlog.jobs.work"),),
+    "fanlog.v1.Schedules.CreateSchedule": (
+        in_project("fanlog.schedules.create", "parent"),
+        on(PUBLISH, "schedule.topic"),
+    ),
+    "fanlog.v1.Schedules.GetSchedule": (in_project("fanlog.schedules.get", "name"),),
+    "fanlog.v1.Schedules.ListSchedules": (in_project("fanlog.schedules.list", "parent"),),
+    "fanlog.v1.Schedules.UpdateSchedule": custom(
+        f"fanlog.schedules.update, {PUBLISH}",
+        "the project of `schedule.name`; the topic, that of `schedule` if it is changed",
+        _schedule_update,
+    ),
+    "fanlog.v1.Schedules.PauseSchedule": (in_project("fanlog.schedules.update", "name"),),
+    "fanlog.v1.Schedules.ResumeSchedule": _schedule_named("fanlog.schedules.update"),
+    "fanlog.v1.Schedules.DeleteSchedule": (in_project("fanlog.schedules.delete", "name"),),
+    "fanlog.v1.Schedules.RunSchedule": _schedule_named("fanlog.schedules.run"),
     "fanlog.v1.Lake.GetLake": (on_server("fanlog.lake.get"),),
     "fanlog.v1.Lake.AcceptLoss": (on_server("fanlog.lake.acceptLoss"),),
     "fanlog.v1.Log.GetOffsets": custom(READ_LOG, "what `selection` names", _selected),
@@ -266,10 +335,13 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "fanlog.v1.Log.FindOffsets": custom(READ_LOG, "what `selection` names", _selected),
     "fanlog.v1.Log.Read": custom(READ_LOG, "each topic of `ranges`", _ranges),
     "fanlog.v1.Log.ReportArchived": (on_server("fanlog.log.reportArchived"),),
-    "fanlog.v1.Sink.Stage": custom(PUBLISH, "each topic of the rows", lambda _, __: ()),
-    "fanlog.v1.Sink.CommitEpoch": (on_server("fanlog.sinks.write"),),
-    "fanlog.v1.Sink.AbortEpoch": (on_server("fanlog.sinks.write"),),
-    "fanlog.v1.Sink.GetQuery": (on_server("fanlog.sinks.write"),),
+    "fanlog.v1.Sink.Stage": (
+        on_server(WRITE_SINKS),
+        *custom(PUBLISH, "each topic of the rows", lambda _, __: ()),
+    ),
+    "fanlog.v1.Sink.CommitEpoch": (on_server(WRITE_SINKS),),
+    "fanlog.v1.Sink.AbortEpoch": (on_server(WRITE_SINKS),),
+    "fanlog.v1.Sink.GetQuery": (on_server(WRITE_SINKS),),
     "fanlog.v1.Exports.ListExports": (on_server("fanlog.exports.run"),),
     "fanlog.v1.Exports.GetBatch": (on_server("fanlog.exports.run"),),
     "fanlog.v1.Exports.Advance": (on_server("fanlog.exports.run"),),
@@ -283,6 +355,16 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
         CONSUME, "`subscription`, and the subscriptions that the letters failed at", _letters
     ),
     "fanlog.v1.Replay.Discard": (on(CONSUME, _SUB),),
+    "fanlog.v1.Inspection.Peek": (on(CONSUME, _SUB),),
+    "fanlog.v1.Inspection.GetBacklog": (on("pubsub.subscriptions.get", _SUB),),
+    "fanlog.v1.Inspection.ListBacklogs": (in_project("pubsub.subscriptions.list", "project"),),
+    "fanlog.v1.Inspection.Trace": custom(
+        f"{READ_LOG}, {CONSUME}",
+        "the topic of `message_id`; with `subscription`, that alone",
+        _traced,
+    ),
+    # As Seek, which can do the same.
+    "fanlog.v1.Inspection.Purge": (on(CONSUME, _SUB),),
     "fanlog.v1.Auth.CreateAccount": (on_server("fanlog.accounts.create"),),
     "fanlog.v1.Auth.GetAccount": (on_server("fanlog.accounts.get"),),
     "fanlog.v1.Auth.ListAccounts": (on_server("fanlog.accounts.list"),),
@@ -321,4 +403,6 @@ DATA_ACCESS: Final = INSIDE | {
     "fanlog.v1.Sink.CommitEpoch",
     "fanlog.v1.Exports.GetBatch",
     "fanlog.v1.Exports.Advance",
+    "fanlog.v1.Inspection.Peek",
+    "fanlog.v1.Inspection.Trace",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from google.protobuf.empty_pb2 import Empty
 
@@ -10,7 +11,7 @@ from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.parts import Placed
 from fanlog.model import names
-from fanlog.server.calls import Call
+from fanlog.server.calls import Call, maker_of
 from fanlog.server.methods import Method, method, method_with_call
 from fanlog.server.permissions import PUBLISH
 from fanlog.wire import paging, resources, types
@@ -43,8 +44,9 @@ def _write_answer(placed: Sequence[Placed], count: int) -> bytes:
     return b"".join(ids)
 
 
-async def create_topic(broker: Broker, request: types.Topic) -> types.Topic:
-    topic = await broker.topics.create(resources.topic_spec(request))
+async def create_topic(broker: Broker, request: types.Topic, call: Call) -> types.Topic:
+    spec = replace(resources.topic_spec(request), maker=maker_of(call))
+    topic = await broker.topics.create(spec)
     return resources.topic_pb(topic)
 
 
@@ -108,7 +110,7 @@ def _check_topic(name: str) -> str:
 
 
 METHODS = (
-    method("CreateTopic", types.Topic, types.Topic, create_topic, "name"),
+    method_with_call("CreateTopic", types.Topic, types.Topic, create_topic, "name"),
     method("UpdateTopic", types.UpdateTopicRequest, types.Topic, update_topic, "topic.name"),
     Method(
         "Publish",

@@ -1,4 +1,4 @@
-"""`--resources FILE`: schemas, topics and subscriptions that are to be there at start.
+"""`--resources FILE`: schemas, topics, subscriptions and schedules that are to be there at start.
 
     [schemas.order]
     type = "AVRO"
@@ -19,7 +19,8 @@
     filter = "payload.amount >= 1000"
 
 The fields are those of Google's JSON form of Topic and Subscription, snake_case or camelCase; YAML
-says the same in its own way. Those of a schema are in `schema_resources`. Short names belong to the
+says the same in its own way. Those of a schema are in `schema_resources`, those of a schedule in
+`schedule_resources`. Short names belong to the
 default project. A resource that is missing is made; one that is there and differs is left as it
 is, and the difference is logged.
 """
@@ -42,7 +43,9 @@ from fanlog.core.roles import CustomRole, check_role
 from fanlog.errors import ConfigError, FanlogError, InvalidArgument
 from fanlog.model import names
 from fanlog.model.resources import SchemaSettings, Subscription, Topic
+from fanlog.model.schedules import Schedule
 from fanlog.model.specs import SubscriptionSpec, TopicSpec
+from fanlog.server.schedule_resources import find_schedule, read_schedule
 from fanlog.server.schema_resources import (
     SchemaResource,
     create_schema,
@@ -56,7 +59,9 @@ log = logging.getLogger("fanlog.resources")
 
 Resource = TypeVar("Resource", types.Topic, types.Subscription)
 
-_SECTIONS = "schemas, topics, subscriptions and roles"
+_SECTIONS = "schemas, topics, subscriptions, schedules and roles"
+#: Fields whose values are too long for a line of the log.
+_LONG = frozenset({"definition", "data"})
 #: More than this is a mistake; a subscription with everything set has about thirty.
 _VALUES_MAX = 500_000
 
@@ -80,6 +85,7 @@ class Resources:
     topics: tuple[TopicSpec, ...]
     subscriptions: tuple[SubscriptionSpec, ...]
     roles: tuple[CustomRole, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
 
 
 def read_resources(path: Path, project: str) -> Resources:
@@ -89,7 +95,7 @@ def read_resources(path: Path, project: str) -> Resources:
         ConfigError: Names the file, the resource and the mistake in it.
     """
     content = _load(path)
-    unknown = content.keys() - {"schemas", "topics", "subscriptions", "roles"}
+    unknown = content.keys() - {"schemas", "topics", "subscriptions", "schedules", "roles"}
     if unknown:
         raise ConfigError(
             f"{path}: {min(map(str, unknown))!r} is not known; a resources file has {_SECTIONS}"
@@ -110,7 +116,18 @@ def read_resources(path: Path, project: str) -> Resources:
         _read_role(path, str(name), value)
         for name, value in _section(path, content, "roles").items()
     ]
-    return Resources(path, tuple(schemas), tuple(topics), tuple(subscriptions), tuple(roles))
+    schedules = [
+        _read_schedule(path, str(name), value, project)
+        for name, value in _section(path, content, "schedules").items()
+    ]
+    return Resources(
+        path,
+        tuple(schemas),
+        tuple(topics),
+        tuple(subscriptions),
+        tuple(roles),
+        tuple(schedules),
+    )
 
 
 async def ensure_resources(broker: Broker, wanted: Resources) -> None:
@@ -151,6 +168,18 @@ async def ensure_resources(broker: Broker, wanted: Resources) -> None:
             if broker.rules.is_default(subscription, present):
                 subscription = replace(subscription, dead_letter=present.dead_letter)
             _log_differences("subscription", subscription, present)
+    for schedule in wanted.schedules:
+        await _ensure_schedule(broker, wanted.path, schedule)
+
+
+async def _ensure_schedule(broker: Broker, path: Path, wanted: Schedule) -> None:
+    present = find_schedule(broker, wanted)
+    if present is None:
+        with _naming(path, f"schedule {wanted.name!r}"):
+            await broker.schedules.create(wanted)
+        log.info("action=resource_created schedule=%s", wanted.name)
+    else:
+        _log_differences("schedule", wanted, present)
 
 
 def _with_revision_ids(broker: Broker, topic: TopicSpec) -> TopicSpec:
@@ -168,8 +197,8 @@ def _with_revision_ids(broker: Broker, topic: TopicSpec) -> TopicSpec:
 
 def _log_differences(
     kind: str,
-    wanted: SchemaResource | TopicSpec | SubscriptionSpec,
-    present: SchemaResource | Topic | Subscription,
+    wanted: SchemaResource | TopicSpec | SubscriptionSpec | Schedule,
+    present: SchemaResource | Topic | Subscription | Schedule,
 ) -> None:
     for part in fields(wanted):
         asked, there = getattr(wanted, part.name), _as_asked(getattr(present, part.name))
@@ -179,8 +208,8 @@ def _log_differences(
                 kind,
                 wanted.name,
                 part.name,
-                asked if part.name != "definition" else names.shown(str(asked)),
-                there if part.name != "definition" else names.shown(str(there)),
+                asked if part.name not in _LONG else names.shown(str(asked)),
+                there if part.name not in _LONG else names.shown(str(there)),
             )
 
 
@@ -286,6 +315,18 @@ def _read_subscription(path: Path, name: object, value: object, project: str) ->
             full = _full(dead_letter, "topics", project)
             subscription.dead_letter_policy.dead_letter_topic = full
         return wire.subscription_spec(subscription)
+
+
+def _read_schedule(path: Path, name: str, value: object, project: str) -> Schedule:
+    what = f"schedule {name!r}"
+    table = _table(path, what, value)
+    with _naming(path, what):
+        plain = {key: _plain(part) for key, part in table.items()}
+        topic = plain.get("topic")
+        if not isinstance(topic, str):
+            raise InvalidArgument("topic: a name is required")
+        full = _full(topic, "topics", project)
+        return read_schedule(_full(name, "schedules", project), plain, full)
 
 
 def _parse(message: Resource, name: str, table: Mapping[str, object]) -> Resource:

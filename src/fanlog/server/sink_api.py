@@ -6,12 +6,13 @@ import asyncio
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
+from fanlog.core.iam import SERVER
 from fanlog.core.sinks import StageKey
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
 from fanlog.server.calls import Call, CallStream
 from fanlog.server.methods import Method, StreamingMethod, method
-from fanlog.server.permissions import PUBLISH
+from fanlog.server.permissions import PUBLISH, WRITE_SINKS
 from fanlog.v1 import sink_pb2 as pb
 from fanlog.wire import fields
 from fanlog.wire.parts import check_fields
@@ -23,6 +24,13 @@ _PARTITION_MAX = 2**31 - 1
 async def stage(broker: Broker, _: bytes, stream: CallStream) -> bytes:
     """Answer a Stage: rows are taken as they come, and staged when the client has no more."""
     raw = await stream.read()
+    # A stage without rows counts, too, and may be in place of another.
+    stream.caller.check(WRITE_SINKS, SERVER)
+    with stream.caller.holding(WRITE_SINKS, SERVER):
+        return await _stage(broker, raw, stream)
+
+
+async def _stage(broker: Broker, raw: object, stream: CallStream) -> bytes:
     if not isinstance(raw, bytes):
         raise InvalidArgument("key: the first request of the call must have one")
     key, parts = split_request(raw)

@@ -18,11 +18,12 @@ from contextlib import suppress
 from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.delivery.delivery import Delivery
+from fanlog.broker.delivery.members import About
 from fanlog.core.flow import Credit
 from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.model import names
 from fanlog.server.answer import frame_deliveries
-from fanlog.server.calls import CallEnded, CallStream
+from fanlog.server.calls import CallEnded, CallStream, StreamingCall
 from fanlog.server.permissions import CONSUME
 from fanlog.server.stream_messages import (
     check_deadline,
@@ -84,8 +85,10 @@ class _Stream:
         try:
             if self._subscription.enable_exactly_once or self._subscription.enable_message_ordering:
                 await self._write(b"")
+            self._feed.join(self._credit, self._about())
             await self._deliver()
             self._feed.give_back(self._credit, self._written)
+            self._feed.leave(self._credit)
             await self._over.wait()
             if self._ended is not None:
                 raise self._ended
@@ -96,6 +99,15 @@ class _Stream:
             self._feed.abandon(self._credit)
             self._broker.detach(self._subscription, self._feed)
             await asyncio.gather(reader, return_exceptions=True)
+
+    def _about(self) -> About:
+        caller, stream = self._stream.caller, self._stream
+        return About(
+            client_id=self._first.client_id,
+            address=stream.address if isinstance(stream, StreamingCall) else "",
+            principal="" if caller.principal is None else caller.principal.member,
+            since_s=self._broker.clock.now(),
+        )
 
     async def _deliver(self) -> None:
         while not self._is_half_closed:

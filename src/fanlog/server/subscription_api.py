@@ -13,7 +13,7 @@ from fanlog.model import names
 from fanlog.model.resources import Subscription
 from fanlog.model.updates import SubscriptionUpdate
 from fanlog.server import assigned_names, remarks
-from fanlog.server.calls import SHORT_BODY, SHORT_FORM_METADATA, Call, metadata_of
+from fanlog.server.calls import SHORT_BODY, SHORT_FORM_METADATA, Call, maker_of, metadata_of
 from fanlog.server.methods import method, method_with_call
 from fanlog.wire import paging, resources, types
 from fanlog.wire.push import push_changes
@@ -28,7 +28,7 @@ async def create_subscription(
     broker: Broker, request: types.Subscription, call: Call
 ) -> types.Subscription:
     assigned_names.name_subscription(request, broker.hard.catalog.has_subscription)
-    spec = resources.subscription_spec(request)
+    spec = replace(resources.subscription_spec(request), maker=maker_of(call))
     found: list[str] = []
     subscription = await broker.subscriptions.create(spec, found)
     _hint(call, subscription.name, [*found, *broker.hints.of_new(subscription)])

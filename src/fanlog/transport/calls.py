@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, runtime_checkable
 
 from fanlog.model.identity import Principal
+from fanlog.transport.lifetime import Lifetime
 
 #: Name and value of one entry of metadata; `-bin` values are bytes.
 Entry = tuple[str, str | bytes]
@@ -77,6 +78,10 @@ class Evidence(Protocol):
     @property
     def certificate(self) -> Certificate | None:
         """The certificate of the connection's other side; None without mutual TLS."""
+
+    @property
+    def connection(self) -> Lifetime | None:
+        """The connection that the call came on; None where that is not known."""
 
 
 class Call(Evidence, Protocol):

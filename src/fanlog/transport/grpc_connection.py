@@ -20,6 +20,7 @@ from fanlog.transport import grpc_server, statuses
 from fanlog.transport.calls import CallEnded
 from fanlog.transport.grpc_server import GrpcServer
 from fanlog.transport.http2_socket import Http2Socket
+from fanlog.transport.lifetime import Lifetime
 from fanlog.transport.messages import (
     FOLDED_BYTES_MIN,
     LONG_BYTES,
@@ -62,6 +63,7 @@ class GrpcConnection(Http2Socket):
         now = asyncio.get_running_loop().time()
         super().__init__(Http2Connection("server", settings, window=_WINDOW, now=now))
         self._server = server
+        self.lifetime = Lifetime()
         self._calls: dict[int, ServerCall] = {}
         #: Streams that were answered by their headers alone, and whose request is not whole.
         self._answered: dict[int, None] = {}
@@ -91,6 +93,7 @@ class GrpcConnection(Http2Socket):
     def connection_lost(self, error: Exception | None) -> None:
         self._server.remove(self)
         self._drop_all()
+        self.lifetime.end()
         super().connection_lost(error)
         if self._watch is not None:
             self._watch.cancel()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -18,6 +18,7 @@ from uvicorn.server import ServerState
 
 from fanlog.transport.budgets import Budgets
 from fanlog.transport.counts import TransportCounts
+from fanlog.transport.lifetime import Lifetime
 from fanlog.transport.unfinished import Unfinished
 
 SWEEP_S: Final = 1.0
@@ -32,8 +33,10 @@ HEAD_BYTES_MAX: Final = 64 * 1024
 #: Bytes that are parsed at a time: what follows a request that is being answered waits.
 _PORTION_BYTES: Final = 4 * 1024
 
-#: The extension of a request's scope that has the certificate of the caller.
+#: The extensions of a request's scope: the certificate of the caller, if it has shown one, and the
+#: lifetime of its connection.
 CERTIFICATE: Final = "fanlog.certificate"
+CONNECTION: Final = "fanlog.connection"
 
 #: Connections looked at for one that has nothing to do, whenever a new one finds no room.
 LOOKED_AT_MAX: Final = 100
@@ -143,6 +146,7 @@ class Http1Connection(HttpToolsProtocol):
         #: Bytes of an answer that were not read, and since when there are so many.
         self._unread = (0, 0.0)
         self._certificate: dict[object, object] | None = None
+        self._lifetime = Lifetime()
 
     @property
     def _is_answering(self) -> bool:
@@ -164,6 +168,7 @@ class Http1Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.remove(self)
+        self._lifetime.end()
         self._rest = b""
         super().connection_lost(exc)
 
@@ -217,8 +222,10 @@ class Http1Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._fields_bytes = 0
+        extensions: dict[str, Any] = {CONNECTION: self._lifetime}
         if self._certificate:
-            self.scope["extensions"] = {CERTIFICATE: self._certificate}
+            extensions[CERTIFICATE] = self._certificate
+        self.scope["extensions"] = extensions
 
     def on_header(self, name: bytes, value: bytes) -> None:
         # Of trailers, too: they come here behind the body.

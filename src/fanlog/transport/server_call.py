@@ -10,6 +10,7 @@ from typing import Protocol
 from fanlog.http2.codes import WINDOW_DEFAULT
 from fanlog.transport import statuses
 from fanlog.transport.calls import EVERYBODY, CallEnded, Caller, Certificate
+from fanlog.transport.lifetime import Lifetime
 from fanlog.transport.messages import (
     LONG_BYTES,
     PREFIX_BYTES,
@@ -45,6 +46,9 @@ class CallPort(Protocol):
 
     @property
     def certificate(self) -> Certificate | None: ...
+
+    @property
+    def lifetime(self) -> Lifetime: ...
 
     def end_call(self, call: ServerCall, error: Exception) -> None: ...
 
@@ -136,6 +140,10 @@ class ServerCall:
     @property
     def certificate(self) -> Certificate | None:
         return self._port.certificate
+
+    @property
+    def connection(self) -> Lifetime:
+        return self._port.lifetime
 
     def end_with(self, error: Exception) -> None:
         """End the call with an error, whatever its verb is doing."""

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66\x61nlog/v1/catalog.proto\x12\tfanlog.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\'\n\x15\x44\x65scribeTopicsRequest\x12\x0e\n\x06topics\x18\x01 \x03(\t\"E\n\x16\x44\x65scribeTopicsResponse\x12+\n\x06topics\x18\x01 \x03(\x0b\x32\x1b.fanlog.v1.TopicDescription\"\xb7\x01\n\x10TopicDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0fpartition_count\x18\x03 \x01(\x05\x12\x36\n\x13\x65\x66\x66\x65\x63tive_retention\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cretention_by\x18\x05 \x01(\t\"5\n\x1c\x44\x65scribeSubscriptionsRequest\x12\x15\n\rsubscriptions\x18\x01 \x03(\t\"Z\n\x1d\x44\x65scribeSubscriptionsResponse\x12\x39\n\rsubscriptions\x18\x01 \x03(\x0b\x32\".fanlog.v1.SubscriptionDescription\"W\n\x17SubscriptionDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"%\n\x15\x44\x65scribeSchemaRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"k\n\x11SchemaDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\rcompatibility\x18\x02 \x01(\t\x12\x31\n\trevisions\x18\x03 \x03(\x0b\x32\x1e.fanlog.v1.RevisionDescription\"a\n\x13RevisionDescription\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x03\x12.\n\ncreated_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp2\x9e\x02\n\x07\x43\x61talog\x12U\n\x0e\x44\x65scribeTopics\x12 .fanlog.v1.DescribeTopicsRequest\x1a!.fanlog.v1.DescribeTopicsResponse\x12j\n\x15\x44\x65scribeSubscriptions\x12\'.fanlog.v1.DescribeSubscriptionsRequest\x1a(.fanlog.v1.DescribeSubscriptionsResponse\x12P\n\x0e\x44\x65scribeSchema\x12 .fanlog.v1.DescribeSchemaRequest\x1a\x1c.fanlog.v1.SchemaDescriptionb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66\x61nlog/v1/catalog.proto\x12\tfanlog.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\'\n\x15\x44\x65scribeTopicsRequest\x12\x0e\n\x06topics\x18\x01 \x03(\t\"E\n\x16\x44\x65scribeTopicsResponse\x12+\n\x06topics\x18\x01 \x03(\x0b\x32\x1b.fanlog.v1.TopicDescription\"\xb7\x01\n\x10TopicDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0fpartition_count\x18\x03 \x01(\x05\x12\x36\n\x13\x65\x66\x66\x65\x63tive_retention\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cretention_by\x18\x05 \x01(\t\"5\n\x1c\x44\x65scribeSubscriptionsRequest\x12\x15\n\rsubscriptions\x18\x01 \x03(\t\"Z\n\x1d\x44\x65scribeSubscriptionsResponse\x12\x39\n\rsubscriptions\x18\x01 \x03(\x0b\x32\".fanlog.v1.SubscriptionDescription\"W\n\x17SubscriptionDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"0\n\x18\x44\x65scribeConsumersRequest\x12\x14\n\x0csubscription\x18\x01 \x01(\t\"v\n\x19\x44\x65scribeConsumersResponse\x12\x12\n\nslot_count\x18\x01 \x01(\x05\x12\x31\n\tconsumers\x18\x02 \x03(\x0b\x32\x1e.fanlog.v1.ConsumerDescription\x12\x12\n\nleft_slots\x18\x03 \x03(\x05\"\xb8\x01\n\x13\x43onsumerDescription\x12\x11\n\tclient_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x11\n\tprincipal\x18\x03 \x01(\t\x12\x30\n\x0c\x63onnected_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05slots\x18\x05 \x03(\x05\x12\x14\n\x0cmoving_slots\x18\x06 \x03(\x05\x12\x13\n\x0boutstanding\x18\x07 \x01(\x03\"%\n\x15\x44\x65scribeSchemaRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"k\n\x11SchemaDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\rcompatibility\x18\x02 \x01(\t\x12\x31\n\trevisions\x18\x03 \x03(\x0b\x32\x1e.fanlog.v1.RevisionDescription\"a\n\x13RevisionDescription\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x03\x12.\n\ncreated_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp2\xfe\x02\n\x07\x43\x61talog\x12U\n\x0e\x44\x65scribeTopics\x12 .fanlog.v1.DescribeTopicsRequest\x1a!.fanlog.v1.DescribeTopicsResponse\x12j\n\x15\x44\x65scribeSubscriptions\x12\'.fanlog.v1.DescribeSubscriptionsRequest\x1a(.fanlog.v1.DescribeSubscriptionsResponse\x12^\n\x11\x44\x65scribeConsumers\x12#.fanlog.v1.DescribeConsumersRequest\x1a$.fanlog.v1.DescribeConsumersResponse\x12P\n\x0e\x44\x65scribeSchema\x12 .fanlog.v1.DescribeSchemaRequest\x1a\x1c.fanlog.v1.SchemaDescriptionb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,12 +45,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DESCRIBESUBSCRIPTIONSRESPONSE']._serialized_end=546
   _globals['_SUBSCRIPTIONDESCRIPTION']._serialized_start=548
   _globals['_SUBSCRIPTIONDESCRIPTION']._serialized_end=635
-  _globals['_DESCRIBESCHEMAREQUEST']._serialized_start=637
-  _globals['_DESCRIBESCHEMAREQUEST']._serialized_end=674
-  _globals['_SCHEMADESCRIPTION']._serialized_start=676
-  _globals['_SCHEMADESCRIPTION']._serialized_end=783
-  _globals['_REVISIONDESCRIPTION']._serialized_start=785
-  _globals['_REVISIONDESCRIPTION']._serialized_end=882
-  _globals['_CATALOG']._serialized_start=885
-  _globals['_CATALOG']._serialized_end=1171
+  _globals['_DESCRIBECONSUMERSREQUEST']._serialized_start=637
+  _globals['_DESCRIBECONSUMERSREQUEST']._serialized_end=685
+  _globals['_DESCRIBECONSUMERSRESPONSE']._serialized_start=687
+  _globals['_DESCRIBECONSUMERSRESPONSE']._serialized_end=805
+  _globals['_CONSUMERDESCRIPTION']._serialized_start=808
+  _globals['_CONSUMERDESCRIPTION']._serialized_end=992
+  _globals['_DESCRIBESCHEMAREQUEST']._serialized_start=994
+  _globals['_DESCRIBESCHEMAREQUEST']._serialized_end=1031
+  _globals['_SCHEMADESCRIPTION']._serialized_start=1033
+  _globals['_SCHEMADESCRIPTION']._serialized_end=1140
+  _globals['_REVISIONDESCRIPTION']._serialized_start=1142
+  _globals['_REVISIONDESCRIPTION']._serialized_end=1239
+  _globals['_CATALOG']._serialized_start=1242
+  _globals['_CATALOG']._serialized_end=1624
 # @@protoc_insertion_point(module_scope)

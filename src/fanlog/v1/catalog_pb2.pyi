@@ -56,6 +56,40 @@ class SubscriptionDescription(_message.Message):
     created_at: _timestamp_pb2.Timestamp
     def __init__(self, name: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
+class DescribeConsumersRequest(_message.Message):
+    __slots__ = ("subscription",)
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    subscription: str
+    def __init__(self, subscription: _Optional[str] = ...) -> None: ...
+
+class DescribeConsumersResponse(_message.Message):
+    __slots__ = ("slot_count", "consumers", "left_slots")
+    SLOT_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_SLOTS_FIELD_NUMBER: _ClassVar[int]
+    slot_count: int
+    consumers: _containers.RepeatedCompositeFieldContainer[ConsumerDescription]
+    left_slots: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, slot_count: _Optional[int] = ..., consumers: _Optional[_Iterable[_Union[ConsumerDescription, _Mapping]]] = ..., left_slots: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ConsumerDescription(_message.Message):
+    __slots__ = ("client_id", "address", "principal", "connected_at", "slots", "moving_slots", "outstanding")
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_AT_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    MOVING_SLOTS_FIELD_NUMBER: _ClassVar[int]
+    OUTSTANDING_FIELD_NUMBER: _ClassVar[int]
+    client_id: str
+    address: str
+    principal: str
+    connected_at: _timestamp_pb2.Timestamp
+    slots: _containers.RepeatedScalarFieldContainer[int]
+    moving_slots: _containers.RepeatedScalarFieldContainer[int]
+    outstanding: int
+    def __init__(self, client_id: _Optional[str] = ..., address: _Optional[str] = ..., principal: _Optional[str] = ..., connected_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., slots: _Optional[_Iterable[int]] = ..., moving_slots: _Optional[_Iterable[int]] = ..., outstanding: _Optional[int] = ...) -> None: ...
+
 class DescribeSchemaRequest(_message.Message):
     __slots__ = ("name",)
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -8,7 +8,10 @@ from fanlog.log.batch import Batch, Body
 from fanlog.model.attributes import DEDUP_ID
 from fanlog.wire import types
 from fanlog.wire.encode import message_field
-from fanlog.wire.publish import build_body
+from fanlog.wire.publish import build_body, parse_publish
+
+#: The name of a topic takes no part in the check of messages.
+_ANY_TOPIC = "projects/any/topics/any"
 
 
 def payloads(body: Body, first: int, end: int) -> list[bytes]:
@@ -38,6 +41,13 @@ def stored(batch: Batch, first: int, end: int) -> list[tuple[bytes, Mapping[str,
 def written(data: bytes, attributes: Mapping[str, str], ordering_key: str) -> bytes:
     """Such a message as it stands in the content of a batch."""
     return message_field(data, attributes, ordering_key)
+
+
+def body(data: bytes, attributes: Mapping[str, str], ordering_key: str) -> Body:
+    """A body of such a message, checked as a caller's is; raises InvalidArgument."""
+    message = types.PubsubMessage(data=data, attributes=attributes, ordering_key=ordering_key)
+    request = types.PublishRequest(topic=_ANY_TOPIC, messages=[message])
+    return parse_publish(request.SerializeToString()).body
 
 
 def attributed(body: Body, added: Sequence[Mapping[str, str]]) -> Body:

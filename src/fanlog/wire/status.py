@@ -9,7 +9,7 @@ from google.rpc.code_pb2 import Code
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from fanlog.errors import AckIdsRefused, FanlogError, RateExceeded
+from fanlog.errors import AckIdsRefused, FanlogError, ResourceExhausted
 
 #: The domain of every ErrorInfo.
 DOMAIN = "fanlog"
@@ -48,7 +48,7 @@ def rich_status(error: FanlogError) -> Status:
     detail = AnyMessage()
     detail.Pack(info)
     status.details.append(detail)
-    if isinstance(error, RateExceeded):
+    if isinstance(error, ResourceExhausted):
         status.details.append(_retry_after(error.retry_after_s))
     return status
 

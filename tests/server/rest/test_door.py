@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from server.conftest import PATIENCE_S, RunningServer, StartServer, unique
+from server.conftest import PATIENCE_S, RunningServer, StartServer
 from server.rest.http import Http
+from server.unique import unique
 
 EVIL = "https://evil.example"
 APP = "https://app.example:3000"

@@ -14,9 +14,9 @@ from cloudevents.core.bindings.http import (
 from cloudevents.core.v1.event import CloudEvent
 
 from fanlog.config import PROJECT_DEFAULT
-from server.conftest import unique
 from server.registry import JSON, JSON_TYPE, Registry
 from server.rest.http import Http
+from server.unique import unique
 
 BATCH = "application/cloudevents-batch+json"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from server.conftest import unique
 from server.rest.surfaces import Refused
 from server.rest.test_surfaces import surface, topic
+from server.unique import unique
 
 __all__ = ["surface", "topic"]
 

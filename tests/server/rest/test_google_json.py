@@ -24,8 +24,9 @@ from fanlog.config import Config
 from fanlog.errors import FanlogError, ResourceExhausted
 from fanlog.server.rest import google_json
 from fanlog.server.rest.errors import HTTP_CODES
-from server.conftest import PATIENCE_S, RunningServer, unique
+from server.conftest import PATIENCE_S, RunningServer
 from server.rest.http import Http
+from server.unique import unique
 
 
 @pytest.fixture(scope="module")

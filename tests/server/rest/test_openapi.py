@@ -31,6 +31,8 @@ THERE = {
     "schema": "order",
     "revision": "1",
     "job": "sweep",
+    "message": "2000000000000",
+    "schedule": "daily",
 }
 KEPT = (
     "content_type_conformance",
@@ -63,6 +65,8 @@ def furnish(call: Http) -> None:
     order = {"type": "JSON", "definition": '{"type": "object"}'}
     call("POST", "/v1/projects/fanlog/schemas?schemaId=order", order)
     call("POST", "/v1/projects/fanlog/jobs", {"kind": "expire", "jobId": "sweep"})
+    daily = {"topic": "projects/fanlog/topics/orders", "cron": "@daily", "data": "YQ=="}
+    call("POST", "/v1/projects/fanlog/schedules?scheduleId=daily", daily)
     call("POST", "/v1/topics/orders:publish", {"messages": [{"data": "YQ=="}] * 3})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.conftest import unique
+from server.unique import unique
 
 
 @pytest.fixture(scope="module")

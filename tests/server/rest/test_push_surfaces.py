@@ -8,9 +8,9 @@ import pytest
 
 from fanlog.broker.clock import ManualClock
 from server import grpc_receiver, receiver
-from server.conftest import unique
 from server.rest.surfaces import Refused, subscription_name, topic_name
 from server.rest.test_surfaces import surface, topic
+from server.unique import unique
 
 __all__ = ["surface", "topic"]
 

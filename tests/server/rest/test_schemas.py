@@ -11,7 +11,8 @@ import pytest
 from google.api_core import exceptions
 from google.auth.credentials import AnonymousCredentials
 
-from server.conftest import PROJECT, RunningServer, unique
+from server.conftest import PROJECT, RunningServer
+from server.unique import unique
 
 PARENT = f"projects/{PROJECT}"
 ONE = json.dumps({"type": "record", "name": "R", "fields": [{"name": "id", "type": "string"}]})

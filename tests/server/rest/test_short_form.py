@@ -9,9 +9,10 @@ import pytest
 
 from fanlog.config import PROJECT_DEFAULT, Config, resolve
 from fanlog.push.senders import host_resolver
-from server.conftest import RunningServer, unique
+from server.conftest import RunningServer
 from server.receiver import receiving
 from server.rest.http import Http
+from server.unique import unique
 
 
 @pytest.fixture(scope="module")

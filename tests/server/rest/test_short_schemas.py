@@ -9,8 +9,8 @@ from google.api_core.exceptions import FailedPrecondition, InvalidArgument, NotF
 
 from commands import invoke
 from fanlog.config import PROJECT_DEFAULT
-from server.conftest import unique
 from server.registry import ONE, TWO, Registry
+from server.unique import unique
 
 PROJECT = f"projects/{PROJECT_DEFAULT}"
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from server.conftest import PATIENCE_S, unique
+from server.conftest import PATIENCE_S
 from server.rest.json_surfaces import GoogleJson, PathForm, Short
 from server.rest.official_surfaces import Gapic, official_rest
 from server.rest.surfaces import Refused, subscription_name, topic_name
+from server.unique import unique
 
 SURFACES = ("grpc", "official-rest", "google-json", "short", "path")
 FORMS = {"google-json": GoogleJson, "short": Short, "path": PathForm}

@@ -149,7 +149,15 @@ def world() -> World:
 
 
 class TestServiceAccounts:
-    @pytest.mark.parametrize("claims", [{}, {"aud": None, "scope": f"openid {SCOPE}"}])
+    @pytest.mark.parametrize(
+        "claims",
+        [
+            {},
+            {"aud": None, "scope": f"openid {SCOPE}"},
+            # Go's library.
+            {"aud": "", "scope": SCOPE},
+        ],
+    )
     async def test_a_token_that_the_account_signed(self, world: World, claims: dict[str, Any]):
         token = sign(world.claims(**claims))
         assert await world.who(token) == f"serviceAccount:{EMAIL}"
@@ -170,6 +178,11 @@ class TestServiceAccounts:
             ({"aud": "https://other.example/"}, "the token is for another audience"),
             ({"aud": None}, "the token has neither an audience nor a scope of Pub/Sub"),
             ({"aud": None, "scope": "email"}, "the token has neither an audience nor a scope"),
+            ({"aud": "", "scope": ""}, "the token has neither an audience nor a scope"),
+            (
+                {"aud": "https://other.example/", "scope": SCOPE},
+                "the token is for another audience",
+            ),
             ({"aud": 7}, "the claim aud is no text"),
             ({"sub": "other@example.com"}, "the token's issuer and subject differ"),
             ({"iss": account_email("ci", "f" * 16), "sub": None}, "no such account"),
@@ -392,6 +405,7 @@ class TestIssuers:
         ("claims", "reason"),
         [
             ({"aud": "other"}, "the token is for another audience"),
+            ({"aud": ""}, "the token is for another audience"),
             ({"aud": None}, "the claim aud is no text"),
             ({"exp": None}, "the claim exp is missing"),
             ({"email_verified": False}, "the token's address is not verified"),
@@ -439,6 +453,21 @@ class TestIssuers:
         world.documents[f"{ISSUER}/keys"] = key_set(0)
         claims = {"email": "ann@example.com", "email_verified": True}
         assert await world.who(self.token(world, **claims)) == "user:ann@example.com"
+
+    def test_realms_of_one_server_need_domains_of_their_own(self):
+        """Else one could name the callers of the other."""
+        realms = [
+            {
+                "issuer": f"https://keycloak.example:8443/realms/{name}",
+                "audiences": ["fanlog"],
+                "principal_claim": "preferred_username",
+            }
+            for name in ("shop", "staff")
+        ]
+        with pytest.raises(ValueError, match=r"two issuers with names of 'keycloak\.example'"):
+            parse_issuers(realms)
+        realms[1]["domain"] = "staff.example"
+        assert [one.host for one in parse_issuers(realms)] == ["keycloak.example", "staff.example"]
 
     @pytest.mark.parametrize(
         ("table", "reason"),

@@ -47,6 +47,7 @@ from fanlog.core.records import (
     ReopenedChunk,
     RequestRecord,
     RoleRecord,
+    ScheduleRecord,
     SchemaRecord,
     SchemaRevisionRecord,
     ScopePolicy,
@@ -55,6 +56,7 @@ from fanlog.core.records import (
     SecretRecord,
     SnapshotRecord,
     SubscriptionRecord,
+    TickRecord,
     TopicRecord,
     Trimmed,
     UnknownRecord,
@@ -62,8 +64,10 @@ from fanlog.core.records import (
     digest_of,
 )
 from fanlog.core.records.codec import Registry, Stored, numbers, record
+from fanlog.core.records.schedules import tick_record
 from fanlog.core.reopening import OpenChunk
 from fanlog.core.roles import CustomRole
+from fanlog.errors import DataLoss
 from fanlog.model.identity import AccountKey, ApiToken, ServiceAccount
 from fanlog.model.jobs import Job
 from fanlog.model.resources import (
@@ -86,6 +90,7 @@ from fanlog.model.resources import (
     Topic,
     TopicId,
 )
+from fanlog.model.schedules import Progress, Schedule
 
 ROOT = Path(__file__).parents[3]
 P = PartitionId(2**32 - 1)
@@ -207,8 +212,25 @@ EUROPEAN = replace(
     id=TopicId(13),
     storage_policy=StoragePolicy(allowed_regions=("europe-west1",), enforce_in_transit=True),
 )
+MADE = replace(TOPIC, id=TopicId(14), maker="serviceAccount:ci@a.fanlog.internal")
+
+MINE = replace(PLAIN, id=SubscriptionId(15), maker="user:ann@example.com")
 
 JOB = Job(name="projects/p/jobs/j", kind="replay", arguments={"a": [1, None]}, state="DONE")
+
+SCHEDULE = Schedule(
+    name="projects/p/schedules/daily",
+    topic=TOPIC.name,
+    cron="0 7 * * *",
+    time_zone="Europe/Berlin",
+    data=b"\0\xff",
+    attributes={"a": "ä"},
+    ordering_key="k",
+    missed="ALL",
+    is_paused=True,
+    created_s=1.5,
+)
+PROGRESS = Progress(decided_s=BIG, last_tick_s=60, last_message_id="2000000000000", error="no room")
 
 ACCOUNT = ServiceAccount(
     id=9,
@@ -235,6 +257,7 @@ STORED: list[Record] = [
     TopicRecord(CHECKED.id, CHECKED),
     TopicRecord(ORPHAN.id, ORPHAN),
     TopicRecord(EUROPEAN.id, EUROPEAN),
+    TopicRecord(MADE.id, MADE),
     SchemaRecord(SCHEMA.id, SCHEMA),
     SchemaRevisionRecord(SCHEMA.id, 2**32 - 1, REVISION),
     FormerTopicRecord(TOPIC.id, TOPIC),
@@ -244,6 +267,7 @@ STORED: list[Record] = [
     SubscriptionRecord(PUSHED.id, PUSHED),
     SubscriptionRecord(TABLED.id, TABLED),
     SubscriptionRecord(FILED.id, FILED),
+    SubscriptionRecord(MINE.id, MINE),
     ExportRecord(FILED.id, EXPORTING),
     ExportRecord(TABLED.id, ExportProgress(number=0, advanced=0)),
     SnapshotRecord(SNAPSHOT.id, SNAPSHOT),
@@ -266,6 +290,8 @@ STORED: list[Record] = [
     AgendaChunk(P, 9, 1, BitMap64(range(65_536, 66_000))),
     RequestRecord(3, digest_of("r"), RememberedAnswer(reopened=BIG, copied=1), 1_700_000_000.5),
     JobRecord(JOB.name, JOB),
+    ScheduleRecord(SCHEDULE.name, SCHEDULE),
+    tick_record(SCHEDULE.name, PROGRESS),
     QueryRecord(digest_of("q"), Query("q", 7, BIG, 1.5)),
     CommittingRecord(digest_of("q"), Committing("q", 8, ("aa", "bb"))),
     ProgressRecord(digest_of("q"), EpochProgress(1, 2, BIG)),
@@ -296,11 +322,28 @@ REMOVED: list[Record] = [
     AgendaChunk(P, 9, 1, None),
     RequestRecord(3, digest_of("r"), None, 0.0),
     JobRecord(JOB.name, None),
+    ScheduleRecord(SCHEDULE.name, None),
+    TickRecord(SCHEDULE.name, None),
     QueryRecord(digest_of("q"), None),
     CommittingRecord(digest_of("q"), None),
     ProgressRecord(digest_of("q"), None),
     ExportRecord(FILED.id, None),
 ]
+
+
+class TestSchedules:
+    def test_data_that_is_not_base64_is_damage(self):
+        record = ScheduleRecord(SCHEDULE.name, SCHEDULE)
+        value = (record.value() or b"").replace(b'"AP8="', b'"?"')
+        with pytest.raises(DamagedRecord, match="data: is not base64"):
+            decode(record.key(), value)
+
+    @pytest.mark.parametrize(
+        "one", [ScheduleRecord(SCHEDULE.name, SCHEDULE), tick_record(SCHEDULE.name, PROGRESS)]
+    )
+    def test_one_record_without_the_other_is_damage(self, one):
+        with pytest.raises(DataLoss, match="only one of two records is there"):
+            HardState.load([(one.key(), one.value())])
 
 
 class TestTheRegistry:

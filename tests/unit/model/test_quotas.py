@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from fanlog.errors import ResourceExhausted
-from fanlog.model.quotas import NAMES, NOUNS, Quotas, Usage, parse_quotas
+from fanlog.model.quotas import NAMES, NOUNS, OF_PRINCIPALS, Quotas, Usage, parse_quotas
 
 
 def test_every_kind_has_a_quota_for_all_projects():
-    assert {f"all_{noun}" for noun in NOUNS} | set(NOUNS) == set(NAMES.values())
+    of_projects = {f"all_{noun}" for noun in NOUNS} | set(NOUNS)
+    assert of_projects | set(OF_PRINCIPALS) == set(NAMES.values())
     defaults = Quotas()
     assert all(getattr(defaults, f"all_{noun}") >= getattr(defaults, noun) for noun in NOUNS)
 
@@ -50,6 +51,23 @@ def test_a_project_and_all_of_them():
         quotas.check("topics", "b", usage)
     usage.change("a", {"topics": 2}, -1)
     quotas.check("topics", "b", usage)
+
+
+def test_a_principal_in_all_projects():
+    usage, quotas = Usage(), Quotas(principal_topics=2)
+    maker = "user:ann@example.com"
+    usage.change("a", {"topics": 1, "label_bytes": 5}, 1, maker)
+    usage.change("b", {"topics": 1}, 1, maker)
+    quotas.check("topics", "a", usage)
+    quotas.check("topics", "a", usage, maker="user:eve@example.com")
+    # Nobody has a quota of labels.
+    quotas.check("label_bytes", "a", usage, maker=maker)
+    said = r"ann@example.com has made 2 topics.*quota principal-topics=2"
+    with pytest.raises(ResourceExhausted, match=said):
+        quotas.check("topics", "c", usage, maker=maker)
+    assert usage.refusals == {"principal-topics": 1}
+    usage.change("b", {"topics": 1}, -1, maker)
+    quotas.check("topics", "c", usage, maker=maker)
 
 
 def test_less_is_always_allowed():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanlog.errors import RateExceeded
-from fanlog.model.rates import Allowance, parse_rates
+from fanlog.model.rates import Allowance, owners_of, parse_rates
 
 
 def test_a_bucket_holds_two_seconds_and_fills():
@@ -42,11 +42,15 @@ def test_all_buckets_or_none():
 
 def test_streams_are_counted():
     allowance = Allowance(parse_rates("principal.streams=1"))
-    allowance.enter_stream("p", "m")
+    allowance.enter("streams", owners_of("p", "m"))
     with pytest.raises(RateExceeded, match="streams"):
-        allowance.enter_stream("q", "m")
-    allowance.leave_stream("p", "m")
-    allowance.enter_stream("q", "m")
+        allowance.enter("streams", owners_of("q", "m"))
+    # Connections are counted apart; of what is refused nothing is counted.
+    allowance.enter("connections", owners_of("p", "m"))
+    allowance.leave("streams", owners_of("p", "m"))
+    allowance.enter("streams", owners_of("q", "m"))
+    assert allowance.taken["principal.streams"] == 2
+    assert allowance.refusals == {"principal.streams": 1}
 
 
 @pytest.mark.parametrize("text", ["messages=1", "project.messages", "project.messages=0", "x=1"])

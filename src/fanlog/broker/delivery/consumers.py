@@ -11,13 +11,14 @@ from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.decisions import Decisions
 from fanlog.broker.delivery.feed import Feed
 from fanlog.broker.delivery.filtering import Filtering
+from fanlog.broker.delivery.members import Members
 from fanlog.broker.delivery.open_feeds import Feeds
 from fanlog.broker.delivery.revising import Revising
 from fanlog.broker.generations import Generations
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.transaction import Ledger
 from fanlog.log.api import Damaged, Log
-from fanlog.model.resources import Subscription
+from fanlog.model.resources import Subscription, SubscriptionId
 
 log = logging.getLogger("fanlog.broker")
 
@@ -55,8 +56,13 @@ class Consumers:
         self._access.use(subscription)
 
     def _new_feed(self, subscription: Subscription) -> Feed:
+        shares = self._ledger.hard.shares_of(subscription)
+        members = None
+        if subscription.key_slots:
+            count_moves = partial(self._count_moves, subscription.id)
+            members = Members(subscription.key_slots, shares, count_moves)
         return Feed(
-            self._ledger.hard.shares_of(subscription),
+            shares,
             self._store,
             judge=self._filtering.judge,
             end=self._ledger.end,
@@ -66,7 +72,11 @@ class Consumers:
             decide=self._decisions.decide,
             on_damage=self._note_damage,
             revise=partial(self._revising.revise, subscription.id),
+            members=members,
         )
+
+    def _count_moves(self, subscription_id: SubscriptionId, moves: int) -> None:
+        self._metrics.of(subscription_id).slot_moves += moves
 
     def _note_damage(self, damaged: Damaged) -> None:
         self._metrics.batches_damaged += 1

@@ -18,6 +18,7 @@ from fanlog.broker.metrics import Metrics
 from fanlog.broker.ports import Compose
 from fanlog.broker.transaction import Ledger
 from fanlog.core.hard_state import HardState
+from fanlog.core.recent_events import RecentEvents
 from fanlog.core.share import Decision, Share
 from fanlog.log.api import Log
 
@@ -35,14 +36,18 @@ class Decisions:
         *,
         compose: Compose,
         jitter: Callable[[], float],
+        recent: RecentEvents,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._metrics = metrics
         self._feeds = feeds
         self._jitter = jitter
+        self._recent = recent
         self._timers = Timers(clock, self._expire)
-        self._dead_lettering = DeadLettering(ledger, store, clock, metrics, compose, self.decide)
+        self._dead_lettering = DeadLettering(
+            ledger, store, clock, metrics, compose, recent, self.decide
+        )
         ledger.on_load.listen(self._load)
 
     def decide(
@@ -67,6 +72,9 @@ class Decisions:
             self._metrics.of(share.settings.id).overdue += decision.overdue
         if decision.dead_letters:
             self._dead_lettering.add(share, decision.dead_letters)
+        if decision.failed is not None or self._recent.sample_every:
+            settings = share.settings
+            self._recent.note(self._clock.now(), settings.id, share.partition, decision)
         self._timers.watch(share)
         if wakes:
             end = self._ledger.end(share.partition)
@@ -97,5 +105,6 @@ class Decisions:
         """All shares are new: forget the old ones, and watch these."""
         self._timers.clear()
         self._dead_lettering.clear()
+        self._recent.forget(self._clock.now())
         for share in hard.shares():
             self._timers.watch(share)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fanlog.log.batch import Batch
@@ -25,3 +25,5 @@ class Delivery:
     size_bytes: int
     #: How many of them were delivered before.
     redelivered: int = 0
+    #: The key slot of each message, where the subscription has key slots.
+    slots: Mapping[Offset, int | None] | None = None

@@ -50,6 +50,11 @@ class DueTimes:
         """Messages that wait for the time they are to be delivered at."""
         return self._ledger.hard.agendas.pending
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether a sweep has something to do."""
+        return any(agenda.is_settling for agenda in self._ledger.hard.agendas)
+
     async def start(self) -> None:
         """Read the times of all pending messages; nothing is delivered before that."""
         for agenda in self._ledger.hard.agendas:
@@ -101,19 +106,18 @@ class DueTimes:
                 return
             if self._ledger.hard.agendas.find(partition) is not agenda:
                 return
-            position = offset
+            # Without any, all that is left was trimmed meanwhile.
+            position = self._ledger.end(partition)
             for item in found:
                 position = item.base_offset + item.count
                 if not isinstance(item, Damaged) and item.terms is not None:
                     dues_ms = list(item.terms.dues_ms(item.publish_time_ns))
                     agenda.schedule(item.base_offset, dues_ms, item.key_hashes)
-                # A damaged batch has no time to wait for: its messages are found out in their turn.
-                rest = agenda.unread & BitMap64(range(item.base_offset, position))
-                if rest:
-                    self._tell(agenda, *agenda.give_up(rest))
-            if not found:
-                # Trimmed meanwhile.
-                self._tell(agenda, *agenda.give_up(agenda.unread.copy()))
+            # A damaged batch has no time to wait for: its messages are found out in their turn.
+            # Those before the first batch were trimmed.
+            rest = agenda.unread & BitMap64(range(offset, position))
+            if rest:
+                self._tell(agenda, *agenda.give_up(rest))
         self._watch(agenda)
 
     def _watch(self, agenda: Agenda) -> None:

@@ -15,6 +15,7 @@ from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.broker.delivery.delivery import Delivery
+from fanlog.broker.delivery.members import About, Members
 from fanlog.broker.delivery.ports import Decide, Judge, Revise
 from fanlog.core.cursor import Range
 from fanlog.core.dependencies import causes_in
@@ -46,6 +47,7 @@ class Feed:
         decide: Decide,
         on_damage: Callable[[Damaged], None],
         revise: Revise,
+        members: Members | None = None,
     ) -> None:
         shares = sorted(shares, key=lambda share: share.last_leased)
         self._shares = {share.partition: share for share in shares}
@@ -58,6 +60,11 @@ class Feed:
         self._decide = decide
         self._on_damage = on_damage
         self._revise = revise
+        #: Of a subscription with key slots.
+        self.members = members
+        self._is_placed = members is None
+        #: Members that have looked at messages of others, and are to look on behind them.
+        self._behind: set[Credit] = set()
         self._lock = asyncio.Lock()
         # In the order they came: first come, first served, and the same in every run.
         self._waiters: dict[asyncio.Future[None], None] = {}
@@ -86,6 +93,8 @@ class Feed:
     def add(self, share: Share) -> None:
         """A topic joins the pattern."""
         self._shares[share.partition] = share
+        if self.members is not None:
+            self.members.add(share)
         self.wake(share.partition)
 
     def drop(self, partition: PartitionId) -> None:
@@ -118,6 +127,17 @@ class Feed:
         self._shares = {}
         self.close(error)
 
+    def join(self, consumer: Credit, about: About) -> None:
+        """A consumer comes, to stay: with key slots, it gets its part of them."""
+        if self.members is not None:
+            self.members.join(consumer, about)
+
+    def leave(self, consumer: Credit) -> None:
+        """A consumer takes nothing more: others get its key slots."""
+        self._behind.discard(consumer)
+        if self.members is not None and self.members.leave(consumer):
+            self.wake()
+
     def give_back(self, consumer: Credit, written: int) -> None:
         """A consumer gets nothing more: messages that it leased after a generation never left.
 
@@ -132,6 +152,7 @@ class Feed:
         """A consumer is gone; messages that were written to it stay leased."""
         for share in self.shares:
             share.abandon(consumer)
+        self.leave(consumer)
 
     async def wait(self, version: int) -> None:
         """Return when the feed was woken since it had `version`.
@@ -164,6 +185,10 @@ class Feed:
                 consumer, max_messages=max_messages, max_bytes=max_bytes, deadline_s=deadline_s
             )
             if not leased:
+                if consumer in self._behind:
+                    self._behind.discard(consumer)
+                    await asyncio.sleep(0)
+                    continue
                 return leased
             leaving = await self._revise(leased, max_bytes)
             if leaving:
@@ -177,6 +202,8 @@ class Feed:
         deliveries: list[Delivery] = []
         commits: list[asyncio.Future[None]] = []
         async with self._lock:
+            if not self._is_placed:
+                await self._place_all()
             for partition in list(self._ready):
                 budget = consumer.budget(max_messages, max_bytes)
                 if deliveries:
@@ -211,15 +238,27 @@ class Feed:
     async def place_restored(self, share: Share) -> None:
         """Find the keys of leases that outlived a restart, so that their acks can be judged."""
         async with self._lock:
-            while share.unplaced:
-                last = share.unplaced.max()
-                while share.routed_to <= last and not self._is_closed():
-                    await self._judge(share, last + 1)
-                before = share.next_offset
-                batches = await self._read(share, [(before, last + 1)], limits.READ_BYTES_MAX)
-                share.scan(last + 1, batches)
-                if share.next_offset == before:
-                    return
+            await self._place(share)
+
+    async def _place_all(self) -> None:
+        """Find the key slots of leases that outlived a restart, before anything is handed out.
+
+        A slot that is held in one partition is not to be taken from in another.
+        """
+        for share in list(self.shares):
+            await self._place(share)
+        self._is_placed = True
+
+    async def _place(self, share: Share) -> None:
+        while share.unplaced:
+            last = share.unplaced.max()
+            while share.routed_to <= last and not self._is_closed():
+                await self._judge(share, last + 1)
+            before = share.next_offset
+            batches = await self._read(share, [(before, last + 1)], limits.READ_BYTES_MAX)
+            share.scan(last + 1, batches)
+            if share.next_offset == before:
+                return
 
     async def _take_from(
         self, partition: PartitionId, consumer: Credit, budget: LeaseBudget, deadline_s: float
@@ -258,6 +297,10 @@ class Feed:
             committed = self._decide(share, decision, wakes=False)
             if decision.grant is not None:
                 return _delivery(share, decision.grant, batches), committed
+            if decision.has_progressed and self.members is not None:
+                # There may be no message of its slots for long: others have their turn meanwhile.
+                self._behind.add(consumer)
+                return None
             if not decision.has_progressed and share.plan(consumer, end, budget.messages) == ranges:
                 # Otherwise all that was asked for is damaged, and now left out: look behind it.
                 return None
@@ -362,6 +405,9 @@ def _delivery(share: Share, grant: Grant, batches: Sequence[Batch]) -> Delivery:
                     if failures:
                         attempts[offset] = failures + 1
     size_bytes = sum(run.size_bytes for run in grant.runs)
+    slots = None
+    if share.slots is not None:
+        slots = {o: share.slots.of(o) for run in grant.runs for o in range(run.start, run.end)}
     return Delivery(
         share.partition,
         grant.generation,
@@ -371,4 +417,5 @@ def _delivery(share: Share, grant: Grant, batches: Sequence[Batch]) -> Delivery:
         attempt,
         size_bytes,
         grant.redelivered,
+        slots,
     )

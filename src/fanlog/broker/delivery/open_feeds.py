@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from fanlog.broker.delivery.feed import Feed
 from fanlog.broker.delivery.filtering import Filtering
+from fanlog.broker.delivery.members import Members
 from fanlog.broker.transaction import Ledger
 from fanlog.core.hard_state import HardState
 from fanlog.core.share import Share
@@ -41,6 +42,11 @@ class Feeds:
             self._watch(feed)
         feed.users += 1
         return feed
+
+    def members_of(self, subscription: Subscription) -> Members | None:
+        """Who has which key slots; None without key slots, or without consumers."""
+        feed = self._feeds.get(subscription.id)
+        return None if feed is None else feed.members
 
     def leave(self, subscription: Subscription, feed: Feed) -> None:
         """A consumer goes; the last one takes the feed along."""

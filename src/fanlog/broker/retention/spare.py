@@ -75,6 +75,11 @@ class Spare:
         if is_much and self.size_bytes + self._appended_bytes > self._many_bytes:
             self.on_many.tell(self.size_bytes + self._appended_bytes)
 
+    @property
+    def is_weighing(self) -> bool:
+        """Whether a part of what was asked about last is not looked at yet."""
+        return bool(self._partly)
+
     def is_younger(self, partition: PartitionId, time_ns: int) -> bool:
         """Whether all of a partition was certainly published at that time or later."""
         found = self._known.get(partition)
@@ -87,6 +92,7 @@ class Spare:
         At most so many portions of them: the next call goes on. Whether there were any.
         """
         self._forget()
+        self._partly = {p: found for p, found in self._partly.items() if p in starts}
         left = portions
         for partition, start in starts.items():
             if partition in self._known:
@@ -141,6 +147,32 @@ class Spare:
     def size_of(self, partition: PartitionId, low: Offset, high: Offset) -> int:
         found = self._known.get(partition)
         return 0 if found is None else found.size_bytes(low, high)
+
+    async def size_between(
+        self, partition: PartitionId, low: Offset, high: Offset, hot_start: Offset
+    ) -> int:
+        """Bytes of the messages from `low` to before `high` of the hot log, about.
+
+        A partition that is not known yet, or not up to there, is weighed first.
+        """
+        found = self._known.get(partition)
+        if found is None or found.end < high:
+            await self._weigh_on(partition, hot_start)
+        return self.size_of(partition, low, high)
+
+    async def _weigh_on(self, partition: PartitionId, hot_start: Offset) -> None:
+        found = self._known.get(partition) or Stretches(hot_start, self._step_bytes)
+        while (low := found.end) < self._ledger.end(partition):
+            extents = await self._store.extents(
+                partition, low, step_bytes=self._step_bytes, limit=limits.WEIGHED_BATCHES_MAX
+            )
+            # Another task may have weighed on meanwhile.
+            if found.end == low:
+                for one in extents:
+                    found.add(one.end_offset, one.size_bytes, one.first_ns, one.last_ns)
+            if not extents:
+                break
+        self._known.setdefault(partition, found)
 
     async def cuts(self, spans: Mapping[PartitionId, Bounds], size_bytes: int) -> Cuts:
         """Where to cut, so that about so many bytes go, oldest first; nowhere if there are none."""

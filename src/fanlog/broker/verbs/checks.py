@@ -13,11 +13,17 @@ from fanlog.model.resources import DeadLetterPolicy, PushConfig
 
 
 def check_quota(
-    catalog: Catalog, quotas: Quotas, noun: str, name: str, labels: Mapping[str, str], more: int = 1
+    catalog: Catalog,
+    quotas: Quotas,
+    noun: str,
+    name: str,
+    labels: Mapping[str, str],
+    more: int = 1,
+    maker: str | None = None,
 ) -> None:
     """Raises ResourceExhausted: A quota leaves no room for a resource with these labels."""
     usage, project = catalog.usage, names.project_of(name)
-    quotas.check(noun, project, usage, more)
+    quotas.check(noun, project, usage, more, maker)
     quotas.check("label_bytes", project, usage, label_bytes(labels))
 
 

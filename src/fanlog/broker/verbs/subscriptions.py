@@ -199,9 +199,12 @@ class Subscriptions:
     def _check_quotas(self, spec: SubscriptionSpec, *, makes_topic: bool) -> None:
         """Check all resources that a new subscription brings along."""
         catalog, quotas = self._ledger.hard.catalog, self._quotas
-        check_quota(catalog, quotas, "subscriptions", spec.name, spec.labels, 1 + makes_topic)
+        check_quota(
+            *(catalog, quotas, "subscriptions", spec.name, spec.labels, 1 + makes_topic),
+            maker=spec.maker,
+        )
         if makes_topic:
-            check_quota(catalog, quotas, "topics", spec.name, {})
+            check_quota(catalog, quotas, "topics", spec.name, {}, maker=spec.maker)
         if spec.is_pattern:
             quotas.check("patterns", names.project_of(spec.topic), catalog.usage)
             self._shares.check_pattern(spec.topic, quotas)
@@ -281,13 +284,15 @@ class Subscriptions:
         assert spec.dead_letter is not None
         topic_name = spec.dead_letter.dead_letter_topic
         if catalog.find_topic(topic_name) is None:
-            self._topics.make(transaction, TopicSpec(name=topic_name))
+            self._topics.make(transaction, TopicSpec(name=topic_name, maker=spec.maker))
         name = names.parse_topic(topic_name)
         reader_name = names.subscription_name(name.project, name.id)
         if not catalog.has_subscription(reader_name):
             # A topic that is there already is read from now on.
             starts = dict.fromkeys(catalog.topic(topic_name).partitions)
-            reader = SubscriptionSpec(name=reader_name, topic=topic_name, expiration_ttl_s=None)
+            reader = SubscriptionSpec(
+                name=reader_name, topic=topic_name, expiration_ttl_s=None, maker=spec.maker
+            )
             self._make(transaction, reader, starts)
 
     def _make(

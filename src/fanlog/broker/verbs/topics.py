@@ -36,7 +36,9 @@ class Topics:
         specs.check_tier(spec, None, has_lake=bool(self._tiers.lake_uri))
         catalog = self._ledger.hard.catalog
         if catalog.find_topic(spec.name) is None:
-            check_quota(catalog, self._quotas, "topics", spec.name, spec.labels)
+            check_quota(
+                *(catalog, self._quotas, "topics", spec.name, spec.labels), maker=spec.maker
+            )
         specs.check_region(spec, None, self._rules.region)
         transaction = self._ledger.begin()
         topic = self.make(transaction, spec)

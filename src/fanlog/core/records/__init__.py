@@ -44,6 +44,7 @@ from fanlog.core.records.partitions import (
     Trimmed,
 )
 from fanlog.core.records.requests import RememberedAnswer, RequestRecord
+from fanlog.core.records.schedules import AnyScheduleRecord, ScheduleRecord, TickRecord
 from fanlog.core.records.shares import (
     Activity,
     AttemptsChunk,
@@ -69,6 +70,7 @@ __all__ = [
     "Activity",
     "AddressRecord",
     "AgendaChunk",
+    "AnyScheduleRecord",
     "ArchivedRecord",
     "AttemptsChunk",
     "CatalogRecord",
@@ -99,6 +101,7 @@ __all__ = [
     "ReopenedChunk",
     "RequestRecord",
     "RoleRecord",
+    "ScheduleRecord",
     "SchemaRecord",
     "SchemaRevisionRecord",
     "ScopePolicy",
@@ -109,6 +112,7 @@ __all__ = [
     "SinkRecord",
     "SnapshotRecord",
     "SubscriptionRecord",
+    "TickRecord",
     "TopicRecord",
     "Trimmed",
     "UnknownRecord",
@@ -127,6 +131,7 @@ Record = (
     | ExportRecord
     | SinkRecord
     | IdentityRecord
+    | AnyScheduleRecord
 )
 
 #: Every class of the union.

@@ -45,7 +45,7 @@ class Counters(Stored):
     boots: int
 
 
-_TOPIC = json_of(Topic, leave_out=_unset("schema_settings", "storage_policy", "created_s"))
+_TOPIC = json_of(Topic, leave_out=_unset("schema_settings", "storage_policy", "created_s", "maker"))
 
 
 @record("T", key=_ID, value=_TOPIC, key_of=_id_of)
@@ -68,7 +68,7 @@ def _unset_modes(subscription: Subscription) -> Iterable[str]:
     """The fields of the ways of delivery that a subscription does not have."""
     if subscription.push is None:
         yield from ("push", "push_off")
-    yield from _unset("table", "files")(subscription)
+    yield from _unset("table", "files", "maker")(subscription)
 
 
 _SUBSCRIPTION = json_of(

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import struct
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from hashlib import blake2b
@@ -252,6 +253,8 @@ def _plain(value: object) -> object:
         return {name: _plain(getattr(value, name)) for name in names}
     if isinstance(value, tuple | list):
         return [_plain(one) for one in value]
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
     return value

@@ -8,12 +8,11 @@ share does not know which of them it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from pyroaring import BitMap64
 
-from fanlog.core.agenda import Agenda
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.packer import OffsetSet, Packer, Slots
@@ -29,6 +28,15 @@ class Openness(Protocol):
     def __contains__(self, offset: Offset) -> bool: ...
     def acknowledged(self, offsets: BitMap64) -> BitMap64: ...
     def unacked_ranges(self, start: Offset, end: Offset) -> Iterator[Range]: ...
+
+
+class AgendaView(Protocol):
+    """What messages of a partition ask for, as far as a backlog is to know."""
+
+    @property
+    def pending(self) -> BitMap64: ...
+    @property
+    def urgent(self) -> Mapping[int, BitMap64]: ...
 
 
 class Exhausted(OffsetSet, Protocol):
@@ -47,7 +55,7 @@ class Backlog(Protocol):
     """
 
     #: What messages of the partition ask for; None when none does. Pending ones are left out.
-    agenda: Agenda | None
+    agenda: AgendaView | None
 
     @property
     def next_offset(self) -> Offset:
@@ -80,6 +88,10 @@ class Backlog(Protocol):
     @property
     def outstanding(self) -> BitMap64:
         """Messages whose key they hold up: leased, forwarded, or acknowledged early."""
+        ...
+
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        """The earlier message of its key that a message waits for, if there is one."""
         ...
 
     def configure(self, ordering: Ordering) -> None:
@@ -148,8 +160,17 @@ class Backlog(Protocol):
         """Offer messages again: they have no key, or their back-off is over."""
         ...
 
-    def come_due(self, offsets: BitMap64, keyed: BitMap64) -> None:
-        """Offer messages that are pending no longer; `keyed` are those with an ordering key."""
+    def let_go(self, loose: BitMap64, keyed: BitMap64) -> None:
+        """Offer messages that waited for others; `keyed` wait in the list of their key still."""
+        ...
+
+    def come_due(
+        self, offsets: BitMap64, keyed: BitMap64, busy: BitMap64, delayed: BitMap64
+    ) -> None:
+        """Offer messages that are pending no longer; `keyed` are those with an ordering key.
+
+        None of them is `busy` or `delayed`, which other messages may be.
+        """
         ...
 
     def reopen(

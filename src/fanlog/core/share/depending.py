@@ -96,6 +96,7 @@ class Depending:
         "has_held",
         "keyed",
         "loose",
+        "noted",
         "overdue",
         "reasons",
     )
@@ -118,7 +119,8 @@ class Depending:
         self.causes = _NO_CAUSES
         self._shares: Mapping[PartitionId, Awaited] = {}
         self._now = self._timeout_s = 0.0
-        #: Whether it put a message aside.
+        #: Messages that it put aside, for a backlog that is to know them.
+        self.noted: list[Offset] = []
         self.has_held = False
 
     @property
@@ -138,6 +140,7 @@ class Depending:
         """A lease begins, with batches whose messages have `causes`."""
         self.causes, self._shares = causes or _NO_CAUSES, shares
         self._now, self._timeout_s = now, timeout_s
+        self.noted.clear()
         self.has_held = False
 
     def __contains__(self, offset: Offset) -> bool:
@@ -162,6 +165,7 @@ class Depending:
         if offset not in self._due_s:
             self._due_s[offset] = self._now + self._timeout_s
         heapq.heappush(self._heap, (self._due_s[offset], offset))
+        self.noted.append(offset)
         self.has_held = True
         return True
 
@@ -186,8 +190,8 @@ class Depending:
 
     # Messages that wait no longer.
 
-    def release(self, offsets: Iterable[Offset]) -> BitMap64:
-        """Their cause is acknowledged; those of them without a key."""
+    def release(self, offsets: Iterable[Offset]) -> tuple[BitMap64, BitMap64]:
+        """Their cause is acknowledged; those of them without a key, and those with one."""
         found = BitMap64()
         for offset in offsets:
             waited = self._waits_for.pop(offset, None)
@@ -195,10 +199,10 @@ class Depending:
                 share, cause = waited
                 share.awaited.discard(cause.offset, self._share, offset)
                 found.add(offset)
-        loose = found & self.loose
+        loose, keyed = found & self.loose, found & self.keyed
         self.keyed = self.keyed - found
         self.loose = self.loose - found
-        return loose
+        return loose, keyed
 
     def forget(self, offsets: BitMap64) -> None:
         """They are acknowledged, or cannot be read."""

@@ -89,9 +89,11 @@ ByGeneration = Mapping[int, Sequence[Offset]]
 class LeaseTable:
     """All leases of one share, by generation and by deadline."""
 
-    __slots__ = ("_by_generation", "_heap", "changed")
+    __slots__ = ("_by_generation", "_heap", "changed", "on_end")
 
     def __init__(self) -> None:
+        #: Is told of messages whose lease has ended; None where nothing depends on it.
+        self.on_end: Callable[[BitMap64], None] | None = None
         self._by_generation: dict[int, list[Lease]] = {}
         self._heap: list[tuple[float, int, int]] = []
         #: Leases (generation, part) that changed in the running verb: the share makes records of
@@ -220,6 +222,8 @@ class LeaseTable:
     def settle(self, lease: Lease, offsets: BitMap64) -> None:
         """Take out `offsets`, which are acknowledged or released; an empty lease is over."""
         lease.settle(offsets)
+        if self.on_end is not None:
+            self.on_end(offsets)
         self.changed.add((lease.generation, lease.part))
         if not lease.open:
             parts = self._by_generation[lease.generation]

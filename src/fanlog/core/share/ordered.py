@@ -25,11 +25,10 @@ from itertools import islice
 
 from pyroaring import BitMap64
 
-from fanlog.core.agenda import Agenda
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.aversion import Aversions
-from fanlog.core.share.backlog import Exhausted, Openness, find, outside, without
+from fanlog.core.share.backlog import AgendaView, Exhausted, Openness, find, outside, without
 from fanlog.core.share.depending import Depending
 from fanlog.core.share.keys import Key, Keys
 from fanlog.core.share.packer import Packer, Slots
@@ -85,12 +84,19 @@ class OrderedBacklog:
         #: Cannot be read.
         self._skipped = BitMap64()
         self.recalled = BitMap64()
-        self.agenda: Agenda | None = None
+        self.agenda: AgendaView | None = None
         self._turns = Turns()
 
     @property
     def outstanding(self) -> BitMap64:
         return BitMap64(self.keys.hash_of)
+
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        key = self.keys.by_hash.get(key_hash)
+        if key_hash == 0 or key is None:
+            return None
+        held = [*(o for o in key.outstanding if o not in key.acked), *islice(key.waiting, 1)]
+        return next((o for o in held if o != offset and (o < offset or o in key.outstanding)), None)
 
     def configure(self, ordering: Ordering) -> None:
         assert ordering != "none"
@@ -114,7 +120,7 @@ class OrderedBacklog:
         return ranges
 
     def _urgent(
-        self, agenda: Agenda, cursor: Openness, end: Offset, limit: int, consumer: Credit
+        self, agenda: AgendaView, cursor: Openness, end: Offset, limit: int, consumer: Credit
     ) -> Sequence[Offset]:
         if not agenda.urgent:
             return ()
@@ -214,6 +220,13 @@ class OrderedBacklog:
             self.next_offset = end
         self._leave_out(start, end)
 
+    def go_on(self, cursor: Openness, end: Offset, consumer: Credit | None) -> bool:
+        """Go on at `end`, unless a message before it is not met."""
+        if next(self._fresh(cursor, end), None) is not None:
+            return False
+        self.next_offset = max(self.next_offset, end)
+        return True
+
     def abandon(self, consumer: Credit) -> None:
         # The messages that it holds of a key still hold up the rest of the key: they may yet be
         # acknowledged. No other consumer becomes the owner before they are settled.
@@ -287,7 +300,12 @@ class OrderedBacklog:
             elif offset < self.next_offset or offset in self._met:
                 self._keyless.add(offset)
 
-    def come_due(self, offsets: BitMap64, keyed: BitMap64) -> None:
+    def let_go(self, loose: BitMap64, keyed: BitMap64) -> None:
+        self.release(loose)
+
+    def come_due(
+        self, offsets: BitMap64, keyed: BitMap64, busy: BitMap64, delayed: BitMap64
+    ) -> None:
         # Those of a key wait in its list, in their place; they are not held back any more.
         for offset in offsets - keyed:
             if offset < self.next_offset or offset in self._met:

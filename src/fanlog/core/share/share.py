@@ -27,8 +27,10 @@ from fanlog.core.redelivery import EXPIRED, NACKED, UNSENT, Nack
 from fanlog.core.share.decision import Decision, Grant, ShareStats
 from fanlog.core.share.depending import AwaitedOffsets, Waiter
 from fanlog.core.share.lease import ByGeneration, Lease, LeaseTable, Matched
+from fanlog.core.share.looking import Look, looks
 from fanlog.core.share.open_offsets import OpenOffsets
 from fanlog.core.share.packer import Packer, Slots
+from fanlog.core.share.slot_holds import SlotHolds
 from fanlog.core.share.soft_state import SoftState
 from fanlog.core.share.state import ShareState
 from fanlog.core.share.states import State
@@ -172,8 +174,12 @@ class Share:
         `keyed` are those of them with an ordering key.
         """
         open_ = offsets - self.cursor.acknowledged(offsets) - self._open.passed_over
+        # After a restart, messages that were due before it may be held by leases of then.
+        busy, delayed = self._soft.taken, self._soft.delayed.offsets
+        open_ = open_ - busy - delayed
         if open_:
-            self._soft.backlog.come_due(open_, keyed)
+            busy = busy | self._soft.depending.loose
+            self._soft.backlog.come_due(open_, keyed, busy, delayed)
         return bool(open_)
 
     @property
@@ -186,7 +192,7 @@ class Share:
 
     def let_go(self, offsets: BitMap64) -> None:
         """Messages of this share wait no longer for one that is acknowledged now."""
-        self._soft.backlog.release(self._soft.depending.release(offsets))
+        self._soft.backlog.let_go(*self._soft.depending.release(offsets))
 
     def take_let_go(self) -> Sequence[Share]:
         """The shares that may have messages to hand out since something of this one was settled."""
@@ -202,6 +208,11 @@ class Share:
     def follows_commits(self) -> bool:
         """Whether the next answer may rest on records that are not committed yet."""
         return self.state.follows_commits
+
+    @property
+    def slots(self) -> SlotHolds | None:
+        """The key slots of messages that are out; None where no consumer has key slots."""
+        return self._soft.slots
 
     @property
     def has_attempts(self) -> bool:
@@ -337,6 +348,7 @@ class Share:
             decision.ended.append((lease.granted_s, len(offsets)))
             acked |= offsets
         decision.count = len(acked) + len(late)
+        decision.acked = acked | late if late else acked
         decision.records += self._acked_records(soft.backlog.acknowledge(acked) | late)
         return soft.finish(decision)
 
@@ -464,6 +476,17 @@ class Share:
 
     # Administration.
 
+    def purge(self, end: Offset) -> Decision:
+        """Acknowledge everything below `end`, outstanding messages included: their leases are over.
+
+        `count` is the number of messages that were open. Messages from `end` on, their leases and
+        their attempts stay as they are: that is the difference to a seek.
+        """
+        count = self.open_count(end)
+        decision = self.advance(end)
+        decision.count = count
+        return decision
+
     def reopen(
         self, now: float, offsets: BitMap64, *, generation: int, is_wanted: bool = False
     ) -> Decision:
@@ -511,6 +534,36 @@ class Share:
         return self._soft.finish(decision)
 
     # Looking.
+
+    def open_count(self, end: Offset) -> int:
+        """How many messages before `end` are neither acknowledged nor passed over."""
+        return len(self.cursor.open_offsets(end) - self._open.passed_over)
+
+    def ahead(self, start: Offset, end: Offset, matching: BitMap64) -> BitMap64:
+        """The offsets from `routed_to` on that would be open, did the filter want `matching`."""
+        return self._open.ahead(start, end, matching)
+
+    def look(self, offsets: BitMap64) -> dict[Offset, Look]:
+        """Where each of these messages stands. Nothing changes."""
+        acked = self.cursor.acknowledged(offsets)
+        passed_over = (self._open.passed_over & offsets) - acked
+        states = {State.ACKED: acked, State.PASSED_OVER: passed_over}
+        states |= self._soft.offsets_by_state(offsets - acked - passed_over)
+        return looks(states, self._soft.leases, self._soft.delayed, self.state.attempts)
+
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        """The earlier message of its ordering key that a message waits for, if there is one."""
+        return self._soft.backlog.behind(offset, key_hash)
+
+    @property
+    def addressed(self) -> Addressed:
+        """Which messages are for one subscription alone."""
+        return self._open.addressed
+
+    @property
+    def leased(self) -> BitMap64:
+        """The offsets that are leased."""
+        return self._soft.leases.offsets
 
     def next_deadline(self) -> float | None:
         """When `expire` has something to do next."""

@@ -22,6 +22,8 @@ from fanlog.core.share.decision import Decision
 from fanlog.core.share.depending import Awaited, Depending
 from fanlog.core.share.lease import ByGeneration, LeaseTable, Matched, take_out
 from fanlog.core.share.ordered import OrderedBacklog
+from fanlog.core.share.slot_holds import SlotHolds
+from fanlog.core.share.slotted import SlottedBacklog
 from fanlog.core.share.state import ShareState
 from fanlog.core.share.states import State
 from fanlog.core.share.unordered import UnorderedBacklog
@@ -76,12 +78,19 @@ class SoftState:
         self.depending = Depending(share)
         self._agenda: Agenda | None = None
         self.leases = LeaseTable()
+        #: Of a subscription that assigns key slots to its consumers.
+        self.slots: SlotHolds | None = None
+        if slot_count := state.settings.key_slots:
+            self.slots = SlotHolds(state.partition, slot_count)
+            self.leases.on_end = self.slots.release
         self.forget()
 
     def restore(self, latest_s: float) -> None:
         """Begin anew, with the leases that are hard state; none of them ends after `latest_s`."""
         state = self._state
+        on_end = self.leases.on_end
         self.leases = LeaseTable.restored(state.held.values(), state.cursor, latest_s)
+        self.leases.on_end = on_end
         self.forget()
 
     def forget(self) -> None:
@@ -91,6 +100,8 @@ class SoftState:
         self.forwarding = BitMap64()
         #: Messages without attempts left that the running verb found.
         self._to_forward: list[Offset] = []
+        #: Messages whose delivery failed in the running verb.
+        self._failed: tuple[BitMap64, Nack] | None = None
         self.failures = Failures(self._state.attempts)
         self.depending.forget_all()
         self.depending = Depending(self._share)
@@ -110,6 +121,15 @@ class SoftState:
 
     def _new_backlog(self) -> Backlog:
         floor, held = self._state.cursor.floor, self.leases.offsets
+        if self.slots is not None:
+            self.slots.reset()
+            ordering = self._state.settings.ordering
+            return SlottedBacklog(
+                floor, held, self.slots, self.depending, self._plain_backlog, ordering
+            )
+        return self._plain_backlog(floor, held)
+
+    def _plain_backlog(self, floor: Offset, held: BitMap64) -> UnorderedBacklog | OrderedBacklog:
         ordering = self._state.settings.ordering
         if ordering == "none":
             return UnorderedBacklog(floor, held, self.aversions, self._exhausted, self.depending)
@@ -202,6 +222,7 @@ class SoftState:
         if not offsets:
             return []
         records: list[ShareRecord] = []
+        self._failed = offsets, nack
         if nack.is_told:
             self.aversions.add(now, failed)
         settings = self._state.settings
@@ -289,5 +310,6 @@ class SoftState:
             decision.records += self._state.lease_records(leases)
         leases.changed.clear()
         self._exhausted.lapsed = _NONE
+        decision.failed, self._failed = self._failed, None
         self.failures.end_verb()
         return decision

@@ -73,6 +73,7 @@ class StateEvent(Enum):
     EXPORTED = "committed to the table of an export"
     DISCARDED = "discarded by an administrator"
     RETENTION_ENDED = "its retention ends"
+    PURGED = "purged by an administrator"
     SOUGHT_PAST = "a seek goes past it"
     SOUGHT_BEFORE = "a seek goes before it, and it is retained"
     REOPENED = "reopened"
@@ -134,6 +135,7 @@ TRANSITIONS = (
     Transition((_B,), StateEvent.EXPORTED, _A),
     Transition((_B, _N, _D, _W), StateEvent.DISCARDED, _A),
     Transition((_B, _N, _O, _E, _D, _W, _F, _P), StateEvent.RETENTION_ENDED, _A),
+    Transition((_B, _N, _O, _E, _D, _W, _F, _P), StateEvent.PURGED, _A),
     Transition((_B, _N, _O, _E, _D, _W, _F, _P), StateEvent.SOUGHT_PAST, _A),
     # Open again.
     Transition((_O, _E, _D, _W, _F), StateEvent.SOUGHT_BEFORE, _B),

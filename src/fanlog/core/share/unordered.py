@@ -11,11 +11,10 @@ from itertools import islice
 
 from pyroaring import BitMap64
 
-from fanlog.core.agenda import Agenda
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.aversion import Aversions
-from fanlog.core.share.backlog import Exhausted, Openness, find, outside, without
+from fanlog.core.share.backlog import AgendaView, Exhausted, Openness, find, outside, without
 from fanlog.core.share.depending import Depending
 from fanlog.core.share.packer import Packer, Slots
 from fanlog.core.share.urgency import Turns, in_order, urgent_offsets
@@ -62,7 +61,7 @@ class UnorderedBacklog:
         self._exhausted = exhausted
         self._depending = depending
         self._skipped_count = 0
-        self.agenda: Agenda | None = None
+        self.agenda: AgendaView | None = None
         self._turns = Turns()
         self.to_forward: list[Offset] = []
         # Without keys, a lease of before a restart is as good as any other, and stays.
@@ -76,6 +75,9 @@ class UnorderedBacklog:
     @property
     def outstanding(self) -> BitMap64:
         return _NONE
+
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        return None
 
     def configure(self, ordering: Ordering) -> None:
         assert ordering == "none"
@@ -101,7 +103,7 @@ class UnorderedBacklog:
         return ranges
 
     def _urgent(
-        self, agenda: Agenda, cursor: Openness, end: Offset, limit: int, consumer: Credit
+        self, agenda: AgendaView, cursor: Openness, end: Offset, limit: int, consumer: Credit
     ) -> Sequence[Offset]:
         if not agenda.urgent:
             return ()
@@ -194,6 +196,19 @@ class UnorderedBacklog:
         self._held.add_range(start, end)
         self._skipped_count += len(self._held) - len(self._ready) - before
 
+    def go_on(self, cursor: Openness, end: Offset, consumer: Credit | None) -> bool:
+        """Go on at `end`, unless a message before it was to be handed out and is not.
+
+        Messages that `consumer` is averse to stay, for others.
+        """
+        averse = self._aversions.of(consumer)
+        if next(self._fresh(cursor, end, averse), None) is not None:
+            return False
+        for start, stop in self._fresh(cursor, end) if averse else ():
+            self._ready.add_range(start, stop)
+        self.next_offset = max(self.next_offset, end)
+        return True
+
     def abandon(self, consumer: Credit) -> None:
         """Nothing: no message waited for the consumer."""
 
@@ -219,7 +234,12 @@ class UnorderedBacklog:
             # Never handed out in this life: `next_offset` will come by.
             self._ready.remove_range(self.next_offset, self._ready.max() + 1)
 
-    def come_due(self, offsets: BitMap64, keyed: BitMap64) -> None:
+    def let_go(self, loose: BitMap64, keyed: BitMap64) -> None:
+        self.release(loose)
+
+    def come_due(
+        self, offsets: BitMap64, keyed: BitMap64, busy: BitMap64, delayed: BitMap64
+    ) -> None:
         self._ready |= offsets
         self._ready.remove_range(self.next_offset, OFFSET_MAX + 1)
 

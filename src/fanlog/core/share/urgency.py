@@ -14,9 +14,8 @@ from itertools import islice
 
 from pyroaring import BitMap64
 
-from fanlog.core.agenda import Agenda
 from fanlog.core.cursor import Range
-from fanlog.core.share.backlog import Openness
+from fanlog.core.share.backlog import AgendaView, Openness
 from fanlog.core.share.packer import Packer, Slots
 from fanlog.limits import OFFSET_MAX, PRIORITY_FLOOR_PART
 from fanlog.model.resources import Offset
@@ -73,7 +72,7 @@ class Turns:
 
 
 def urgent_offsets(
-    agenda: Agenda,
+    agenda: AgendaView,
     cursor: Openness,
     end: Offset,
     *,

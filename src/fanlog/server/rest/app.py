@@ -19,11 +19,17 @@ from fanlog.errors import FanlogError, Internal, InvalidArgument, TooLarge, Unsu
 from fanlog.model import attributes
 from fanlog.model.json_value import Json
 from fanlog.server.calls import EVERYBODY, Caller, Certificate, Unary
-from fanlog.server.http_callers import address_of, authorization_of, certificate_of
+from fanlog.server.http_callers import (
+    address_of,
+    authorization_of,
+    certificate_of,
+    connection_of,
+)
 from fanlog.server.rest import errors, json_weight
 from fanlog.server.rest.facts import Facts
 from fanlog.server.rest.route import Asked, Route, Router
 from fanlog.server.services import LARGE
+from fanlog.transport.lifetime import Lifetime
 
 #: Headers that begin so are metadata of the call, as gRPC has it.
 _OWN = attributes.PREFIX.encode()
@@ -73,6 +79,10 @@ class RestCall:
     @property
     def certificate(self) -> Certificate | None:
         return certificate_of(self._scope)
+
+    @property
+    def connection(self) -> Lifetime | None:
+        return connection_of(self._scope)
 
     def time_remaining(self) -> float | None:
         return self.timeout_s

@@ -8,7 +8,7 @@ import orjson
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from fanlog.errors import FanlogError, MethodNotAllowed, RateExceeded
+from fanlog.errors import FanlogError, MethodNotAllowed, ResourceExhausted
 from fanlog.model.json_value import Json, JsonObject
 from fanlog.wire.status import code_name, rich_status
 
@@ -52,7 +52,7 @@ def answer(error: FanlogError) -> tuple[int, Headers, bytes]:
     code, body = described(error)
     headers: Headers = []
     if code in (429, 503):
-        after_s = error.retry_after_s if isinstance(error, RateExceeded) else RETRY_AFTER_S
+        after_s = error.retry_after_s if isinstance(error, ResourceExhausted) else RETRY_AFTER_S
         headers.append((b"retry-after", b"%d" % math.ceil(after_s)))
     if code == 401:
         headers.append((b"www-authenticate", b"Bearer"))

@@ -11,12 +11,14 @@ from fanlog.server.rest.route import Route, parse_template
 
 #: Names of the variables that follow a collection in a path.
 _SINGULARS = {
+    "messages": "message",
     "revisions": "revision",
     "projects": "project",
     "topics": "topic",
     "subscriptions": "subscription",
     "snapshots": "snapshot",
     "jobs": "job",
+    "schedules": "schedule",
     "schemas": "schema",
 }
 _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")

@@ -82,6 +82,8 @@ def position_verbs(
             return await verbs["Subscriber.CreateSubscription"](raw, call)
         except AlreadyExists as exists:
             wanted = types.Subscription.FromString(raw)
+            # Before anything is said about the one that is there.
+            call.caller.check("pubsub.subscriptions.update", wanted.name)
             await _check_same(wanted, exists)
         request = types.UpdateSubscriptionRequest(subscription=wanted)
         request.update_mask.paths.extend(sorted(_settings(broker, wanted)))

@@ -22,7 +22,7 @@ from fanlog.server.rest.binding import MessageType
 from fanlog.server.rest.json_schema import STRING, JsonSchema, record
 from fanlog.server.rest.route import Asked
 from fanlog.times import of_us
-from fanlog.v1 import replay_pb2
+from fanlog.v1 import inspection_pb2, message_pb2, replay_pb2
 from fanlog.wire import types
 
 #: Makes JSON of a message, or of an entry of a page.
@@ -171,6 +171,32 @@ def _letter(letter: replay_pb2.DeadLetter, asked: Asked) -> JsonObject:
     }
 
 
+#: Fields of inspections that are names of resources.
+_NAMES = frozenset({"subscription", "topic", "letter_of_topic", "letter_of_subscription"})
+
+
+def _inspected(message: Any, asked: Asked) -> JsonObject:
+    """Every field of a message: numbers as such, times and durations as text where they are set."""
+    found: JsonObject = {}
+    for field in message.DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        if field.is_repeated:
+            is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
+            found[field.name] = dict(value) if is_map else [_inspected(one, asked) for one in value]
+        elif field.message_type is None:
+            found[field.name] = _short_name(value, asked) if field.name in _NAMES else value
+        elif message.HasField(field.name):
+            is_message = isinstance(value, message_pb2.Message)
+            found[field.name] = (
+                _message(value, json_out.PublishTimes()) if is_message else value.ToJsonString()
+            )
+    return found
+
+
+def _purged(message: Any, _: Asked) -> Json:
+    return {name: getattr(message, name) for name in shapes.PURGED}
+
+
 def _counts(fields: Mapping[str, JsonSchema]) -> Shown:
     """An answer of counts: all of `fields` under their own names, but for an empty page token."""
 
@@ -207,6 +233,11 @@ ANSWERS: dict[MessageType, Shown] = {
     replay_pb2.ReopenResponse: _counts(shapes.REOPENED),
     replay_pb2.RedriveResponse: _counts(shapes.REDRIVEN),
     replay_pb2.DiscardResponse: _counts(shapes.DISCARDED),
+    inspection_pb2.PeekResponse: _page(record(shapes.PEEKED), _inspected, "messages"),
+    inspection_pb2.Backlog: Shown(record(shapes.BACKLOG), _inspected),
+    inspection_pb2.ListBacklogsResponse: _page(record(shapes.BACKLOG), _inspected, "backlogs"),
+    inspection_pb2.TraceResponse: Shown(record(shapes.TRACE), _inspected),
+    inspection_pb2.PurgeResponse: Shown(record(shapes.PURGED), _purged),
     replay_pb2.ListDeadLettersResponse: _page(record(shapes.LETTER), _letter, "letters"),
 }
 

@@ -159,6 +159,19 @@ BINDINGS = (
         query=shapes.CRITERIA | shapes.PAGE,
         finish=requests.name_source,
     ),
+    HttpBinding("GET", f"{_SUBSCRIPTION}/peek", "Inspection.Peek", query=shapes.PEEK),
+    HttpBinding(
+        *("POST", f"{_SUBSCRIPTION}:purge", "Inspection.Purge", "*"), takes=record(shapes.PURGE)
+    ),
+    HttpBinding(
+        "GET", f"{_SUBSCRIPTION}/backlog", "Inspection.GetBacklog", query=shapes.BACKLOG_QUERY
+    ),
+    HttpBinding("GET", "/v1/backlogs", "Inspection.ListBacklogs", query=shapes.PAGE),
+    HttpBinding(
+        *("GET", "/v1/messages/{message_id=*}/trace", "Inspection.Trace"),
+        query=shapes.TRACE_QUERY,
+        finish=requests.name_message,
+    ),
     HttpBinding(
         *("POST", _SCHEMAS, "SchemaService.CreateSchema", "schema"),
         takes=record(shapes.SCHEMA, "name", "type", "definition"),

@@ -224,6 +224,11 @@ def name_source(message: Any, asked: Asked) -> None:
     message.source_subscription = _full_source(message.source_subscription, asked)
 
 
+def name_message(message: Any, asked: Asked) -> None:
+    message.message_id = asked.variables["message_id"]
+    message.subscription = _full_source(message.subscription, asked)
+
+
 def _full_source(name: str, asked: Asked) -> str:
     return name if "/" in name or not name else names.subscription_name(asked.project, name)
 

@@ -217,6 +217,78 @@ LETTER: dict[str, JsonSchema] = {
     "leased": BOOLEAN,
 }
 
+PEEK: dict[str, JsonSchema] = {
+    "max_messages": integer(0, limits.PEEK_MESSAGES_MAX, default=limits.PEEK_MESSAGES_DEFAULT),
+    "page_token": STRING,
+    "message_id": STRING,
+    "time": TIMESTAMP,
+}
+PURGE: dict[str, JsonSchema] = {"time": TIMESTAMP, "message_id": STRING, "dry_run": BOOLEAN}
+BACKLOG_QUERY: dict[str, JsonSchema] = {"by_topic": BOOLEAN}
+TRACE_QUERY: dict[str, JsonSchema] = {"subscription": STRING, "attributes": BOOLEAN}
+PEEKED: dict[str, JsonSchema] = {
+    "message": record({"id": STRING, **MESSAGE, "publish_time": TIMESTAMP}),
+    "topic": STRING,
+    "state": STRING,
+    "until": TIMESTAMP,
+    "failed_deliveries": _COUNT,
+    "behind_message_id": STRING,
+}
+_BEHIND: dict[str, JsonSchema] = {
+    "messages": _COUNT,
+    "bytes": _COUNT,
+    "oldest_unacked_age": DURATION,
+    "outstanding": _COUNT,
+    "delayed": _COUNT,
+    "lag_messages": _COUNT,
+    "lag": DURATION,
+}
+BACKLOG: dict[str, JsonSchema] = {
+    "subscription": STRING,
+    **_BEHIND,
+    "messages_estimated": BOOLEAN,
+    "bytes_estimated": BOOLEAN,
+    "forwarding": _COUNT,
+    "topics": array(record({"topic": STRING, **_BEHIND})),
+    "topics_left_off": _COUNT,
+    "detached": BOOLEAN,
+}
+PURGED = {"purged": _COUNT, "outstanding": _COUNT, "dry_run": BOOLEAN}
+_EVENT = {"time": TIMESTAMP, "what": STRING, "reason": STRING, "message_id": STRING}
+_TRACED: dict[str, JsonSchema] = {
+    "subscription": STRING,
+    "state": STRING,
+    "until": TIMESTAMP,
+    "delivered_at": TIMESTAMP,
+    "client_id": STRING,
+    "failed_deliveries": _COUNT,
+    "next_delivery": STRING,
+    "behind_message_id": STRING,
+    "letter_message_id": STRING,
+    "events": array(record(_EVENT)),
+}
+TRACE: dict[str, JsonSchema] = {
+    "message_id": STRING,
+    "topic": STRING,
+    "offset": _OFFSET,
+    "publish_time": TIMESTAMP,
+    "size_bytes": _COUNT,
+    "ordering_key": STRING,
+    "attributes": LABELS,
+    "tier": {"type": "string", "enum": ["hot", "lake", "gone"]},
+    "hint": STRING,
+    "letter_of_message_id": STRING,
+    "letter_of_topic": STRING,
+    "letter_of_subscription": STRING,
+    "letter_reason": STRING,
+    "copy_of_message_id": STRING,
+    "addressee": STRING,
+    "subscriptions": array(record(_TRACED)),
+    "subscriptions_left_off": _COUNT,
+    "remembered_since": TIMESTAMP,
+    "sampled": BOOLEAN,
+}
+
 _LEVEL: JsonSchema = {"type": "string", "enum": list(get_args(Compatibility))}
 _NUMBER = integer(1, limits.SCHEMA_REVISION_NUMBER_MAX)
 DEFINITION: dict[str, JsonSchema] = {

@@ -20,12 +20,15 @@ import (
 	apiv1 "cloud.google.com/go/pubsub/v2/apiv1"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"github.com/googleapis/gax-go/v2"
+	"golang.org/x/oauth2/google"
 	"google.golang.org/api/option"
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -48,6 +51,8 @@ type Command struct {
 	Service      string          `json:"service"`
 	Method       string          `json:"method"`
 	Request      json.RawMessage `json:"request"`
+	Scope        string          `json:"scope"`
+	Path         string          `json:"path"`
 }
 
 // Answer is one line of output.
@@ -63,11 +68,7 @@ type Program struct {
 
 func newProgram(ctx context.Context, arguments []string) (*Program, error) {
 	program := &Program{endpoint: arguments[0]}
-	options := []option.ClientOption{
-		option.WithEndpoint(program.endpoint),
-		option.WithoutAuthentication(),
-		option.WithTelemetryDisabled(),
-	}
+	options := []option.ClientOption{option.WithEndpoint(program.endpoint), option.WithTelemetryDisabled()}
 	if len(arguments) > 1 && arguments[1] != "" {
 		authority, err := os.ReadFile(arguments[1])
 		if err != nil {
@@ -77,7 +78,10 @@ func newProgram(ctx context.Context, arguments []string) (*Program, error) {
 		roots.AppendCertsFromPEM(authority)
 		program.tls = &tls.Config{RootCAs: roots}
 	}
-	options = append(options, option.WithGRPCDialOption(grpc.WithTransportCredentials(program.credentials())))
+	if keyFile() == "" {
+		credentials := grpc.WithTransportCredentials(program.credentials())
+		options = append(options, option.WithoutAuthentication(), option.WithGRPCDialOption(credentials))
+	}
 	if len(arguments) > 2 {
 		every, err := time.ParseDuration(arguments[2] + "s")
 		if err != nil {
@@ -92,6 +96,12 @@ func newProgram(ctx context.Context, arguments []string) (*Program, error) {
 	client, err := pubsub.NewClientWithConfig(ctx, project, config, options...)
 	program.client = client
 	return program, err
+}
+
+// keyFile is what the environment names: then the client is left to its own credentials, and to the
+// system's authorities.
+func keyFile() string {
+	return os.Getenv("GOOGLE_APPLICATION_CREDENTIALS")
 }
 
 // retryer tries a publish again within a second: by itself the client waits up to 60 s after an outage.
@@ -130,6 +140,10 @@ func (p *Program) do(ctx context.Context, command Command) (Answer, error) {
 		return p.rest(ctx, command)
 	case "reflect":
 		return p.reflect(ctx, command)
+	case "look":
+		return p.look(ctx, command)
+	case "exchange":
+		return p.exchange(ctx, command)
 	}
 	return nil, fmt.Errorf("no command %q", command.Do)
 }
@@ -205,6 +219,38 @@ func (p *Program) seek(ctx context.Context, command Command) (Answer, error) {
 	return Answer{}, err
 }
 
+func (p *Program) look(ctx context.Context, command Command) (Answer, error) {
+	_, err := p.client.TopicAdminClient.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: command.Topic})
+	return Answer{"code": codeName(err)}, nil
+}
+
+// codeName is the name of a status as the API's protobuf has it.
+func codeName(err error) string {
+	return code.Code_name[int32(status.Code(err))]
+}
+
+// exchange has the key file's token_uri grant an access token.
+func (p *Program) exchange(ctx context.Context, command Command) (Answer, error) {
+	content, err := os.ReadFile(keyFile())
+	if err != nil {
+		return nil, err
+	}
+	config, err := google.JWTConfigFromJSON(content, command.Scope)
+	if err != nil {
+		return nil, err
+	}
+	token, err := config.TokenSource(ctx).Token()
+	if err != nil {
+		return nil, err
+	}
+	answer, err := config.Client(ctx).Get("https://" + p.endpoint + command.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	return Answer{"kind": token.AccessToken[:4], "status": answer.StatusCode}, nil
+}
+
 // rest uses the generated clients over HTTP/1.1.
 func (p *Program) rest(ctx context.Context, command Command) (Answer, error) {
 	var data string
@@ -215,9 +261,10 @@ func (p *Program) rest(ctx context.Context, command Command) (Answer, error) {
 	if p.tls != nil {
 		scheme = "https://"
 	}
-	options := []option.ClientOption{
-		option.WithEndpoint(scheme + p.endpoint),
-		option.WithHTTPClient(&http.Client{Transport: &http.Transport{TLSClientConfig: p.tls}}),
+	options := []option.ClientOption{option.WithEndpoint(scheme + p.endpoint)}
+	if keyFile() == "" {
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: p.tls}}
+		options = append(options, option.WithHTTPClient(client))
 	}
 	topics, err := apiv1.NewTopicAdminRESTClient(ctx, options...)
 	if err != nil {

@@ -12,8 +12,12 @@ const PATIENCE_MS = 60_000;
 const [endpoint, ca, keepAlive] = process.argv.slice(2);
 const projectId = 'interop';
 
+// By themselves clients take the key file that the environment names, and the system's authorities.
+const hasKeyFile = Boolean(process.env.GOOGLE_APPLICATION_CREDENTIALS);
 const options = {projectId, apiEndpoint: endpoint};
-if (ca) {
+if (hasKeyFile) {
+  options.emulatorMode = false;
+} else if (ca) {
   options.emulatorMode = false;
   options.sslCreds = gax.grpc.credentials.createSsl(readFileSync(ca));
 }
@@ -167,10 +171,19 @@ const verbs = {
     return flow.end();
   },
 
+  async look({topic}) {
+    try {
+      const [isThere] = await pubsub.topic(topic).exists();
+      return {code: isThere ? 'OK' : 'NOT_FOUND'};
+    } catch (error) {
+      return {code: gax.Status[error.code]};
+    }
+  },
+
   /** The generated clients over HTTP/1.1 (`fallback`). */
   async rest({topic, subscription, data}) {
     const [servicePath, port] = endpoint.split(':');
-    const authClient = new gax.googleAuthLibrary.PassThroughClient();
+    const authClient = hasKeyFile ? undefined : new gax.googleAuthLibrary.PassThroughClient();
     const settings = {
       fallback: true,
       protocol: ca ? 'https' : 'http',

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -17,10 +18,12 @@ from typing import Any
 
 import google.pubsub_v1 as gapic
 import grpc
-from google.api_core.exceptions import ServiceUnavailable
+from google.api_core.exceptions import GoogleAPICallError, ServiceUnavailable
 from google.api_core.retry import Retry, if_exception_type
 from google.auth.credentials import AnonymousCredentials
+from google.auth.transport.requests import AuthorizedSession
 from google.cloud import pubsub_v1
+from google.oauth2 import service_account
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message_factory import GetMessageClass
@@ -37,6 +40,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
 )
 
 PATIENCE_S = 60
+#: Of a service account; empty where callers are not authenticated.
+KEY_FILE = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS", "")
 #: By itself the client waits up to 60 s after an outage.
 RETRY = Retry(
     predicate=if_exception_type(ServiceUnavailable), initial=0.1, maximum=1, timeout=PATIENCE_S
@@ -142,13 +147,22 @@ class Program:
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.max_pings_without_data", 0),
             ]
-        self.publisher = pubsub_v1.PublisherClient(
-            publisher_options=pubsub_v1.types.PublisherOptions(retry=RETRY),
-            transport=PublisherGrpcTransport(channel=self._channel()),
-        )
-        self.subscriber = pubsub_v1.SubscriberClient(
-            transport=SubscriberGrpcTransport(channel=self._channel())
-        )
+        retrying = pubsub_v1.types.PublisherOptions(retry=RETRY)
+        if KEY_FILE:
+            # The clients find the key file and the authorities by themselves.
+            options = {"api_endpoint": endpoint}
+            self.publisher = pubsub_v1.PublisherClient(
+                publisher_options=retrying, client_options=options
+            )
+            self.subscriber = pubsub_v1.SubscriberClient(client_options=options)
+        else:
+            self.publisher = pubsub_v1.PublisherClient(
+                publisher_options=retrying,
+                transport=PublisherGrpcTransport(channel=self._channel()),
+            )
+            self.subscriber = pubsub_v1.SubscriberClient(
+                transport=SubscriberGrpcTransport(channel=self._channel())
+            )
         self._flow: Flow | None = None
 
     def _channel(self) -> grpc.Channel:
@@ -219,7 +233,7 @@ class Program:
         options: dict[str, Any] = {
             "host": self._endpoint,
             "url_scheme": "https" if self._ca else "http",
-            "credentials": AnonymousCredentials(),
+            "credentials": None if KEY_FILE else AnonymousCredentials(),
         }
         # What this transport trusts is said by REQUESTS_CA_BUNDLE.
         publisher = gapic.PublisherClient(transport=PublisherRestTransport(**options))
@@ -230,6 +244,20 @@ class Program:
         pulled = subscriber.pull(subscription=subscription, max_messages=10).received_messages
         subscriber.acknowledge(subscription=subscription, ack_ids=[one.ack_id for one in pulled])
         return {"received": [one.message.data.decode() for one in pulled]}
+
+    def look(self, topic: str) -> dict[str, Any]:
+        try:
+            self.publisher.get_topic(topic=topic)
+        except GoogleAPICallError as error:
+            return {"code": getattr(error.grpc_status_code, "name", "")}
+        return {"code": "OK"}
+
+    def exchange(self, scope: str, path: str) -> dict[str, Any]:
+        credentials = service_account.Credentials.from_service_account_file(
+            KEY_FILE, scopes=[scope]
+        )
+        answer = AuthorizedSession(credentials).get(f"https://{self._endpoint}{path}")
+        return {"kind": credentials.token[:4], "status": answer.status_code}
 
     def reflect(self, service: str, method: str, request: dict[str, Any]) -> dict[str, Any]:
         with self._channel() as channel:

@@ -154,6 +154,7 @@ HAPPENS: dict[StateEvent, Callable[[Scene], object]] = {
     StateEvent.EXPORTED: lambda s: s.decided(s.world.share.acknowledge_exported(s.it)),
     StateEvent.DISCARDED: lambda s: s.decided(s.world.share.discard(s.it)),
     StateEvent.RETENTION_ENDED: lambda s: s.decided(s.world.share.advance(2)),
+    StateEvent.PURGED: lambda s: s.decided(s.world.share.purge(2)),
     StateEvent.SOUGHT_PAST: lambda s: s.move(2, 2),
     StateEvent.SOUGHT_BEFORE: lambda s: s.move(0, 0),
     StateEvent.REOPENED: lambda s: s.decided(s.world.share.reopen(1.0, s.it, generation=99)),

@@ -1,8 +1,11 @@
+import com.google.api.gax.core.CredentialsProvider;
 import com.google.api.gax.core.NoCredentialsProvider;
 import com.google.api.gax.grpc.InstantiatingGrpcChannelProvider;
 import com.google.api.gax.httpjson.InstantiatingHttpJsonChannelProvider;
 import com.google.api.gax.rpc.TransportChannelProvider;
+import com.google.api.client.http.GenericUrl;
 import com.google.api.client.http.javanet.NetHttpTransport;
+import com.google.auth.oauth2.ServiceAccountCredentials;
 import com.google.cloud.pubsub.v1.SubscriptionAdminClient;
 import com.google.cloud.pubsub.v1.SubscriptionAdminSettings;
 import com.google.cloud.pubsub.v1.TopicAdminClient;
@@ -18,7 +21,11 @@ import java.time.Duration;
 
 /** Where the server is, and how the client's parts are told. */
 final class Connection {
-  static final NoCredentialsProvider NOBODY = NoCredentialsProvider.create();
+  /** Of the key file that the environment names, as the client has it by itself; or none. */
+  static final CredentialsProvider CREDENTIALS =
+      System.getenv("GOOGLE_APPLICATION_CREDENTIALS") == null
+          ? NoCredentialsProvider.create()
+          : TopicAdminSettings.defaultCredentialsProviderBuilder().build();
 
   private final String endpoint;
   private final String authority;
@@ -60,7 +67,7 @@ final class Connection {
     return TopicAdminClient.create(
         TopicAdminSettings.newBuilder()
             .setTransportChannelProvider(grpc())
-            .setCredentialsProvider(NOBODY)
+            .setCredentialsProvider(CREDENTIALS)
             .build());
   }
 
@@ -68,7 +75,7 @@ final class Connection {
     return SubscriptionAdminClient.create(
         SubscriptionAdminSettings.newBuilder()
             .setTransportChannelProvider(grpc())
-            .setCredentialsProvider(NOBODY)
+            .setCredentialsProvider(CREDENTIALS)
             .build());
   }
 
@@ -76,7 +83,7 @@ final class Connection {
     return TopicAdminClient.create(
         TopicAdminSettings.newHttpJsonBuilder()
             .setTransportChannelProvider(rest())
-            .setCredentialsProvider(NOBODY)
+            .setCredentialsProvider(CREDENTIALS)
             .build());
   }
 
@@ -84,7 +91,7 @@ final class Connection {
     return SubscriptionAdminClient.create(
         SubscriptionAdminSettings.newHttpJsonBuilder()
             .setTransportChannelProvider(rest())
-            .setCredentialsProvider(NOBODY)
+            .setCredentialsProvider(CREDENTIALS)
             .build());
   }
 
@@ -94,15 +101,40 @@ final class Connection {
     if (authority.isEmpty()) {
       return builder.setEndpoint("http://" + endpoint).build();
     }
+    return builder.setEndpoint("https://" + endpoint).setHttpTransport(trusting()).build();
+  }
+
+  private NetHttpTransport trusting() throws Exception {
     var trusted = KeyStore.getInstance(KeyStore.getDefaultType());
     trusted.load(null, null);
     try (var file = new FileInputStream(authority)) {
       var certificate = CertificateFactory.getInstance("X.509").generateCertificate(file);
       trusted.setCertificateEntry("authority", certificate);
     }
-    return builder
-        .setEndpoint("https://" + endpoint)
-        .setHttpTransport(new NetHttpTransport.Builder().trustCertificates(trusted).build())
-        .build();
+    return new NetHttpTransport.Builder().trustCertificates(trusted).build();
+  }
+
+  /** An access token that the key file's `token_uri` grants. */
+  String exchange(String scope) throws Exception {
+    var transport = trusting();
+    try (var file = new FileInputStream(System.getenv("GOOGLE_APPLICATION_CREDENTIALS"))) {
+      return ServiceAccountCredentials.fromStream(file, () -> transport)
+          .createScoped(scope)
+          .refreshAccessToken()
+          .getTokenValue();
+    }
+  }
+
+  /** The status of a GET with a token. */
+  int get(String path, String token) throws Exception {
+    var request =
+        trusting()
+            .createRequestFactory()
+            .buildGetRequest(new GenericUrl("https://" + endpoint + path))
+            .setThrowExceptionOnExecuteError(false);
+    request.getHeaders().setAuthorization("Bearer " + token);
+    var answer = request.execute();
+    answer.disconnect();
+    return answer.getStatusCode();
   }
 }

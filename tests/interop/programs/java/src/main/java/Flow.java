@@ -54,13 +54,13 @@ final class Flow {
     publisher =
         Publisher.newBuilder(command.get("topic").getAsString())
             .setChannelProvider(connection.grpc())
-            .setCredentialsProvider(Connection.NOBODY)
+            .setCredentialsProvider(Connection.CREDENTIALS)
             .setRetrySettings(RETRY)
             .build();
     subscriber =
         Subscriber.newBuilder(command.get("subscription").getAsString(), this::receive)
             .setChannelProvider(connection.grpc())
-            .setCredentialsProvider(Connection.NOBODY)
+            .setCredentialsProvider(Connection.CREDENTIALS)
             .build();
     subscriber.startAsync().awaitRunning();
     publishing.start();

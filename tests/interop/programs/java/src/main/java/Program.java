@@ -1,5 +1,6 @@
 import com.google.api.core.ApiFuture;
 import com.google.api.core.ApiFutures;
+import com.google.api.gax.rpc.ApiException;
 import com.google.cloud.pubsub.v1.AckResponse;
 import com.google.cloud.pubsub.v1.MessageReceiverWithAckResponse;
 import com.google.cloud.pubsub.v1.Publisher;
@@ -65,6 +66,10 @@ public final class Program {
         return flow.end();
       case "rest":
         return rest(command);
+      case "look":
+        return look(command);
+      case "exchange":
+        return exchange(command);
       default:
         throw new IllegalArgumentException("no command " + command.get("do"));
     }
@@ -86,7 +91,7 @@ public final class Program {
     var publisher =
         Publisher.newBuilder(command.get("topic").getAsString())
             .setChannelProvider(connection.grpc())
-            .setCredentialsProvider(Connection.NOBODY)
+            .setCredentialsProvider(Connection.CREDENTIALS)
             .build();
     List<ApiFuture<String>> results = new ArrayList<>();
     for (var one : command.getAsJsonArray("data")) {
@@ -118,7 +123,7 @@ public final class Program {
     var subscriber =
         Subscriber.newBuilder(command.get("subscription").getAsString(), receiver)
             .setChannelProvider(connection.grpc())
-            .setCredentialsProvider(Connection.NOBODY)
+            .setCredentialsProvider(Connection.CREDENTIALS)
             .build();
     subscriber.startAsync().awaitRunning();
     missing.await(PATIENCE_S, TimeUnit.SECONDS);
@@ -165,6 +170,25 @@ public final class Program {
     }
     var answer = new JsonObject();
     answer.add("received", received);
+    return answer;
+  }
+
+  private JsonObject look(JsonObject command) {
+    var answer = new JsonObject();
+    try {
+      topics.getTopic(command.get("topic").getAsString());
+      answer.addProperty("code", "OK");
+    } catch (ApiException error) {
+      answer.addProperty("code", error.getStatusCode().getCode().name());
+    }
+    return answer;
+  }
+
+  private JsonObject exchange(JsonObject command) throws Exception {
+    String token = connection.exchange(command.get("scope").getAsString());
+    var answer = new JsonObject();
+    answer.addProperty("kind", token.substring(0, 4));
+    answer.addProperty("status", connection.get(command.get("path").getAsString(), token));
     return answer;
   }
 
