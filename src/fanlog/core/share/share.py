@@ -24,23 +24,22 @@ from fanlog.core.cursor import Cursor, CursorChange, Range
 from fanlog.core.flow import Credit, LeaseBudget
 from fanlog.core.records import ShareRecord
 from fanlog.core.redelivery import EXPIRED, NACKED, UNSENT, Nack
-from fanlog.core.share.decision import Decision, Grant, ShareStats
+from fanlog.core.share.decision import Decision, Grant
 from fanlog.core.share.depending import AwaitedOffsets, Waiter
 from fanlog.core.share.lease import ByGeneration, Lease, LeaseTable, Matched
-from fanlog.core.share.looking import Look, looks
+from fanlog.core.share.looking import Looking
 from fanlog.core.share.open_offsets import OpenOffsets
 from fanlog.core.share.packer import Packer, Slots
 from fanlog.core.share.slot_holds import SlotHolds
 from fanlog.core.share.soft_state import SoftState
 from fanlog.core.share.state import ShareState
-from fanlog.core.share.states import State
 from fanlog.model.dependencies import Causes
 from fanlog.model.resources import Offset, PartitionId, Subscription
 
 _NONE = BitMap64()
 
 
-class Share:
+class Share(Looking):
     """One subscription's share in one partition. Not safe to share between threads."""
 
     def __init__(self, settings: Subscription, partition: PartitionId, floor: Offset = 0) -> None:
@@ -192,7 +191,7 @@ class Share:
 
     def let_go(self, offsets: BitMap64) -> None:
         """Messages of this share wait no longer for one that is acknowledged now."""
-        self._soft.backlog.let_go(*self._soft.depending.release(offsets))
+        self._soft.let_go(offsets)
 
     def take_let_go(self) -> Sequence[Share]:
         """The shares that may have messages to hand out since something of this one was settled."""
@@ -352,6 +351,23 @@ class Share:
         decision.records += self._acked_records(soft.backlog.acknowledge(acked) | late)
         return soft.finish(decision)
 
+    def claim(self, now: float, by_generation: ByGeneration) -> Decision:
+        """At most once: acknowledge leased messages that are about to be sent.
+
+        Commit first; what is `invalid` (its lease has ended) or `early` (of its key) is not sent.
+        """
+        soft, claimed = self._soft, BitMap64()
+        decision, live = soft.find_live(now, by_generation, is_ack=True)
+        for lease, offsets in live:
+            soft.leases.settle(lease, offsets)
+            decision.ended.append((lease.granted_s, len(offsets)))
+            claimed |= offsets
+        hard = soft.backlog.acknowledge(claimed)
+        assert claimed <= hard
+        decision.count = len(claimed)
+        decision.records += self._acked_records(hard)
+        return soft.finish(decision)
+
     def acknowledge_exported(self, offsets: BitMap64) -> Decision:
         """Acknowledge messages that were never leased: an export has them in its table."""
         return Decision(self._acked_records(offsets), count=len(offsets))
@@ -395,7 +411,7 @@ class Share:
         waited = soft.delayed.due(now)
         if waited:
             soft.backlog.release(waited)
-        self._end_waits(now, decision)
+        decision.overdue = soft.end_waits(now)
         return soft.finish(decision)
 
     def abandon(self, consumer: Credit) -> None:
@@ -533,59 +549,6 @@ class Share:
         decision.records += self._acked_records(offsets | self._soft.drop(offsets))
         return self._soft.finish(decision)
 
-    # Looking.
-
-    def open_count(self, end: Offset) -> int:
-        """How many messages before `end` are neither acknowledged nor passed over."""
-        return len(self.cursor.open_offsets(end) - self._open.passed_over)
-
-    def ahead(self, start: Offset, end: Offset, matching: BitMap64) -> BitMap64:
-        """The offsets from `routed_to` on that would be open, did the filter want `matching`."""
-        return self._open.ahead(start, end, matching)
-
-    def look(self, offsets: BitMap64) -> dict[Offset, Look]:
-        """Where each of these messages stands. Nothing changes."""
-        acked = self.cursor.acknowledged(offsets)
-        passed_over = (self._open.passed_over & offsets) - acked
-        states = {State.ACKED: acked, State.PASSED_OVER: passed_over}
-        states |= self._soft.offsets_by_state(offsets - acked - passed_over)
-        return looks(states, self._soft.leases, self._soft.delayed, self.state.attempts)
-
-    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
-        """The earlier message of its ordering key that a message waits for, if there is one."""
-        return self._soft.backlog.behind(offset, key_hash)
-
-    @property
-    def addressed(self) -> Addressed:
-        """Which messages are for one subscription alone."""
-        return self._open.addressed
-
-    @property
-    def leased(self) -> BitMap64:
-        """The offsets that are leased."""
-        return self._soft.leases.offsets
-
-    def next_deadline(self) -> float | None:
-        """When `expire` has something to do next."""
-        return self._soft.next_deadline()
-
-    def stats(self, end: Offset) -> ShareStats:
-        return ShareStats(
-            floor=self.cursor.floor,
-            backlog=max(0, self.cursor.open_before(end) - len(self._open.passed_over)),
-            outstanding=self._soft.leases.outstanding,
-            delayed=len(self._soft.delayed.offsets),
-            depending=len(self._soft.depending.offsets),
-            forwarding=len(self._soft.forwarding),
-        )
-
-    def offsets_by_state(self, end: Offset) -> dict[State, BitMap64]:
-        """Every offset before `end`, by the state that its message is in."""
-        acked = self.cursor.acknowledged(BitMap64(range(end)))
-        passed_over = self._open.passed_over - acked
-        found = {State.ACKED: acked, State.PASSED_OVER: passed_over}
-        return found | self._soft.offsets_by_state(BitMap64(range(end)) - acked - passed_over)
-
     # Private: messages that lapsed.
 
     def _let_lapse(self, decision: Decision) -> None:
@@ -597,14 +560,6 @@ class Share:
         decision.records += self._acked_records(gone)
 
     # Private: messages that depend on others.
-
-    def _end_waits(self, now: float, decision: Decision) -> None:
-        soft, settings = self._soft, self.settings
-        forwards = settings.forwards_overdue and settings.dead_letter is not None
-        overdue = soft.depending.expire(now, forwards=forwards)
-        if overdue:
-            decision.overdue = len(overdue)
-            self.let_go(overdue)
 
     def _let_waiters_go(self) -> None:
         awaited = self.awaited.offsets

@@ -228,9 +228,11 @@ class SoftState:
         settings = self._state.settings
         schedule = settings.retry_schedule
         self.failures.take_back(offsets, nack)
-        if nack.is_counted and (settings.dead_letter is not None or schedule is not None):
-            chunks = self.failures.count(offsets, nack)
-            records += self._state.attempt_records(chunks.items())
+        if settings.dead_letter is not None or schedule is not None:
+            self.failures.note(offsets, nack, settings.dead_letter)
+            if nack.is_counted:
+                chunks = self.failures.count(offsets, nack)
+                records += self._state.attempt_records(chunks.items())
         self.put_back(now, offsets, self.failures.waits(nack, schedule, jitter))
         return records
 
@@ -265,6 +267,21 @@ class SoftState:
         released = self.leases.release(self.backlog.recalled)
         self.backlog.recalled.clear()
         return released
+
+    # Messages that depend on others.
+
+    def let_go(self, offsets: BitMap64) -> None:
+        """Messages wait no longer for others."""
+        self.backlog.let_go(*self.depending.release(offsets))
+
+    def end_waits(self, now: float) -> int:
+        """End waits for others that are too long; returns how many."""
+        settings = self._state.settings
+        forwards = settings.forwards_overdue and settings.dead_letter is not None
+        overdue = self.depending.expire(now, forwards=forwards)
+        if overdue:
+            self.let_go(overdue)
+        return len(overdue)
 
     # Messages that lapsed.
 
