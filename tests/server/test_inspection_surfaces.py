@@ -150,6 +150,19 @@ def test_backlogs(server, form):
     assert len(names) == len(set(names))
 
 
+def test_what_messages_ask_for(server, form):
+    topic, name = server.topic_and_subscription()
+    asked = {"fanlog-delay": "60", "fanlog-ttl": "5", "fanlog-priority": "4"}
+    [message_id] = server.publish(topic, b"x", **asked)
+    [found] = form.peek(name)["messages"]
+    assert (found["state"], int(found["priority"])) == ("PENDING", 4)
+    assert found["until"] < found["expires_at"]
+    trace = form.trace(message_id)
+    assert trace["due_at"] == found["until"]
+    assert trace["subscriptions"][0]["expires_at"] == found["expires_at"]
+    assert int(form.backlog(name)["pending"]) == 1
+
+
 def test_trace(server, form):
     topic, name = server.topic_and_subscription()
     [message_id] = server.publish(topic, b"x", colour="red")
@@ -201,6 +214,21 @@ class TestCommands:
         assert "no messages" in shell.stderr
         shell.run("sub", "peek", name, "--message-id", ids[2], "--from", "1h", exit_code=1)
         assert "not both" in shell.stderr
+
+    def test_what_messages_ask_for(self, server, shell):
+        topic, name = server.topic_and_subscription()
+        [message_id] = server.publish(topic, b"x", **{"fanlog-delay": "60", "fanlog-priority": "4"})
+        server.publish(topic, b"y", **{"fanlog-ttl": "5"})
+        server.advance(6)
+        late, gone = shell.lines("sub", "peek", name)
+        assert (late["state"], late["priority"], "expires_at" in late) == ("PENDING", 4, False)
+        assert (gone["lapsed"], "until" in gone) == (True, False)
+        text = shell.run("sub", "peek", name)
+        assert f"PENDING until {late['until']}" in text
+        assert "lapsed=True" in text
+        assert f"next at {late['until']}" in shell.run("message", "trace", message_id)
+        [line] = shell.lines("sub", "backlog", name)
+        assert line["pending"] == 1
 
     def test_what_strangers_wrote_does_not_move_the_cursor(self, server, shell):
         topic, name = server.topic_and_subscription()

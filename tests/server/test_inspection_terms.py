@@ -174,9 +174,8 @@ class TestTrace:
         assert (trace.due_at, trace.priority) == (stamp(due_s), 3)
         found = on(looking, message_id, name)
         assert (found.state, found.until) == ("PENDING", stamp(due_s))
-        assert (
-            found.next_delivery == f"when it is due, at {times.of_ns(found.until.ToNanoseconds())}"
-        )
+        due = times.of_ns(found.until.ToNanoseconds())
+        assert found.next_delivery == f"at {due}, as its publisher asked"
         server.advance(61)
         assert on(looking, message_id, name).state == "BACKLOG"
         server.ack(name, server.pull(name))

@@ -47,6 +47,8 @@ class Settle:
 
     refs: Sequence[AckRef]
     seconds: int | None
+    #: Of a nack: whether it is a failure.
+    is_counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +277,11 @@ class Chronicle:
     def message(self, partition: PartitionId, offset: Offset) -> Message | None:
         messages = self.log.get(partition, ())
         return messages[offset] if offset < len(messages) else None
+
+    def messages_of(self, topic: str) -> list[Message]:
+        """The messages of the topic that had this name last."""
+        found = [partition for partition, name in self.topics.items() if name == topic]
+        return self.log.get(max(found), []) if found else []
 
     def in_order(self) -> list[Entry]:
         """All entries in the order in which things were decided."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -17,7 +17,7 @@ from fanlog.cli import options
 from fanlog.cli.options import Remote
 from fanlog.cli.output import Output, note, printable, received, shown
 from fanlog.errors import InvalidArgument
-from fanlog.model.attributes import DELIVER_AT
+from fanlog.model.attributes import DELIVER_AT, PUBLISHER
 
 if TYPE_CHECKING:
     from fanlog.client import Client, types
@@ -43,6 +43,9 @@ def publish(
     ] = None,
     attr: options.Attributes = None,
     key: Annotated[str, typer.Option(help="The ordering key.")] = "",
+    publisher: Annotated[
+        str, typer.Option(help="The name of the publisher, for a topic ordered by publisher.")
+    ] = "",
     file: Annotated[
         Path | None, typer.Option(help="Publish the content of a file as one message.")
     ] = None,
@@ -60,6 +63,13 @@ def publish(
     priority: Annotated[
         int | None, typer.Option(min=0, max=9, help="Higher ones are delivered first; 0 to 9.")
     ] = None,
+    depends_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID",
+            help="Deliver after the message with this id was acknowledged; may be repeated.",
+        ),
+    ] = None,
     remote: Remote,
 ) -> None:
     """Publish messages. When the command returns they are durable."""
@@ -67,8 +77,10 @@ def publish(
 
     name = remote.topic(topic)
     attributes = options.pairs(attr, "--attr")
-    chunks = _chunks(data, file, is_empty_allowed=bool(attributes))
-    attributes = _with_terms(attributes, delay, deliver_at, ttl, priority)
+    if publisher and attributes.setdefault(PUBLISHER, publisher) != publisher:
+        raise InvalidArgument(f"--attr {PUBLISHER} says otherwise; give one of them")
+    chunks = _chunks(data, file, is_empty_allowed=bool(attr))
+    attributes = _with_terms(attributes, delay, deliver_at, ttl, priority, depends_on or ())
     output = remote.output
     count = 0
     with remote.connect() as client:
@@ -121,7 +133,10 @@ def pull(
     if count == 0:
         note("no messages")
     elif not ack and not remote.json:
-        note("not acknowledged: they come again after the ack deadline; --ack acknowledges them")
+        note(
+            "not acknowledged: they come again after the ack deadline (unless the subscription "
+            "delivers at most once); --ack acknowledges them"
+        )
 
 
 def _with_terms(
@@ -130,6 +145,7 @@ def _with_terms(
     deliver_at: str | None,
     ttl: str | None,
     priority: int | None,
+    depends_on: Sequence[str],
 ) -> dict[str, str]:
     """Attributes with those that the options stand for."""
     from fanlog.model import term_attributes as terms
@@ -138,6 +154,7 @@ def _with_terms(
         delay_s=None if delay is None else options.duration_s(delay, "--delay"),
         ttl_s=None if ttl is None else options.duration_s(ttl, "--ttl"),
         priority=priority,
+        depends_on=depends_on,
     )
     if deliver_at is not None:
         asking[DELIVER_AT] = deliver_at

@@ -1,4 +1,4 @@
-"""`fanlog sub`: create, list, describe, update, delete, consumers; the rest is elsewhere."""
+"""`fanlog sub`: create, list, describe, update, delete; other verbs have modules of their own."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from fanlog.errors import InvalidArgument
 from fanlog.model.attributes import (
     LABEL_ASSIGNMENT,
     LABEL_DEAD_LETTER,
+    LABEL_DELIVERY,
+    LABEL_DEPENDENCY_POLICY,
+    LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
     LABEL_ORDERING,
@@ -33,21 +36,24 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Create, list, describe, update, delete, seek and reopen subscriptions.",
+    help="Create, list, describe, update, delete, seek, reopen and nack on subscriptions.",
 )
 
 _PUSH_HELP = "Send messages to an endpoint: http, https, grpc or grpcs://host:port, or topic:NAME."
 _EXPORTS = ("bigquery_config", "cloud_storage_config")
 _MODES = ("push_config", *_EXPORTS)
 #: Labels that have an option of their own; the two must not differ.
-_OPTION_LABELS = (LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED)
+_OPTION_LABELS = (
+    *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED),
+    *(LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY),
+)
 
 
 def _read_timeout(text: str, option: str) -> str:
     return str(options.whole_s(text, option))
 
 
-def _read_ttl(text: str, option: str) -> str:
+def _read_whole_s(text: str, option: str) -> str:
     seconds = options.duration_s(text, option)
     if not seconds.is_integer():
         raise InvalidArgument(f"{option} {text!r} must be whole seconds")
@@ -128,6 +134,12 @@ SETTINGS: tuple[Row, ...] = (
         create="Confirmed acks, no second delivery.",
         update="Confirmed acks, no second delivery, or at least once.",
         kind=FLAG,
+    ),
+    Setting(
+        *("delivery", f"labels.{LABEL_DELIVERY}"),
+        "At most once: acknowledged when they are sent, and lost in a crash after that; or at"
+        " least once, the default.",
+        metavar="at-most-once|at-least-once",
     ),
     Setting(
         *("dead_letter", "dead_letter_policy.dead_letter_topic"),
@@ -215,7 +227,7 @@ SETTINGS: tuple[Row, ...] = (
         *("message_ttl", f"labels.{LABEL_TTL}"),
         "Do not deliver messages that were deliverable for so long, unless they have a time-to-live"
         " of their own: 1s to 31d.",
-        read=_read_ttl,
+        read=_read_whole_s,
     ),
     clearing(
         *("no_message_ttl", f"labels.{LABEL_TTL}"),
@@ -226,6 +238,16 @@ SETTINGS: tuple[Row, ...] = (
         *("expired", f"labels.{LABEL_EXPIRED}"),
         "What becomes of messages whose time-to-live is over; drop by default.",
         metavar="drop|dead-letter",
+    ),
+    Setting(
+        *("dependency_timeout", f"labels.{LABEL_DEPENDENCY_TIMEOUT}"),
+        "How long a message waits at most for those that it depends on: 1s to 31d; 5m by default.",
+        read=_read_whole_s,
+    ),
+    Setting(
+        *("dependency_policy", f"labels.{LABEL_DEPENDENCY_POLICY}"),
+        "What becomes of messages that have waited so long; deliver by default.",
+        metavar="deliver|dead-letter",
     ),
     ExportOptions,
     clearing("no_export", "", "Let messages be pulled, and export none."),

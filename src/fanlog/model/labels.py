@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from fanlog import limits, times
@@ -14,6 +14,9 @@ from fanlog.model.attributes import (
     LABEL_ASSIGNMENT,
     LABEL_DEAD_LETTER,
     LABEL_DEDUP_WINDOW,
+    LABEL_DELIVERY,
+    LABEL_DEPENDENCY_POLICY,
+    LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
     LABEL_ORDERING,
@@ -26,13 +29,21 @@ from fanlog.model.attributes import (
     PREFIX,
     meant,
 )
-from fanlog.model.resources import EXPIRED_WAYS, FIRST_IMMEDIATE, PUSH_BODIES
+from fanlog.model.resources import (
+    DEFAULT_ORDERING,
+    DELIVERIES,
+    DEPENDENCY_POLICIES,
+    EXPIRED_WAYS,
+    FIRST_IMMEDIATE,
+    PUSH_BODIES,
+    TOPIC_ORDERINGS,
+)
 
 #: Where a new subscription begins: at the next message, at the oldest there is, or at a time in
 #: seconds since the epoch.
 Start = Literal["now", "earliest"] | float
 
-TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE})
+TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE, LABEL_ORDERING})
 #: Read once, when a subscription is made.
 FIXED_LABELS = frozenset(
     {LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER, LABEL_ASSIGNMENT, LABEL_KEY_SLOTS}
@@ -40,7 +51,10 @@ FIXED_LABELS = frozenset(
 #: Settings that have a field of their own in the short form and an option in the command line: an
 #: update mask may name one of them alone, as `labels.NAME`.
 SETTING_LABELS = frozenset(
-    {LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED}
+    {
+        *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL),
+        *(LABEL_EXPIRED, LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY),
+    }
 )
 SUBSCRIPTION_LABELS = FIXED_LABELS | SETTING_LABELS | {LABEL_SCHEMA_REVISION}
 SNAPSHOT_LABELS: frozenset[str] = frozenset()
@@ -109,12 +123,39 @@ def check_fixed_labels(before: Mapping[str, str], after: Mapping[str, str]) -> N
             )
 
 
+def check_topic_ordering(labels: Mapping[str, str]) -> None:
+    """Raises InvalidArgument: The label of a topic has no known order as its value."""
+    ordering = labels.get(LABEL_ORDERING, DEFAULT_ORDERING)
+    if ordering not in TOPIC_ORDERINGS:
+        raise InvalidArgument(
+            f"label {LABEL_ORDERING}: {names.shown(ordering)} is not one of "
+            f"{', '.join(map(repr, TOPIC_ORDERINGS))}"
+        )
+
+
+def check_fixed_ordering(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Raises InvalidArgument: A topic would be ordered in another way than it was made with."""
+    was, becomes = (one.get(LABEL_ORDERING, DEFAULT_ORDERING) for one in (before, after))
+    if was != becomes:
+        raise InvalidArgument(
+            f"labels: {LABEL_ORDERING} is read when a topic is made and cannot be changed later "
+            f"(the topic is ordered by {names.shown(was)}); messages that it has already would "
+            "not be in the new order"
+        )
+
+
 def check_settings(labels: Mapping[str, str]) -> None:
     """Check the values of the labels that are settings.
 
     Raises:
         InvalidArgument: Names the label, its value and the values that are allowed.
     """
+    delivery = labels.get(LABEL_DELIVERY, DELIVERIES[0])
+    if delivery not in DELIVERIES:
+        raise InvalidArgument(
+            f"label {LABEL_DELIVERY}: {names.shown(delivery)} is not one of "
+            f"{', '.join(map(repr, DELIVERIES))}; exactly once is enable_exactly_once_delivery"
+        )
     retry = labels.get(LABEL_RETRY, FIRST_IMMEDIATE)
     if retry != FIRST_IMMEDIATE:
         raise InvalidArgument(
@@ -138,19 +179,27 @@ def check_settings(labels: Mapping[str, str]) -> None:
 
 
 def _check_lapses(labels: Mapping[str, str]) -> None:
-    ttl, most = labels.get(LABEL_TTL, "1"), int(limits.MESSAGE_TTL_S_MAX)
+    _check_seconds(labels, LABEL_TTL, int(limits.MESSAGE_TTL_S_MAX))
+    _check_choice(labels, LABEL_EXPIRED, EXPIRED_WAYS)
+    _check_seconds(labels, LABEL_DEPENDENCY_TIMEOUT, limits.DEPENDENCY_TIMEOUT_S_MAX)
+    _check_choice(labels, LABEL_DEPENDENCY_POLICY, DEPENDENCY_POLICIES)
+
+
+def _check_seconds(labels: Mapping[str, str], label: str, most: int) -> None:
+    text = labels.get(label, "1")
     # No more digits than the most has: a longer number need not be read.
-    is_number = ttl.isascii() and ttl.isdigit() and len(ttl) <= len(str(most))
-    if not (is_number and 1 <= int(ttl) <= most):
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+    if not (is_number and 1 <= int(text) <= most):
         raise InvalidArgument(
-            f"label {LABEL_TTL}: {names.shown(ttl)} is not a whole number of seconds from 1 to "
-            f"{most}"
+            f"label {label}: {names.shown(text)} is not a whole number of seconds from 1 to {most}"
         )
-    expired = labels.get(LABEL_EXPIRED, EXPIRED_WAYS[0])
-    if expired not in EXPIRED_WAYS:
+
+
+def _check_choice(labels: Mapping[str, str], label: str, choices: Sequence[str]) -> None:
+    chosen = labels.get(label, choices[0])
+    if chosen not in choices:
         raise InvalidArgument(
-            f"label {LABEL_EXPIRED}: {names.shown(expired)} is not one of "
-            f"{', '.join(map(repr, EXPIRED_WAYS))}"
+            f"label {label}: {names.shown(chosen)} is not one of {', '.join(map(repr, choices))}"
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, NewType
+from typing import Final, Literal, NewType, cast, get_args
 
 from fanlog import limits
 from fanlog.model import attributes, names
@@ -60,8 +60,16 @@ ExportState = Literal["ACTIVE", "PERMISSION_DENIED", "NOT_FOUND", "SCHEMA_MISMAT
 FIRST_IMMEDIATE: Final = "first-immediate"
 #: The dead letter policy of subscriptions that are made without one: none, or one of their own.
 DeadLetterDefault = Literal["none", "auto"]
+#: What messages of a topic are ordered by: nothing, senders' keys, their publisher, all together.
+TopicOrdering = Literal["none", "key", "publisher", "total"]
+DEFAULT_ORDERING: Final = "key"
+TOPIC_ORDERINGS: tuple[TopicOrdering, ...] = get_args(TopicOrdering)
+AT_MOST_ONCE: Final = "at-most-once"
+DELIVERIES = ("at-least-once", AT_MOST_ONCE)
 #: What becomes of messages whose time-to-live is over; the first is the default.
 EXPIRED_WAYS = ("drop", "dead-letter")
+#: What becomes of messages that have waited too long for others; the first is the default.
+DEPENDENCY_POLICIES = ("deliver", "dead-letter")
 PUSH_BODIES = ("wrapped", "plain", "cloudevents", "event")
 
 
@@ -130,6 +138,13 @@ class Topic:
     storage_policy: StoragePolicy | None = None
     #: The principal that made it; None where callers were not authenticated.
     maker: str | None = None
+
+    @property
+    def ordering(self) -> TopicOrdering:
+        """What its messages are ordered by."""
+        found = self.labels.get(attributes.LABEL_ORDERING, DEFAULT_ORDERING)
+        # Its spec was checked.
+        return cast(TopicOrdering, found)
 
     @property
     def is_archived(self) -> bool:
@@ -291,6 +306,11 @@ class Subscription:
         return "strict" if is_strict else "key"
 
     @property
+    def is_at_most_once(self) -> bool:
+        """Whether messages are acknowledged when they are sent, and so never sent twice."""
+        return self.labels.get(attributes.LABEL_DELIVERY) == AT_MOST_ONCE
+
+    @property
     def key_slots(self) -> int:
         """How many key slots its streams share; 0 when any stream may have any message."""
         if self.labels.get(attributes.LABEL_ASSIGNMENT) != "sticky":
@@ -331,6 +351,17 @@ class Subscription:
     def forwards_lapsed(self) -> bool:
         """Whether messages whose time-to-live is over become dead letters."""
         return self.labels.get(attributes.LABEL_EXPIRED) == "dead-letter"
+
+    @property
+    def dependency_timeout_s(self) -> float:
+        """How long a message waits at most for those that it depends on."""
+        text = self.labels.get(attributes.LABEL_DEPENDENCY_TIMEOUT)
+        return float(limits.DEPENDENCY_TIMEOUT_S_DEFAULT if text is None else text)
+
+    @property
+    def forwards_overdue(self) -> bool:
+        """Whether messages that have waited too long for others become dead letters."""
+        return self.labels.get(attributes.LABEL_DEPENDENCY_POLICY) == "dead-letter"
 
     @property
     def push_timeout_s(self) -> int:

@@ -13,11 +13,14 @@ from dataclasses import dataclass, field, fields
 from fanlog import limits
 from fanlog.errors import InvalidArgument, OutOfRange
 from fanlog.model import endpoints, exports, names
+from fanlog.model.at_most_once import check_at_most_once
 from fanlog.model.attributes import (
     LABEL_ARCHIVE,
     LABEL_ASSIGNMENT,
     LABEL_DEAD_LETTER,
     LABEL_DEDUP_WINDOW,
+    LABEL_DEPENDENCY_POLICY,
+    LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
     LABEL_ORDERING,
@@ -35,6 +38,7 @@ from fanlog.model.labels import (
     Start,
     check_labels,
     check_settings,
+    check_topic_ordering,
     parse_start,
 )
 from fanlog.model.resources import (
@@ -73,6 +77,7 @@ class TopicSpec:
         if self.schema_settings is not None:
             _check_schema_settings(self.schema_settings)
         check_labels(self.labels, TOPIC_LABELS, "a topic")
+        check_topic_ordering(self.labels)
         _check_dedup_window(self.labels.get(LABEL_DEDUP_WINDOW, "0"))
         archive = self.labels.get(LABEL_ARCHIVE)
         if archive not in (None, "on", "off"):
@@ -154,20 +159,39 @@ class SubscriptionSpec:
                 )
         self._check_assignment()
         check_settings(self.labels)
+        self._check_at_most_once()
         if self.retry is not None and LABEL_RETRY in self.labels:
             raise InvalidArgument(
                 f"label {LABEL_RETRY}: asks for another schedule than retry_policy, which is set; "
                 "leave one of them out"
             )
-        if self.labels.get(LABEL_EXPIRED) == "dead-letter" and self.dead_letter is None:
-            raise InvalidArgument(
-                f"label {LABEL_EXPIRED}: 'dead-letter' needs a dead_letter_policy, to say where to"
-            )
+        for label in (LABEL_EXPIRED, LABEL_DEPENDENCY_POLICY):
+            if self.labels.get(label) == "dead-letter" and self.dead_letter is None:
+                raise InvalidArgument(
+                    f"label {label}: 'dead-letter' needs a dead_letter_policy, to say where to"
+                )
         if LABEL_SCHEMA_REVISION in self.labels:
             self._check_schema_revision(self.labels[LABEL_SCHEMA_REVISION])
         dead_letter = self.labels.get(LABEL_DEAD_LETTER)
         if dead_letter is not None:
             self._check_dead_letter_label(dead_letter)
+
+    def _check_at_most_once(self) -> None:
+        push = self.push
+        check_at_most_once(
+            self.labels,
+            is_exactly_once=self.enable_exactly_once,
+            has_dead_letters=self.dead_letter is not None,
+            has_retry=self.retry is not None,
+            forwards=push is not None and push.endpoint.startswith(endpoints.TOPIC_SCHEME),
+            export_field=(
+                exports.TABLE_FIELD
+                if self.table is not None
+                else exports.FILES_FIELD
+                if self.files is not None
+                else ""
+            ),
+        )
 
     def _check_assignment(self) -> None:
         assignment, slots = self.labels.get(LABEL_ASSIGNMENT), self.labels.get(LABEL_KEY_SLOTS)
@@ -268,6 +292,8 @@ class SubscriptionSpec:
             f"label {LABEL_SCHEMA_REVISION}": LABEL_SCHEMA_REVISION in self.labels,
             f"label {LABEL_TTL}": LABEL_TTL in self.labels,
             f"label {LABEL_EXPIRED}": LABEL_EXPIRED in self.labels,
+            f"label {LABEL_DEPENDENCY_TIMEOUT}": LABEL_DEPENDENCY_TIMEOUT in self.labels,
+            f"label {LABEL_DEPENDENCY_POLICY}": LABEL_DEPENDENCY_POLICY in self.labels,
         }
         for name, is_set in meaningless.items():
             if is_set:

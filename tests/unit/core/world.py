@@ -17,7 +17,10 @@ from fanlog.core import records as codec
 from fanlog.core.assignment import Assignment
 from fanlog.core.flow import Credit
 from fanlog.core.records import LeaseHeld
-from fanlog.core.share import DeadLetter, Decision, State
+from fanlog.core.redelivery import NACKED, Nack
+from fanlog.core.share import DeadLetter, Decision, Share, State
+from fanlog.core.share.depending import Depending
+from fanlog.model.dependencies import Causes
 from fanlog.model.resources import (
     DeadLetterPolicy,
     Ordering,
@@ -101,6 +104,11 @@ class Exhausted:
         return offset in self.offsets
 
 
+def independent() -> Depending:
+    """No message depends on another, for a backlog alone."""
+    return Depending(Share(subscription(), PARTITION))
+
+
 @dataclass
 class World:
     settings: Subscription
@@ -115,6 +123,10 @@ class World:
     log_start: int = 0
     #: Messages whose time-to-live is over.
     lapsed: BitMap64 | None = None
+    #: Messages that messages depend on.
+    causes: Causes | None = None
+    #: When messages are leased.
+    now: float = 0.0
     #: Holds every verb to the table of states.
     transitions: Transitions = field(default_factory=Transitions)
     #: Who has which key slots, of a subscription that has them.
@@ -204,7 +216,9 @@ class World:
                     budget,
                     generation=self.next_generation(),
                     deadline_s=deadline_s,
+                    now=self.now,
                     lapsed=self.lapsed,
+                    causes=self.causes,
                 )
             )
             if decision.grant is not None:
@@ -233,15 +247,21 @@ class World:
         *,
         jitter: float = 0.0,
         partial: bool = False,
+        nack: Nack = NACKED,
     ) -> Decision:
         return self.decided(
             self.share.modify_ack_deadline(
-                now, by_generation(ids), seconds, jitter=jitter, partial=partial
+                now, by_generation(ids), seconds, jitter=jitter, partial=partial, nack=nack
             )
         )
 
-    def nack(self, now: float, ids: Iterable[Id], *, partial: bool = False) -> Decision:
-        return self.modify(now, ids, 0.0, partial=partial)
+    def claim(self, now: float, ids: Iterable[Id]) -> Decision:
+        return self.decided(self.share.claim(now, by_generation(ids)))
+
+    def nack(
+        self, now: float, ids: Iterable[Id], *, partial: bool = False, nack: Nack = NACKED
+    ) -> Decision:
+        return self.modify(now, ids, 0.0, partial=partial, nack=nack)
 
     def expire(self, now: float) -> Decision:
         return self.decided(self.share.expire(now, jitter=0.0))

@@ -18,6 +18,7 @@ from fanlog.broker.delivery.delivery import Delivery
 from fanlog.broker.delivery.members import About, Members
 from fanlog.broker.delivery.ports import Decide, Judge, Revise
 from fanlog.core.cursor import Range
+from fanlog.core.dependencies import causes_in
 from fanlog.core.flow import Credit, LeaseBudget
 from fanlog.core.lapse import lapsed_in
 from fanlog.core.share import Grant, Share
@@ -42,6 +43,7 @@ class Feed:
         end: Callable[[PartitionId], Offset],
         now: Callable[[], float],
         wall_ns: Callable[[], int],
+        check_dues: Callable[[Batch], None],
         next_generation: Callable[[], int],
         decide: Decide,
         on_damage: Callable[[Damaged], None],
@@ -55,6 +57,7 @@ class Feed:
         self._end = end
         self._now = now
         self._wall_ns = wall_ns
+        self._check_dues = check_dues
         self._next_generation = next_generation
         self._decide = decide
         self._on_damage = on_damage
@@ -272,6 +275,8 @@ class Feed:
                 # Messages that are wanted may be acknowledged already: then there must be more.
                 await self._judge_some(share, end, budget.messages - _count(ranges))
                 ranges = share.plan(consumer, end, budget.messages)
+                for other in share.take_let_go():
+                    self.wake(other.partition)
             if not ranges:
                 return None
             batches = await self._read(share, ranges, budget.size_bytes)
@@ -287,6 +292,7 @@ class Feed:
                 deadline_s=now + deadline_s,
                 now=now,
                 lapsed=self._lapsed(share, batches),
+                causes=causes_in(batches),
             )
             # A consumer that takes must not wake itself: it would look for ever at messages that
             # did not fit.
@@ -355,6 +361,8 @@ class Feed:
                     else:
                         if item.seal is not None and item.seal.addressee:
                             _check_address(share, item)
+                        if item.terms is not None and item.terms.is_timed:
+                            self._check_dues(item)
                         batches.append(item)
                         size_bytes += len(item.content)
                         wanted_bytes += _bytes_between(item, position, stop)

@@ -39,10 +39,12 @@ DEAD_LETTER, EXPORTED, GONE = "DEAD_LETTERED", "EXPORTED", "GONE"
 ACKNOWLEDGED = "ACKNOWLEDGED"
 
 _NEXT = {
+    State.PENDING: "at the time that its publisher gave",
     State.BACKLOG: "now, to the next subscriber that asks",
     State.OUTSTANDING: "when its lease ends, unless it is acknowledged before",
     State.DELAYED: "when its wait is over",
     State.PENDING: "when it is due",
+    State.DEPENDING: "when the message that it depends on is acknowledged, or after the time-out",
     State.EARLY: "only if the earlier message of its ordering key fails",
 }
 
@@ -237,6 +239,8 @@ class Traces:
             if look.state is State.ACKED and is_wanted and not letter_id:
                 letter_id = await self._find_letter(share, found, search)
             state, next_delivery = self._settled(share, found, is_wanted, letter_id), ""
+        elif look.state is State.PENDING:
+            next_delivery = _due(found) or next_delivery
         elif look.state is State.BACKLOG:
             behind = await self._behind(share, found)
             if behind is not None:
@@ -252,8 +256,6 @@ class Traces:
                 next_delivery = _LAPSED_LETTER if is_letter else _LAPSED
         else:
             expected = replace(expected, expires_ns=None)
-        if look.state is State.PENDING and next_delivery and expected.due_ns is not None:
-            next_delivery += f", at {times.of_ns(expected.due_ns)}"
         return SubscriptionTrace(
             prospects=expected,
             has_lapsed=has_lapsed,
@@ -345,3 +347,9 @@ def _letter_of(events: list[Happened]) -> str:
         if one.what == DEAD_LETTERED:
             return one.message_id
     return ""
+
+
+def _due(found: MessageTrace) -> str:
+    """When a message is due, as its batch says; empty if that cannot be read."""
+    due_ns = found.prospects.due_ns
+    return "" if due_ns is None else f"at {times.of_ns(due_ns)}, as its publisher asked"

@@ -8,7 +8,12 @@ from fanlog import limits
 from fanlog.model.attributes import (
     DELAY,
     DELIVER_AT,
+    DEPENDS_ON,
+    LABEL_DELIVERY,
+    LABEL_DEPENDENCY_POLICY,
+    LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
+    LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
     LABEL_RETRY,
@@ -16,7 +21,15 @@ from fanlog.model.attributes import (
     PRIORITY,
     TTL,
 )
-from fanlog.model.resources import EXPIRED_WAYS, FIRST_IMMEDIATE, PUSH_BODIES, Compatibility
+from fanlog.model.resources import (
+    DELIVERIES,
+    DEPENDENCY_POLICIES,
+    EXPIRED_WAYS,
+    FIRST_IMMEDIATE,
+    PUSH_BODIES,
+    TOPIC_ORDERINGS,
+    Compatibility,
+)
 from fanlog.server.rest.json_schema import (
     BASE64,
     BOOLEAN,
@@ -39,7 +52,10 @@ PULL_MESSAGES_DEFAULT = 10
 #: Facts about a resource beyond its own fields.
 _TOLD: dict[str, JsonSchema] = {"created_at": TIMESTAMP}
 _RETENTION: dict[str, JsonSchema] = {"retention_seconds": {"type": "number", "minimum": 0}}
-TOPIC = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
+#: Fields of a topic that are labels in the other forms, as `SETTINGS` of a subscription.
+TOPIC_SETTINGS: dict[str, tuple[str, type]] = {"ordering": (LABEL_ORDERING, str)}
+TOPIC: dict[str, JsonSchema] = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
+TOPIC |= {"ordering": {"type": "string", "enum": list(TOPIC_ORDERINGS)}}
 NEW_TOPIC = TOPIC | {"partition_count": integer(1, 1, default=1)}
 #: How long a topic keeps messages that no subscription needs; without a duration for good, in the
 #: lake.
@@ -54,11 +70,14 @@ TOPIC_SHOWN = NEW_TOPIC | _TOLD | {"effective_retention": _KEPT}
 _REPLACED = frozenset({"push_config", "dead_letter_policy"})
 #: Fields that are labels in the other forms: the label, and the type of the value in JSON.
 SETTINGS: dict[str, tuple[str, type]] = {
+    "delivery": (LABEL_DELIVERY, str),
     "retry": (LABEL_RETRY, str),
     "push_body": (LABEL_PUSH_BODY, str),
     "push_timeout_seconds": (LABEL_PUSH_TIMEOUT, int),
     "message_ttl_seconds": (LABEL_TTL, int),
     "expired": (LABEL_EXPIRED, str),
+    "dependency_timeout_seconds": (LABEL_DEPENDENCY_TIMEOUT, int),
+    "dependency_policy": (LABEL_DEPENDENCY_POLICY, str),
 }
 SUBSCRIPTION: dict[str, JsonSchema] = {
     name: schema
@@ -67,6 +86,7 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
 } | {
     "mode": {"type": "string", "enum": ["pull", "push", "export"]},
     "delivery_url": STRING,
+    "delivery": {"type": "string", "enum": list(DELIVERIES)},
     "retry": {"type": "string", "enum": [FIRST_IMMEDIATE]},
     "push_body": {"type": "string", "enum": list(PUSH_BODIES)},
     "push_timeout_seconds": integer(
@@ -74,6 +94,10 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
     ),
     "message_ttl_seconds": integer(1, int(limits.MESSAGE_TTL_S_MAX)),
     "expired": {"type": "string", "enum": list(EXPIRED_WAYS)},
+    "dependency_timeout_seconds": integer(
+        1, limits.DEPENDENCY_TIMEOUT_S_MAX, default=limits.DEPENDENCY_TIMEOUT_S_DEFAULT
+    ),
+    "dependency_policy": {"type": "string", "enum": list(DEPENDENCY_POLICIES)},
     "dead_letter": record(
         {
             "topic": STRING,
@@ -95,12 +119,14 @@ ASKING: dict[str, str] = {
     "deliver_at": DELIVER_AT,
     "ttl_seconds": TTL,
     "priority": PRIORITY,
+    "depends_on": DEPENDS_ON,
 }
 NEW_MESSAGE: dict[str, JsonSchema] = MESSAGE | {
     "delay_seconds": {"type": "number", "minimum": 0, "maximum": limits.DELAY_S_MAX},
     "deliver_at": TIMESTAMP,
     "ttl_seconds": {"type": "number", "minimum": 0.001, "maximum": limits.MESSAGE_TTL_S_MAX},
     "priority": integer(0, 9),
+    "depends_on": array(STRING, minItems=1, maxItems=limits.DEPENDENCIES_MAX),
 }
 MESSAGES = {
     "messages": array(record(NEW_MESSAGE), minItems=1, maxItems=limits.PUBLISH_MESSAGES_MAX)
@@ -132,6 +158,7 @@ PULLED = record({"received_messages": array(_RECEIVED)}, "received_messages")
 ACK_IDS = {"ack_ids": array(STRING, minItems=1)}
 NACK = ACK_IDS | {
     "requeue": BOOLEAN,
+    "counted": BOOLEAN,
     "delay_seconds": {"type": "number", "minimum": 0, "maximum": limits.NACK_DELAY_S_MAX},
     "reason": STRING,
 }
