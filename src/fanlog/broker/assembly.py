@@ -28,7 +28,15 @@ from fanlog.broker.delivery.shares import Shares
 from fanlog.broker.generations import Generations
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.outcome_telling import OutcomeTelling
-from fanlog.broker.ports import Candidates, CheckEndpoint, Compose, Contents, refuse_push
+from fanlog.broker.ports import (
+    Candidates,
+    CheckEndpoint,
+    Compose,
+    Contents,
+    ForwardDenial,
+    deny_no_forward,
+    refuse_push,
+)
 from fanlog.broker.retention.retention import Retention
 from fanlog.broker.retention.room import Room
 from fanlog.broker.retention.spare import Spare
@@ -109,6 +117,7 @@ def build_broker(
     contents: Contents | None = None,
     settings: BrokerSettings = DEFAULT_SETTINGS,
     check_endpoint: CheckEndpoint = refuse_push,
+    forward_denial: ForwardDenial = deny_no_forward,
     examiner: Examiner | None = None,
     spool: Spool | None = None,
     seal_keys: SealKeys = NO_KEYS,
@@ -126,6 +135,7 @@ def build_broker(
             and schedules.
         jitter: A number from 0 to 1, to spread retries.
         check_endpoint: Looks at push endpoints; without it, push is refused.
+        forward_denial: Says to which topics the server may forward; without it, to all.
         examiner: Answers questions about schemas that may take long; without it, on the loop.
         spool: Where stages wait; without it, in memory.
         seal_keys: Keys that secrets are sealed with in the log; without any, they stay plain.
@@ -156,7 +166,12 @@ def build_broker(
     # Delivery.
     filtering = Filtering(ledger, store, metrics, candidates)
     feeds = Feeds(ledger, filtering)
-    decisions = Decisions(ledger, store, clock, metrics, feeds, compose=compose, jitter=jitter)
+    decisions = Decisions(
+        *(ledger, store, clock, metrics, feeds),
+        compose=compose,
+        forward_denial=forward_denial,
+        jitter=jitter,
+    )
     bridges = Bridges(ledger, definitions)
     revising = Revising(ledger, clock, metrics, bridges, contents, decisions.decide)
     consumers = Consumers(
@@ -232,7 +247,8 @@ def build_broker(
             LetterSearch(ledger, store, access, shares, candidates),
             *(decisions, generations, compose),
         ),
-        hints=Hints(ledger, retention, rules),
+        hints=Hints(ledger, retention, rules, forward_denial),
+        forward_denial=forward_denial,
         outcomes=OutcomeTelling(ledger, clock, metrics, shares, room, topics, outcome_body),
         schedules=Schedules(ledger, schemas, ticking, quotas),
         ticking=ticking,

@@ -15,7 +15,7 @@ from fanlog.broker.delivery.dead_lettering import DeadLettering
 from fanlog.broker.delivery.open_feeds import Feeds
 from fanlog.broker.delivery.timers import Timers
 from fanlog.broker.metrics import Metrics
-from fanlog.broker.ports import Compose
+from fanlog.broker.ports import Compose, ForwardDenial
 from fanlog.broker.transaction import Ledger
 from fanlog.core.hard_state import HardState
 from fanlog.core.share import Decision, Share
@@ -34,6 +34,7 @@ class Decisions:
         feeds: Feeds,
         *,
         compose: Compose,
+        forward_denial: ForwardDenial,
         jitter: Callable[[], float],
     ) -> None:
         self._ledger = ledger
@@ -42,7 +43,9 @@ class Decisions:
         self._feeds = feeds
         self._jitter = jitter
         self._timers = Timers(clock, self._expire)
-        self._dead_lettering = DeadLettering(ledger, store, clock, metrics, compose, self.decide)
+        self._dead_lettering = DeadLettering(
+            ledger, store, clock, metrics, compose, forward_denial, self.decide
+        )
         ledger.on_load.listen(self._load)
 
     def decide(
