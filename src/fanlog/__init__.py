@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fanlog.client.catalog import CatalogClient
     from fanlog.client.client import Client
     from fanlog.client.failures import CallFailed
+    from fanlog.client.inspection import InspectionClient
     from fanlog.client.jobs import JobClient
     from fanlog.client.reopening import ReopenClient
     from fanlog.errors import FanlogError, JobFailed
@@ -28,6 +29,7 @@ __all__ = [
     "CatalogClient",
     "Client",
     "FanlogError",
+    "InspectionClient",
     "JobClient",
     "JobFailed",
     "ReopenClient",
@@ -41,6 +43,7 @@ _MODULES = {
     "CatalogClient": "fanlog.client.catalog",
     "Client": "fanlog.client.client",
     "FanlogError": "fanlog.errors",
+    "InspectionClient": "fanlog.client.inspection",
     "JobClient": "fanlog.client.jobs",
     "JobFailed": "fanlog.errors",
     "ReopenClient": "fanlog.client.reopening",

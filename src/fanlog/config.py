@@ -159,6 +159,9 @@ class Config:
     #: Dead letters of subscriptions made without a policy, one of DEAD_LETTER_DEFAULTS: none, or a
     #: topic of their own with a subscription on it, as the label `fanlog-dead-letter: auto` makes.
     dead_letter_default: DeadLetterDefault = "none"
+    #: Of so many messages of a topic, one has its deliveries and acknowledgements remembered for
+    #: `fanlog message trace`; 0 for none. Failures are remembered of all.
+    trace_sample: int = limits.TRACE_SAMPLE_DEFAULT
     #: How long SIGTERM waits for open work, in seconds.
     drain_s: float = limits.DRAIN_S
     #: One of LOG_LEVELS.
@@ -422,6 +425,12 @@ def _seconds(value: object) -> float:
     return float(value)
 
 
+def _sample(value: object) -> int:
+    if not _is_integer(value) or not 0 <= value <= limits.TRACE_SAMPLE_MAX:
+        raise ValueError(f"must be a whole number from 0 to {limits.TRACE_SAMPLE_MAX}")
+    return value
+
+
 def _topic_retention(value: object) -> float:
     try:
         seconds = durations.seconds(value) if isinstance(value, str) else _seconds(value)
@@ -571,13 +580,14 @@ _CHECKS: dict[str, Callable[[object], object]] = {
     "quotas": _quotas,
     "region": _region,
     "dead_letter_default": _one_of(DEAD_LETTER_DEFAULTS),
+    "trace_sample": _sample,
     "drain_s": _seconds,
     "log_level": _one_of(LOG_LEVELS),
 }
 _FLAG_WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(
     ("false", "no", "off", "0"), False
 )
-_NUMBERS = (_port, _size_bytes, _body_bytes, _message_bytes, _seconds)
+_NUMBERS = (_port, _size_bytes, _body_bytes, _message_bytes, _sample, _seconds)
 _CHOICES = (frozenset({"memory", "data_dir"}), frozenset({"seal_key", "seal_key_file"}))
 
 assert _CHECKS.keys() == {field.name for field in fields(Config)}

@@ -135,6 +135,12 @@ class SubscriptionNotFound(NotFound):
     code = "SUBSCRIPTION_NOT_FOUND"
 
 
+class MessageNotFound(NotFound):
+    """No message has that id: no topic of this server gave it, or not yet."""
+
+    code = "MESSAGE_NOT_FOUND"
+
+
 class SnapshotNotFound(NotFound):
     """No snapshot of that name exists, or it has expired."""
 

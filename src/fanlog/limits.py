@@ -32,6 +32,22 @@ ATTRIBUTE_KEY_BYTES_MAX = 256
 ATTRIBUTE_VALUE_BYTES_MAX = 1_024
 ORDERING_KEY_BYTES_MAX = 1_024
 
+# Terms of messages.
+#: Later than this no subscription has the message any more (RETENTION_S_MAX).
+DELAY_S_MAX = 31 * DAY_S
+#: A longer one says nothing: no subscription keeps a message for so long.
+MESSAGE_TTL_S_MAX = 31 * DAY_S
+#: Clocks differ, and a publish is repeated when its answer is lost.
+DELIVER_AT_PAST_S_MAX = 60.0
+#: Messages of a server that wait for the time they are to be delivered at: some 60 bytes each.
+PENDING_MAX = 2_000_000
+#: Those that are let go in one turn of the loop, about 10 ms; and how long the next ones wait, so
+#: that many subscriptions are told of many messages at once.
+DUE_MESSAGES_MAX = 10_000
+DUE_PAUSE_S = 0.005
+#: One part in so many of what is delivered goes to the oldest message, whatever its priority.
+PRIORITY_FLOOR_PART = 8
+
 # Describing resources: names in a request.
 DESCRIBED_MAX = 1_000
 
@@ -130,6 +146,32 @@ LETTERS_STEP_BYTES_MAX = 4 * 1024 * 1024
 LETTERS_SEEN_MAX = 100_000
 #: Of letters that are skipped, so many are named.
 LETTERS_SHOWN_MAX = 1_000
+
+# Inspection.
+#: Messages in one answer to a peek at most, and if it does not say how many.
+PEEK_MESSAGES_MAX = 1_000
+PEEK_MESSAGES_DEFAULT = 10
+#: Messages that a filter judges for one answer: a short page goes on with its token.
+PEEK_JUDGED_MAX = 100_000
+#: A backlog of so many messages is weighed message by message, unless more than so many bytes had
+#: to be read for it.
+BACKLOG_WEIGHED_MAX = 1_000
+BACKLOG_WEIGHED_BYTES_MAX = 4 * 1024 * 1024
+#: Topics of a pattern in one backlog, and subscriptions in one trace.
+BACKLOG_TOPICS_MAX = 1_000
+TRACE_SUBSCRIPTIONS_MAX = 1_000
+#: Events of messages that are remembered, and the messages in them, about 16 bytes each; the
+#: oldest are forgotten first.
+TRACE_EVENTS_MAX = 20_000
+TRACE_MESSAGES_MAX = 1_000_000
+#: Events in the trace of one message on one subscription: the last of them.
+TRACE_SHOWN_MAX = 100
+#: Of so many messages one has its deliveries and acknowledgements remembered; 0 for none, which
+#: costs nothing.
+TRACE_SAMPLE_DEFAULT = 0
+TRACE_SAMPLE_MAX = 1_000_000
+#: Messages of a dead letter topic looked at for the letter of one message, when that is forgotten.
+TRACE_LETTERS_SEEN_MAX = 10_000
 
 # Pull.
 #: Most messages in one unary answer (Google).

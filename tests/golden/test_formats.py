@@ -17,6 +17,7 @@ from pyroaring import BitMap64
 from fanlog.core import records
 from fanlog.core.records import (
     AddressRecord,
+    AgendaChunk,
     RememberedAnswer,
     ReopenedChunk,
     RequestRecord,
@@ -44,6 +45,7 @@ from fanlog.model.resources import (
     TopicId,
 )
 from fanlog.model.schedules import Progress, Schedule
+from fanlog.model.terms import TermKind, Terms
 
 HERE = Path(__file__).parent
 
@@ -78,6 +80,21 @@ SEALED = {
     "batch-v2-addressed.bin": replace(
         BATCHES["batch-v1-keyed.bin"],
         seal=Seal(is_letter=True, is_copy=True, addressee=2**64 - 1, hops=255),
+    ),
+}
+#: Since messages have terms.
+ASKING = {
+    "batch-v3-terms.bin": replace(
+        SEALED["batch-v2-addressed.bin"],
+        terms=Terms.of(
+            [
+                (0, TermKind.DELAY, 90_500),
+                (0, TermKind.PRIORITY, 9),
+                (1, TermKind.DELIVER_AT, 1_735_689_600_123),
+                (2, TermKind.DELAY, 2**64 - 1),
+                (2, TermKind.TTL, 1),
+            ]
+        ),
     ),
 }
 
@@ -137,6 +154,10 @@ RECORDS = {
         "59" + "00000002" + "0000000000000007",
         AddressRecord(PartitionId(2), 7, BitMap64([3, *range(100, 1_000)])),
     ),
+    "record-v1-agenda.bin": (
+        "6b" + "00000002" + "09" + "0000000000000001",
+        AgendaChunk(PartitionId(2), 9, 1, BitMap64([65_536, *range(70_000, 71_000)])),
+    ),
     "record-v1-made-topic.bin": (
         "54" + "0000000000000001",
         TopicRecord(
@@ -191,9 +212,9 @@ def test_older_batches_are_read(name: str):
     assert codec.decode((HERE / name).read_bytes()) == BATCHES[name]
 
 
-@pytest.mark.parametrize("name", SEALED)
+@pytest.mark.parametrize("name", SEALED | ASKING)
 def test_batches(name: str):
-    batch, value = SEALED[name], (HERE / name).read_bytes()
+    batch, value = (SEALED | ASKING)[name], (HERE / name).read_bytes()
     assert codec.decode(value) == batch
     assert batch.seal is not None
     body = Body(
@@ -202,6 +223,7 @@ def test_batches(name: str):
         key_hashes=batch.key_hashes,
         attributes=batch.attributes,
         seal=batch.seal,
+        terms=batch.terms,
     )
     encoded = codec.encode(
         [body],
@@ -277,6 +299,8 @@ STAGES = {"stage-v1.bin", "stage-v1-batch-v2.bin"}
 
 
 def test_every_golden_file_is_tested():
-    tested = BATCHES.keys() | SEALED.keys() | ENVELOPES.keys() | RECORDS.keys() | STAGES
+    tested = (
+        BATCHES.keys() | SEALED.keys() | ASKING.keys() | ENVELOPES.keys() | RECORDS.keys() | STAGES
+    )
     tested |= SEALED_RECORDS.keys()
     assert {path.name for path in HERE.glob("*.bin")} == tested

@@ -206,9 +206,10 @@ class FilteredShareMachine(ShareMachine):
         assert self.world.unacked == []
 
 
+@pytest.mark.parametrize("slots", [0, 3], ids=["whole", "slotted"])
 @pytest.mark.parametrize("exactly_once", [False, True], ids=["at-least-once", "exactly-once"])
 @pytest.mark.parametrize("ordering", ["none", "key", "strict"])
-def test_a_share_with_a_filter_behaves_like_the_model(ordering, exactly_once, monkeypatch):
+def test_a_share_with_a_filter_behaves_like_the_model(ordering, exactly_once, slots, monkeypatch):
     monkeypatch.setattr("fanlog.core.cursor.CURSOR_CHUNK_OFFSETS", 8)
     monkeypatch.setattr("fanlog.core.reopening.CURSOR_CHUNK_OFFSETS", 8)
     monkeypatch.setattr("fanlog.core.share.passed_over.CURSOR_CHUNK_OFFSETS", 8)
@@ -216,9 +217,11 @@ def test_a_share_with_a_filter_behaves_like_the_model(ordering, exactly_once, mo
     monkeypatch.setattr(limits, "KEY_WAITING_MAX", 3)
     monkeypatch.setattr(limits, "WAITING_MAX", 6)
     run_state_machine_as_test(
-        lambda: FilteredShareMachine(ordering, exactly_once),
+        lambda: FilteredShareMachine(ordering, exactly_once, slots),
         # Shrinking a long run takes minutes: add Phase.shrink to look into a failure.
         settings=settings(
-            max_examples=40, stateful_step_count=50, phases=[Phase.explicit, Phase.generate]
+            max_examples=20 if slots else 40,
+            stateful_step_count=50,
+            phases=[Phase.explicit, Phase.generate],
         ),
     )

@@ -22,6 +22,7 @@ from fanlog.core.assignment import Assignment
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import backoff_s
+from fanlog.core.share import State
 from fanlog.model.resources import Ordering, RetryPolicy
 from property.core_model import Held, Model
 from unit.core.world import Id, World, subscription
@@ -265,7 +266,9 @@ class ShareMachine(RuleBasedStateMachine):
 
     # One rule for all that voids leases: there would be none left to try the rest on.
     @rule(
-        what=st.sampled_from(["seek", "snapshot", "restore", "advance", "abandon", "leave"]),
+        what=st.sampled_from(
+            ["seek", "snapshot", "restore", "advance", "purge", "abandon", "leave"]
+        ),
         first=st.floats(0, 1),
         second=st.floats(0, 1),
     )
@@ -279,6 +282,8 @@ class ShareMachine(RuleBasedStateMachine):
                 self.restore()
             case "advance":
                 self.advance(first / 2, 0.0 if second < 0.5 else 30.0)
+            case "purge":
+                self.purge(first)
             case "abandon":
                 self.abandon(round(first * 3))
             case "leave":
@@ -324,11 +329,28 @@ class ShareMachine(RuleBasedStateMachine):
         # One that was reopened earlier stays with a neighbour that was later.
         if kept:
             gone -= {o for o in gone & self.model.reopened.keys() if o in self.world.unacked}
+        self.close(gone)
+        self.trim()
+
+    def purge(self, share: float) -> None:
+        """Everything before a place goes, whoever has it; what is behind it stays as it is."""
+        end = self.world.log_start + round(share * (self.model.end - self.world.log_start))
+        decision = self.world.decided(self.world.share.purge(end))
+        gone = {o for o in self.model.unacked if o < end}
+        assert decision.count == len(gone)
+        assert self.world.share.open_count(end) == 0
+        self.close(gone)
+        self.trim()
+
+    def close(self, gone: set[int]) -> None:
         self.world.letters = [x for x in self.world.letters if x.offset not in gone]
         self.model.close(gone)
         for offset in sorted(self.model.soft):
             self.model.harden(offset)
         self.take_letters()
+
+    def trim(self) -> None:
+        start = self.world.log_start
         # The log lets go of what nobody has unacknowledged.
         floors = [self.world.share.cursor.floor]
         if self.snapshot is not None:
@@ -468,6 +490,15 @@ class ShareMachine(RuleBasedStateMachine):
         assert stats.outstanding == len(model.leased)
         assert stats.delayed == len(model.delayed)
         assert stats.forwarding == len(model.forwarding)
+
+    @invariant()
+    def a_look_says_until_when(self) -> None:
+        model = self.model
+        found = self.world.share.look(BitMap64(range(model.end)))
+        assert {o: found[o].until_s for o in model.delayed} == model.delayed
+        for offset, held in model.leased.items():
+            assert found[offset].until_s == held.deadline_s
+            assert found[offset].state is State.OUTSTANDING
 
     @invariant()
     def credit_is_exact(self) -> None:

@@ -16,6 +16,7 @@ from google.cloud import pubsub_v1
 
 from commands import invoke
 from fanlog import limits
+from fanlog.broker.delivery.feed import Feed
 from fanlog.v1 import catalog_pb2 as pb
 from fanlog.wire.publish import key_hash
 from server.conftest import PATIENCE_S, unique
@@ -200,6 +201,27 @@ class TestAssignment:
             still_server.ack(subscription, received[-900:])
         assert said(received) <= mine
         assert len(slow.pending()) == 1
+
+    def test_a_stream_far_behind_looks_on_in_turns(self, still_server, sticky, monkeypatch):
+        """It finds its one message behind thousands of others, and lets others take meanwhile."""
+        topic, subscription = sticky
+        keys = {(key_hash(key) >> 32) % SLOTS: key for key in map(str, range(1_000))}
+        for _ in range(20):
+            still_server.publish(topic, *[b"x"] * 1_000, key=keys[60])
+        still_server.publish(topic, b"found", key=keys[3])
+        still_server.open_stream(subscription, max_outstanding_messages=1).messages(1)
+        turns: list[object] = []
+        lease = Feed._lease
+
+        async def noted(self, consumer, **bounds):
+            turns.append(consumer)
+            return await lease(self, consumer, **bounds)
+
+        monkeypatch.setattr(Feed, "_lease", noted)
+        # Of the slots that could move, the lowest go first: 3 is among them.
+        second = still_server.open_stream(subscription, max_outstanding_messages=100)
+        assert [one.message.data for one in second.messages(1)] == [b"found"]
+        assert len(turns) > 5
 
     def test_with_a_filter_and_after_a_seek(self, still_server):
         topic, subscription = still_server.topic_and_subscription(

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from fanlog.v1 import log_pb2, sink_pb2
+from fanlog.v1 import inspection_pb2, log_pb2, sink_pb2
 from fanlog.v1.message_pb2 import Message
 from server.conftest import PATIENCE_S, PROJECT
 
@@ -17,7 +17,7 @@ ROUNDS = 150
 NEVER = {"INTERNAL", "UNKNOWN", "DATA_LOSS", "DEADLINE_EXCEEDED"}
 
 
-def seeds(topic: str, partition: int) -> dict[str, Any]:
+def seeds(topic: str, subscription: str, partition: int) -> dict[str, Any]:
     """A request that is fine, by method; of Stage, the first of its call."""
     chosen = log_pb2.TopicSelection(topics=[topic])
     pattern = log_pb2.TopicSelection(pattern=f"projects/{PROJECT}/topics/a.#")
@@ -37,6 +37,21 @@ def seeds(topic: str, partition: int) -> dict[str, Any]:
         "Log/Read": log_pb2.ReadRequest(ranges=[one, one]),
         "Log/ReportArchived": log_pb2.ReportArchivedRequest(
             lake_id="l", table_version=1, sequence=2
+        ),
+        "Inspection/Peek": inspection_pb2.PeekRequest(
+            subscription=subscription, max_messages=3, message_id=f"{partition}000000000000"
+        ),
+        "Inspection/GetBacklog": inspection_pb2.GetBacklogRequest(
+            subscription=subscription, by_topic=True
+        ),
+        "Inspection/ListBacklogs": inspection_pb2.ListBacklogsRequest(
+            project=f"projects/{PROJECT}", page_size=2
+        ),
+        "Inspection/Trace": inspection_pb2.TraceRequest(
+            message_id=f"{partition}000000000000", subscription=subscription, attributes=True
+        ),
+        "Inspection/Purge": inspection_pb2.PurgeRequest(
+            subscription=subscription, message_id=f"{partition}000000000000", dry_run=True
         ),
         "Sink/Stage": sink_pb2.StageRequest(key=key, rows=[rows]),
         "Sink/CommitEpoch": sink_pb2.CommitEpochRequest(query="rubbish", epoch=1, stages=[key]),
@@ -61,12 +76,12 @@ def damaged(raw: bytes, chance: random.Random) -> bytes:
     return bytes(body)
 
 
-@pytest.mark.parametrize("method", seeds("t", 1))
+@pytest.mark.parametrize("method", seeds("t", "s", 1))
 def test_damaged_requests(server, method):
-    topic = server.topic()
+    topic, subscription = server.topic_and_subscription()
     server.publish(topic, b"a", b"b")
     [partition] = server.broker.hard.catalog.topic(topic).partitions
-    raw = seeds(topic, partition)[method].SerializeToString()
+    raw = seeds(topic, subscription, partition)[method].SerializeToString()
     chance = random.Random(method)
     found: list[tuple[str, bytes, str]] = []
     with closing(server.channel()) as channel:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from fanlog.model.attributes import LABEL_ORDERING
 from fanlog.model.resources import Offset, PartitionId, SubscriptionId
+from simulator.asking import is_early, is_lapsed
 from simulator.chronicle import NEVER, AckRef, Delivered, Entry, Message, Op
 from simulator.faults import TIMER_LATE_S
 from simulator.ledger import EPSILON_S, Account, Card, Ledger
@@ -150,6 +151,7 @@ def is_for_it(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[Viol
     After a seek it is what the present filter wants. What was left out before and is not retained
     stays acknowledged, whatever the filter is now. What is addressed comes to its addressee alone.
     """
+    yield from terms_are_kept(ledger, card, delivered)
     message = card.message
     if message.addressee not in (0, ledger.id):
         yield Violation(
@@ -182,6 +184,24 @@ def is_for_it(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[Viol
         yield Violation(
             "P2",
             f"{_name(ledger, card)} came at {delivered.at}, and an earlier filter had left it out",
+            ledger.id,
+            ledger.partition,
+            message.offset,
+        )
+
+
+def terms_are_kept(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[Violation]:
+    """P2: no message comes before its time, nor after it has lapsed unless it was reopened."""
+    message, decided_s = card.message, delivered.decided_s
+    what = ""
+    if is_early(message, decided_s):
+        what = "before its time"
+    elif is_lapsed(message, decided_s) and ledger.reopened_until < 0:
+        what = "after its time-to-live"
+    if what:
+        yield Violation(
+            "P2",
+            f"{_name(ledger, card)} came at {delivered.at}, {what}",
             ledger.id,
             ledger.partition,
             message.offset,

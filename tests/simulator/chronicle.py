@@ -90,6 +90,12 @@ class Op:
         """Whether it may have had an effect for a while: what fails at its commit had one."""
         return self.outcome != "refused"
 
+    def may_pass(self, message: Message) -> bool:
+        """Whether a seek or a detachment may have closed a message that waited for the disk."""
+        time_ns = self.detail.time_ns if isinstance(self.detail, SeekTo) else None
+        # A time ahead may be over before the message is published, and passes it all the same.
+        return time_ns is None or time_ns > min(message.publish_ns, self.wall_ns)
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -173,7 +179,17 @@ class Turn:
     life: int
 
 
-Kind = Literal["begun", "ended", "delivered", "committed", "rotten", "turn"]
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A trace said where a message stands on a subscription."""
+
+    subscription: SubscriptionId
+    partition: PartitionId
+    offset: Offset
+    state: str
+
+
+Kind = Literal["begun", "ended", "delivered", "committed", "rotten", "traced", "turn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +262,9 @@ class Chronicle:
 
     def rot(self, rotten: Rotten, now: float) -> None:
         self._add("rotten", rotten, now)
+
+    def trace(self, traced: Traced, now: float) -> None:
+        self._add("traced", traced, now)
 
     def turn(self, turn: Turn, now: float) -> None:
         self._add("turn", turn, now)

@@ -83,7 +83,8 @@ async def publish(world: World, name: str, count: int, *, is_new: bool = False) 
     messages: list[tuple[bytes, dict[str, str], str]] = []
     for _ in range(count):
         world.published += 1
-        messages.append(_draft(world))
+        draft = _draft(world)
+        messages.append(draft if is_new else world.asking.asked(draft, world.clock.wall_ns()))
     if not is_new and world.chance(world.temper.dedups):
         await _publish_once(world, name, world.dedups.named(messages))
         return

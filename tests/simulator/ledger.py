@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fanlog.core.records import CursorHead
 from fanlog.limits import ACK_DEADLINE_S_MAX
 from fanlog.model.resources import Offset, PartitionId, Subscription
+from simulator.asking import may_be_lapsed
 from simulator.chronicle import NEVER, Delivered, Message, Op
 from simulator.meanings import is_wanted, slot_of
 
@@ -246,7 +247,7 @@ class Ledger:
         """Whether the subscription may do without the message now."""
         if card.is_maybe_closed or card.shaky_until > at or card.is_rotten:
             return True
-        return self.is_expired(card, now)
+        return may_be_lapsed(card.message, now) or self.is_expired(card, now)
 
     def is_expired(self, card: Card, now: float) -> bool:
         horizon_s = max(self._expired_s, now - self.settings.message_retention_s)

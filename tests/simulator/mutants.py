@@ -45,6 +45,7 @@ from fanlog.log.api import Trim
 from fanlog.model import attributes as names_of
 from fanlog.model.updates import SubscriptionUpdate
 from simulator import (
+    inspection_mutants,
     keeping_mutants,
     lake_mutants,
     leaving_mutants,
@@ -53,12 +54,14 @@ from simulator import (
     sink_mutants,
     slot_mutants,
     surface_mutants,
+    term_mutants,
 )
 from simulator.planting import MUTANTS, mutant, planted
 from simulator.torn import torn
 
 __all__ = [
     "MUTANTS",
+    "inspection_mutants",
     "keeping_mutants",
     "lake_mutants",
     "leaving_mutants",
@@ -69,6 +72,7 @@ __all__ = [
     "sink_mutants",
     "slot_mutants",
     "surface_mutants",
+    "term_mutants",
 ]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from fanlog.model.ids import message_id
 from fanlog.testing.history import History
+from simulator.asking import may_be_lapsed
 from simulator.chronicle import (
     Chronicle,
     Committed,
@@ -48,7 +49,10 @@ def _is_plain(ledger: Ledger, end_s: float) -> bool:
         return False
     if any(card.forwarded_at >= 0 for card in ledger.cards):
         return False
-    return not any(ledger.is_expired(card, end_s) for card in ledger.cards)
+    return not any(
+        ledger.is_expired(card, end_s) or may_be_lapsed(card.message, end_s)
+        for card in ledger.cards
+    )
 
 
 def _told(entries: Sequence[Entry], ledger: Ledger) -> History:

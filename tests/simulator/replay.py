@@ -24,6 +24,7 @@ from simulator.chronicle import (
     Op,
     Rotten,
     SeekTo,
+    Traced,
     Turn,
     letters_of,
 )
@@ -32,6 +33,7 @@ from simulator.meanings import is_matched, is_pattern
 from simulator.receivers import forwarder_of
 from simulator.reopening import Reopenings, disturbed
 from simulator.settles import Settles
+from simulator.tracing import traced_rightly
 
 #: Verbs that leave no doubt about a subscription that is made while they run.
 _HARMLESS = ("create subscription", "pull", "stream", "push", "get policy", "set policy")
@@ -108,6 +110,8 @@ class Replay:
                     for ledger in self._on.get(partition, ()):
                         for card in ledger.cards[start:end]:
                             card.is_rotten = True
+                case Traced():
+                    self.violations += traced_rightly(self.accounts, entry.what, entry)
                 case Turn():
                     self._turn(entry, entry.what)
             if len(self.violations) > VIOLATIONS_MAX:
@@ -177,7 +181,7 @@ class Replay:
         offset, partition = message.offset, message.partition
         seeks += [op for op in self._cut_seeks if offset < op.assigned.get(partition, 0)]
         for op in seeks:
-            if op.name == ledger.name and op.may_have_shown and _may_pass(op, message):
+            if op.name == ledger.name and op.may_have_shown and op.may_pass(message):
                 card.close(op)
 
     def _letter(self, entry: Entry, message: Message) -> None:
@@ -591,10 +595,3 @@ class Replay:
             if account.name == name
             for ledger in account.ledgers.values()
         ]
-
-
-def _may_pass(op: Op, message: Message) -> bool:
-    """Whether a seek or a detachment may have closed a message that waited for the disk."""
-    time_ns = op.detail.time_ns if isinstance(op.detail, SeekTo) else None
-    # A time ahead may be over before the message is published, and passes it all the same.
-    return time_ns is None or time_ns > min(message.publish_ns, op.wall_ns)

@@ -43,18 +43,6 @@ def _(next_step: Any) -> Any:
     return hasty
 
 
-@mutant("nothing ticks after a failed commit", 100, (Ticking, "_load"), needs="schedulers")
-def _(load: Any) -> Any:
-    def once(self: Ticking, hard: Any) -> None:
-        if self._task is None:
-            load(self, hard)
-        else:
-            self._due.clear()
-            self._heap.clear()
-
-    return once
-
-
 @mutant("ticks begin anew with the process", 40, (Ticking, "_load"), needs="schedulers")
 def _(load: Any) -> Any:
     def anew(self: Ticking, hard: Any) -> None:

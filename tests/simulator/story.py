@@ -30,6 +30,7 @@ from simulator.clients import (
     settle,
     streamer,
 )
+from simulator.inspectors import inspector
 from simulator.life import Life
 from simulator.limits import limited, sweep_at_leisure
 from simulator.meanings import is_matched, is_pattern, is_wanted, some_filter
@@ -75,6 +76,7 @@ async def _plot(world: World) -> None:
         *[archiver] * temper.archivers,
         *[lake_chaos] * temper.lake,
         *[sinker] * temper.sinks,
+        *[inspector] * temper.inspectors,
         *[scheduler] * temper.schedulers,
     ]
     tasks = [world.loop.create_task(actor(world)) for actor in actors]

@@ -13,10 +13,14 @@ from simulator.keeping import PLENTY_BYTES
 #: Part of the worlds that have a lake, and of those in which some publish through the sink.
 LAKES = 0.2
 SINKS = 0.25
+#: Part of the worlds in which messages ask for something.
+TERMS = 0.3
 #: Part of the worlds that have schedules.
 SCHEDULES = 0.15
 #: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
 DEFAULTS = 0.5
+#: Share of worlds in which somebody looks.
+INSPECTORS = 0.2
 #: Part of the worlds in which streams have key slots.
 STICKY = 0.2
 
@@ -34,6 +38,11 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
     temper = temper.with_schedules(random.Random(f"{seed}: schedules"))
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
+    temper = temper.with_terms(random.Random(f"{seed}: terms"))
+    if temper.terms:
+        # What is early is judged by the time of day, and so by a clock that nobody sets.
+        odds = replace(odds, clock_step=0.0)
+    temper = temper.with_inspectors(random.Random(f"{seed}: inspectors"))
     temper = temper.with_key_slots(random.Random(f"{seed}: key slots"))
     if temper.lake:
         # An archive stops at a batch that it cannot read, and says so.
@@ -112,11 +121,15 @@ class Temper:
     kept_out: float = 0.0
     #: So many publish through the sink.
     sinks: int = 0
+    #: So many look at messages, and purge them.
+    inspectors: int = 0
     #: So many make and change schedules.
     schedulers: int = 0
     #: How long topics keep messages that do not say, and how much of that is kept; 0 for not.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = 0
+    #: Chance that a message asks to be delivered later, before others, or not for long.
+    terms: float = 0.0
     #: Chance that the streams of a subscription have key slots.
     sticky: float = 0.0
 
@@ -180,6 +193,12 @@ class Temper:
             is_laggy=rng.random() < 0.4,
         )
 
+    def with_terms(self, rng: random.Random) -> Temper:
+        """The same people, of whom in some worlds publishers ask for something."""
+        if rng.random() >= TERMS:
+            return self
+        return replace(self, terms=rng.choice((0.1, 0.4, 0.8)))
+
     def with_lake(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds a lake."""
         if rng.random() >= LAKES:
@@ -205,6 +224,10 @@ class Temper:
         if rng.random() >= SINKS or self.schemas:
             return self
         return replace(self, sinks=rng.choice((1, 1, 2)))
+
+    def with_inspectors(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds somebody who looks at what they do, and purges."""
+        return replace(self, inspectors=1) if rng.random() < INSPECTORS else self
 
     def with_schedules(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds schedules.

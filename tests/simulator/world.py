@@ -33,6 +33,7 @@ from fanlog.wire import contents, types
 from fanlog.wire.candidates import candidates
 from fanlog.wire.forward import compose
 from simulator import faults, temper
+from simulator.asking import Asking
 from simulator.chronicle import (
     CatalogChange,
     Chronicle,
@@ -96,6 +97,7 @@ class World:
         self.disk = Disk()
         self.policies = Policies(self.disk)
         self.dedups = Dedups(self.rng)
+        self.asking = Asking(random.Random(f"{seed}: asking"), self.temper.terms)
         self.sinks = Sinks()
         self.ticks = Ticks(seed)
         #: None without a lake.

@@ -30,4 +30,6 @@ def test_page_is_fresh(name: str) -> None:
 
 def test_every_reference_page_is_made_from_the_code() -> None:
     found = {f"reference/{path.name}" for path in (DOCS / "reference").iterdir()}
+    # Its tables are read by the tests of what they say.
+    found -= {"reference/options.md"}
     assert found == {name for name in PAGES if name.startswith("reference/")}

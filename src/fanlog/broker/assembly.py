@@ -20,6 +20,7 @@ from fanlog.broker.committer import Committer
 from fanlog.broker.delivery.bridges import Bridges
 from fanlog.broker.delivery.consumers import Consumers
 from fanlog.broker.delivery.decisions import Decisions
+from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.movers import Movers
 from fanlog.broker.delivery.open_feeds import Feeds
@@ -57,6 +58,8 @@ from fanlog.broker.verbs.iam import Iam
 from fanlog.broker.verbs.jobs import Jobs
 from fanlog.broker.verbs.letter_search import LetterSearch
 from fanlog.broker.verbs.log_reads import LogReads
+from fanlog.broker.verbs.peeks import Peeks
+from fanlog.broker.verbs.purges import Purges
 from fanlog.broker.verbs.reopening import Reopening
 from fanlog.broker.verbs.schedules import Schedules
 from fanlog.broker.verbs.schemas import Schemas
@@ -67,7 +70,9 @@ from fanlog.broker.verbs.stages import Stages
 from fanlog.broker.verbs.subscriptions import Subscriptions
 from fanlog.broker.verbs.ticking import Ticking
 from fanlog.broker.verbs.topics import Topics
+from fanlog.broker.verbs.traces import Traces
 from fanlog.core.ack_ids import AckIds
+from fanlog.core.recent_events import RecentEvents
 from fanlog.core.seal_keys import NO_KEYS, SealKeys
 from fanlog.log.api import Log
 from fanlog.log.batch import Body
@@ -100,6 +105,8 @@ class BrokerSettings:
     #: The default retention, in seconds; 0 for none.
     topic_retention_s: float = 0.0
     topic_retention_bytes: int = limits.SPARE_MEMORY_BYTES_MAX
+    #: Of so many messages of a partition, one has its deliveries remembered; 0 for none.
+    trace_sample: int = limits.TRACE_SAMPLE_DEFAULT
 
 
 #: Of a broker that nothing is set for; frozen, so one serves all.
@@ -166,11 +173,13 @@ def build_broker(
     # Delivery.
     filtering = Filtering(ledger, store, metrics, candidates)
     feeds = Feeds(ledger, filtering)
+    recent = RecentEvents(sample_every=settings.trace_sample, since_s=clock.now())
     decisions = Decisions(
         *(ledger, store, clock, metrics, feeds),
         compose=compose,
         forward_denial=forward_denial,
         jitter=jitter,
+        recent=recent,
     )
     bridges = Bridges(ledger, definitions)
     revising = Revising(ledger, clock, metrics, bridges, contents, decisions.decide)
@@ -179,6 +188,7 @@ def build_broker(
         *(feeds, filtering, decisions, revising, generations),
     )
     shares = Shares(ledger, access, feeds, filtering)
+    due_times = DueTimes(ledger, store, clock, feeds)
 
     # Retention and tiers.
     tiers = NoTiers(store) if new_tiers is None else new_tiers(ledger)
@@ -201,9 +211,9 @@ def build_broker(
         *(ledger, store, clock, access, feeds, shares, generations),
         *(topics, quotas, rules, check_endpoint),
     )
-    backlogs = Backlogs(ledger, store, clock)
+    backlogs = Backlogs(ledger, store, clock, spare, tiers.hot_start)
     schemas = Schemas(ledger, clock, quotas, definitions, contents)
-    admission = PublishAdmission(ledger, access, schemas, room)
+    admission = PublishAdmission(ledger, clock, access, schemas, room)
     ticking = Ticking(ledger, clock, metrics, admission, contents)
     stages = Stages(
         ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id
@@ -220,6 +230,7 @@ def build_broker(
         decisions=decisions,
         consumers=consumers,
         shares=shares,
+        due_times=due_times,
         movers=Movers(),
         admission=admission,
         tiers=tiers,
@@ -228,7 +239,7 @@ def build_broker(
         room=room,
         sweeper=Sweeper(
             *(ledger, store, clock, access, feeds, filtering, decisions),
-            *(subscriptions, sink, retention, spare, tiers),
+            *(subscriptions, sink, retention, spare, tiers, due_times),
         ),
         topics=topics,
         subscriptions=subscriptions,
@@ -245,8 +256,15 @@ def build_broker(
         dead_letters=DeadLetters(
             *(ledger, clock, metrics, access),
             LetterSearch(ledger, store, access, shares, candidates),
-            *(decisions, generations, compose),
+            *(decisions, generations, compose, recent),
         ),
+        peeks=Peeks(ledger, store, access, filtering),
+        purges=Purges(ledger, metrics, access, shares, decisions, clock, recent),
+        traces=Traces(
+            *(ledger, store, clock, access, filtering, tiers, recent),
+            candidates,
+        ),
+        recent=recent,
         hints=Hints(ledger, retention, rules, forward_denial),
         forward_denial=forward_denial,
         outcomes=OutcomeTelling(ledger, clock, metrics, shares, room, topics, outcome_body),

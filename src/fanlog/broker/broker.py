@@ -29,6 +29,7 @@ from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.consumers import Consumers
 from fanlog.broker.delivery.decisions import Decisions
 from fanlog.broker.delivery.delivery import Delivery
+from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.broker.delivery.feed import Feed
 from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.movers import Movers
@@ -54,6 +55,8 @@ from fanlog.broker.verbs.hints import Hints
 from fanlog.broker.verbs.iam import Iam
 from fanlog.broker.verbs.jobs import Jobs
 from fanlog.broker.verbs.log_reads import LogReads
+from fanlog.broker.verbs.peeks import Peeks
+from fanlog.broker.verbs.purges import Purges
 from fanlog.broker.verbs.reopening import Reopening
 from fanlog.broker.verbs.schedules import Schedules
 from fanlog.broker.verbs.schemas import Schemas
@@ -63,10 +66,12 @@ from fanlog.broker.verbs.snapshots import Snapshots
 from fanlog.broker.verbs.subscriptions import Subscriptions
 from fanlog.broker.verbs.ticking import Ticking
 from fanlog.broker.verbs.topics import Topics
+from fanlog.broker.verbs.traces import Traces
 from fanlog.core import ack_requests
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.flow import Credit
 from fanlog.core.hard_state import HardState
+from fanlog.core.recent_events import RecentEvents
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.core.share import ByGeneration, Decision, Share
 from fanlog.log.batch import Body
@@ -92,6 +97,7 @@ class Broker:
     decisions: Decisions
     consumers: Consumers
     shares: Shares
+    due_times: DueTimes
     movers: Movers
     #: Of messages that are to be published.
     admission: PublishAdmission
@@ -116,6 +122,10 @@ class Broker:
     sink: Sink
     reopening: Reopening
     dead_letters: DeadLetters
+    peeks: Peeks
+    purges: Purges
+    traces: Traces
+    recent: RecentEvents
     hints: Hints
     outcomes: OutcomeTelling
     schedules: Schedules
@@ -144,6 +154,7 @@ class Broker:
         """
         await self.ledger.start()
         await self.secrets.start()
+        await self.due_times.start()
         await self.sink.start()
         await self.outcomes.start()
         self.ticking.start()
@@ -166,6 +177,7 @@ class Broker:
         self.retention.note_activity()
         await self.ledger.drain()
         self.decisions.stop()
+        self.due_times.stop()
         self.ledger.close()
 
     async def sweep(self) -> None:

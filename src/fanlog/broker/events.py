@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
+from fanlog.log.batch import Body
 from fanlog.model.resources import Offset, PartitionId
 
 T = TypeVar("T")
@@ -44,4 +45,13 @@ class Appended(NamedTuple):
     end: Offset
     #: Bytes of their batches as they are stored.
     size_bytes: int
+    time_ns: int
+
+
+class Asking(NamedTuple):
+    """Messages that one commit has appended, of which some ask for something."""
+
+    partition: PartitionId
+    base: Offset
+    body: Body
     time_ns: int

@@ -53,6 +53,7 @@ class SubscriptionMetrics:
     nacked: int = 0
     expired: int = 0
     dead_lettered: int = 0
+    lapsed: int = 0
     #: Times a message stayed because its dead letter topic cannot be published to.
     dead_letter_failed: int = 0
     #: Messages that were not forwarded: too many forwards or copies lie behind them.
@@ -71,6 +72,8 @@ class SubscriptionMetrics:
     refused: int = 0
     #: Messages that were acknowledged and then reopened, by themselves or for dead letters.
     reopened: int = 0
+    #: Messages that purges acknowledged.
+    purged: int = 0
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock, sleep
 from fanlog.broker.delivery.decisions import Decisions
+from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.open_feeds import Feeds
 from fanlog.broker.retention.retention import Retention
@@ -56,6 +57,7 @@ class Sweeper:
         retention: Retention,
         spare: Spare,
         tiers: Tiers,
+        due_times: DueTimes,
     ) -> None:
         self._ledger = ledger
         self._store = store
@@ -72,6 +74,7 @@ class Sweeper:
         #: No sweep is needed while this is the log's last commit, and until then.
         self._quiet_at: int | None = None
         self._quiet_until_s = 0.0
+        self._due_times = due_times
         self._task: asyncio.Task[None] | None = None
         self._asked = asyncio.Event()
         spare.on_many.listen(lambda _: self._asked.set())
@@ -85,6 +88,7 @@ class Sweeper:
             for subscription in list(self._ledger.hard.catalog.subscriptions()):
                 if subscription.filter_changes:
                     await self._subscriptions.forget_filters(subscription.id)
+        await self._due_times.sweep()
         await self._sink.sweep()
         await self._retention.sweep(self._clock.now())
 
@@ -122,6 +126,7 @@ class Sweeper:
             self._store.last_sequence == self._quiet_at
             and self._clock.now() < self._quiet_until_s
             and not (self._filtering.is_behind or self._spare.is_weighing or self._tiers.lake_uri)
+            and not self._due_times.is_behind
         )
 
     async def _wait(self, seconds: float) -> None:

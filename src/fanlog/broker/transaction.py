@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from fanlog import limits
 from fanlog.broker.clock import Clock
 from fanlog.broker.committer import Committer
-from fanlog.broker.events import Appended, Event
+from fanlog.broker.events import Appended, Asking, Event
 from fanlog.broker.gathering import Publication
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.writer import Writer
@@ -61,6 +61,8 @@ class Transaction:
         """Append messages to a partition; returns the offset of the first of them."""
         base = self.end(partition)
         self._publications.append((topic, partition, base, body))
+        if body.terms is not None:
+            self.apply(self._hard.agendas.add(partition, base, body.terms))
         if self._ends is not None:
             self._ends[partition] = base + body.count
         return base
@@ -123,6 +125,8 @@ class Ledger:
         self.hard = HardState()
         #: A commit has appended messages to one partition.
         self.on_append: Event[Appended] = Event()
+        #: A commit has appended messages that ask for something; before they are delivered.
+        self.on_asked: Event[Asking] = Event()
         #: A commit is durable that appended messages to these partitions.
         self.on_commit: Event[Iterable[PartitionId]] = Event()
         #: Hard state was loaded: at the start, and after a failed commit. All shares are new.
@@ -135,6 +139,7 @@ class Ledger:
             disk_reserve_bytes=disk_reserve_bytes,
             hot_size_bytes=hot_size_bytes,
             on_append=self.on_append,
+            on_asked=self.on_asked,
             on_commit=self.on_commit,
             on_failure=self._recover,
             value_of=self._sealing.value_of,
@@ -163,9 +168,11 @@ class Ledger:
         """Load hard state from the log; the records whose secrets are to be sealed anew."""
         latest_s = self._clock.now() + limits.ACK_DEADLINE_S_MAX
         opening = Opening(self._sealing)
+        before = self.hard
         self.hard = HardState.load(
             self._store.state(), latest_deadline_s=latest_s, open_secrets=opening
         )
+        self.hard.agendas.adopt(before.agendas)
         self.on_load.tell(self.hard)
         return opening.stale
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fanlog import limits
 from fanlog.broker.clock import Clock, Timer
 from fanlog.broker.committer import Committer
-from fanlog.broker.events import Appended, Event
+from fanlog.broker.events import Appended, Asking, Event
 from fanlog.broker.gathering import COMPANY_S, Crowd, Gathering, Publication
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.refusals import Refusals
@@ -47,6 +47,7 @@ class Writer:
         disk_reserve_bytes: int,
         hot_size_bytes: int = 0,
         on_append: Event[Appended],
+        on_asked: Event[Asking],
         on_commit: Event[Iterable[PartitionId]],
         on_failure: Callable[[FanlogError], None],
         value_of: Callable[[Record], bytes | None],
@@ -59,6 +60,7 @@ class Writer:
         self._disk_reserve_bytes = disk_reserve_bytes
         self._hot_size_bytes = hot_size_bytes
         self._on_append = on_append
+        self._on_asked = on_asked
         self._on_commit = on_commit
         self._on_failure = on_failure
         self._value_of = value_of
@@ -220,6 +222,8 @@ class Writer:
             gathering.bodies[partition] = []
             gathering.bases[partition] = (topic, base)
         gathering.bodies[partition].append(body)
+        if body.terms is not None:
+            gathering.asking.append((partition, base, body))
         gathering.size_bytes += size_bytes
         gathering.count += count
         self._waiting_bytes += size_bytes
@@ -291,6 +295,8 @@ class Writer:
                 size_bytes, time_ns = stored_bytes(bodies), gathering.publish_time_ns
                 appended = Appended(partition, base, base + count, size_bytes, time_ns)
                 self._on_append.tell(appended)
+        for partition, base, body in gathering.asking:
+            self._on_asked.tell(Asking(partition, base, body, gathering.publish_time_ns))
         for trim in gathering.trims:
             if self._trimmed.get(trim.partition) == trim.before:
                 del self._trimmed[trim.partition]

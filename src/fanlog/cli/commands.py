@@ -7,6 +7,7 @@ from fanlog.cli import (
     dead_letters,
     filters,
     folder,
+    inspection,
     jobs,
     lake,
     messages,
@@ -33,6 +34,9 @@ app.command()(up.up)
 app.add_typer(topics.app, name="topic")
 add_command(subscriptions.app)(seeking.seek)
 add_command(subscriptions.app)(reopening.reopen)
+add_command(subscriptions.app)(inspection.peek)
+add_command(subscriptions.app)(inspection.purge)
+add_command(subscriptions.app)(inspection.backlog)
 app.add_typer(subscriptions.app, name="sub")
 app.add_typer(dead_letters.app, name="dead-letter")
 app.add_typer(schemas.app, name="schema")
@@ -44,6 +48,7 @@ auth.app.add_typer(policies.app, name="policy")
 auth.app.add_typer(seal_keys.app, name="seal-key")
 auth.app.command("init")(folder.init_auth)
 app.add_typer(auth.app, name="auth")
+app.add_typer(inspection.messages, name="message")
 add_command(app)(messages.publish)
 add_command(app)(messages.pull)
 app.command("filter")(filters.check)

@@ -17,6 +17,7 @@ from fanlog.cli import options
 from fanlog.cli.options import Remote
 from fanlog.cli.output import Output, note, printable, received, shown
 from fanlog.errors import InvalidArgument
+from fanlog.model.attributes import DELIVER_AT
 
 if TYPE_CHECKING:
     from fanlog.client import Client, types
@@ -45,6 +46,20 @@ def publish(
     file: Annotated[
         Path | None, typer.Option(help="Publish the content of a file as one message.")
     ] = None,
+    delay: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Deliver so much later, such as 90s or 2h.")
+    ] = None,
+    deliver_at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Deliver at a time, such as 2026-01-31T12:00:00Z."),
+    ] = None,
+    ttl: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Do not deliver when it was deliverable for so long."),
+    ] = None,
+    priority: Annotated[
+        int | None, typer.Option(min=0, max=9, help="Higher ones are delivered first; 0 to 9.")
+    ] = None,
     remote: Remote,
 ) -> None:
     """Publish messages. When the command returns they are durable."""
@@ -53,6 +68,7 @@ def publish(
     name = remote.topic(topic)
     attributes = options.pairs(attr, "--attr")
     chunks = _chunks(data, file, is_empty_allowed=bool(attributes))
+    attributes = _with_terms(attributes, delay, deliver_at, ttl, priority)
     output = remote.output
     count = 0
     with remote.connect() as client:
@@ -106,6 +122,28 @@ def pull(
         note("no messages")
     elif not ack and not remote.json:
         note("not acknowledged: they come again after the ack deadline; --ack acknowledges them")
+
+
+def _with_terms(
+    attributes: dict[str, str],
+    delay: str | None,
+    deliver_at: str | None,
+    ttl: str | None,
+    priority: int | None,
+) -> dict[str, str]:
+    """Attributes with those that the options stand for."""
+    from fanlog.model import term_attributes as terms
+
+    asking = terms.attributes_for(
+        delay_s=None if delay is None else options.duration_s(delay, "--delay"),
+        ttl_s=None if ttl is None else options.duration_s(ttl, "--ttl"),
+        priority=priority,
+    )
+    if deliver_at is not None:
+        asking[DELIVER_AT] = deliver_at
+    for name in asking.keys() & attributes.keys():
+        raise InvalidArgument(f"--attr {name} and an option say the same; give one of them")
+    return attributes | asking
 
 
 def _chunks(
@@ -209,6 +247,8 @@ def _show(output: Output, message: Any) -> None:
         parts.append(f"attempt={fields['delivery_attempt']}")
     if "ordering_key" in fields:
         parts.append(f"key={printable(fields['ordering_key'])}")
+    if "expires_at" in fields:
+        parts.append(f"expires={fields['expires_at']}")
     if fields["attributes"]:
         parts.append(shown(fields["attributes"]))
     data = fields.get("data")

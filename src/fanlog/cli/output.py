@@ -22,6 +22,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fanlog import times
+from fanlog.model import term_attributes as terms
+
 
 class Output:
     """Where one command writes its results."""
@@ -97,8 +100,16 @@ def with_created(fields: dict[str, Any], told: Any | None) -> dict[str, Any]:
 
 
 def received(message: Any) -> dict[str, Any]:
-    """Give a received message as plain values; data that is no text comes as `data_base64`."""
-    inner = message.message
+    """Give a received message as plain values; see `content`."""
+    fields = content(message.message)
+    if message.delivery_attempt:
+        fields["delivery_attempt"] = message.delivery_attempt
+    fields["ack_id"] = message.ack_id
+    return fields
+
+
+def content(inner: Any) -> dict[str, Any]:
+    """Give a message as plain values; data that is no text comes as `data_base64`."""
     fields: dict[str, Any] = {
         "message_id": inner.message_id,
         "publish_time": inner.publish_time.ToJsonString(),
@@ -110,9 +121,11 @@ def received(message: Any) -> dict[str, Any]:
     fields["attributes"] = dict(sorted(inner.attributes.items()))
     if inner.ordering_key:
         fields["ordering_key"] = inner.ordering_key
-    if message.delivery_attempt:
-        fields["delivery_attempt"] = message.delivery_attempt
-    fields["ack_id"] = message.ack_id
+    expires_ns = terms.expires_ns(
+        fields["attributes"], inner.ordering_key, inner.publish_time.ToNanoseconds()
+    )
+    if expires_ns is not None:
+        fields["expires_at"] = times.of_ns(expires_ns)
     return fields
 
 

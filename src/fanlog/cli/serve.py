@@ -190,6 +190,13 @@ class ServeOptions:
             "topic of their own.",
         ),
     ] = None
+    trace_sample: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Remember deliveries of one message in N for `message trace`; 0 for none.",
+        ),
+    ] = None
     drain_s: Annotated[
         float | None, typer.Option(help="Seconds that SIGTERM waits for open work.")
     ] = None

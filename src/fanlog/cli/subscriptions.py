@@ -17,6 +17,7 @@ from fanlog.errors import InvalidArgument
 from fanlog.model.attributes import (
     LABEL_ASSIGNMENT,
     LABEL_DEAD_LETTER,
+    LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
@@ -24,6 +25,7 @@ from fanlog.model.attributes import (
     LABEL_RETRY,
     LABEL_SCHEMA_REVISION,
     LABEL_START,
+    LABEL_TTL,
 )
 
 if TYPE_CHECKING:
@@ -38,11 +40,18 @@ _PUSH_HELP = "Send messages to an endpoint: http, https, grpc or grpcs://host:po
 _EXPORTS = ("bigquery_config", "cloud_storage_config")
 _MODES = ("push_config", *_EXPORTS)
 #: Labels that have an option of their own; the two must not differ.
-_OPTION_LABELS = (LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT)
+_OPTION_LABELS = (LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED)
 
 
 def _read_timeout(text: str, option: str) -> str:
     return str(options.whole_s(text, option))
+
+
+def _read_ttl(text: str, option: str) -> str:
+    seconds = options.duration_s(text, option)
+    if not seconds.is_integer():
+        raise InvalidArgument(f"{option} {text!r} must be whole seconds")
+    return str(int(seconds))
 
 
 def _read_expiration(text: str, option: str) -> object:
@@ -201,6 +210,22 @@ SETTINGS: tuple[Row, ...] = (
         *("push_timeout", f"labels.{LABEL_PUSH_TIMEOUT}"),
         "Time an endpoint has to answer: 1s to 600s; 10s by default.",
         read=_read_timeout,
+    ),
+    Setting(
+        *("message_ttl", f"labels.{LABEL_TTL}"),
+        "Do not deliver messages that were deliverable for so long, unless they have a time-to-live"
+        " of their own: 1s to 31d.",
+        read=_read_ttl,
+    ),
+    clearing(
+        *("no_message_ttl", f"labels.{LABEL_TTL}"),
+        "Deliver messages without a time-to-live however old they are.",
+        "message_ttl",
+    ),
+    Setting(
+        *("expired", f"labels.{LABEL_EXPIRED}"),
+        "What becomes of messages whose time-to-live is over; drop by default.",
+        metavar="drop|dead-letter",
     ),
     ExportOptions,
     clearing("no_export", "", "Let messages be pulled, and export none."),

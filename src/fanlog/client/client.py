@@ -8,6 +8,7 @@ connection is made with patience: the caller knows whether that is wise.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Final
 
 from google.protobuf import empty_pb2, field_mask_pb2
@@ -16,6 +17,7 @@ from google.protobuf.message import Message
 from fanlog.client.connection import Connection
 from fanlog.client.failures import CallFailed
 from fanlog.model import attributes
+from fanlog.model import term_attributes as terms
 from fanlog.wire import types
 from fanlog.wire.schemas import BASIC, FULL
 
@@ -63,9 +65,30 @@ class Client(Connection):
         ):
             yield from page.subscriptions
 
-    def publish(self, topic: str, messages: Sequence[types.PubsubMessage]) -> list[str]:
-        """Publish and return the message ids in order; the messages are durable by then."""
+    def publish(
+        self,
+        topic: str,
+        messages: Sequence[types.PubsubMessage],
+        *,
+        delay_s: float | None = None,
+        deliver_at: datetime | None = None,
+        ttl_s: float | None = None,
+        priority: int | None = None,
+    ) -> list[str]:
+        """Publish and return the message ids in order; the messages are durable by then.
+
+        Args:
+            delay_s, deliver_at: When all of them are to be delivered; at once without either.
+            ttl_s: How long they are worth delivering, from then on.
+            priority: 0 to 9; higher ones are delivered first.
+        """
+        asking = terms.attributes_for(
+            delay_s=delay_s, deliver_at=deliver_at, ttl_s=ttl_s, priority=priority
+        )
         request = types.PublishRequest(topic=topic, messages=messages)
+        for message in request.messages if asking else ():
+            for name, value in asking.items():
+                message.attributes[name] = value
         reply = self.call(f"{_PUBLISHER}/Publish", request, types.PublishResponse)
         return list(reply.message_ids)
 

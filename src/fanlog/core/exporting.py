@@ -13,6 +13,7 @@ from fanlog.core.cursor import Range
 from fanlog.core.hard_state import HardState
 from fanlog.core.records import ExportRecord, Record
 from fanlog.core.share import Share
+from fanlog.core.share.backlog import outside
 from fanlog.errors import FailedPrecondition
 from fanlog.model import exports
 from fanlog.model.resources import FileExport, Offset, PartitionId, Subscription, TableExport
@@ -120,8 +121,12 @@ def records_of_change(hard: HardState, before: Subscription, after: Subscription
 
 
 def open_ranges(share: Share, end: Offset) -> Iterator[Range]:
-    """The open messages of a share before `end`, as far as its filter has judged."""
-    return share.cursor.unacked_ranges(0, min(end, share.routed_to))
+    """The open messages of a share before `end`, as far as its filter has judged.
+
+    Those that are not to be delivered yet are exported when they are due.
+    """
+    found = share.cursor.unacked_ranges(0, min(end, share.routed_to))
+    return outside(found, share.pending) if share.pending else found
 
 
 def _cut(offsets: dict[PartitionId, BitMap64], count: int) -> dict[PartitionId, BitMap64]:

@@ -14,6 +14,7 @@ from pyroaring import BitMap64
 
 from fanlog.core import records as codec
 from fanlog.core.addressing import AddressTable
+from fanlog.core.agenda import AgendaTable
 from fanlog.core.catalog import Catalog
 from fanlog.core.cursor import Cursor
 from fanlog.core.dedup import DedupWindow
@@ -23,6 +24,7 @@ from fanlog.core.records import (
     AccountRecord,
     Activity,
     AddressRecord,
+    AgendaChunk,
     ArchivedRecord,
     AttemptsChunk,
     CommittingRecord,
@@ -94,6 +96,8 @@ class HardState:
         self.sinks = SinkTable()
         #: Which messages are for one subscription alone.
         self.addresses = AddressTable()
+        #: What messages of each partition ask for.
+        self.agendas = AgendaTable()
 
     @classmethod
     def load(
@@ -218,6 +222,8 @@ class HardState:
                 _put(self.exports, subscription_id, progress)
             case AddressRecord():
                 self._apply_address(record)
+            case AgendaChunk():
+                self._apply_agenda(record)
             case QueryRecord() | CommittingRecord() | ProgressRecord():
                 self.sinks.apply(record)
             case AccountRecord() | ScopePolicyRecord() | RoleRecord() | SecretRecord():
@@ -254,6 +260,14 @@ class HardState:
         for share in self.shares_on(record.partition):
             share.address(self.addresses.view(share.settings.id, record.partition))
 
+    def _apply_agenda(self, record: AgendaChunk) -> None:
+        known = self.agendas.find(record.partition)
+        self.agendas.apply(record)
+        agenda = self.agendas.find(record.partition)
+        if agenda is not known:
+            for share in self.shares_on(record.partition):
+                share.attend(agenda)
+
     def _apply_subscription(self, record: SubscriptionRecord) -> None:
         self.catalog.apply(record)
         if record.subscription is None:
@@ -270,6 +284,7 @@ class HardState:
     def _add_share(self, share: Share) -> None:
         owner, partition = share.settings.id, share.partition
         share.address(self.addresses.view(owner, partition))
+        share.attend(self.agendas.find(partition))
         self._shares[owner][partition] = share
         self._shares_on.setdefault(partition, {})[owner] = share
 

@@ -161,7 +161,11 @@ class Failures:
             return False
         return self[offset] >= policy.max_delivery_attempts or offset in self._given_up
 
-    def letter(self, offset: Offset, policy: DeadLetterPolicy) -> DeadLetter:
+    def letter(
+        self, offset: Offset, policy: DeadLetterPolicy, *, is_lapsed: bool = False
+    ) -> DeadLetter:
+        if is_lapsed and not self.is_exhausted(offset, policy):
+            return DeadLetter(offset, self[offset], "its time-to-live was over")
         reason = f"{self[offset]} of {policy.max_delivery_attempts} delivery attempts"
         if offset in self._given_up:
             reason += ", nacked for good"
@@ -221,6 +225,11 @@ class Delayed:
         """Let messages wait no longer: they are acknowledged late, or gone."""
         self._left |= self.offsets & offsets
         self.offsets -= offsets
+
+    def dues(self, offsets: BitMap64) -> dict[Offset, float]:
+        """When the wait of each of `offsets` ends, of those that wait."""
+        wanted = offsets & self.offsets
+        return {o: due_s for due_s, _, some in self._heap for o in some & wanted} if wanted else {}
 
     def due(self, now: float) -> BitMap64:
         """Take out the messages that are due."""

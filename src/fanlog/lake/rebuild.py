@@ -19,7 +19,9 @@ from fanlog import limits
 from fanlog.lake.tables import SEAL
 from fanlog.log.batch import Batch
 from fanlog.log.seal import Seal
+from fanlog.model import term_attributes as terms
 from fanlog.model.resources import PartitionId, TopicId
+from fanlog.model.terms import Terms
 from fanlog.wire.encode import (
     TAG_DATA,
     TAG_MESSAGES,
@@ -60,6 +62,7 @@ def batches_of(
     fields = _fields(rows)
     keys = rows["ordering_key"].to_pylist()
     hashes = _hashes(keys) if any(keys) else None
+    asked = _terms(rows, fields, keys)
     seals, seal_numbers = _seals(rows)
     is_edge = (np.diff(partitions) != 0) | (np.diff(offsets) != 1) | (np.diff(sequences) != 0)
     is_edge |= np.diff(seal_numbers) != 0
@@ -79,6 +82,7 @@ def batches_of(
                     attributes={},
                     content=b"".join(fields[first:end]),
                     seal=seals[seal_numbers[first]],
+                    terms=None if asked is None else asked.part(first, end),
                 )
             )
     for batches in found.values():
@@ -106,7 +110,7 @@ def _fields(rows: pa.Table) -> list[bytes]:
     """Each row as the `messages` field of a PublishRequest, tag and length included."""
     contents: Sequence[bytes] = rows["data"].to_pylist()
     attributes = rows["attributes"]
-    has_attributes = bool(pc.any(pc.greater(pc.list_value_length(_pairs(attributes)), 0)).as_py())
+    has_attributes = _has_attributes(rows)
     keys = rows["ordering_key"].to_pylist()
     if not has_attributes and not any(keys):
         heads: dict[int, bytes] = {}
@@ -120,6 +124,19 @@ def _fields(rows: pa.Table) -> list[bytes]:
             message += field(TAG_ORDERING_KEY, key.encode())
         made.append(field(TAG_MESSAGES, message))
     return made
+
+
+def _has_attributes(rows: pa.Table) -> bool:
+    lengths = pc.list_value_length(_pairs(rows["attributes"]))
+    return bool(pc.any(pc.greater(lengths, 0)).as_py())
+
+
+def _terms(rows: pa.Table, fields: Sequence[bytes], keys: Sequence[str]) -> Terms | None:
+    """What the rows ask for, as their publish found it in the same attributes."""
+    if not _has_attributes(rows) or not any(map(terms.names_in, fields)):
+        return None
+    found = [dict(pairs or ()) for pairs in rows["attributes"].to_pylist()]
+    return terms.stored_terms_of(list(zip(found, keys, strict=True)))
 
 
 def _head(heads: dict[int, bytes], size: int) -> bytes:

@@ -4,7 +4,7 @@ A stored batch is one value that describes itself: where it stands in the log, w
 published, where each of its messages starts, and checksums over all of it. Nothing outside the
 value is needed to read it, so that a batch found by a raw scan of a broken file can be used.
 
-    header (64 bytes) | slot table | addressee | attributes | body
+    header (64 bytes) | slot table | addressee | terms | attributes | body
 
 All numbers are little-endian. `docs/internals/data_files.md` draws the layout; a change to it bumps
 `FORMAT_VERSION` and adds a golden file.
@@ -17,7 +17,9 @@ Invariants:
    length of the body, and none is smaller than the one before it.
 3. The seal (`fanlog.log.seal`) is in the header's flags, and its addressee behind the slot table:
    no byte of a publisher's is there.
-4. A value is at most `limits.BATCH_BYTES_MAX` long unless it holds a single message.
+4. A batch whose messages have no terms has no such section, and is of version 2. Where there is
+   one, the header counts its bytes with those of the attributes.
+5. A value is at most `limits.BATCH_BYTES_MAX` long unless it holds a single message.
 """
 
 from __future__ import annotations
@@ -33,11 +35,15 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from fanlog import limits
+from fanlog.log import term_table
 from fanlog.log.seal import BITS, IS_ADDRESSED, UNSEALED, Seal
 from fanlog.model.resources import Offset, PartitionId
+from fanlog.model.terms import Terms, joined
 
 MAGIC = b"\xfaFLB"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+#: Without terms: what most batches are written as.
+_TERMLESS_VERSION = 2
 #: Before there were seals: all else is the same.
 _UNSEALABLE_VERSION = 1
 
@@ -50,7 +56,11 @@ HEADER_BYTES = _FIELDS.size + _CHECKSUM.size
 #: The slot table is followed by one key hash a message.
 _HAS_KEY_HASHES = 1
 #: Flags that each version knows.
-_FLAGS = {_UNSEALABLE_VERSION: _HAS_KEY_HASHES, FORMAT_VERSION: _HAS_KEY_HASHES | BITS}
+_FLAGS = {
+    _UNSEALABLE_VERSION: _HAS_KEY_HASHES,
+    _TERMLESS_VERSION: _HAS_KEY_HASHES | BITS,
+    FORMAT_VERSION: _HAS_KEY_HASHES | BITS,
+}
 
 _START_BYTES = 4
 _KEY_HASH_BYTES = 8
@@ -84,6 +94,8 @@ class Body:
     attributes: Mapping[str, str] = field(default_factory=dict)
     #: The broker's own statement about them.
     seal: Seal = UNSEALED
+    #: None when no message asks for anything.
+    terms: Terms | None = None
 
     @property
     def count(self) -> int:
@@ -103,6 +115,7 @@ class Body:
             key_hashes=None if hashes is None else [hashes[index] for index in indexes],
             attributes=self.attributes,
             seal=self.seal,
+            terms=None if self.terms is None else self.terms.only(indexes),
         )
 
 
@@ -124,6 +137,8 @@ class Batch:
     content: bytes
     #: None when it was written before there were seals.
     seal: Seal | None = None
+    #: As in `Body`.
+    terms: Terms | None = None
 
     @property
     def count(self) -> int:
@@ -246,6 +261,12 @@ def decode(value: bytes | memoryview) -> Batch:
         position += _KEY_HASH_BYTES * header.message_count
     seal, position = _decode_seal(header, view, position)
     body_start = position + header.attributes_bytes
+    terms = None
+    if header.version == FORMAT_VERSION:
+        try:
+            terms, position = term_table.decode(view[:body_start], position, header.message_count)
+        except ValueError as error:
+            raise BatchDamaged(str(error)) from error
     # Bytes that pass their checksum are by `encode`, or by a publisher that put a batch of its own
     # into a message, for a search of the file to find.
     if not header.message_count or starts[0] or starts[-1] != header.body_bytes:
@@ -261,6 +282,7 @@ def decode(value: bytes | memoryview) -> Batch:
         attributes=_decode_attributes(view[position:body_start]),
         content=bytes(view[body_start:]),
         seal=seal,
+        terms=terms,
     )
 
 
@@ -277,13 +299,24 @@ def check_slots(batch: Batch) -> None:
 class _Run:
     """Pieces of bodies, in order, that become one value."""
 
-    __slots__ = ("attributes", "beside", "body_bytes", "count", "keyed", "pieces", "seal")
+    __slots__ = (
+        "attributes",
+        "beside",
+        "body_bytes",
+        "count",
+        "keyed",
+        "pieces",
+        "seal",
+        "terms_bytes",
+    )
 
     def __init__(self, body: Body, beside: bytes) -> None:
         self.attributes = body.attributes
         self.seal = body.seal
-        #: The bytes between the slot table and the body.
+        #: The bytes between the slot table and the body, but for the terms.
         self.beside = beside
+        #: At most so many; 0 when no message has terms.
+        self.terms_bytes = 0
         #: Body, first message, message after the last one.
         self.pieces: list[tuple[Body, int, int]] = []
         self.count = 0
@@ -292,7 +325,10 @@ class _Run:
 
     @property
     def value_bytes(self) -> int:
-        return _value_bytes(self.body_bytes, self.count, self.keyed, len(self.beside))
+        beside = len(self.beside)
+        if self.terms_bytes:
+            beside += len(term_table.encode(_terms(self)))
+        return _value_bytes(self.body_bytes, self.count, self.keyed, beside)
 
     def takes(self, body: Body) -> bool:
         if body.seal is not self.seal and body.seal != self.seal:
@@ -302,7 +338,9 @@ class _Run:
         size = self.body_bytes + body.starts[-1]
         keyed = self.keyed or body.key_hashes is not None
         count = self.count + body.count
-        total = _value_bytes(size, count, keyed, len(self.beside))
+        total = _value_bytes(size, count, keyed, len(self.beside) + self.terms_bytes)
+        if body.terms is not None:
+            total += term_table.bytes_max(body.terms)
         return total <= limits.BATCH_BYTES_MAX
 
     def add(self, body: Body, first: int, end: int) -> None:
@@ -310,6 +348,9 @@ class _Run:
         self.count += end - first
         self.body_bytes += body.starts[end] - body.starts[first]
         self.keyed = self.keyed or body.key_hashes is not None
+        if body.terms is not None:
+            part = body.terms.part(first, end)
+            self.terms_bytes += 0 if part is None else term_table.bytes_max(part)
 
 
 def _value_bytes(body_bytes: int, count: int, keyed: int, beside_bytes: int) -> int:
@@ -331,7 +372,8 @@ def _gather(bodies: Sequence[Body]) -> Iterator[_Run]:
             yield run
         run = None
         beside = _encode_addressee(body.seal) + _encode_attributes(body.attributes)
-        for first, end in _cuts(body, len(beside)):
+        terms_bytes = 0 if body.terms is None else term_table.bytes_max(body.terms)
+        for first, end in _cuts(body, len(beside) + terms_bytes):
             if run is not None:
                 yield run
             run = _Run(body, beside)
@@ -381,16 +423,22 @@ def _encode_run(
     assert position == run.body_bytes
     assert len(starts) == run.count + 1
     slots = _bytes(starts) + (_key_hashes(run) if run.keyed else b"")
-    parts = [slots, run.beside, *contents]
+    beside, beside_bytes = [run.beside], len(run.beside)
+    if run.terms_bytes:
+        addressee_bytes = _ADDRESSEE.size if run.seal.addressee else 0
+        terms = term_table.encode(_terms(run))
+        beside = [run.beside[:addressee_bytes], terms, run.beside[addressee_bytes:]]
+        beside_bytes += len(terms)
+    parts = [slots, *beside, *contents]
     payload_crc = 0
     for part in parts:
         payload_crc = crc32c(part, payload_crc)
     fields = _FIELDS.pack(
         MAGIC,
-        FORMAT_VERSION,
+        FORMAT_VERSION if run.terms_bytes else _TERMLESS_VERSION,
         run.seal.flags | (_HAS_KEY_HASHES if run.keyed else 0),
         run.count,
-        len(run.beside) - (_ADDRESSEE.size if run.seal.addressee else 0),
+        beside_bytes - (_ADDRESSEE.size if run.seal.addressee else 0),
         sequence,
         topic,
         partition,
@@ -412,6 +460,19 @@ def _key_hashes(run: _Run) -> bytes:
         else:
             hashes += array("Q", body.key_hashes[first:end])
     return _bytes(hashes)
+
+
+def _terms(run: _Run) -> Terms:
+    parts: list[tuple[int, Terms | None]] = []
+    place = 0
+    for body, first, end in run.pieces:
+        if body.terms is not None:
+            whole = end - first == body.count
+            parts.append((place, body.terms if whole else body.terms.part(first, end)))
+        place += end - first
+    found = joined(parts)
+    assert found is not None
+    return found
 
 
 def _encode_addressee(seal: Seal) -> bytes:

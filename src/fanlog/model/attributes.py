@@ -22,6 +22,15 @@ CLIENT_PREFIX: Final = "googclient_"
 DEDUP_ID: Final = "fanlog-dedup-id"
 #: All instructions about dedup begin so: replays leave them out.
 DEDUP_PREFIX: Final = "fanlog-dedup-"
+#: Terms (`fanlog.model.terms`): deliver it so many seconds later, or at an RFC 3339 time; not when
+#: it has been deliverable for so many seconds; before others.
+DELAY: Final = "fanlog-delay"
+DELIVER_AT: Final = "fanlog-deliver-at"
+TTL: Final = "fanlog-ttl"
+PRIORITY: Final = "fanlog-priority"
+TERMS: Final = (DELAY, DELIVER_AT, TTL, PRIORITY)
+#: Terms that are over when a message is copied: dead letters, forwards and replays leave them out.
+TIMES: Final = (DELAY, DELIVER_AT, TTL)
 
 # --- Attributes of messages: where they come from. The broker puts them there -------------------
 
@@ -71,7 +80,8 @@ TICK: Final = "fanlog-tick"
 #: publish a received message again. The latter are data: the broker does not believe them.
 PUBLISHED: Final = frozenset(
     {
-        *(DEDUP_ID, LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID),
+        *(DEDUP_ID, *TERMS),
+        *(LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID),
         *(TOPIC, KEY_SLOT),
         *(SCHEMA_WRITTEN, SCHEMA_REASON, ORIGIN_TOPIC, ORIGIN_ID, ORIGIN_TIME, ORIGIN_JOB),
         *(SCHEDULE, TICK),
@@ -93,6 +103,10 @@ LABEL_RETRY: Final = "fanlog-retry"
 LABEL_PUSH_BODY: Final = "fanlog-push-body"
 #: Says how many seconds an endpoint has to answer.
 LABEL_PUSH_TIMEOUT: Final = "fanlog-push-timeout"
+#: The time-to-live, in seconds, of messages that have none of their own.
+LABEL_TTL: Final = "fanlog-ttl"
+#: What becomes of messages whose time-to-live is over: `drop`, or `dead-letter`.
+LABEL_EXPIRED: Final = "fanlog-expired"
 #: Asks for the messages in a revision of their topic's schema.
 LABEL_SCHEMA_REVISION: Final = "fanlog-schema-revision"
 #: Keeps a topic out of the lake, with the value `off`.

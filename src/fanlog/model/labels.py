@@ -14,6 +14,7 @@ from fanlog.model.attributes import (
     LABEL_ASSIGNMENT,
     LABEL_DEAD_LETTER,
     LABEL_DEDUP_WINDOW,
+    LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
@@ -21,10 +22,11 @@ from fanlog.model.attributes import (
     LABEL_RETRY,
     LABEL_SCHEMA_REVISION,
     LABEL_START,
+    LABEL_TTL,
     PREFIX,
     meant,
 )
-from fanlog.model.resources import FIRST_IMMEDIATE, PUSH_BODIES
+from fanlog.model.resources import EXPIRED_WAYS, FIRST_IMMEDIATE, PUSH_BODIES
 
 #: Where a new subscription begins: at the next message, at the oldest there is, or at a time in
 #: seconds since the epoch.
@@ -37,7 +39,9 @@ FIXED_LABELS = frozenset(
 )
 #: Settings that have a field of their own in the short form and an option in the command line: an
 #: update mask may name one of them alone, as `labels.NAME`.
-SETTING_LABELS = frozenset({LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT})
+SETTING_LABELS = frozenset(
+    {LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED}
+)
 SUBSCRIPTION_LABELS = FIXED_LABELS | SETTING_LABELS | {LABEL_SCHEMA_REVISION}
 SNAPSHOT_LABELS: frozenset[str] = frozenset()
 
@@ -129,6 +133,24 @@ def check_settings(labels: Mapping[str, str]) -> None:
         raise InvalidArgument(
             f"label {LABEL_PUSH_TIMEOUT}: {names.shown(timeout)} is not a whole number of seconds "
             f"from {least} to {most}"
+        )
+    _check_lapses(labels)
+
+
+def _check_lapses(labels: Mapping[str, str]) -> None:
+    ttl, most = labels.get(LABEL_TTL, "1"), int(limits.MESSAGE_TTL_S_MAX)
+    # No more digits than the most has: a longer number need not be read.
+    is_number = ttl.isascii() and ttl.isdigit() and len(ttl) <= len(str(most))
+    if not (is_number and 1 <= int(ttl) <= most):
+        raise InvalidArgument(
+            f"label {LABEL_TTL}: {names.shown(ttl)} is not a whole number of seconds from 1 to "
+            f"{most}"
+        )
+    expired = labels.get(LABEL_EXPIRED, EXPIRED_WAYS[0])
+    if expired not in EXPIRED_WAYS:
+        raise InvalidArgument(
+            f"label {LABEL_EXPIRED}: {names.shown(expired)} is not one of "
+            f"{', '.join(map(repr, EXPIRED_WAYS))}"
         )
 
 

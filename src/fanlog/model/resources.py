@@ -60,6 +60,8 @@ ExportState = Literal["ACTIVE", "PERMISSION_DENIED", "NOT_FOUND", "SCHEMA_MISMAT
 FIRST_IMMEDIATE: Final = "first-immediate"
 #: The dead letter policy of subscriptions that are made without one: none, or one of their own.
 DeadLetterDefault = Literal["none", "auto"]
+#: What becomes of messages whose time-to-live is over; the first is the default.
+EXPIRED_WAYS = ("drop", "dead-letter")
 PUSH_BODIES = ("wrapped", "plain", "cloudevents", "event")
 
 
@@ -318,6 +320,17 @@ class Subscription:
             case "event":
                 return "event"
         return "wrapped"
+
+    @property
+    def message_ttl_s(self) -> float | None:
+        """The time-to-live of messages that have none of their own; None for none."""
+        text = self.labels.get(attributes.LABEL_TTL)
+        return None if text is None else float(text)
+
+    @property
+    def forwards_lapsed(self) -> bool:
+        """Whether messages whose time-to-live is over become dead letters."""
+        return self.labels.get(attributes.LABEL_EXPIRED) == "dead-letter"
 
     @property
     def push_timeout_s(self) -> int:

@@ -11,7 +11,8 @@ from typing import Final, Literal, get_args
 
 from fanlog import limits
 from fanlog.errors import InvalidArgument
-from fanlog.model.attributes import DEDUP_PREFIX, SCHEDULE, TICK
+from fanlog.model import term_attributes
+from fanlog.model.attributes import DEDUP_PREFIX, DELAY, DELIVER_AT, SCHEDULE, TICK
 from fanlog.model.names import shown
 
 #: What becomes of ticks that passed while the broker did not run: none of them is published, the
@@ -38,8 +39,12 @@ class Schedule:
     is_paused: bool = False
     created_s: float = 0.0
 
-    def __post_init__(self) -> None:
-        """Raises InvalidArgument: A field that no schedule can have."""
+    def check(self) -> None:
+        """Check the message of one that is made or changed; stored ones are what they are.
+
+        Raises:
+            InvalidArgument: An attribute that is not the caller's, an empty message or a large one.
+        """
         for name in self.attributes:
             if name in (SCHEDULE, TICK):
                 raise InvalidArgument(f"attributes: {name!r} is set by the schedule at each tick")
@@ -48,6 +53,14 @@ class Schedule:
                     f"attributes: {name!r} would let one tick pass for another; a tick is "
                     "published once without it"
                 )
+        if DELIVER_AT in self.attributes:
+            raise InvalidArgument(
+                f"attributes: {DELIVER_AT!r} is one time for all ticks; {DELAY!r} counts from each"
+            )
+        try:
+            term_attributes.terms_of([(self.attributes, self.ordering_key)])
+        except InvalidArgument as error:
+            raise InvalidArgument(error.message.removeprefix("messages[0].")) from error
         if not self.data and not self.attributes:
             raise InvalidArgument("data: empty, and so are attributes; a message has one of them")
         if self.size_bytes > limits.SCHEDULE_BYTES_MAX:

@@ -18,6 +18,7 @@ from fanlog.model.attributes import (
     LABEL_ASSIGNMENT,
     LABEL_DEAD_LETTER,
     LABEL_DEDUP_WINDOW,
+    LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
@@ -25,6 +26,7 @@ from fanlog.model.attributes import (
     LABEL_RETRY,
     LABEL_SCHEMA_REVISION,
     LABEL_START,
+    LABEL_TTL,
 )
 from fanlog.model.labels import (
     SNAPSHOT_LABELS,
@@ -157,6 +159,10 @@ class SubscriptionSpec:
                 f"label {LABEL_RETRY}: asks for another schedule than retry_policy, which is set; "
                 "leave one of them out"
             )
+        if self.labels.get(LABEL_EXPIRED) == "dead-letter" and self.dead_letter is None:
+            raise InvalidArgument(
+                f"label {LABEL_EXPIRED}: 'dead-letter' needs a dead_letter_policy, to say where to"
+            )
         if LABEL_SCHEMA_REVISION in self.labels:
             self._check_schema_revision(self.labels[LABEL_SCHEMA_REVISION])
         dead_letter = self.labels.get(LABEL_DEAD_LETTER)
@@ -260,6 +266,8 @@ class SubscriptionSpec:
             "retry_policy": self.retry is not None,
             f"label {LABEL_RETRY}": LABEL_RETRY in self.labels,
             f"label {LABEL_SCHEMA_REVISION}": LABEL_SCHEMA_REVISION in self.labels,
+            f"label {LABEL_TTL}": LABEL_TTL in self.labels,
+            f"label {LABEL_EXPIRED}": LABEL_EXPIRED in self.labels,
         }
         for name, is_set in meaningless.items():
             if is_set:

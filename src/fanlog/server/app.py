@@ -259,6 +259,7 @@ def _broker_settings(config: Config) -> BrokerSettings:
         rules=ServerRules(region=config.region, dead_letter_default=config.dead_letter_default),
         topic_retention_s=config.topic_retention,
         topic_retention_bytes=_spare_bytes_max(config),
+        trace_sample=config.trace_sample,
     )
 
 

@@ -71,6 +71,11 @@ BROKER = (
     Family("fanlog_damaged_batches", "counter", "Batches met that fail their checksum."),
     Family("fanlog_commit_seconds", "histogram", "Time of a commit."),
     Family("fanlog_commit_bytes", "histogram", "Message bytes of a commit."),
+    Family(
+        "fanlog_pending_messages",
+        "gauge",
+        "Messages that wait for the time they are to be delivered at.",
+    ),
     Family("fanlog_streams", "gauge", "Open streaming pulls."),
     Family("fanlog_topics", "gauge", "Topics."),
     Family("fanlog_subscriptions", "gauge", "Subscriptions."),
@@ -130,6 +135,11 @@ SUBSCRIPTION_COUNTERS = {
         ("nacked", "fanlog_nacks", "Messages nacked."),
         ("expired", "fanlog_expiries", "Leases that expired, in messages."),
         (
+            "lapsed",
+            "fanlog_lapsed_messages",
+            "Messages not delivered, and acknowledged, for their time-to-live was over.",
+        ),
+        (
             "slot_moves",
             "fanlog_key_slot_moves",
             "Key slots that went from one stream to another.",
@@ -163,11 +173,25 @@ SUBSCRIPTION_COUNTERS = {
         ),
         ("refused", "fanlog_ack_ids_refused", "Ack ids refused under exactly-once."),
         ("reopened", "fanlog_reopened", "Messages that were acknowledged and then reopened."),
+        ("purged", "fanlog_purged", "Messages that purges acknowledged."),
     )
 }
 
 SUBSCRIPTION_GAUGES = (
     Family("fanlog_backlog_messages", "gauge", "Unacknowledged messages.", SUBSCRIPTION),
+    Family("fanlog_backlog_bytes", "gauge", "Bytes of these messages, roughly.", SUBSCRIPTION),
+    Family(
+        "fanlog_delayed_messages",
+        "gauge",
+        "Unacknowledged messages that wait for a back-off.",
+        SUBSCRIPTION,
+    ),
+    Family(
+        "fanlog_lag_messages",
+        "gauge",
+        "Messages from the oldest unacknowledged one to the newest, whoever they are for.",
+        SUBSCRIPTION,
+    ),
     Family(
         "fanlog_outstanding_messages", "gauge", "Leased and unacknowledged messages.", SUBSCRIPTION
     ),

@@ -71,6 +71,7 @@ def _broker_families(broker: Broker, store: Log) -> Iterable[Metric]:
     yield sample("fanlog_damaged_batches", metrics.batches_damaged)
     yield histogram("fanlog_commit_seconds", metrics.commit_seconds)
     yield histogram("fanlog_commit_bytes", metrics.commit_bytes)
+    yield sample("fanlog_pending_messages", broker.due_times.pending)
     yield sample("fanlog_streams", metrics.streams)
     yield sample("fanlog_topics", catalog.topics)
     yield sample("fanlog_subscriptions", catalog.subscriptions)
@@ -142,6 +143,9 @@ async def _subscription_families(broker: Broker) -> list[Metric]:
     }
     backlog = labelled("fanlog_backlog_messages")
     outstanding = labelled("fanlog_outstanding_messages")
+    size = labelled("fanlog_backlog_bytes")
+    delayed = labelled("fanlog_delayed_messages")
+    lag = labelled("fanlog_lag_messages")
     oldest = labelled("fanlog_oldest_unacked_age_seconds")
     members = labelled("fanlog_key_slot_members")
     nothing = SubscriptionMetrics()
@@ -163,5 +167,8 @@ async def _subscription_families(broker: Broker) -> list[Metric]:
             continue
         backlog.add_metric([subscription.name], state.messages)
         outstanding.add_metric([subscription.name], state.outstanding)
+        size.add_metric([subscription.name], state.size_bytes)
+        delayed.add_metric([subscription.name], state.delayed)
+        lag.add_metric([subscription.name], state.lag_messages)
         oldest.add_metric([subscription.name], state.oldest_age_s)
-    return [*counters.values(), backlog, outstanding, oldest, members]
+    return [*counters.values(), backlog, size, outstanding, delayed, lag, oldest, members]

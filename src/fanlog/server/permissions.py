@@ -14,6 +14,8 @@ from fanlog.core.hard_state import HardState
 from fanlog.core.iam import SERVER
 from fanlog.errors import InvalidArgument
 from fanlog.model import attributes, jobs, names
+from fanlog.model.ids import find_message_id
+from fanlog.model.resources import PartitionId
 from fanlog.server.needs import (
     Need,
     Rule,
@@ -113,6 +115,16 @@ def _letters(request: Any, hard: HardState) -> Iterator[Need]:
                 and one.dead_letter.dead_letter_topic == topic.name
             ):
                 yield CONSUME, one.name
+
+
+def _traced(request: Any, hard: HardState) -> Iterator[Need]:
+    """One message on one subscription is a consumer's; on all of them, whoever reads the topic."""
+    if request.subscription:
+        yield CONSUME, resource_name(request.subscription, "subscription")
+        return
+    place = find_message_id(request.message_id)
+    topic = "" if place is None else hard.catalog.topic_name_of(PartitionId(place[0]))
+    yield READ_LOG, topic or SERVER
 
 
 def _seek(request: Any, _: HardState) -> Iterator[Need]:
@@ -343,6 +355,16 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
         CONSUME, "`subscription`, and the subscriptions that the letters failed at", _letters
     ),
     "fanlog.v1.Replay.Discard": (on(CONSUME, _SUB),),
+    "fanlog.v1.Inspection.Peek": (on(CONSUME, _SUB),),
+    "fanlog.v1.Inspection.GetBacklog": (on("pubsub.subscriptions.get", _SUB),),
+    "fanlog.v1.Inspection.ListBacklogs": (in_project("pubsub.subscriptions.list", "project"),),
+    "fanlog.v1.Inspection.Trace": custom(
+        f"{READ_LOG}, {CONSUME}",
+        "the topic of `message_id`; with `subscription`, that alone",
+        _traced,
+    ),
+    # As Seek, which can do the same.
+    "fanlog.v1.Inspection.Purge": (on(CONSUME, _SUB),),
     "fanlog.v1.Auth.CreateAccount": (on_server("fanlog.accounts.create"),),
     "fanlog.v1.Auth.GetAccount": (on_server("fanlog.accounts.get"),),
     "fanlog.v1.Auth.ListAccounts": (on_server("fanlog.accounts.list"),),
@@ -381,4 +403,6 @@ DATA_ACCESS: Final = INSIDE | {
     "fanlog.v1.Sink.CommitEpoch",
     "fanlog.v1.Exports.GetBatch",
     "fanlog.v1.Exports.Advance",
+    "fanlog.v1.Inspection.Peek",
+    "fanlog.v1.Inspection.Trace",
 }

@@ -41,6 +41,7 @@ def read_schedule(name: str, value: Mapping[str, object], topic: str) -> Schedul
     given = schedules_pb2.Schedule(data=data)
     json_format.ParseDict(fields, given)
     schedule = schedule_of(name, given)
+    schedule.check()
     parse_cron(schedule.cron)
     time_zone(schedule.time_zone)
     return schedule

@@ -8,6 +8,7 @@ from fanlog.server import (
     delivery_api,
     exports_api,
     iam_api,
+    inspection_api,
     jobs_api,
     lake_api,
     log_api,
@@ -42,6 +43,7 @@ SERVICES = (
     Service("fanlog.v1.Sink", sink_api.METHODS, sink_api.STREAMS),
     Service("fanlog.v1.Exports", exports_api.METHODS),
     Service("fanlog.v1.Replay", replay_api.METHODS),
+    Service("fanlog.v1.Inspection", inspection_api.METHODS),
     Service("fanlog.v1.Auth", auth_api.METHODS),
 )
 SERVICE_NAMES = tuple(service.name for service in SERVICES)

@@ -6,7 +6,10 @@
 | every attribute, extensions too    | attribute `ce-` and its name                              |
 | `datacontenttype`                  | attribute `content-type`                                  |
 | data                               | data, as it came; JSON data of structured mode as JSON    |
-| `source` and `id`, which are unique| `fanlog-dedup-id`, unless the event has an extension for it|
+| `source` and `id`, which are unique| `fanlog-dedup-id`                                         |
+| extensions `fanlogdelay`,          | attributes `fanlog-delay`, `fanlog-deliver-at`,           |
+| `fanlogdeliverat`, `fanlogttl`,    | `fanlog-ttl`, `fanlog-priority`: names of extensions have |
+| `fanlogpriority`                   | letters and digits alone                                  |
 """
 
 from __future__ import annotations
@@ -23,12 +26,15 @@ import orjson
 from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model import names
-from fanlog.model.attributes import DEDUP_ID
+from fanlog.model.attributes import DEDUP_ID, TERMS
 from fanlog.wire import types
 
 STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
 PREFIX = "ce-"
+
+#: Extensions by which an event asks for something.
+_ASKING = {name.replace("-", ""): name for name in TERMS}
 
 _REQUIRED = ("id", "source", "type")
 _NAME = re.compile(r"[a-z0-9]{1,64}")
@@ -63,7 +69,9 @@ class CloudEvent:
 
     def publish_request(self, project: str) -> types.PublishRequest:
         """The request that publishes it to the topic its type names, once."""
-        attributes = {PREFIX + name: value for name, value in self.attributes.items()}
+        attributes = {
+            _ASKING.get(name, PREFIX + name): value for name, value in self.attributes.items()
+        }
         content_type = attributes.pop(PREFIX + "datacontenttype", None)
         if content_type is not None:
             attributes["content-type"] = content_type

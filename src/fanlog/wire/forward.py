@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from fanlog.log.batch import Batch, Body
+from fanlog.model.attributes import TIMES
 from fanlog.wire import types
 from fanlog.wire.publish import build_body
 
@@ -14,7 +15,8 @@ def compose(
 ) -> Body:
     """A body of copies; each message is given by its batch and index, with attributes to add.
 
-    Of the attributes that a message has, those that `without` names are left out.
+    Of the attributes that a message has, those that `without` names are left out, and those that
+    say when it was to be delivered: that is over for a message that was.
     """
     return build_body(_copied(batch, index, added, without) for batch, index, added in messages)
 
@@ -26,5 +28,9 @@ def _copied(
     # A stored message is one `messages` field of a PublishRequest, tag and length included.
     message = types.PublishRequest.FromString(field).messages[0]
     attributes = {**message.attributes, **batch.attributes}
-    kept = {name: value for name, value in attributes.items() if name not in without}
+    kept = {
+        name: value
+        for name, value in attributes.items()
+        if name not in without and name not in TIMES
+    }
     return message.data, {**kept, **added}, message.ordering_key

@@ -29,6 +29,7 @@ from fanlog import limits
 from fanlog.errors import InvalidArgument, TooLarge
 from fanlog.log.batch import Body
 from fanlog.model import names
+from fanlog.model import term_attributes as terms
 from fanlog.model.attributes import (
     CLIENT_PREFIX,
     DEDUP_ID,
@@ -38,9 +39,11 @@ from fanlog.model.attributes import (
     meant,
 )
 from fanlog.model.ids import OFFSET_DIGITS
+from fanlog.model.terms import Terms
 from fanlog.wire import parts, types
 from fanlog.wire.encode import message_field, varint, varint_size
 
+_PREFIX_BYTES = PREFIX.encode()
 #: Attributes that begin so are looked at by name.
 _JUDGED = (RESERVED_PREFIX, PREFIX)
 
@@ -111,13 +114,17 @@ def build_body(messages: Iterable[tuple[bytes, Mapping[str, str], str]]) -> Body
     """
     fields: list[bytes] = []
     keys: list[str] = []
+    asking: list[tuple[Mapping[str, str], str]] = []
     for data, attributes, ordering_key in messages:
         fields.append(message_field(data, attributes, ordering_key))
         keys.append(ordering_key)
+        asking.append((attributes, ordering_key))
+    content = b"".join(fields)
     return Body(
-        content=b"".join(fields),
+        content=content,
         starts=_starts(map(len, fields)),
         key_hashes=_key_hashes(keys) if any(keys) else None,
+        terms=terms.stored_terms_of(asking) if terms.names_in(content) else None,
     )
 
 
@@ -285,13 +292,17 @@ def _parse_any(raw: bytes) -> Publish:
     names.parse_topic(request.topic)
     check_count(len(request.messages))
     sizes, keys, is_plain = _check_messages(request.messages)
-    dedup_ids = _dedup_ids(raw, request.messages)
+    dedup_ids = asked = None
+    # Looked for in the bytes first: hardly a message says anything to the service.
+    if _PREFIX_BYTES in raw:
+        dedup_ids = _dedup_ids(raw, request.messages)
+        asked = _terms(raw, request.messages)
     starts = _starts(sizes)
     topic_size = len(request.topic.encode())
     begin = 1 + varint_size(topic_size) + topic_size
     if is_plain and raw[0] == 0x0A and len(raw) == begin + starts[-1]:
         hashes = _key_hashes(keys) if any(keys) else None
-        body = Body(content=raw[begin:], starts=starts, key_hashes=hashes)
+        body = Body(content=raw[begin:], starts=starts, key_hashes=hashes, terms=asked)
         return Publish(request.topic, body, dedup_ids)
     # Protobuf lists unknown fields one by one: there may not be many.
     _count_parts(raw, 0)
@@ -302,11 +313,16 @@ def _parse_any(raw: bytes) -> Publish:
 
 
 def _dedup_ids(raw: bytes, messages: Iterable[types.PubsubMessage]) -> list[str] | None:
-    # Looked for in the bytes first: hardly a message has one.
     if DEDUP_ID.encode() not in raw:
         return None
     dedup_ids = [message.attributes.get(DEDUP_ID, "") for message in messages]
     return dedup_ids if any(dedup_ids) else None
+
+
+def _terms(raw: bytes, messages: Iterable[types.PubsubMessage]) -> Terms | None:
+    if not terms.names_in(raw):
+        return None
+    return terms.terms_of((message.attributes, message.ordering_key) for message in messages)
 
 
 def _check_entries(index: int, message: types.PubsubMessage) -> None:

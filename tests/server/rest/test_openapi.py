@@ -31,6 +31,7 @@ THERE = {
     "schema": "order",
     "revision": "1",
     "job": "sweep",
+    "message": "2000000000000",
     "schedule": "daily",
 }
 KEPT = (

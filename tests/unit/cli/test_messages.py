@@ -205,3 +205,21 @@ class TestStrangersWords:
         found = json.loads(line)
         assert found["attributes"] == {self.WORDS: self.WORDS}
         assert (found["data"], found["ordering_key"]) == (self.WORDS, self.WORDS)
+
+
+class TestTerms:
+    def test_options(self, shell, server, orders):
+        shell.run("publish", orders, "x", "--delay", "1m30s", "--ttl", "2h", "--priority", "7")
+        [sent] = server.last(types.PublishRequest).messages
+        assert dict(sent.attributes) == {
+            "fanlog-delay": "90",
+            "fanlog-ttl": "7200",
+            "fanlog-priority": "7",
+        }
+        shell.run("publish", orders, "x", "--deliver-at", "2030-01-31T12:00:00Z")
+        [sent] = server.last(types.PublishRequest).messages
+        assert dict(sent.attributes) == {"fanlog-deliver-at": "2030-01-31T12:00:00Z"}
+
+    def test_one_thing_said_twice(self, shell, orders):
+        given = ("--ttl", "5s", "--attr", "fanlog-ttl=6")
+        assert "give one of them" in shell.refusal("publish", orders, "x", *given)

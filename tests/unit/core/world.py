@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from pyroaring import BitMap64
+
 from fanlog.core import records as codec
 from fanlog.core.assignment import Assignment
 from fanlog.core.flow import Credit
@@ -111,6 +113,8 @@ class World:
     damaged: set[int] = field(default_factory=set)
     generation: int = 0
     log_start: int = 0
+    #: Messages whose time-to-live is over.
+    lapsed: BitMap64 | None = None
     #: Holds every verb to the table of states.
     transitions: Transitions = field(default_factory=Transitions)
     #: Who has which key slots, of a subscription that has them.
@@ -200,6 +204,7 @@ class World:
                     budget,
                     generation=self.next_generation(),
                     deadline_s=deadline_s,
+                    lapsed=self.lapsed,
                 )
             )
             if decision.grant is not None:

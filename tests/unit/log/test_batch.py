@@ -228,9 +228,9 @@ def test_reasons_name_what_is_wrong():
 @pytest.mark.parametrize(("position", "text"), [(4, "version 16"), (6, "flags 0x10")])
 def test_another_format_is_not_guessed_at(position: int, text: str):
     value = bytearray(SMALL[0])
-    # All flags of version 2 mean something.
+    # All flags of later versions mean something.
     value[4] = 1
     value[position] = 16
     value[60:64] = crc32c(bytes(value[:60])).to_bytes(4, "little")
-    with pytest.raises(BatchDamaged, match=f"{text}.*this build reads versions 1 to 2"):
+    with pytest.raises(BatchDamaged, match=f"{text}.*this build reads versions 1 to 3"):
         codec.decode(bytes(value))

@@ -67,6 +67,7 @@ class Consumers:
             judge=self._filtering.judge,
             end=self._ledger.end,
             now=self._clock.now,
+            wall_ns=self._clock.wall_ns,
             next_generation=self._generations.next,
             decide=self._decisions.decide,
             on_damage=self._note_damage,

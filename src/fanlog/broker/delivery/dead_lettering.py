@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -21,11 +22,13 @@ from fanlog.broker.metrics import Metrics
 from fanlog.broker.ports import Compose, ForwardDenial
 from fanlog.broker.transaction import Ledger
 from fanlog.core.dead_letter import attributes_of
+from fanlog.core.recent_events import DEAD_LETTERED, RecentEvents
 from fanlog.core.share import DeadLetter, Share
 from fanlog.errors import FanlogError, LakeUnavailable
 from fanlog.log.api import Damaged, Log
 from fanlog.log.batch import Batch, Body
 from fanlog.log.seal import UNSEALED, Seal
+from fanlog.model.ids import message_id
 from fanlog.model.resources import Offset, Topic
 
 log = logging.getLogger("fanlog.dead_letters")
@@ -46,6 +49,7 @@ class DeadLettering:
         metrics: Metrics,
         compose: Compose,
         denial: ForwardDenial,
+        recent: RecentEvents,
         decide: Decide,
     ) -> None:
         self._ledger = ledger
@@ -54,6 +58,7 @@ class DeadLettering:
         self._metrics = metrics
         self._compose = compose
         self._denial = denial
+        self._recent = recent
         self._decide = decide
         self._waiting: list[tuple[Share, Sequence[DeadLetter]]] = []
         self._task: asyncio.Task[None] | None = None
@@ -149,9 +154,18 @@ class DeadLettering:
         transaction = self._ledger.begin()
         decision = share.acknowledge_forwarded(BitMap64(letter.offset for letter in letters))
         transaction.apply(decision.records)
+        made: list[str] = []
         for body in bodies:
-            parts.append(transaction, topic, body)
+            made += _ids(body.count, parts.append(transaction, topic, body))
         committed = transaction.commit()
+        now = self._clock.now()
+        by_reason: defaultdict[str, dict[Offset, str]] = defaultdict(dict)
+        for one, letter_id in zip(letters, made, strict=True):
+            by_reason[one.reason][one.offset] = letter_id
+        for reason, became in by_reason.items():
+            self._recent.note_became(
+                *(now, share.settings.id, share.partition, DEAD_LETTERED, became, reason)
+            )
         self._metrics.of(share.settings.id).dead_lettered += decision.count
         decision.records = []
         self._decide(share, decision)
@@ -217,6 +231,17 @@ class DeadLettering:
             if batch is not None and batch.base_offset <= letter.offset:
                 found[letter.offset] = batch
         return found, len(letters)
+
+
+def _ids(count: int, placed: Sequence[parts.Placed]) -> list[str]:
+    """The message ids of a body, in its order."""
+    found = [""] * count
+    for partition, offsets, indexes in placed:
+        for index, offset in zip(
+            range(count) if indexes is None else indexes, offsets, strict=True
+        ):
+            found[index] = message_id(partition, offset)
+    return found
 
 
 def _seal_of(batch: Batch) -> Seal | None:

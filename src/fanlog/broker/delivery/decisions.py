@@ -18,6 +18,7 @@ from fanlog.broker.metrics import Metrics
 from fanlog.broker.ports import Compose, ForwardDenial
 from fanlog.broker.transaction import Ledger
 from fanlog.core.hard_state import HardState
+from fanlog.core.recent_events import RecentEvents
 from fanlog.core.share import Decision, Share
 from fanlog.log.api import Log
 
@@ -36,15 +37,18 @@ class Decisions:
         compose: Compose,
         forward_denial: ForwardDenial,
         jitter: Callable[[], float],
+        recent: RecentEvents,
     ) -> None:
         self._ledger = ledger
         self._clock = clock
         self._metrics = metrics
         self._feeds = feeds
         self._jitter = jitter
+        self._recent = recent
         self._timers = Timers(clock, self._expire)
         self._dead_lettering = DeadLettering(
-            ledger, store, clock, metrics, compose, forward_denial, self.decide
+            *(ledger, store, clock, metrics),
+            *(compose, forward_denial, recent, self.decide),
         )
         ledger.on_load.listen(self._load)
 
@@ -63,8 +67,13 @@ class Decisions:
 
     def follow(self, share: Share, decision: Decision, *, wakes: bool = True) -> None:
         """As `decide`, for a decision whose records are part of a transaction already."""
+        if decision.lapsed:
+            self._metrics.of(share.settings.id).lapsed += decision.lapsed
         if decision.dead_letters:
             self._dead_lettering.add(share, decision.dead_letters)
+        if decision.failed is not None or self._recent.sample_every:
+            settings = share.settings
+            self._recent.note(self._clock.now(), settings.id, share.partition, decision)
         self._timers.watch(share)
         if wakes:
             end = self._ledger.end(share.partition)
@@ -89,5 +98,6 @@ class Decisions:
         """All shares are new: forget the old ones, and watch these."""
         self._timers.clear()
         self._dead_lettering.clear()
+        self._recent.forget(self._clock.now())
         for share in hard.shares():
             self._timers.watch(share)

@@ -19,6 +19,7 @@ from fanlog.broker.delivery.members import About, Members
 from fanlog.broker.delivery.ports import Decide, Judge, Revise
 from fanlog.core.cursor import Range
 from fanlog.core.flow import Credit, LeaseBudget
+from fanlog.core.lapse import lapsed_in
 from fanlog.core.share import Grant, Share
 from fanlog.errors import FanlogError, LakeUnavailable
 from fanlog.log.api import Damaged, Log
@@ -40,6 +41,7 @@ class Feed:
         judge: Judge,
         end: Callable[[PartitionId], Offset],
         now: Callable[[], float],
+        wall_ns: Callable[[], int],
         next_generation: Callable[[], int],
         decide: Decide,
         on_damage: Callable[[Damaged], None],
@@ -52,6 +54,7 @@ class Feed:
         self._judge = judge
         self._end = end
         self._now = now
+        self._wall_ns = wall_ns
         self._next_generation = next_generation
         self._decide = decide
         self._on_damage = on_damage
@@ -59,6 +62,8 @@ class Feed:
         #: Of a subscription with key slots.
         self.members = members
         self._is_placed = members is None
+        #: Members that have looked at messages of others, and are to look on behind them.
+        self._behind: set[Credit] = set()
         self._lock = asyncio.Lock()
         # In the order they came: first come, first served, and the same in every run.
         self._waiters: dict[asyncio.Future[None], None] = {}
@@ -128,6 +133,7 @@ class Feed:
 
     def leave(self, consumer: Credit) -> None:
         """A consumer takes nothing more: others get its key slots."""
+        self._behind.discard(consumer)
         if self.members is not None and self.members.leave(consumer):
             self.wake()
 
@@ -178,6 +184,10 @@ class Feed:
                 consumer, max_messages=max_messages, max_bytes=max_bytes, deadline_s=deadline_s
             )
             if not leased:
+                if consumer in self._behind:
+                    self._behind.discard(consumer)
+                    await asyncio.sleep(0)
+                    continue
                 return leased
             leaving = await self._revise(leased, max_bytes)
             if leaving:
@@ -276,16 +286,32 @@ class Feed:
                 generation=self._next_generation(),
                 deadline_s=now + deadline_s,
                 now=now,
+                lapsed=self._lapsed(share, batches),
             )
             # A consumer that takes must not wake itself: it would look for ever at messages that
             # did not fit.
             committed = self._decide(share, decision, wakes=False)
             if decision.grant is not None:
                 return _delivery(share, decision.grant, batches), committed
+            if decision.has_progressed and self.members is not None:
+                # There may be no message of its slots for long: others have their turn meanwhile.
+                self._behind.add(consumer)
+                return None
             if not decision.has_progressed and share.plan(consumer, end, budget.messages) == ranges:
                 # Otherwise all that was asked for is damaged, and now left out: look behind it.
                 return None
         return None
+
+    def _lapsed(self, share: Share, batches: Sequence[Batch]) -> BitMap64 | None:
+        """The messages of batches whose time-to-live is over; mostly, none has any."""
+        default_s = share.settings.message_ttl_s
+        if default_s is None:
+            for batch in batches:
+                if batch.terms is not None:
+                    break
+            else:
+                return None
+        return lapsed_in(batches, default_s, self._wall_ns())
 
     async def _judge_some(self, share: Share, end: Offset, wanted: int) -> None:
         """Have the filter judge until it wants so many more, or the log ends."""
@@ -300,7 +326,12 @@ class Feed:
         batches: list[Batch] = []
         size_bytes, wanted_bytes, covered = 0, 0, -1
         most_bytes = limits.READ_BYTES_MAX
+        previous = -1
         for start, stop in ranges:
+            if start < previous:
+                # Urgent messages come first; what was read for them need not be read again.
+                covered = next((b.end_offset for b in batches if _has(b, start)), -1)
+            previous = start
             position = max(start, covered)
             while position < stop and wanted_bytes <= max_bytes and size_bytes <= most_bytes:
                 # A short range is in one batch, mostly; messages behind it may not be wanted.
@@ -332,6 +363,10 @@ class Feed:
             if wanted_bytes > max_bytes or size_bytes > most_bytes:
                 break
         return batches
+
+
+def _has(batch: Batch, offset: Offset) -> bool:
+    return batch.base_offset <= offset < batch.end_offset
 
 
 def _check_address(share: Share, batch: Batch) -> None:

@@ -142,22 +142,28 @@ class Filtering:
 
         Returns how many messages of that it wants.
         """
-        filters = self._filters_on(share.partition)
         offset, settings = share.routed_to, share.settings
-        segment = await filters.segment_at(offset, end)
-        if segment is None:
-            # There is no message to judge: the partition was dropped while this waited.
-            stop, wanted = end, BitMap64()
-        else:
-            self._use(share.partition, segment.start, segment.cost)
-            stop = min(segment.end, end)
-            wanted = await filters.offsets_wanted(segment, settings, offset, stop)
+        stop, wanted = await self.preview(share, offset, end)
         # Both may have changed while the log was read; then the caller asks again.
         if share.routed_to != offset or share.settings is not settings:
             return 0
         share.route(stop, wanted)
         self._metrics.of(settings.id).passed_over += stop - offset - len(wanted)
         return len(wanted)
+
+    async def preview(self, share: Share, offset: Offset, end: Offset) -> tuple[Offset, BitMap64]:
+        """The judgement of a share's filter from an offset on, up to `end` at most.
+
+        Returns how far it was judged, and the offsets that are wanted. The share learns nothing.
+        """
+        filters, settings = self._filters_on(share.partition), share.settings
+        segment = await filters.segment_at(offset, end)
+        if segment is None:
+            # There is no message to judge: the partition was dropped while this waited.
+            return end, BitMap64()
+        self._use(share.partition, segment.start, segment.cost)
+        stop = min(segment.end, end)
+        return stop, await filters.offsets_wanted(segment, settings, offset, stop)
 
     async def judge_all(self, share: Share, end: Offset) -> None:
         """Have the filter of a share judge everything before `end`."""

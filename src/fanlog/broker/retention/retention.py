@@ -322,9 +322,11 @@ class Retention:
                 if partition in hard.lost:
                     records.append(LostRecord(partition, None))
                 records += hard.addresses.remove(partition)
+                records += hard.agendas.remove(partition)
                 continue
             start = self._ledger.start_of(partition)
             records += hard.addresses.trim(partition, start)
+            records += hard.agendas.trim(partition, start)
             by_readers = needed.by_readers[partition]
             kept = min(by_readers, needed.by_default.get(partition, by_readers))
             keep = min(by_readers, max(kept, cuts.offsets.get(partition, 0)))

@@ -148,6 +148,32 @@ class Spare:
         found = self._known.get(partition)
         return 0 if found is None else found.size_bytes(low, high)
 
+    async def size_between(
+        self, partition: PartitionId, low: Offset, high: Offset, hot_start: Offset
+    ) -> int:
+        """Bytes of the messages from `low` to before `high` of the hot log, about.
+
+        A partition that is not known yet, or not up to there, is weighed first.
+        """
+        found = self._known.get(partition)
+        if found is None or found.end < high:
+            await self._weigh_on(partition, hot_start)
+        return self.size_of(partition, low, high)
+
+    async def _weigh_on(self, partition: PartitionId, hot_start: Offset) -> None:
+        found = self._known.get(partition) or Stretches(hot_start, self._step_bytes)
+        while (low := found.end) < self._ledger.end(partition):
+            extents = await self._store.extents(
+                partition, low, step_bytes=self._step_bytes, limit=limits.WEIGHED_BATCHES_MAX
+            )
+            # Another task may have weighed on meanwhile.
+            if found.end == low:
+                for one in extents:
+                    found.add(one.end_offset, one.size_bytes, one.first_ns, one.last_ns)
+            if not extents:
+                break
+        self._known.setdefault(partition, found)
+
     async def cuts(self, spans: Mapping[PartitionId, Bounds], size_bytes: int) -> Cuts:
         """Where to cut, so that about so many bytes go, oldest first; nowhere if there are none."""
         while True:

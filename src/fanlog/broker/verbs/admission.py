@@ -8,11 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fanlog.broker.access import Access
+from fanlog.broker.clock import Clock
 from fanlog.broker.retention.room import Room
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.schemas import Schemas
+from fanlog.core import asking
 from fanlog.log.batch import Body
 from fanlog.model.resources import Topic
+from fanlog.model.terms import Terms
 
 
 @dataclass(eq=False)
@@ -20,6 +23,7 @@ class PublishAdmission:
     """Admission to the topics of one broker."""
 
     _ledger: Ledger
+    _clock: Clock
     _access: Access
     _schemas: Schemas
     _room: Room
@@ -30,6 +34,7 @@ class PublishAdmission:
         That is so until the caller awaits anything.
 
         Raises:
+            InvalidArgument: What a message asks for cannot be done.
             TopicNotFound: There is no such topic.
             SchemaMismatch: A message does not conform to the topic's schema.
             ResourceExhausted: There is no room, see `Ledger.check_room`.
@@ -39,7 +44,15 @@ class PublishAdmission:
             topic, checked = self._ledger.hard.catalog.topic(topic_name), body
             if topic.schema_settings is not None:
                 topic, checked = await self._schemas.check(topic, body)
+            if checked.terms is not None:
+                self._check_terms(topic, checked.terms)
             size_bytes = len(checked.content)
             if not self._ledger.shortage(size_bytes) or not await self._room.make(size_bytes):
                 self._ledger.check_room(size_bytes)
                 return topic, checked
+
+    def _check_terms(self, topic: Topic, terms: Terms) -> None:
+        hard = self._ledger.hard
+        shares = (share for one in topic.partitions for share in hard.shares_on(one))
+        asking.check(terms, topic, shares, self._clock.wall_ns() // 1_000_000)
+        asking.check_room(terms, hard.agendas.pending)

@@ -43,12 +43,13 @@ from fanlog.core.dead_letter import (
     LetterPlace,
     LetterSelection,
 )
+from fanlog.core.recent_events import COPIED, REDRIVEN, RecentEvents
 from fanlog.core.records import RememberedAnswer
 from fanlog.core.share import Decision, Share
 from fanlog.log.seal import Seal
 from fanlog.model import attributes
 from fanlog.model.ids import message_id
-from fanlog.model.resources import PartitionId, Subscription
+from fanlog.model.resources import Offset, PartitionId, Subscription
 
 #: Attributes that copies do not have: of dead letters, and the dedup id of the first publish.
 _LEFT_OUT = (*attributes.DEAD_LETTER, attributes.DEDUP_ID)
@@ -66,6 +67,7 @@ class DeadLetters:
     _decisions: Decisions
     _generations: Generations
     _compose: Compose
+    _recent: RecentEvents
 
     async def list_all(
         self, name: str, selection: LetterSelection, after: LetterPlace | None, limit: int
@@ -234,6 +236,9 @@ class DeadLetters:
         letters: Sequence[Letter],
     ) -> asyncio.Future[None]:
         transaction, now = self._ledger.begin(), self._clock.now()
+        for share in originals:
+            became = {o: one.id for one in letters if (o := _offset_in(share, one)) is not None}
+            self._recent.note_became(now, share.settings.id, share.partition, REDRIVEN, became)
         for share, offsets in originals.items():
             # They were delivered once: under any filter of now, they are wanted.
             decision = share.reopen(
@@ -267,6 +272,12 @@ class DeadLetters:
         transaction.apply([hard.addresses.add(partition, addressee, first, first + body.count)])
         self._acknowledge(transaction, subscription, [one.letter for one in some])
         committed = transaction.commit()
+        now = self._clock.now()
+        for copy, one in enumerate(some, first):
+            if one.letter.source is not None:
+                source, offset = one.letter.source
+                became = {offset: message_id(partition, copy)}
+                self._recent.note_became(now, addressee, source, COPIED, became)
         # Not left to the caller that waits for the commit: it may go away before.
         committed.add_done_callback(lambda _: self._decisions.follow(share, Decision()))
         return committed
@@ -310,6 +321,13 @@ class DeadLetters:
             transaction.apply(decision.records)
             self._metrics.of(subscription.id).acknowledged += decision.count
             self._decisions.follow(share, decision)
+
+
+def _offset_in(share: Share, letter: Letter) -> Offset | None:
+    """The offset of a letter's original, if that is of this share."""
+    if letter.source is None or letter.source[0] != share.partition:
+        return None
+    return letter.source[1] if letter.source_subscription == share.settings.name else None
 
 
 def _key_hash(one: Found) -> int:

@@ -106,7 +106,7 @@ class LetterSearch:
         self, partition: PartitionId, batch: Batch, offset: Offset, *, is_leased: bool = False
     ) -> Found:
         index, seal = offset - batch.base_offset, batch.seal
-        [message] = self._candidates(batch, index, index + 1, "", _EVERYTHING)
+        [message] = self._candidates(batch, index, index + 1, "", EVERYTHING)
         letter = Letter(
             partition,
             offset,
@@ -210,7 +210,7 @@ class _Everything:
     needs_message = needs_attributes = needs_payload = True
 
 
-_EVERYTHING = _Everything()
+EVERYTHING = _Everything()
 
 
 def _next_open(share: Share, start: Offset, end: Offset) -> Offset:

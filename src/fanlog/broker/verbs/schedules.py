@@ -112,6 +112,7 @@ class Schedules:
 
     async def _check(self, schedule: Schedule) -> None:
         """Check what a schedule says against all that a publish at a tick would be."""
+        schedule.check()
         parse_cron(schedule.cron)
         time_zone(schedule.time_zone)
         body = self._ticking.body(schedule, 0)

@@ -332,6 +332,7 @@ def _rows(batches: Iterable[Batch], contents: Contents | None) -> list[_Rows]:
             starts=batch.starts,
             key_hashes=batch.key_hashes,
             attributes=batch.attributes,
+            terms=batch.terms,
         )
         dedup_ids = None if contents is None else contents.dedup_ids(body)
         found.append(_Rows(TopicId(batch.topic), body, dedup_ids))

@@ -18,6 +18,7 @@ from fanlog.broker.spool import Draft, Stage
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.schemas import Schemas
 from fanlog.broker.verbs.stages import Stages
+from fanlog.core import asking
 from fanlog.core.sinks import StageKey
 from fanlog.errors import FailedPrecondition, InvalidArgument, SchemaMismatch
 from fanlog.log import batch as codec
@@ -96,6 +97,12 @@ class Staging:
             for row in rows:
                 self.refuse(row, f"topic {topic_name!r} does not exist")
             return
+        if body.terms is not None:
+            fine = self._check_terms(topic, body, rows)
+            if len(fine) < body.count:
+                if not fine:
+                    return
+                body, rows = body.only(fine), [rows[index] for index in fine]
         if topic.schema_settings is not None:
             checked = await self._check(topic, body, rows)
             if checked is None:
@@ -132,6 +139,23 @@ class Staging:
             self._is_over = True
             self._stages.release(self._size_bytes)
             await self._draft.discard()
+
+    def _check_terms(self, topic: Topic, body: Body, rows: Sequence[int]) -> list[int]:
+        """The indexes of the messages that ask for nothing, or for what can be done."""
+        assert body.terms is not None
+        hard, now_ms = self._tools.ledger.hard, self._tools.clock.wall_ns() // 1_000_000
+        asking.check_room(body.terms, hard.agendas.pending)
+        fine: list[int] = []
+        for index, row in enumerate(rows):
+            terms = body.terms.part(index, index + 1)
+            shares = (share for one in topic.partitions for share in hard.shares_on(one))
+            try:
+                if terms is not None:
+                    asking.check(terms, topic, shares, now_ms)
+                fine.append(index)
+            except InvalidArgument as error:
+                self.refuse(row, error.message.removeprefix("messages[0]").lstrip(".: "))
+        return fine
 
     async def _check(
         self, topic: Topic, body: Body, rows: Sequence[int]

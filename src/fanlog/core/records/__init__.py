@@ -36,7 +36,13 @@ from fanlog.core.records.identities import (
 )
 from fanlog.core.records.jobs import JobRecord
 from fanlog.core.records.lake import ArchivedRecord, LakeRecord, LakeState, LostRecord
-from fanlog.core.records.partitions import AddressRecord, DedupEntry, PartitionRecord, Trimmed
+from fanlog.core.records.partitions import (
+    AddressRecord,
+    AgendaChunk,
+    DedupEntry,
+    PartitionRecord,
+    Trimmed,
+)
 from fanlog.core.records.requests import RememberedAnswer, RequestRecord
 from fanlog.core.records.schedules import AnyScheduleRecord, ScheduleRecord, TickRecord
 from fanlog.core.records.shares import (
@@ -63,6 +69,7 @@ __all__ = [
     "AccountRecord",
     "Activity",
     "AddressRecord",
+    "AgendaChunk",
     "AnyScheduleRecord",
     "ArchivedRecord",
     "AttemptsChunk",

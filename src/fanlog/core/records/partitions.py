@@ -1,4 +1,4 @@
-"""Records of partitions: trims, dedup ids, and messages that are for one subscription alone."""
+"""Records of partitions: trims, dedup ids, addressed messages, and those that ask for something."""
 
 from __future__ import annotations
 
@@ -47,4 +47,21 @@ class AddressRecord(Stored):
             raise ValueError("it has nothing that is addressed, or addresses nobody")
 
 
-PartitionRecord = Trimmed | DedupEntry | AddressRecord
+@record("k", key=numbers(">IBQ"), value=BITMAP)
+@dataclass(frozen=True, slots=True)
+class AgendaChunk(Stored):
+    """Offsets of one chunk whose messages ask for the same (`fanlog.core.agenda`)."""
+
+    partition: PartitionId
+    #: Which list: 0 of messages to be delivered later, 1 to 9 of those with that priority.
+    listing: int
+    chunk: int
+    #: None when there are none any more; never changed in place.
+    offsets: BitMap64 | None
+
+    def check(self) -> None:
+        if not self.offsets:
+            raise ValueError("it lists nothing")
+
+
+PartitionRecord = Trimmed | DedupEntry | AddressRecord | AgendaChunk

@@ -8,14 +8,15 @@ share does not know which of them it has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from pyroaring import BitMap64
 
-from fanlog.core.cursor import Range
+from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.packer import OffsetSet, Packer, Slots
+from fanlog.limits import CURSOR_CHUNK_OFFSETS
 from fanlog.model.resources import Offset, Ordering
 
 
@@ -25,7 +26,17 @@ class Openness(Protocol):
     @property
     def floor(self) -> Offset: ...
     def __contains__(self, offset: Offset) -> bool: ...
+    def acknowledged(self, offsets: BitMap64) -> BitMap64: ...
     def unacked_ranges(self, start: Offset, end: Offset) -> Iterator[Range]: ...
+
+
+class AgendaView(Protocol):
+    """What messages of a partition ask for, as far as a backlog is to know."""
+
+    @property
+    def pending(self) -> BitMap64: ...
+    @property
+    def urgent(self) -> Mapping[int, BitMap64]: ...
 
 
 class Exhausted(OffsetSet, Protocol):
@@ -42,6 +53,9 @@ class Backlog(Protocol):
 
     Methods that are about order do nothing, or the trivial thing, in a backlog without order.
     """
+
+    #: What messages of the partition ask for; None when none does. Pending ones are left out.
+    agenda: AgendaView | None
 
     @property
     def next_offset(self) -> Offset:
@@ -76,6 +90,10 @@ class Backlog(Protocol):
         """Messages whose key they hold up: leased, forwarded, or acknowledged early."""
         ...
 
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        """The earlier message of its key that a message waits for, if there is one."""
+        ...
+
     def configure(self, ordering: Ordering) -> None:
         """Take the ordering of changed settings; whether there is order never changes."""
         ...
@@ -87,7 +105,10 @@ class Backlog(Protocol):
         ...
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
-        """Ranges worth reading for the next answer, ascending, about `limit` offsets."""
+        """Ranges worth reading for the next answer, about `limit` offsets.
+
+        They ascend, but for those of urgent messages, which come first.
+        """
         ...
 
     def take(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
@@ -139,6 +160,15 @@ class Backlog(Protocol):
         """Offer messages again: they have no key, or their back-off is over."""
         ...
 
+    def come_due(
+        self, offsets: BitMap64, keyed: BitMap64, busy: BitMap64, delayed: BitMap64
+    ) -> None:
+        """Offer messages that are pending no longer; `keyed` are those with an ordering key.
+
+        None of them is `busy` or `delayed`, which other messages may be.
+        """
+        ...
+
     def reopen(
         self, opened: BitMap64, busy: BitMap64, delayed: BitMap64, *, is_filtered: bool
     ) -> None:
@@ -172,3 +202,24 @@ def without(ranges: Iterator[Range], held: BitMap64) -> Iterator[Range]:
                 start = hole + 1
         if start < stop:
             yield start, stop
+
+
+def find(views: Sequence[Slots], offset: Offset) -> Slots | None:
+    """The view that has an offset."""
+    return next((v for v in views if v.base_offset <= offset < v.end_offset), None)
+
+
+def outside(ranges: Iterator[Range], held: BitMap64) -> Iterator[Range]:
+    """As `without`, for a million held offsets: a step costs a range, not an offset."""
+    if not held:
+        yield from ranges
+        return
+    first, last = held.min(), held.max()
+    for start, stop in ranges:
+        if stop <= first or start > last:
+            yield start, stop
+            continue
+        # In portions: the first few are often all that is asked for.
+        for low in range(start, stop, CURSOR_CHUNK_OFFSETS):
+            high = min(stop, low + CURSOR_CHUNK_OFFSETS)
+            yield from runs(BitMap64(range(low, high)) - held)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pyroaring import BitMap64
+
 from fanlog.core.records import ShareRecord
-from fanlog.core.redelivery import DeadLetter
+from fanlog.core.redelivery import DeadLetter, Nack
 from fanlog.core.share.lease import LeasedRun
 from fanlog.model.resources import Offset
 
@@ -32,8 +34,13 @@ class Decision:
     records: list[ShareRecord] = field(default_factory=list)
     grant: Grant | None = None
     dead_letters: list[DeadLetter] = field(default_factory=list)
+    #: Messages whose delivery failed, and how; and those that a subscriber acknowledged.
+    failed: tuple[BitMap64, Nack] | None = None
+    acked: BitMap64 | None = None
     #: Messages acknowledged, nacked, extended or expired by the verb.
     count: int = 0
+    #: Messages that were not delivered, for their time-to-live was over, and are acknowledged.
+    lapsed: int = 0
     #: Leases that acknowledgements ended: when each was granted, and its number of messages.
     ended: list[tuple[float, int]] = field(default_factory=list)
     #: Exactly-once: ack ids that are not live (generation, offset).

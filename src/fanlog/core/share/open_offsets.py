@@ -73,6 +73,14 @@ class OpenOffsets:
         assert self._passed_over is not None
         self._passed_over.route(end, matching)
 
+    def ahead(self, start: Offset, end: Offset, matching: BitMap64) -> BitMap64:
+        """The offsets of a stretch that would be open, did the filter want `matching` of it."""
+        assert self._passed_over is not None
+        unacked = BitMap64()
+        for first, last in self._cursor.unacked_ranges(start, end):
+            unacked.add_range(first, last)
+        return unacked & self._passed_over.wanted(start, end, matching)
+
     def address(self, addressed: Addressed) -> None:
         self.addressed = addressed
         if self._passed_over is not None:

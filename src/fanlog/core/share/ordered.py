@@ -28,9 +28,10 @@ from pyroaring import BitMap64
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.aversion import Aversions
-from fanlog.core.share.backlog import Exhausted, Openness, without
+from fanlog.core.share.backlog import AgendaView, Exhausted, Openness, find, outside, without
 from fanlog.core.share.keys import Key, Keys
 from fanlog.core.share.packer import Packer, Slots
+from fanlog.core.share.urgency import Turns, in_order, urgent_offsets
 from fanlog.model.resources import Offset, Ordering
 
 
@@ -43,6 +44,8 @@ class OrderedBacklog:
         "_keyless",
         "_met",
         "_skipped",
+        "_turns",
+        "agenda",
         "keys",
         "next_offset",
         "progress",
@@ -77,10 +80,19 @@ class OrderedBacklog:
         #: Cannot be read.
         self._skipped = BitMap64()
         self.recalled = BitMap64()
+        self.agenda: AgendaView | None = None
+        self._turns = Turns()
 
     @property
     def outstanding(self) -> BitMap64:
         return BitMap64(self.keys.hash_of)
+
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        key = self.keys.by_hash.get(key_hash)
+        if key_hash == 0 or key is None:
+            return None
+        held = [*(o for o in key.outstanding if o not in key.acked), *islice(key.waiting, 1)]
+        return next((o for o in held if o != offset and (o < offset or o in key.outstanding)), None)
 
     def configure(self, ordering: Ordering) -> None:
         assert ordering != "none"
@@ -96,6 +108,34 @@ class OrderedBacklog:
         return next(self._fresh(cursor, end), None) is not None
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
+        ranges = self._plan_oldest(cursor, end, limit, consumer)
+        if self.agenda is not None:
+            urgent = self._urgent(self.agenda, cursor, end, limit, consumer)
+            if urgent:
+                return self._turns.ranges(urgent, ranges, limit)
+        return ranges
+
+    def _urgent(
+        self, agenda: AgendaView, cursor: Openness, end: Offset, limit: int, consumer: Credit
+    ) -> Sequence[Offset]:
+        if not agenda.urgent:
+            return ()
+        return urgent_offsets(
+            agenda,
+            cursor,
+            end,
+            back=self._keyless,
+            next_offset=self.next_offset,
+            withheld=(
+                *(self._met - self._keyless, self._skipped, self.unplaced),
+                *(BitMap64(self.keys.blocked), self._aversions.of(consumer)),
+            ),
+            most=limit,
+        )
+
+    def _plan_oldest(
+        self, cursor: Openness, end: Offset, limit: int, consumer: Credit
+    ) -> list[Range]:
         wanted = BitMap64(islice(self._keyless - self._aversions.of(consumer), limit))
         for key in self.keys.queued.values():
             if len(wanted) >= limit:
@@ -118,6 +158,40 @@ class OrderedBacklog:
         return sorted(ranges) if self._met else ranges
 
     def take(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
+        urgent: Sequence[Offset] = ()
+        if self.agenda is not None:
+            urgent = self._urgent(self.agenda, cursor, end, packer.limit, packer.consumer)
+        if urgent:
+            views = in_order(views)
+            self._turns.fill(
+                packer,
+                lambda: self._take_urgent(urgent, views, packer),
+                lambda: self._take_oldest(cursor, end, views, packer),
+            )
+        else:
+            self._take_oldest(cursor, end, views, packer)
+
+    def _take_urgent(
+        self, urgent: Sequence[Offset], views: Sequence[Slots], packer: Packer
+    ) -> None:
+        """Hand out messages without a key ahead of others; they are met with that."""
+        for offset in urgent:
+            is_back = offset in self._keyless
+            if not is_back and (offset < self.next_offset or offset in self._met):
+                # The oldest of this answer, too.
+                continue
+            slots = find(views, offset)
+            if offset in self._exhausted:
+                self.to_forward.append(offset)
+            elif slots is None or packer.add(slots, offset, offset + 1) == offset:
+                return
+            self._keyless.discard(offset)
+            if offset >= self.next_offset:
+                self._met.add(offset)
+
+    def _take_oldest(
+        self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer
+    ) -> None:
         self._take_keyless(views, packer)
         queued = self.keys.queued
         for number, key in list(queued.items()):
@@ -219,6 +293,15 @@ class OrderedBacklog:
             elif offset < self.next_offset or offset in self._met:
                 self._keyless.add(offset)
 
+    def come_due(
+        self, offsets: BitMap64, keyed: BitMap64, busy: BitMap64, delayed: BitMap64
+    ) -> None:
+        # Those of a key wait in its list, in their place; they are not held back any more.
+        for offset in offsets - keyed:
+            if offset < self.next_offset or offset in self._met:
+                self._keyless.add(offset)
+        self.progress += 1
+
     def reopen(
         self, opened: BitMap64, busy: BitMap64, delayed: BitMap64, *, is_filtered: bool
     ) -> None:
@@ -292,6 +375,9 @@ class OrderedBacklog:
         """Whether some consumer may get the next message of the key."""
         if key.waiting and key.waiting[0] in self.keys.blocked:
             return False
+        if self.agenda is not None and key.waiting and key.waiting[0] in self.agenda.pending:
+            # It holds up all later ones of its key until it is due.
+            return False
         if key.waiting and key.outstanding and key.waiting[0] < key.outstanding[-1]:
             # Reopened while later ones were outstanding: it comes right after those.
             return False
@@ -304,20 +390,25 @@ class OrderedBacklog:
             return False
         if key.outstanding and key.outstanding[-1] > offset:
             return False
+        if self.agenda is not None and offset in self.agenda.pending:
+            return False
         return offset not in self._aversions.of(consumer) and self._is_open(key, consumer)
 
     # Private: one answer.
 
     def _fresh(self, cursor: Openness, end: Offset) -> Iterator[Range]:
         fresh = without(cursor.unacked_ranges(self.next_offset, end), self._skipped)
-        return without(fresh, self._met) if self._met else fresh
+        if not self._met:
+            return fresh
+        # Urgent messages that were handed out ahead are met, maybe very many.
+        return without(fresh, self._met) if self.agenda is None else outside(fresh, self._met)
 
     def _take_keyless(self, views: Sequence[Slots], packer: Packer) -> None:
         if not self._keyless:
             return
         taken = BitMap64()
         for offset in self._keyless - self._aversions.of(packer.consumer):
-            slots = _find(views, offset)
+            slots = find(views, offset)
             if offset in self._exhausted:
                 self.to_forward.append(offset)
             elif slots is None or packer.add(slots, offset, offset + 1) == offset:
@@ -339,7 +430,7 @@ class OrderedBacklog:
             if not key.waiting or key.waiting[0] in self._exhausted:
                 break
             offset = key.waiting[0]
-            slots = _find(views, offset)
+            slots = find(views, offset)
             if slots is None or packer.add(slots, offset, offset + 1) == offset:
                 break
             self.keys.pop_waiting(key)
@@ -403,6 +494,9 @@ class OrderedBacklog:
         if offset in self.keys.blocked:
             # Its back-off stands for it alone: `release` will offer it.
             del self.keys.blocked[offset]
+        elif self.agenda is not None and offset in self.agenda.pending:
+            # `come_due` will offer it.
+            pass
         elif offset in self._exhausted:
             self.to_forward.append(offset)
         elif packer is None or offset in self._aversions.of(packer.consumer):
@@ -426,7 +520,3 @@ class OrderedBacklog:
             # An earlier one of its key failed before either of them was met.
             self.recalled.add(offset)
             self.keys.let_wait(number, key, offset)
-
-
-def _find(views: Sequence[Slots], offset: Offset) -> Slots | None:
-    return next((v for v in views if v.base_offset <= offset < v.end_offset), None)

@@ -66,11 +66,15 @@ class PassedOver:
             # After a restart much of it is in the cursor already, and counts there.
             for first, last in self._cursor.unacked_ranges(self.routed_to, end):
                 self.offsets.add_range(first, last)
-            wanted = matching | self._addressed.own
-            if self._cursor.reopened:
-                wanted |= self._cursor.reopened.wanted(self.routed_to, end)
-            self.offsets -= wanted - self._addressed.others
+            self.offsets -= self.wanted(self.routed_to, end, matching)
             self.routed_to = self._next_open(end)
+
+    def wanted(self, start: Offset, end: Offset, matching: BitMap64) -> BitMap64:
+        """The offsets from `start` to before `end` that are not passed over, by the judgement."""
+        wanted = matching | self._addressed.own
+        if self._cursor.reopened:
+            wanted |= self._cursor.reopened.wanted(start, end)
+        return wanted - self._addressed.others
 
     def reopen(self, offsets: BitMap64) -> None:
         """Have `offsets` judged again, and all that follow; those get the same answer."""
@@ -110,6 +114,9 @@ class PassedOver:
 
     def __contains__(self, offset: Offset) -> bool:
         return offset in self._cursor or offset in self.offsets
+
+    def acknowledged(self, offsets: BitMap64) -> BitMap64:
+        return self._cursor.acknowledged(offsets) | (offsets & self.offsets)
 
     def unacked_ranges(self, start: Offset, end: Offset) -> Iterator[Range]:
         for first, last in self._cursor.unacked_ranges(start, min(end, self.routed_to)):

@@ -19,12 +19,14 @@ from pyroaring import BitMap64
 
 from fanlog import limits
 from fanlog.core.addressing import Addressed
+from fanlog.core.agenda import Agenda
 from fanlog.core.cursor import Cursor, CursorChange, Range
 from fanlog.core.flow import Credit, LeaseBudget
 from fanlog.core.records import ShareRecord
 from fanlog.core.redelivery import EXPIRED, NACKED, UNSENT, Nack
 from fanlog.core.share.decision import Decision, Grant, ShareStats
 from fanlog.core.share.lease import ByGeneration, Lease, LeaseTable, Matched
+from fanlog.core.share.looking import Look, looks
 from fanlog.core.share.open_offsets import OpenOffsets
 from fanlog.core.share.packer import Packer, Slots
 from fanlog.core.share.slot_holds import SlotHolds
@@ -32,6 +34,8 @@ from fanlog.core.share.soft_state import SoftState
 from fanlog.core.share.state import ShareState
 from fanlog.core.share.states import State
 from fanlog.model.resources import Offset, PartitionId, Subscription
+
+_NONE = BitMap64()
 
 
 class Share:
@@ -144,6 +148,31 @@ class Share:
         """
         self._open.pass_over(offsets)
 
+    # What messages ask for.
+
+    def attend(self, agenda: Agenda | None) -> None:
+        """Take what messages of the partition ask for; None when none does."""
+        self._soft.agenda = agenda
+
+    def come_due(self, offsets: BitMap64, keyed: BitMap64) -> bool:
+        """Messages of the partition are pending no longer; whether some are for this share.
+
+        `keyed` are those of them with an ordering key.
+        """
+        open_ = offsets - self.cursor.acknowledged(offsets) - self._open.passed_over
+        # After a restart, messages that were due before it may be held by leases of then.
+        busy, delayed = self._soft.taken, self._soft.delayed.offsets
+        open_ = open_ - busy - delayed
+        if open_:
+            self._soft.backlog.come_due(open_, keyed, busy, delayed)
+        return bool(open_)
+
+    @property
+    def pending(self) -> BitMap64:
+        """Offsets of the partition that are not to be delivered yet. Not to be changed."""
+        agenda = self._soft.agenda
+        return _NONE if agenda is None else agenda.pending
+
     # Delivery.
 
     @property
@@ -201,8 +230,12 @@ class Share:
         generation: int,
         deadline_s: float,
         now: float = math.nan,
+        lapsed: BitMap64 | None = None,
     ) -> Decision:
         """Hand out messages of `views` that are free and fit `budget`.
+
+        Those that are `lapsed` are acknowledged instead when their turn comes, or dead-lettered, as
+        the settings say; reopened ones are delivered once more.
 
         Everything handed out is one lease of `generation`, which is new. Under exactly-once its
         record must be committed before the messages are delivered.
@@ -210,7 +243,14 @@ class Share:
         decision, soft = Decision(), self._soft
         packer = Packer(budget, consumer)
         view, end = self._open.until(end)
+        if lapsed is not None:
+            reopened = self.cursor.reopened
+            if reopened:
+                lapsed = lapsed - reopened.within(lapsed.min(), lapsed.max() + 1)
+            soft.note_lapsed(lapsed)
         soft.backlog.take(view, end, views, packer)
+        if lapsed is not None:
+            self._let_lapse(decision)
         runs = packer.runs
         if runs:
             offsets = LeaseTable.offsets_of(runs)
@@ -221,6 +261,7 @@ class Share:
             self.last_leased = generation
         soft.finish(decision)
         has_moved = soft.backlog.progress != self._progress or bool(decision.dead_letters)
+        has_moved = has_moved or bool(decision.lapsed)
         decision.has_progressed = not runs and has_moved
         return decision
 
@@ -268,6 +309,7 @@ class Share:
             decision.ended.append((lease.granted_s, len(offsets)))
             acked |= offsets
         decision.count = len(acked) + len(late)
+        decision.acked = acked | late if late else acked
         decision.records += self._acked_records(soft.backlog.acknowledge(acked) | late)
         return soft.finish(decision)
 
@@ -393,6 +435,17 @@ class Share:
 
     # Administration.
 
+    def purge(self, end: Offset) -> Decision:
+        """Acknowledge everything below `end`, outstanding messages included: their leases are over.
+
+        `count` is the number of messages that were open. Messages from `end` on, their leases and
+        their attempts stay as they are: that is the difference to a seek.
+        """
+        count = self.open_count(end)
+        decision = self.advance(end)
+        decision.count = count
+        return decision
+
     def reopen(
         self, now: float, offsets: BitMap64, *, generation: int, is_wanted: bool = False
     ) -> Decision:
@@ -440,6 +493,36 @@ class Share:
 
     # Looking.
 
+    def open_count(self, end: Offset) -> int:
+        """How many messages before `end` are neither acknowledged nor passed over."""
+        return len(self.cursor.open_offsets(end) - self._open.passed_over)
+
+    def ahead(self, start: Offset, end: Offset, matching: BitMap64) -> BitMap64:
+        """The offsets from `routed_to` on that would be open, did the filter want `matching`."""
+        return self._open.ahead(start, end, matching)
+
+    def look(self, offsets: BitMap64) -> dict[Offset, Look]:
+        """Where each of these messages stands. Nothing changes."""
+        acked = self.cursor.acknowledged(offsets)
+        passed_over = (self._open.passed_over & offsets) - acked
+        states = {State.ACKED: acked, State.PASSED_OVER: passed_over}
+        states |= self._soft.offsets_by_state(offsets - acked - passed_over)
+        return looks(states, self._soft.leases, self._soft.delayed, self.state.attempts)
+
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        """The earlier message of its ordering key that a message waits for, if there is one."""
+        return self._soft.backlog.behind(offset, key_hash)
+
+    @property
+    def addressed(self) -> Addressed:
+        """Which messages are for one subscription alone."""
+        return self._open.addressed
+
+    @property
+    def leased(self) -> BitMap64:
+        """The offsets that are leased."""
+        return self._soft.leases.offsets
+
     def next_deadline(self) -> float | None:
         """When `expire` has something to do next."""
         return self._soft.next_deadline()
@@ -459,6 +542,16 @@ class Share:
         passed_over = self._open.passed_over - acked
         found = {State.ACKED: acked, State.PASSED_OVER: passed_over}
         return found | self._soft.offsets_by_state(BitMap64(range(end)) - acked - passed_over)
+
+    # Private: messages that lapsed.
+
+    def _let_lapse(self, decision: Decision) -> None:
+        """Acknowledge messages that lapsed; behind one of a key there may be another one."""
+        soft, gone = self._soft, BitMap64()
+        while lapsed := soft.take_lapsed():
+            gone |= soft.backlog.acknowledge(lapsed)
+            decision.lapsed += len(lapsed)
+        decision.records += self._acked_records(gone)
 
     # Private: the cursor.
 

@@ -14,14 +14,14 @@ known before; until then nothing is handed out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 
 from pyroaring import BitMap64
 
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
-from fanlog.core.share.backlog import Openness, without
+from fanlog.core.share.backlog import AgendaView, Openness, without
 from fanlog.core.share.ordered import OrderedBacklog
 from fanlog.core.share.packer import Packer, Slots
 from fanlog.core.share.slot_holds import SlotHolds
@@ -38,6 +38,7 @@ class SlottedBacklog:
 
     __slots__ = (
         "_adrift",
+        "_agenda",
         "_floor",
         "_make",
         "_ordering",
@@ -63,6 +64,7 @@ class SlottedBacklog:
     ) -> None:
         self._slots = slots
         self._make = make
+        self._agenda: _Unhurried | None = None
         self._ordering = ordering
         self._floor = floor
         #: Leases of before a restart whose slots are not known; and messages that were among them,
@@ -101,6 +103,20 @@ class SlottedBacklog:
             return self._unplaced
         self._scanning = {slot for slot in self._scanning if self._parts[slot].unplaced}
         return BitMap64().union(*(self._parts[slot].unplaced for slot in self._scanning))
+
+    @property
+    def agenda(self) -> AgendaView | None:
+        return self._agenda
+
+    @agenda.setter
+    def agenda(self, agenda: AgendaView | None) -> None:
+        self._agenda = None if agenda is None else _Unhurried(agenda)
+        for part in self._parts:
+            part.agenda = self._agenda
+
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        found = (part.behind(offset, key_hash) for part in self._parts)
+        return next((one for one in found if one is not None), None)
 
     def configure(self, ordering: Ordering) -> None:
         self._ordering = ordering
@@ -263,6 +279,12 @@ class SlottedBacklog:
             self._slots.forget(some)
         self._end_placing()
 
+    def come_due(
+        self, offsets: BitMap64, keyed: BitMap64, busy: BitMap64, delayed: BitMap64
+    ) -> None:
+        # As for those that are reopened, their slots are not known.
+        self.reopen(offsets, busy, delayed, is_filtered=True)
+
     def reopen(
         self, opened: BitMap64, busy: BitMap64, delayed: BitMap64, *, is_filtered: bool
     ) -> None:
@@ -423,6 +445,7 @@ class SlottedBacklog:
         for slot in range(self._slots.slot_count):
             held = self._placed.get(slot, nothing) & everything
             part = self._make(self._floor, held)
+            part.agenda = self._agenda
             # Messages that wait for their back-off are not leased.
             adrift = held & self._adrift
             part.recall(adrift, lambda _: True)
@@ -435,6 +458,20 @@ class SlottedBacklog:
                 self._scanning.add(slot)
         self._unplaced, self._adrift, self._placed = BitMap64(), BitMap64(), {}
         self._returned.update(range(len(self._parts)))
+
+
+class _Unhurried:
+    """An agenda without priorities: each slot is served in the order of the log."""
+
+    __slots__ = ("_agenda", "urgent")
+
+    def __init__(self, agenda: AgendaView) -> None:
+        self._agenda = agenda
+        self.urgent: Mapping[int, BitMap64] = {}
+
+    @property
+    def pending(self) -> BitMap64:
+        return self._agenda.pending
 
 
 class _Picked:
@@ -453,6 +490,9 @@ class _Picked:
     def __contains__(self, offset: Offset) -> bool:
         # Messages that came back are asked about, too: of them the cursor knows.
         return offset in self._cursor
+
+    def acknowledged(self, offsets: BitMap64) -> BitMap64:
+        return self._cursor.acknowledged(offsets)
 
     def unacked_ranges(self, start: Offset, end: Offset) -> Iterator[Range]:
         return runs(self._offsets & BitMap64(range(start, end)))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from pyroaring import BitMap64
 
+from fanlog.core.agenda import Agenda
 from fanlog.core.records import ShareRecord
 from fanlog.core.redelivery import Delayed, Failures, Nack
 from fanlog.core.share.aversion import Aversions
@@ -27,24 +28,35 @@ from fanlog.core.share.states import State
 from fanlog.core.share.unordered import UnorderedBacklog
 from fanlog.model.resources import Offset
 
+_NONE = BitMap64()
+
 
 class ExhaustedOffsets:
-    """The messages of a share without attempts left, under the policy of its present settings."""
+    """The messages of a share without attempts left, under the policy of its present settings.
 
-    __slots__ = ("_failures", "_state")
+    While the running verb has found some that have lapsed, these, too: neither are delivered, and
+    with ordering both leave when they are the first of their key.
+    """
+
+    __slots__ = ("_failures", "_state", "lapsed")
 
     def __init__(self, state: ShareState, failures: Failures) -> None:
         self._state = state
         self._failures = failures
+        self.lapsed = _NONE
 
     @property
     def may_exist(self) -> bool:
+        if self.lapsed:
+            return True
         return self._state.settings.dead_letter is not None and bool(self._state.attempts)
 
     def __contains__(self, offset: Offset) -> bool:
-        # Asked for every message of an ordered answer: most shares have no policy.
+        # Asking for every message of an ordered answer: most shares have no policy.
         policy = self._state.settings.dead_letter
-        return policy is not None and self._failures.is_exhausted(offset, policy)
+        if policy is not None and self._failures.is_exhausted(offset, policy):
+            return True
+        return bool(self.lapsed) and offset in self.lapsed
 
 
 class SoftState:
@@ -52,6 +64,7 @@ class SoftState:
 
     def __init__(self, state: ShareState) -> None:
         self._state = state
+        self._agenda: Agenda | None = None
         self.leases = LeaseTable()
         #: Of a subscription that assigns key slots to its consumers.
         self.slots: SlotHolds | None = None
@@ -75,10 +88,22 @@ class SoftState:
         self.forwarding = BitMap64()
         #: Messages without attempts left that the running verb found.
         self._to_forward: list[Offset] = []
+        #: Messages whose delivery failed in the running verb.
+        self._failed: tuple[BitMap64, Nack] | None = None
         self.failures = Failures(self._state.attempts)
         self._exhausted = ExhaustedOffsets(self._state, self.failures)
         self.aversions = Aversions()
         self.backlog = self._new_backlog()
+        self.backlog.agenda = self._agenda
+
+    @property
+    def agenda(self) -> Agenda | None:
+        """What messages of the partition ask for; None when none does."""
+        return self._agenda
+
+    @agenda.setter
+    def agenda(self, agenda: Agenda | None) -> None:
+        self._agenda = self.backlog.agenda = agenda
 
     def _new_backlog(self) -> Backlog:
         floor, held = self._state.cursor.floor, self.leases.offsets
@@ -120,6 +145,9 @@ class SoftState:
         ):
             found[state] = unacked & offsets
             unacked = unacked - offsets
+        if self._agenda is not None:
+            found[State.PENDING] = unacked & self._agenda.pending
+            unacked = unacked - self._agenda.pending
         return found | {State.BACKLOG: unacked}
 
     # Ack ids.
@@ -170,6 +198,7 @@ class SoftState:
         if not offsets:
             return []
         records: list[ShareRecord] = []
+        self._failed = offsets, nack
         if nack.is_told:
             self.aversions.add(now, failed)
         settings = self._state.settings
@@ -212,6 +241,21 @@ class SoftState:
         self.backlog.recalled.clear()
         return released
 
+    # Messages that lapsed.
+
+    def note_lapsed(self, lapsed: BitMap64) -> None:
+        """Messages that the running verb must not deliver: their time-to-live is over."""
+        self._exhausted.lapsed = lapsed
+
+    def take_lapsed(self) -> BitMap64:
+        """Take messages that lapsed and whose turn it is, unless they are to be dead letters."""
+        settings, waiting = self._state.settings, self.backlog.to_forward
+        if settings.dead_letter is not None and settings.forwards_lapsed:
+            return BitMap64()
+        taken = BitMap64(waiting) & self._exhausted.lapsed
+        waiting[:] = [offset for offset in waiting if offset not in taken]
+        return taken
+
     # The end of a verb.
 
     def finish(self, decision: Decision) -> Decision:
@@ -225,12 +269,17 @@ class SoftState:
         if self._to_forward:
             policy = settings.dead_letter
             assert policy is not None
-            letters = [self.failures.letter(offset, policy) for offset in self._to_forward]
-            decision.dead_letters += letters
+            lapsed = self._exhausted.lapsed
+            decision.dead_letters += [
+                self.failures.letter(offset, policy, is_lapsed=offset in lapsed)
+                for offset in self._to_forward
+            ]
             self.forwarding.update(self._to_forward)
             self._to_forward.clear()
         if settings.enable_exactly_once:
             decision.records += self._state.lease_records(leases)
         leases.changed.clear()
+        self._exhausted.lapsed = _NONE
+        decision.failed, self._failed = self._failed, None
         self.failures.end_verb()
         return decision

@@ -27,6 +27,8 @@ from enum import Enum
 class State(Enum):
     """Where a message stands on one share. ACKED is hard state, and OUTSTANDING exactly once."""
 
+    #: Not to be delivered before a time that its publisher gave.
+    PENDING = "PENDING"
     #: Unacknowledged, and free to be delivered, as far as the filter and the key's order allow.
     BACKLOG = "BACKLOG"
     #: Leased to a consumer.
@@ -46,6 +48,7 @@ class State(Enum):
 class StateEvent(Enum):
     """An event of a message; its value is the words for it in the documents."""
 
+    DUE = "it is due"
     LEASED = "leased"
     ACKNOWLEDGED = "acknowledged"
     ACKNOWLEDGED_LATE = "acknowledged late, at least once"
@@ -55,6 +58,7 @@ class StateEvent(Enum):
     RECALLED = "an earlier one of its key came back"
     GIVEN_BACK = "given back: it was never written to its stream"
     BACKOFF_OVER = "its back-off is over"
+    LAPSED = "found with its time-to-live over when its turn comes"
     EXHAUSTED = "found without attempts left when its turn comes"
     FORWARDED = "its dead letter is committed"
     NOT_FORWARDED = "there is no dead letter topic"
@@ -64,6 +68,7 @@ class StateEvent(Enum):
     EXPORTED = "committed to the table of an export"
     DISCARDED = "discarded by an administrator"
     RETENTION_ENDED = "its retention ends"
+    PURGED = "purged by an administrator"
     SOUGHT_PAST = "a seek goes past it"
     SOUGHT_BEFORE = "a seek goes before it, and it is retained"
     REOPENED = "reopened"
@@ -84,8 +89,11 @@ class Transition:
 
 _B, _O, _E, _D = State.BACKLOG, State.OUTSTANDING, State.EARLY, State.DELAYED
 _F, _P, _A = State.FORWARDING, State.PASSED_OVER, State.ACKED
+_N = State.PENDING
 
 TRANSITIONS = (
+    # Published with a time: the same for all shares, and nothing but time changes it.
+    Transition((_N,), StateEvent.DUE, _B),
     Transition((_B,), StateEvent.LEASED, _O),
     # A subscriber settles.
     Transition((_O,), StateEvent.ACKNOWLEDGED, _A, "no earlier one of its key is outstanding"),
@@ -105,22 +113,30 @@ TRANSITIONS = (
     Transition((_O,), StateEvent.GIVEN_BACK, _B),
     Transition((_D,), StateEvent.BACKOFF_OVER, _B),
     # Dead letters. A restart or a smaller policy leaves exhausted messages in the backlog.
+    Transition((_B,), StateEvent.LAPSED, _A, "dropped: `fanlog-expired` does not say otherwise"),
+    Transition((_B,), StateEvent.LAPSED, _F, "`fanlog-expired` says `dead-letter`"),
     Transition((_B,), StateEvent.EXHAUSTED, _F),
     Transition((_F,), StateEvent.FORWARDED, _A),
     Transition((_F,), StateEvent.NOT_FORWARDED, _D),
     # Filters and addresses. Passing over costs no commit of its own, hence a state of its own.
-    Transition((_B,), StateEvent.LEFT_OUT, _P),
+    Transition((_B, _N), StateEvent.LEFT_OUT, _P),
     Transition((_P,), StateEvent.ADDRESSED, _B),
     Transition((_P,), StateEvent.SETTLED, _A),
     # Acknowledged without a subscriber.
     Transition((_B,), StateEvent.EXPORTED, _A),
-    Transition((_B, _D), StateEvent.DISCARDED, _A),
-    Transition((_B, _O, _E, _D, _F, _P), StateEvent.RETENTION_ENDED, _A),
-    Transition((_B, _O, _E, _D, _F, _P), StateEvent.SOUGHT_PAST, _A),
+    Transition((_B, _N, _D), StateEvent.DISCARDED, _A),
+    Transition((_B, _N, _O, _E, _D, _F, _P), StateEvent.RETENTION_ENDED, _A),
+    Transition((_B, _N, _O, _E, _D, _F, _P), StateEvent.PURGED, _A),
+    Transition((_B, _N, _O, _E, _D, _F, _P), StateEvent.SOUGHT_PAST, _A),
     # Open again.
-    Transition((_O, _E, _D, _F, _P, _A), StateEvent.SOUGHT_BEFORE, _B),
-    Transition((_A,), StateEvent.REOPENED, _B),
+    Transition((_O, _E, _D, _F), StateEvent.SOUGHT_BEFORE, _B),
+    Transition((_P, _A), StateEvent.SOUGHT_BEFORE, _B, "it has no time, or is due"),
+    Transition((_P, _A), StateEvent.SOUGHT_BEFORE, _N, "it is not due"),
+    Transition((_A,), StateEvent.REOPENED, _B, "it has no time, or is due"),
+    Transition((_A,), StateEvent.REOPENED, _N, "it is not due"),
     # Soft state is lost: messages are delivered again. A lost lease is a redelivery.
     Transition((_D,), StateEvent.UNREADABLE, _B),
-    Transition((_O, _E, _D, _F, _P), StateEvent.RESTARTED, _B, "exactly once, OUTSTANDING stays"),
+    Transition((_O, _E, _D, _F), StateEvent.RESTARTED, _B, "exactly once, OUTSTANDING stays"),
+    Transition((_P,), StateEvent.RESTARTED, _B, "it has no time, or is due"),
+    Transition((_P,), StateEvent.RESTARTED, _N, "it is not due"),
 )

@@ -14,8 +14,10 @@ from pyroaring import BitMap64
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.aversion import Aversions
-from fanlog.core.share.backlog import Exhausted, Openness, without
+from fanlog.core.share.backlog import AgendaView, Exhausted, Openness, find, outside, without
 from fanlog.core.share.packer import Packer, Slots
+from fanlog.core.share.urgency import Turns, in_order, urgent_offsets
+from fanlog.limits import OFFSET_MAX
 from fanlog.model.resources import Offset, Ordering
 
 _NONE = BitMap64()
@@ -30,6 +32,8 @@ class UnorderedBacklog:
         "_held",
         "_ready",
         "_skipped_count",
+        "_turns",
+        "agenda",
         "next_offset",
         "recalled",
         "to_forward",
@@ -49,6 +53,8 @@ class UnorderedBacklog:
         self._aversions = aversions
         self._exhausted = exhausted
         self._skipped_count = 0
+        self.agenda: AgendaView | None = None
+        self._turns = Turns()
         self.to_forward: list[Offset] = []
         # Without keys, a lease of before a restart is as good as any other, and stays.
         self.unplaced = BitMap64()
@@ -62,6 +68,9 @@ class UnorderedBacklog:
     def outstanding(self) -> BitMap64:
         return _NONE
 
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        return None
+
     def configure(self, ordering: Ordering) -> None:
         assert ordering == "none"
 
@@ -69,9 +78,40 @@ class UnorderedBacklog:
         if self._ready:
             return True
         # Most often all messages were handed out: then the cursor need not be asked.
-        return self.next_offset < end and next(self._fresh(cursor, end), None) is not None
+        if self.next_offset >= end:
+            return False
+        first, _ = next(self._fresh(cursor, end), (end, end))
+        if self.agenda is not None:
+            # A million pending messages are passed once: they are offered when they are due.
+            self.next_offset = first
+        return first < end
 
     def plan(self, cursor: Openness, end: Offset, limit: int, consumer: Credit) -> list[Range]:
+        ranges = self._plan_oldest(cursor, end, limit, consumer)
+        if self.agenda is not None:
+            urgent = self._urgent(self.agenda, cursor, end, limit, consumer)
+            if urgent:
+                return self._turns.ranges(urgent, ranges, limit)
+        return ranges
+
+    def _urgent(
+        self, agenda: AgendaView, cursor: Openness, end: Offset, limit: int, consumer: Credit
+    ) -> Sequence[Offset]:
+        if not agenda.urgent:
+            return ()
+        return urgent_offsets(
+            agenda,
+            cursor,
+            end,
+            back=self._ready,
+            next_offset=self.next_offset,
+            withheld=(self._held, self._aversions.of(consumer)),
+            most=limit,
+        )
+
+    def _plan_oldest(
+        self, cursor: Openness, end: Offset, limit: int, consumer: Credit
+    ) -> list[Range]:
         averse = self._aversions.of(consumer)
         ready = self._ready - averse if averse else self._ready
         # Messages that came back go first: they are the oldest, and the floor waits for them.
@@ -85,16 +125,44 @@ class UnorderedBacklog:
         return ranges
 
     def take(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
-        self._pack(cursor, end, views, packer)
+        urgent: Sequence[Offset] = ()
+        if self.agenda is not None:
+            urgent = self._urgent(self.agenda, cursor, end, packer.limit, packer.consumer)
+        if urgent:
+            views = in_order(views)
+            self._turns.fill(
+                packer,
+                lambda: self._pack_urgent(urgent, views, packer),
+                lambda: self._pack(cursor, end, views, packer),
+            )
+        else:
+            self._pack(cursor, end, views, packer)
         if self._exhausted.may_exist:
             # Their attempts were used up before a restart, or before the policy became smaller.
             self.to_forward += packer.leave_out(self._exhausted)
+
+    def _pack_urgent(
+        self, urgent: Sequence[Offset], views: Sequence[Slots], packer: Packer
+    ) -> None:
+        for offset in urgent:
+            is_back = offset in self._ready
+            if not is_back and (offset < self.next_offset or offset in self._held):
+                # The oldest of this answer, too.
+                continue
+            slots = find(views, offset)
+            if slots is None or packer.add(slots, offset, offset + 1) == offset:
+                return
+            if offset >= self.next_offset:
+                # `next_offset` is to pass it.
+                self._held.add(offset)
+            else:
+                self._ready.discard(offset)
 
     def _pack(self, cursor: Openness, end: Offset, views: Sequence[Slots], packer: Packer) -> None:
         # Ranges and views both ascend, so one walk over the views is enough.
         remaining = iter(views)
         slots = next(remaining, None)
-        for start, stop in self.plan(cursor, end, packer.limit, packer.consumer):
+        for start, stop in self._plan_oldest(cursor, end, packer.limit, packer.consumer):
             while start < stop:
                 while slots is not None and slots.end_offset <= start:
                     slots = next(remaining, None)
@@ -154,12 +222,20 @@ class UnorderedBacklog:
             # Never handed out in this life: `next_offset` will come by.
             self._ready.remove_range(self.next_offset, self._ready.max() + 1)
 
+    def come_due(
+        self, offsets: BitMap64, keyed: BitMap64, busy: BitMap64, delayed: BitMap64
+    ) -> None:
+        self._ready |= offsets
+        self._ready.remove_range(self.next_offset, OFFSET_MAX + 1)
+
     def reopen(
         self, opened: BitMap64, busy: BitMap64, delayed: BitMap64, *, is_filtered: bool
     ) -> None:
         if is_filtered:
             # The filter judges from `next_offset` on, and it must judge them before they go out.
             self._go_back(opened, busy, delayed)
+        elif self.agenda is not None:
+            self.release(opened - self.agenda.pending)
         else:
             self.release(opened)
 
@@ -188,7 +264,11 @@ class UnorderedBacklog:
         self, cursor: Openness, end: Offset, averse: BitMap64 | None = None
     ) -> Iterator[Range]:
         held = self._held | averse if averse else self._held
-        return without(cursor.unacked_ranges(self.next_offset, end), held)
+        fresh = cursor.unacked_ranges(self.next_offset, end)
+        if self.agenda is None:
+            return without(fresh, held)
+        # Urgent messages that were handed out ahead are held, maybe very many.
+        return outside(outside(fresh, held), self.agenda.pending)
 
     def _leave_to_packer(self, cursor: Openness, start: Offset, end: Offset) -> None:
         """The packer has the offsets from `start` to before `end`."""

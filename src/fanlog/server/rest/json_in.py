@@ -132,6 +132,7 @@ def fill_query(
         elif (*outer, field.name) in seen:
             raise InvalidArgument(f"{names.shown(key)}: given twice in the query")
         else:
+            _refuse_second_of_oneof(target, field, key)
             _set(target, field, _query_value(field, text), key)
         seen.add((*outer, field.name))
 

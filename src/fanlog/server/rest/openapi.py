@@ -11,6 +11,7 @@ from fanlog.server.rest.route import Route, parse_template
 
 #: Names of the variables that follow a collection in a path.
 _SINGULARS = {
+    "messages": "message",
     "revisions": "revision",
     "projects": "project",
     "topics": "topic",

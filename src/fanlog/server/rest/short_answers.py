@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from fanlog import limits
 from fanlog.model import endpoints
+from fanlog.model import term_attributes as terms
 from fanlog.model.json_value import Json, JsonObject
 from fanlog.model.resources import PUSH_BODIES
 from fanlog.server import remarks
@@ -20,7 +21,8 @@ from fanlog.server.rest import short_shapes as shapes
 from fanlog.server.rest.binding import MessageType
 from fanlog.server.rest.json_schema import STRING, JsonSchema, record
 from fanlog.server.rest.route import Asked
-from fanlog.v1 import replay_pb2
+from fanlog.times import of_us
+from fanlog.v1 import inspection_pb2, message_pb2, replay_pb2
 from fanlog.wire import types
 
 #: Makes JSON of a message, or of an entry of a page.
@@ -146,13 +148,19 @@ def _received(one: Any, times: json_out.PublishTimes) -> JsonObject:
 
 
 def _message(message: Any, times: json_out.PublishTimes) -> JsonObject:
-    return {
+    found: JsonObject = {
         "id": message.message_id,
         "data": b64encode(message.data).decode("ascii"),
         "attributes": dict(message.attributes),
         "ordering_key": message.ordering_key,
         "publish_time": times.text(message.publish_time),
     }
+    expires_ns = terms.expires_ns(
+        message.attributes, message.ordering_key, message.publish_time.ToNanoseconds()
+    )
+    if expires_ns is not None:
+        found["expires_at"] = of_us(expires_ns)
+    return found
 
 
 def _letter(letter: replay_pb2.DeadLetter, asked: Asked) -> JsonObject:
@@ -161,6 +169,32 @@ def _letter(letter: replay_pb2.DeadLetter, asked: Asked) -> JsonObject:
         "source_subscription": _short_name(letter.source_subscription, asked),
         "source_topic": _short_name(letter.source_topic, asked),
     }
+
+
+#: Fields of inspections that are names of resources.
+_NAMES = frozenset({"subscription", "topic", "letter_of_topic", "letter_of_subscription"})
+
+
+def _inspected(message: Any, asked: Asked) -> JsonObject:
+    """Every field of a message: numbers as such, times and durations as text where they are set."""
+    found: JsonObject = {}
+    for field in message.DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        if field.is_repeated:
+            is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
+            found[field.name] = dict(value) if is_map else [_inspected(one, asked) for one in value]
+        elif field.message_type is None:
+            found[field.name] = _short_name(value, asked) if field.name in _NAMES else value
+        elif message.HasField(field.name):
+            is_message = isinstance(value, message_pb2.Message)
+            found[field.name] = (
+                _message(value, json_out.PublishTimes()) if is_message else value.ToJsonString()
+            )
+    return found
+
+
+def _purged(message: Any, _: Asked) -> Json:
+    return {name: getattr(message, name) for name in shapes.PURGED}
 
 
 def _counts(fields: Mapping[str, JsonSchema]) -> Shown:
@@ -199,6 +233,11 @@ ANSWERS: dict[MessageType, Shown] = {
     replay_pb2.ReopenResponse: _counts(shapes.REOPENED),
     replay_pb2.RedriveResponse: _counts(shapes.REDRIVEN),
     replay_pb2.DiscardResponse: _counts(shapes.DISCARDED),
+    inspection_pb2.PeekResponse: _page(record(shapes.PEEKED), _inspected, "messages"),
+    inspection_pb2.Backlog: Shown(record(shapes.BACKLOG), _inspected),
+    inspection_pb2.ListBacklogsResponse: _page(record(shapes.BACKLOG), _inspected, "backlogs"),
+    inspection_pb2.TraceResponse: Shown(record(shapes.TRACE), _inspected),
+    inspection_pb2.PurgeResponse: Shown(record(shapes.PURGED), _purged),
     replay_pb2.ListDeadLettersResponse: _page(record(shapes.LETTER), _letter, "letters"),
 }
 

@@ -86,6 +86,7 @@ BINDINGS = (
         HttpBinding(
             *("POST", f"{_TOPIC}{verb}", "Publisher.Publish", "*"),
             takes=record(shapes.MESSAGES, "messages"),
+            translate=requests.translate_publish,
             finish=requests.refuse_output_only,
         )
         for verb in (":publish", "/publish")
@@ -157,6 +158,19 @@ BINDINGS = (
         *("GET", f"{_SUBSCRIPTION}/dead_letters", "Replay.ListDeadLetters"),
         query=shapes.CRITERIA | shapes.PAGE,
         finish=requests.name_source,
+    ),
+    HttpBinding("GET", f"{_SUBSCRIPTION}/peek", "Inspection.Peek", query=shapes.PEEK),
+    HttpBinding(
+        *("POST", f"{_SUBSCRIPTION}:purge", "Inspection.Purge", "*"), takes=record(shapes.PURGE)
+    ),
+    HttpBinding(
+        "GET", f"{_SUBSCRIPTION}/backlog", "Inspection.GetBacklog", query=shapes.BACKLOG_QUERY
+    ),
+    HttpBinding("GET", "/v1/backlogs", "Inspection.ListBacklogs", query=shapes.PAGE),
+    HttpBinding(
+        *("GET", "/v1/messages/{message_id=*}/trace", "Inspection.Trace"),
+        query=shapes.TRACE_QUERY,
+        finish=requests.name_message,
     ),
     HttpBinding(
         *("POST", _SCHEMAS, "SchemaService.CreateSchema", "schema"),

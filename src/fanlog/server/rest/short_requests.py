@@ -8,6 +8,7 @@ from typing import Any
 from fanlog import limits
 from fanlog.errors import InvalidArgument
 from fanlog.model import attributes, names
+from fanlog.model import term_attributes as terms
 from fanlog.model.attributes import COMPATIBILITY
 from fanlog.model.json_value import Json, JsonObject
 from fanlog.server.rest import json_in, positions
@@ -97,6 +98,45 @@ def own_id(body: Mapping[str, Json]) -> str:
     return name
 
 
+def translate_publish(body: JsonObject, _: Asked) -> JsonObject:
+    """Make attributes of the fields by which messages ask for something."""
+    messages = body["messages"]
+    if not isinstance(messages, list) or not any(
+        isinstance(one, dict) and not shapes.ASKING.keys().isdisjoint(one) for one in messages
+    ):
+        return body
+    return body | {"messages": [_asking(index, one) for index, one in enumerate(messages)]}
+
+
+def _asking(index: int, message: Json) -> Json:
+    if not isinstance(message, dict):
+        return message
+    rest = {key: value for key, value in message.items() if key not in shapes.ASKING}
+    given = rest.get("attributes")
+    added: dict[str, Json] = {}
+    for field, name in shapes.ASKING.items():
+        value = message.get(field)
+        if value is None:
+            continue
+        where = f"messages[{index}].{field}"
+        if field == "deliver_at":
+            check_kind(where, value, str)
+        elif field == "priority":
+            check_kind(where, value, int)
+        else:
+            check_kind(where, value, int, float)
+        if isinstance(given, dict) and name in given:
+            raise InvalidArgument(f"{where}: the attribute {name} says so, too; give one of them")
+        is_number = isinstance(value, int | float)
+        added[name] = terms.seconds_text(value) if is_number else value
+    if not added:
+        return rest
+    if given is not None and not isinstance(given, dict):
+        # Refused where all fields are read.
+        return rest
+    return rest | {"attributes": {**(given or {}), **added}}
+
+
 def refuse_output_only(message: Any, _: Asked) -> None:
     """Refuse fields of messages that only the service sets.
 
@@ -171,6 +211,11 @@ def translate_letters(body: JsonObject, asked: Asked) -> JsonObject:
 
 def name_source(message: Any, asked: Asked) -> None:
     message.source_subscription = _full_source(message.source_subscription, asked)
+
+
+def name_message(message: Any, asked: Asked) -> None:
+    message.message_id = asked.variables["message_id"]
+    message.subscription = _full_source(message.subscription, asked)
 
 
 def _full_source(name: str, asked: Asked) -> str:

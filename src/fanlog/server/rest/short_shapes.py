@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import get_args
 
 from fanlog import limits
-from fanlog.model.attributes import LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_RETRY
-from fanlog.model.resources import FIRST_IMMEDIATE, PUSH_BODIES, Compatibility
+from fanlog.model.attributes import (
+    DELAY,
+    DELIVER_AT,
+    LABEL_EXPIRED,
+    LABEL_PUSH_BODY,
+    LABEL_PUSH_TIMEOUT,
+    LABEL_RETRY,
+    LABEL_TTL,
+    PRIORITY,
+    TTL,
+)
+from fanlog.model.resources import EXPIRED_WAYS, FIRST_IMMEDIATE, PUSH_BODIES, Compatibility
 from fanlog.server.rest.json_schema import (
     BASE64,
     BOOLEAN,
@@ -47,6 +57,8 @@ SETTINGS: dict[str, tuple[str, type]] = {
     "retry": (LABEL_RETRY, str),
     "push_body": (LABEL_PUSH_BODY, str),
     "push_timeout_seconds": (LABEL_PUSH_TIMEOUT, int),
+    "message_ttl_seconds": (LABEL_TTL, int),
+    "expired": (LABEL_EXPIRED, str),
 }
 SUBSCRIPTION: dict[str, JsonSchema] = {
     name: schema
@@ -60,6 +72,8 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
     "push_timeout_seconds": integer(
         limits.PUSH_TIMEOUT_S_MIN, limits.PUSH_TIMEOUT_S_MAX, default=limits.PUSH_TIMEOUT_S_DEFAULT
     ),
+    "message_ttl_seconds": integer(1, int(limits.MESSAGE_TTL_S_MAX)),
+    "expired": {"type": "string", "enum": list(EXPIRED_WAYS)},
     "dead_letter": record(
         {
             "topic": STRING,
@@ -75,7 +89,22 @@ SUBSCRIPTION_SHOWN: dict[str, JsonSchema] = SUBSCRIPTION | _TOLD | {"hints": arr
 SNAPSHOT = properties(types.Snapshot.DESCRIPTOR, snake_case=True)
 NEW_SNAPSHOT = {"name": STRING, "subscription": STRING, "labels": LABELS}
 MESSAGE = {"data": BASE64, "attributes": LABELS, "ordering_key": STRING}
-MESSAGES = {"messages": array(record(MESSAGE), minItems=1, maxItems=limits.PUBLISH_MESSAGES_MAX)}
+#: What a message may ask for: fields that are attributes in the other forms.
+ASKING: dict[str, str] = {
+    "delay_seconds": DELAY,
+    "deliver_at": DELIVER_AT,
+    "ttl_seconds": TTL,
+    "priority": PRIORITY,
+}
+NEW_MESSAGE: dict[str, JsonSchema] = MESSAGE | {
+    "delay_seconds": {"type": "number", "minimum": 0, "maximum": limits.DELAY_S_MAX},
+    "deliver_at": TIMESTAMP,
+    "ttl_seconds": {"type": "number", "minimum": 0.001, "maximum": limits.MESSAGE_TTL_S_MAX},
+    "priority": integer(0, 9),
+}
+MESSAGES = {
+    "messages": array(record(NEW_MESSAGE), minItems=1, maxItems=limits.PUBLISH_MESSAGES_MAX)
+}
 PUBLISHED = record({"message_ids": array(STRING)}, "message_ids")
 PULL: dict[str, JsonSchema] = {
     "max_messages": integer(1, limits.PULL_MESSAGES_MAX, default=PULL_MESSAGES_DEFAULT),
@@ -87,7 +116,7 @@ _RECEIVED = record(
     {
         "ack_id": STRING,
         "message": record(
-            {"id": STRING, **MESSAGE, "publish_time": TIMESTAMP},
+            {"id": STRING, **MESSAGE, "publish_time": TIMESTAMP, "expires_at": TIMESTAMP},
             "id",
             "data",
             "attributes",
@@ -169,6 +198,78 @@ LETTER: dict[str, JsonSchema] = {
     "delivery_attempts": _COUNT,
     "reason": STRING,
     "leased": BOOLEAN,
+}
+
+PEEK: dict[str, JsonSchema] = {
+    "max_messages": integer(0, limits.PEEK_MESSAGES_MAX, default=limits.PEEK_MESSAGES_DEFAULT),
+    "page_token": STRING,
+    "message_id": STRING,
+    "time": TIMESTAMP,
+}
+PURGE: dict[str, JsonSchema] = {"time": TIMESTAMP, "message_id": STRING, "dry_run": BOOLEAN}
+BACKLOG_QUERY: dict[str, JsonSchema] = {"by_topic": BOOLEAN}
+TRACE_QUERY: dict[str, JsonSchema] = {"subscription": STRING, "attributes": BOOLEAN}
+PEEKED: dict[str, JsonSchema] = {
+    "message": record({"id": STRING, **MESSAGE, "publish_time": TIMESTAMP}),
+    "topic": STRING,
+    "state": STRING,
+    "until": TIMESTAMP,
+    "failed_deliveries": _COUNT,
+    "behind_message_id": STRING,
+}
+_BEHIND: dict[str, JsonSchema] = {
+    "messages": _COUNT,
+    "bytes": _COUNT,
+    "oldest_unacked_age": DURATION,
+    "outstanding": _COUNT,
+    "delayed": _COUNT,
+    "lag_messages": _COUNT,
+    "lag": DURATION,
+}
+BACKLOG: dict[str, JsonSchema] = {
+    "subscription": STRING,
+    **_BEHIND,
+    "messages_estimated": BOOLEAN,
+    "bytes_estimated": BOOLEAN,
+    "forwarding": _COUNT,
+    "topics": array(record({"topic": STRING, **_BEHIND})),
+    "topics_left_off": _COUNT,
+    "detached": BOOLEAN,
+}
+PURGED = {"purged": _COUNT, "outstanding": _COUNT, "dry_run": BOOLEAN}
+_EVENT = {"time": TIMESTAMP, "what": STRING, "reason": STRING, "message_id": STRING}
+_TRACED: dict[str, JsonSchema] = {
+    "subscription": STRING,
+    "state": STRING,
+    "until": TIMESTAMP,
+    "delivered_at": TIMESTAMP,
+    "client_id": STRING,
+    "failed_deliveries": _COUNT,
+    "next_delivery": STRING,
+    "behind_message_id": STRING,
+    "letter_message_id": STRING,
+    "events": array(record(_EVENT)),
+}
+TRACE: dict[str, JsonSchema] = {
+    "message_id": STRING,
+    "topic": STRING,
+    "offset": _OFFSET,
+    "publish_time": TIMESTAMP,
+    "size_bytes": _COUNT,
+    "ordering_key": STRING,
+    "attributes": LABELS,
+    "tier": {"type": "string", "enum": ["hot", "lake", "gone"]},
+    "hint": STRING,
+    "letter_of_message_id": STRING,
+    "letter_of_topic": STRING,
+    "letter_of_subscription": STRING,
+    "letter_reason": STRING,
+    "copy_of_message_id": STRING,
+    "addressee": STRING,
+    "subscriptions": array(record(_TRACED)),
+    "subscriptions_left_off": _COUNT,
+    "remembered_since": TIMESTAMP,
+    "sampled": BOOLEAN,
 }
 
 _LEVEL: JsonSchema = {"type": "string", "enum": list(get_args(Compatibility))}

@@ -9,12 +9,14 @@ import pytest
 from pyroaring import BitMap64
 
 from fanlog.core.addressing import Addressed
+from fanlog.core.agenda import Agenda
 from fanlog.core.flow import Credit
 from fanlog.core.share import Decision, Share, State
 from fanlog.core.share.states import TRANSITIONS, StateEvent
 from fanlog.model.resources import Subscription
+from fanlog.model.terms import TermKind, Terms
 from unit.core.transitions import EVENTS, ROWS, Row, path
-from unit.core.world import RETRY, Id, World, subscription
+from unit.core.world import PARTITION, RETRY, Id, World, subscription
 
 PLAIN, ORDERED = subscription(), subscription("key")
 RETRIED, LETTERED = subscription(retry=RETRY), subscription(attempts=1)
@@ -32,6 +34,7 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.world = World(self.settings)
+        self.agenda = Agenda(PARTITION)
         self.world.publish(5, 5)
 
     @property
@@ -60,6 +63,25 @@ class Scene:
         self.world.share.address(Addressed(own=self.it))
         self.decided()
 
+    def lapse(self) -> None:
+        self.world.lapsed = self.it
+        self.lease()
+
+    def make_pending(self) -> None:
+        [record] = self.agenda.add(0, Terms.of([(self.offset, TermKind.DELAY, 1_000)]))
+        self.agenda.apply(record)
+        self.agenda.schedule(0, [(self.offset, 1_000)], None)
+        self.world.share.attend(self.agenda)
+        self.decided()
+
+    def restart(self) -> None:
+        self.world.restart()
+        self.world.share.attend(self.agenda)
+
+    def come_due(self) -> None:
+        self.world.share.come_due(*self.agenda.take_due(1_000, 10))
+        self.decided()
+
     def skip(self) -> None:
         self.world.share.skip(0, 2)
         self.decided()
@@ -67,6 +89,7 @@ class Scene:
 
 #: How a message gets into each state, and the settings that it takes.
 ARRANGED: dict[State, tuple[Subscription, Callable[[Scene], object]]] = {
+    State.PENDING: (PLAIN, lambda scene: None),
     State.BACKLOG: (PLAIN, lambda scene: None),
     State.OUTSTANDING: (PLAIN, Scene.lease),
     State.EARLY: (ORDERED, lambda scene: (scene.lease(), scene.world.ack(1.0, scene.ids[1:]))),
@@ -85,11 +108,16 @@ SETTINGS: dict[Row, Subscription] = {
     (State.OUTSTANDING, StateEvent.EXPIRED, State.FORWARDING): LETTERED,
     (State.OUTSTANDING, StateEvent.RECALLED, State.BACKLOG): ORDERED,
     (State.BACKLOG, StateEvent.EXHAUSTED, State.FORWARDING): LETTERED,
+    (State.BACKLOG, StateEvent.LAPSED, State.FORWARDING): subscription(
+        attempts=5, labels={"fanlog-expired": "dead-letter"}
+    ),
     (State.BACKLOG, StateEvent.LEFT_OUT, State.PASSED_OVER): FILTERED,
+    (State.PENDING, StateEvent.LEFT_OUT, State.PASSED_OVER): FILTERED,
 }
 
 #: How each event happens to the message.
 HAPPENS: dict[StateEvent, Callable[[Scene], object]] = {
+    StateEvent.DUE: Scene.come_due,
     StateEvent.LEASED: Scene.lease,
     StateEvent.ACKNOWLEDGED: lambda s: s.world.ack(1.0, s.ids[1:]),
     StateEvent.ACKNOWLEDGED_LATE: lambda s: s.world.ack(1.0, s.ids[1:]),
@@ -100,6 +128,7 @@ HAPPENS: dict[StateEvent, Callable[[Scene], object]] = {
     StateEvent.GIVEN_BACK: lambda s: s.decided(s.world.share.give_back(1.0, s.consumer, 0)),
     StateEvent.BACKOFF_OVER: lambda s: s.world.expire(100.0),
     StateEvent.EXHAUSTED: Scene.lease,
+    StateEvent.LAPSED: Scene.lapse,
     StateEvent.FORWARDED: lambda s: s.decided(s.world.share.acknowledge_forwarded(s.it)),
     StateEvent.NOT_FORWARDED: lambda s: s.decided(s.world.share.return_unforwarded(1.0, s.it)),
     StateEvent.LEFT_OUT: Scene.pass_over,
@@ -108,18 +137,25 @@ HAPPENS: dict[StateEvent, Callable[[Scene], object]] = {
     StateEvent.EXPORTED: lambda s: s.decided(s.world.share.acknowledge_exported(s.it)),
     StateEvent.DISCARDED: lambda s: s.decided(s.world.share.discard(s.it)),
     StateEvent.RETENTION_ENDED: lambda s: s.decided(s.world.share.advance(2)),
+    StateEvent.PURGED: lambda s: s.decided(s.world.share.purge(2)),
     StateEvent.SOUGHT_PAST: lambda s: s.move(2, 2),
     StateEvent.SOUGHT_BEFORE: lambda s: s.move(0, 0),
     StateEvent.REOPENED: lambda s: s.decided(s.world.share.reopen(1.0, s.it, generation=99)),
     StateEvent.UNREADABLE: Scene.skip,
-    StateEvent.RESTARTED: lambda s: s.world.restart(),
+    StateEvent.RESTARTED: Scene.restart,
 }
 
 
 def arranged(row: Row) -> Scene:
-    source, event, _ = row
+    source, event, target = row
     settings, arrange = ARRANGED[source]
     scene = Scene(SETTINGS.get(row, settings))
+    if State.PENDING in (source, target):
+        scene.make_pending()
+        if source is State.ACKED:
+            # It was not delivered to anyone.
+            scene.move(2, 2)
+            return scene
     arrange(scene)
     if source is State.BACKLOG and event is StateEvent.ACKNOWLEDGED_LATE:
         scene.fail()
@@ -160,10 +196,10 @@ def test_the_checker_names_a_move_that_no_verb_explains():
     world = World(subscription())
     world.publish(0, 0, 0)
     ids = world.lease(max_messages=2)
-    # As if a lease acknowledged.
-    world.share.ran.append("lease")
+    # As if giving back acknowledged.
+    world.share.ran.append("give_back")
     with pytest.raises(
-        AssertionError, match=r"\[0\] went from OUTSTANDING to ACKED in \['lease'\]"
+        AssertionError, match=r"\[0\] went from OUTSTANDING to ACKED in \['give_back'\]"
     ):
         world.decided(Share.acknowledge(world.share, 1.0, {ids[0][0]: [0]}))
 

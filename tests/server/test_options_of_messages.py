@@ -1,0 +1,77 @@
+"""The tables of `docs/reference/options.md` about what messages ask for: every row is tried."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from google.api_core.exceptions import InvalidArgument
+from google.protobuf import json_format
+from google.pubsub_v1.types import Subscription
+
+from fanlog import times
+from server.conftest import PROJECT, unique
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "options.md"
+
+
+def rows_of(heading: str) -> list[list[str]]:
+    """The rows of the table under a heading, without its head."""
+    part = PAGE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    rows = [line for line in part.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows[2:]]
+
+
+def said(answer: str) -> str | None:
+    """The sentence of a refusal; None for done."""
+    if answer == "done":
+        return None
+    [sentence] = re.findall(r"^refused: `(.+)`$", answer)
+    return str(sentence)
+
+
+@pytest.fixture
+def server(still_server):
+    return still_server
+
+
+@pytest.mark.parametrize("row", rows_of("What messages ask for"), ids=lambda row: row[0])
+def test_attributes(server, row):
+    text, key, answer = row
+    topic, _ = server.topic_and_subscription()
+
+    def time(found: re.Match[str]) -> str:
+        return times.of_ns(int((server.clock.now() + float(found[1])) * 1e9))
+
+    pairs = re.findall(r"`([a-z-]+): ([^`]*)`", text)
+    assert pairs
+    attributes = {name: re.sub(r"NOW([+-]\d+)", time, value) for name, value in pairs}
+    sentence = said(answer)
+    if sentence is None:
+        server.publish(topic, b"x", key="k" if key == "yes" else "", **attributes)
+        return
+    with pytest.raises(InvalidArgument) as refused:
+        server.publish(topic, b"x", key="k" if key == "yes" else "", **attributes)
+    assert sentence in refused.value.message
+    assert "messages[0]" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "row", rows_of("Time-to-live of a subscription"), ids=lambda row: row[0][:60]
+)
+def test_settings(server, row):
+    settings = json.loads(row[0].strip("`").replace("TOPIC", server.topic()))
+    settings |= {
+        "name": f"projects/{PROJECT}/subscriptions/{unique('options')}",
+        "topic": server.topic(),
+    }
+    request = json_format.ParseDict(settings, Subscription.pb(Subscription()))
+    sentence = said(row[1])
+    if sentence is None:
+        server.subscriber.create_subscription(request=Subscription(request), retry=None)
+        return
+    with pytest.raises(InvalidArgument) as refused:
+        server.subscriber.create_subscription(request=Subscription(request), retry=None)
+    assert sentence in refused.value.message

@@ -1,0 +1,68 @@
+"""Planted bugs of what messages ask for; see `mutants`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fanlog.broker.delivery import feed
+from fanlog.broker.delivery.due_times import DueTimes
+from fanlog.core.agenda import PENDING, Agenda
+from fanlog.core.records import AgendaChunk
+from fanlog.core.share import Share
+from fanlog.core.share.ordered import OrderedBacklog
+from simulator.planting import mutant
+
+
+@mutant("nobody notes that a message is to be delivered later", 40, (Agenda, "add"), needs="terms")
+def _(add: Any) -> Any:
+    return lambda self, *asked: (one for one in add(self, *asked) if one.listing != PENDING)
+
+
+@mutant("times are not read again after a start", 60, (DueTimes, "start"), needs="terms")
+def _(_: Any) -> Any:
+    async def start(self: DueTimes) -> None:
+        for agenda in self._ledger.hard.agendas:
+            self._tell(agenda, *agenda.give_up(agenda.unread.copy()))
+
+    return start
+
+
+@mutant("a message is due a second early", 60, (Agenda, "take_due"), needs="terms")
+def _(take_due: Any) -> Any:
+    return lambda self, now_ms, most: take_due(self, now_ms + 1_000, most)
+
+
+@mutant("shares are not told what is due", 40, (Share, "come_due"), needs="terms")
+def _(_: Any) -> Any:
+    return lambda self, offsets, keyed: False
+
+
+@mutant("hard state forgets what is pending", 100, (Agenda, "settle"), needs="terms")
+def _(_: Any) -> Any:
+    def settle(self: Agenda) -> Any:
+        for record in list(self._chunks):
+            if record[0] == PENDING:
+                yield AgendaChunk(self.partition, PENDING, record[1], None)
+
+    return settle
+
+
+@mutant(
+    "a pending message lets later ones of its key by",
+    100,
+    (OrderedBacklog, "_meet"),
+    needs="terms keys",
+)
+def _(meet: Any) -> Any:
+    def passing(self: OrderedBacklog, offset: int, number: int, slots: Any, packer: Any) -> bool:
+        if number and self.agenda is not None and offset in self.agenda.pending:
+            self._keyless.add(offset)
+            return True
+        return bool(meet(self, offset, number, slots, packer))
+
+    return passing
+
+
+@mutant("what has lapsed is delivered", 60, (feed, "lapsed_in"), needs="terms")
+def _(_: Any) -> Any:
+    return lambda batches, default_s, now_ns: None
