@@ -108,11 +108,15 @@ async def test_the_account_has_one_role_and_no_credential(guarded: Guarded):
 
 
 async def test_forwards_wait_until_the_right_is_given_back(guarded: Guarded, clock: ManualClock):
+    letters = types.Topic(name=f"{PROJECT}/topics/letters")
+    await guarded.call(f"{PUBLISHER}/CreateTopic", letters, types.Topic)
     await make(
         guarded,
         push_config={"push_endpoint": "topic:archive"},
-        dead_letter_policy={"dead_letter_topic": TARGET, "max_delivery_attempts": ATTEMPTS},
+        dead_letter_policy={"dead_letter_topic": letters.name, "max_delivery_attempts": ATTEMPTS},
     )
+    # They might be made, and must not.
+    await guarded.grant(letters.name, "roles/pubsub.publisher", guarded.member("forwarding"))
     await publish(guarded, b"before")
     assert await await_read(guarded, 1) == [b"before"]
     await guarded.take_away("server", guarded.member("forwarding"))
@@ -131,6 +135,7 @@ async def test_forwards_wait_until_the_right_is_given_back(guarded: Guarded, clo
     assert found.state == types.Subscription.State.RESOURCE_ERROR
     assert f"forwarding waits: {denial(guarded)}" in hint
     assert await pull(guarded, READER) == []
+    assert metrics.of(moved).dead_lettered == 0
     page = await guarded.http("GET", "/metrics")
     assert f'fanlog_forward_failures_total{{subscription="{MOVED}"}}' in page.text
     # It need not be the whole server.

@@ -15,6 +15,7 @@ from crash.world import World, subscription_name, topic_name
 
 SEED = 20_260
 LIVES = 6
+AT_MOST_ONCE = {"fanlog-delivery": "at-most-once"}
 KEYS = [f"key-{number}" for number in range(8)]
 
 
@@ -38,6 +39,12 @@ def make_resources(world: World) -> None:
     subscriptions: dict[str, dict[str, Any]] = {
         "plain-least": {"topic": "plain"},
         "plain-once": {"topic": "plain", "enable_exactly_once_delivery": True},
+        "plain-most": {"topic": "plain", "labels": AT_MOST_ONCE},
+        "ordered-most": {
+            "topic": "ordered",
+            "enable_message_ordering": True,
+            "labels": AT_MOST_ONCE,
+        },
         "plain-doomed": {
             "topic": "plain",
             "dead_letter_policy": {
@@ -78,6 +85,9 @@ def test_killed_again_and_again_it_keeps_every_promise(world):
     world.stream("plain-least", nacks=0.1)
     world.pull("plain-once", nacks=0.1)
     world.pull("plain-once")
+    world.pull("plain-most", nacks=0.5)
+    world.stream("plain-most", nacks=0.5)
+    world.pull("ordered-most")
     world.pull("plain-doomed", is_doomed=is_doomed)
     world.pull("letters")
     world.stream("ordered-least", nacks=0.05)
@@ -109,6 +119,10 @@ def test_killed_again_and_again_it_keeps_every_promise(world):
         # Enough happened for the rest to mean something.
         assert history.published_count(topic) > 500
         assert history.lost(topic, subscription) == []
+    for subscription in ("plain-most", "ordered-most"):
+        assert history.delivered_count(subscription) > 500
+        assert history.came_twice(subscription) == []
+    assert history.went_back("ordered-most") == []
     assert history.came_back("plain-once") == []
     assert history.came_back("ordered-once") == []
     assert history.unordered_ids("ordered") == []

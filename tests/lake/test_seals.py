@@ -10,6 +10,7 @@ from fanlog.lake.cold import ColdReader
 from fanlog.lake.index import FileDamaged
 from fanlog.lake.tables import MESSAGES
 from fanlog.log.seal import UNSEALED, Seal
+from fanlog.model.terms import TermKind, Terms
 from lake.rows import UNSEALED as OLD_MESSAGES
 from lake.rows import rows
 
@@ -93,3 +94,21 @@ async def test_a_seal_that_is_not_known_is_damage(folder):
             await reader._load(1, 0)
     finally:
         await reader.close()
+
+
+async def test_what_rows_ask_for_is_read_again(folder):
+    tables.ensure_lake(folder)
+    made = rows(range(3), sequence=1, seal=str(UNSEALED))
+    asking = [[("fanlog-delay", "90"), ("fanlog-priority", "7")], [], [("fanlog-ttl", "5")]]
+    place = made.column_names.index("attributes")
+    made = made.set_column(place, "attributes", pa.array(asking, made.schema.field(place).type))
+    written = files.write_rows(folder, MESSAGES, made, attempt="asking")
+    commits.add_files(folder, MESSAGES, written, app_id="log", app_version=1)
+    reader = ColdReader(folder)
+    try:
+        [batch] = await reader.read(1, 0, end=3, max_bytes=1 << 20)
+    finally:
+        await reader.close()
+    assert batch.terms == Terms.of(
+        [(0, TermKind.DELAY, 90_000), (0, TermKind.PRIORITY, 7), (2, TermKind.TTL, 5_000)]
+    )

@@ -7,7 +7,25 @@ from dataclasses import dataclass, field
 
 from fanlog import limits
 from fanlog.core.flow import Credit
+from fanlog.core.redelivery import Nack
 from fanlog.model.resources import Subscription
+
+#: Messages, then bytes; 0 is no limit. Messages are 5 to 40 bytes.
+WINDOWS = [(0, 0), (3, 0), (0, 45), (2, 60)]
+#: A pull, two streams of one client, and one of another.
+CLIENTS = [None, "a", "a", "b"]
+
+NACKS = [
+    Nack(delay_s=0.0),
+    Nack(delay_s=20.0),
+    Nack(is_counted=False),
+    Nack(is_counted=False, delay_s=20.0),
+    Nack(is_terminal=True),
+]
+
+
+def consumers() -> list[Credit]:
+    return [Credit(*window, client=name) for window, name in zip(WINDOWS, CLIENTS, strict=True)]
 
 
 @dataclass
@@ -33,6 +51,8 @@ class Model:
     forwarding: set[int] = field(default_factory=set)
     failures: dict[int, int] = field(default_factory=dict)
     spared: set[int] = field(default_factory=set)
+    #: Nacked for good.
+    given_up: set[int] = field(default_factory=set)
     #: Leased since before the restart behind one that failed; the share finds out when it scans.
     doomed: set[int] = field(default_factory=set)
     #: Until when a client does not get back what it nacked.
@@ -70,7 +90,8 @@ class Model:
         policy = self.settings.dead_letter
         if policy is None or offset in self.spared:
             return False
-        return self.failures.get(offset, 0) >= policy.max_delivery_attempts
+        is_last = self.failures.get(offset, 0) >= policy.max_delivery_attempts
+        return is_last or offset in self.given_up
 
     def available(self, consumer: Credit, *, may: bool = False) -> set[int]:
         """What could be the next message for `consumer`; with `may`, even if it need not be yet."""
@@ -126,6 +147,7 @@ class Model:
             self.unacked.discard(offset)
             self.reopened.pop(offset, None)
             self.behind.discard(offset)
+            self.given_up.discard(offset)
             self.forget(offset)
 
     def reopen(self, offsets: set[int], now: float, generation: int, unplaced: set[int]) -> None:
@@ -154,9 +176,7 @@ class Model:
 
     def give_back(self, offsets: Iterable[int]) -> None:
         """Leased messages never left."""
-        spared = self.spared & set(offsets)
         self.fail(offsets, set(), is_attempt=False)
-        self.spared |= spared
 
     def fail(
         self, offsets: Iterable[int], unplaced: set[int], *, is_attempt: bool = True
@@ -165,6 +185,7 @@ class Model:
         failed = sorted(offsets)
         heads: set[int] = set()
         is_counted = self.settings.dead_letter is not None or self.settings.retry is not None
+        spared = set() if is_attempt else self.spared & set(failed)
         for offset in failed:
             if is_counted and is_attempt:
                 self.failures[offset] = self.failures.get(offset, 0) + 1
@@ -176,6 +197,7 @@ class Model:
             self.forget(offset)
             if self.key(offset):
                 self.recall_after(offset, unplaced, set(failed))
+        self.spared |= spared
         return heads
 
     def recall_after(self, offset: int, unplaced: set[int], failed: set[int]) -> None:
@@ -194,7 +216,7 @@ class Model:
             self.leased.clear()
         if self.settings.dead_letter is None:
             self.failures.clear()
-        for gone in (self.soft, self.forwarding, self.spared, self.judged):
+        for gone in (self.soft, self.forwarding, self.spared, self.given_up, self.judged):
             gone.clear()
         self.delayed.clear()
         self.averse.clear()
@@ -212,6 +234,7 @@ class Model:
         for offset in range(self.end):
             self.forget(offset)
         self.failures.clear()
+        self.given_up.clear()
         self.reopened = {o: when for o, when in reopened.items() if o in unacked}
         self.behind.clear()
         self.judged.clear()

@@ -21,26 +21,17 @@ from fanlog import limits
 from fanlog.core.assignment import Assignment
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
-from fanlog.core.redelivery import backoff_s
+from fanlog.core.redelivery import NACKED, Nack, backoff_s
 from fanlog.core.share import State
 from fanlog.model.resources import Ordering, RetryPolicy
-from property.core_model import Held, Model
+from property.core_model import NACKS, Held, Model, consumers
 from unit.core.world import Id, World, subscription
 
 RETRY = RetryPolicy(minimum_backoff_s=4.0, maximum_backoff_s=20.0)
 DEADLINE_S = 10.0
-#: Messages, then bytes; 0 is no limit. Messages are 5 to 40 bytes.
-WINDOWS = [(0, 0), (3, 0), (0, 45), (2, 60)]
-#: A pull, two streams of one client, and one of another.
-CLIENTS = [None, "a", "a", "b"]
-
 index = st.integers(0, 10_000)
 messages = st.lists(st.tuples(st.integers(0, 2), st.integers(5, 40)), min_size=4, max_size=10)
 picks = st.lists(st.integers(0, 20), min_size=1, max_size=6)
-
-
-def consumers() -> list[Credit]:
-    return [Credit(*window, client=name) for window, name in zip(WINDOWS, CLIENTS, strict=True)]
 
 
 class OpenToAll(Assignment):
@@ -175,10 +166,25 @@ class ShareMachine(RuleBasedStateMachine):
                 model.ack(offset)
         self.take_letters()
 
+    @precondition(lambda self: self.ids and not self.exactly_once)
+    @rule(picks=picks, is_live=st.booleans())
+    def claim(self, picks: list[int], is_live: bool) -> None:
+        model = self.model
+        ids = self.pick_live(picks) if is_live and model.leased else self.pick_any(picks)
+        invalid = {i for i in ids if not self.is_live(i)}
+        wanted = {o for _, o in set(ids) - invalid}
+        early = {o for o in wanted if self.is_early(o, wanted | model.soft)}
+        decision = self.world.claim(self.now, ids)
+        assert (set(decision.invalid), {o for _, o in decision.early}) == (invalid, early)
+        assert all(offset in self.world.share.cursor for offset in wanted - early)
+        for offset in sorted(wanted - early):
+            model.ack(offset)
+        self.take_letters()
+
     @precondition(lambda self: self.model.leased)
-    @rule(picks=picks)
-    def nack(self, picks: list[int]) -> None:
-        self.modify_ack_deadline(self.pick_live(picks), 0)
+    @rule(picks=picks, nack=st.sampled_from([*[NACKED] * 5, *NACKS]))
+    def nack(self, picks: list[int], nack: Nack) -> None:
+        self.modify_ack_deadline(self.pick_live(picks), 0, nack)
 
     @precondition(lambda self: self.ids)
     @rule(picks=picks, seconds=st.sampled_from([0, 3, 30]), is_live=st.booleans())
@@ -188,19 +194,19 @@ class ShareMachine(RuleBasedStateMachine):
             self.pick_live(picks) if is_live else self.pick_any(picks), seconds
         )
 
-    def modify_ack_deadline(self, ids: list[Id], seconds: int) -> None:
+    def modify_ack_deadline(self, ids: list[Id], seconds: int, nack: Nack = NACKED) -> None:
         model = self.model
         live = sorted({o for g, o in ids if self.is_live((g, o))})
         unplaced = set(self.world.share.unplaced)
         if not seconds:
             model.nacked(live, self.now)
-        decision = self.world.modify(self.now, ids, seconds, partial=True)
+        decision = self.world.modify(self.now, ids, seconds, partial=True, nack=nack)
         assert decision.count == len(live)
         if seconds:
             for offset in live:
                 model.leased[offset].deadline_s = self.now + seconds
         else:
-            self.put_back(live, unplaced)
+            self.put_back(live, unplaced, nack)
         self.take_letters()
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 5.0, 11.0, 40.0]))
@@ -227,6 +233,7 @@ class ShareMachine(RuleBasedStateMachine):
         else:
             decision = self.world.share.return_unforwarded(self.now, BitMap64([offset]))
             model.forget(offset)
+            model.given_up.discard(offset)
             model.spared.add(offset)
             model.delayed[offset] = self.now + limits.DEAD_LETTER_RETRY_S
         self.world.letters = [x for x in self.world.letters if x.offset != offset]
@@ -399,10 +406,14 @@ class ShareMachine(RuleBasedStateMachine):
 
     # What the model needs to be told.
 
-    def put_back(self, failed: list[int], unplaced: set[int]) -> None:
+    def put_back(self, failed: list[int], unplaced: set[int], nack: Nack = NACKED) -> None:
         model = self.model
-        for offset in model.fail(failed, unplaced):
+        if nack.is_terminal and model.settings.dead_letter is not None:
+            model.given_up |= set(failed)
+        for offset in model.fail(failed, unplaced, is_attempt=nack.is_counted):
             wait_s = backoff_s(model.settings.retry, model.failures.get(offset, 0), 0.0)
+            if nack.delay_s is not None:
+                wait_s = nack.delay_s
             if wait_s and not model.is_exhausted(offset):
                 model.delayed[offset] = self.now + wait_s
 

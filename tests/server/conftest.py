@@ -109,11 +109,15 @@ class BreakableEmbeddedLog(_Breakable, EmbeddedLog):
 class Stream:
     """A StreamingPull, request by request; answers are gathered as they come."""
 
-    def __init__(self, subscriber: Any, first: dict[str, Any]) -> None:
+    def __init__(
+        self, subscriber: Any, first: dict[str, Any], metadata: Iterable[tuple[str, str]] = ()
+    ) -> None:
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.send(**first)
-        self._call = subscriber.streaming_pull(iter(self._requests.get, None), retry=None)
+        self._call = subscriber.streaming_pull(
+            iter(self._requests.get, None), retry=None, metadata=tuple(metadata)
+        )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -330,10 +334,12 @@ class RunningServer:
         self._clients.append(client)
         return client
 
-    def open_stream(self, subscription: str, **fields: Any) -> Stream:
+    def open_stream(
+        self, subscription: str, *, metadata: Iterable[tuple[str, str]] = (), **fields: Any
+    ) -> Stream:
         """A StreamingPull; its first request has a stream deadline of 10 s unless told."""
         first = {"subscription": subscription, "stream_ack_deadline_seconds": 10} | fields
-        stream = Stream(self.subscriber, first)
+        stream = Stream(self.subscriber, first, metadata)
         self._streams.append(stream)
         return stream
 

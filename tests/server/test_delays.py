@@ -416,3 +416,20 @@ def test_streams_with_key_slots(server, ordering):
     assert sorted(found) == sorted(nows + lates)
     for now, late in zip(nows, lates, strict=True):
         assert found.index(late) < found.index(now)
+
+
+def test_hard_state_that_is_lost_does_not_make_it_early(server):
+    """As in a folder that was salvaged: the batch says when, too."""
+    topic, subscription = server.topic_and_subscription()
+    [partition] = server.broker.hard.catalog.topic(topic).partitions
+    delayed(server, topic, b"late", b"later")
+    server.publish(topic, b"now")
+
+    async def lose() -> None:
+        await server.broker.ledger.commit(server.broker.hard.agendas.remove(partition))
+
+    server.run(lose())
+    assert server.broker.hard.agendas.find(partition) is None
+    assert take(server, subscription) == [b"now"]
+    server.advance(61)
+    assert take(server, subscription) == [b"late", b"later"]

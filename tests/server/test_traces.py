@@ -268,3 +268,14 @@ class TestIds:
         assert (status, "does not read" in sentence) == ("INVALID_ARGUMENT", True)
         nobody = f"projects/{PROJECT}/subscriptions/{unique('nobody')}"
         assert not_traced(looking, message_id, subscription=nobody)[0] == "NOT_FOUND"
+
+
+def test_a_message_that_is_to_be_delivered_later(server, looking):
+    topic, name = server.topic_and_subscription()
+    [message_id] = server.publish(topic, b"late", **{"fanlog-delay": "60"})
+    trace = on(looking, message_id, name)
+    assert trace.state == "PENDING"
+    assert trace.next_delivery.startswith("at 1970-01-1")
+    assert trace.next_delivery.endswith("as its publisher asked")
+    server.advance(61)
+    assert on(looking, message_id, name).state == "BACKLOG"

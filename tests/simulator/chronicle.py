@@ -47,6 +47,8 @@ class Settle:
 
     refs: Sequence[AckRef]
     seconds: int | None
+    #: Of a nack: whether it is a failure.
+    is_counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)

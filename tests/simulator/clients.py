@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Literal, TypeVar
 
 from fanlog.broker.broker import Broker
+from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import FanlogError, SchemaMismatch
 from fanlog.model.attributes import DEDUP_ID
 from fanlog.model.ids import message_id
@@ -198,6 +199,7 @@ async def settle(world: World, name: str, refs: Sequence[AckRef], seconds: int |
     """Acknowledge, nack or extend with a unary call."""
 
     is_raw = world.chance(RAW)
+    nack = _some_nack(world) if seconds == 0 and not is_raw else NACKED
 
     async def verb(broker: Broker) -> None:
         world.operations += len(refs)
@@ -207,10 +209,19 @@ async def settle(world: World, name: str, refs: Sequence[AckRef], seconds: int |
         elif seconds is None:
             await broker.acknowledge(name, ack_ids)
         else:
-            await broker.modify_ack_deadline(name, ack_ids, seconds)
+            await broker.modify_ack_deadline(name, ack_ids, seconds, nack)
 
     verb_name = "acknowledge" if seconds is None else "modify"
-    await call(world, lambda: Op(verb_name, name, Settle(refs, seconds)), verb)
+    await call(world, lambda: Op(verb_name, name, Settle(refs, seconds, nack.is_counted)), verb)
+
+
+def _some_nack(world: World) -> Nack:
+    """A nack that says more than "again", in worlds where some do."""
+    if not world.temper.nack_kinds:
+        return NACKED
+    delays = (None, 0.0, world.temper.pace_s, 10.0 * world.temper.pace_s, 60.0)
+    delay_s = world.nack_rng.choice(delays)
+    return Nack(delay_s=delay_s, is_counted=world.nack_rng.random() < 0.5)
 
 
 Deed = Literal["ack", "nack", "extend", "forget"]

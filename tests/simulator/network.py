@@ -260,6 +260,9 @@ class Stream:
         self._task = life.begin(self._serve(life))
         self._task.add_done_callback(lambda _: self._ended())
 
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
     # The client's end.
 
     async def receive(self, wait_s: float) -> list[Received] | Confirmation | None:

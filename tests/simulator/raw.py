@@ -23,6 +23,9 @@ class _Context:
     def time_remaining(self) -> float:
         return self._remaining_s
 
+    def set_trailing_metadata(self, metadata: Sequence[tuple[str, str | bytes]]) -> None:
+        """Hints are for people."""
+
     def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
         return ()
 

@@ -104,7 +104,8 @@ class Settles:
             card.lease.end(op.ended_at)
             card.averse, card.averse_at = card.lease.consumer, op.begun_at
             card.averse_until_s = op.begun_s + AVERSION_S
-            if ledger.settings.dead_letter is not None and ledger.update_until < op.begun_at:
+            has_policy = ledger.settings.dead_letter is not None
+            if op.detail.is_counted and has_policy and ledger.update_until < op.begun_at:
                 card.failures += 1
                 card.failed_at = op.ended_at
             ledger.recall_after(card, op)

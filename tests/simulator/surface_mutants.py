@@ -101,7 +101,7 @@ def _(_: Any) -> Any:
     return lambda subscription: True
 
 
-@mutant("a sender that is sent away stays away", 20, (Consumer, "_run"), needs="pushes")
+@mutant("a sender that is sent away stays away", 100, (Consumer, "_run"), needs="pushes")
 def _(run: Any) -> Any:
     async def once(self: Consumer) -> None:
         with suppress(FanlogError):

@@ -19,6 +19,10 @@ TERMS = 0.3
 SCHEDULES = 0.15
 #: Part of the worlds whose server has a default retention, as servers have unless told otherwise.
 DEFAULTS = 0.5
+#: Part of the worlds in which some want each message at most once, from topics with an order.
+SINGLES = 0.15
+#: Part of the worlds in which nacks say more than "again".
+NACK_KINDS = 0.2
 #: Share of worlds in which somebody looks.
 INSPECTORS = 0.2
 #: Part of the worlds in which streams have key slots.
@@ -38,6 +42,8 @@ def drawn(seed: int, rng: random.Random) -> tuple[Odds, Temper]:
     temper = temper.with_sinks(random.Random(f"{seed}: sinks"))
     temper = temper.with_schedules(random.Random(f"{seed}: schedules"))
     temper = temper.with_default(random.Random(f"{seed}: default retention"))
+    temper = temper.with_singles(random.Random(f"{seed}: at most once"))
+    temper = temper.with_nack_kinds(random.Random(f"{seed}: nack kinds"))
     temper = temper.with_terms(random.Random(f"{seed}: terms"))
     if temper.terms:
         # What is early is judged by the time of day, and so by a clock that nobody sets.
@@ -121,6 +127,10 @@ class Temper:
     kept_out: float = 0.0
     #: So many publish through the sink.
     sinks: int = 0
+    #: Whether consumers nack with a delay, and without counting.
+    nack_kinds: bool = False
+    #: So many have a topic with an order, and want each of its messages at most once.
+    singles: int = 0
     #: So many look at messages, and purge them.
     inspectors: int = 0
     #: So many make and change schedules.
@@ -247,6 +257,14 @@ class Temper:
             topic_retention_s=rng.choice((self.pace_s * 5, self.pace_s * 50, TOPIC_RETENTION_S)),
             topic_retention_bytes=rng.choice((300, 3_000, PLENTY_BYTES, PLENTY_BYTES)),
         )
+
+    def with_singles(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds such as want messages at most once."""
+        return replace(self, singles=rng.choice((1, 2))) if rng.random() < SINGLES else self
+
+    def with_nack_kinds(self, rng: random.Random) -> Temper:
+        """The same people, and in some worlds such as nack in other ways, too."""
+        return replace(self, nack_kinds=True) if rng.random() < NACK_KINDS else self
 
     def with_key_slots(self, rng: random.Random) -> Temper:
         """The same people, and in some worlds streams that have key slots.

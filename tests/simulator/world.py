@@ -99,6 +99,10 @@ class World:
         self.dedups = Dedups(self.rng)
         self.asking = Asking(random.Random(f"{seed}: asking"), self.temper.terms)
         self.sinks = Sinks()
+        #: For nacks that say more, so that all others draw what they drew before.
+        self.nack_rng = random.Random(f"{seed}: nacks")
+        #: Those who want messages at most once.
+        self.singles = 0
         self.ticks = Ticks(seed)
         #: None without a lake.
         self.tiering = Tiering(self) if self.temper.lake else None

@@ -8,16 +8,18 @@
 
 A reply says what became of the whole share. After `|` come the records, when a row cares about
 them: the changed keys of hard state in the order they were decided. `#` begins a comment; blank
-lines are free. Options of `share`: ordering=key|strict, exactly-once, attempts=N, retry=MIN..MAX
-or retry=first-immediate, deadline=S. Options of `pull`: max=N, by=NAME (who holds several
-answers), messages=N and bytes=N (its window, told once), client=NAME (whose stream it is, told
-once). `give-back by=NAME after=a#1`: of what NAME was leased, that answer was the last that was
-written to it.
+lines are free. Options of `share`: ordering=key|strict, exactly-once, at-most-once, attempts=N,
+retry=MIN..MAX or retry=first-immediate, deadline=S. Options of `pull`: max=N, by=NAME (who holds
+several answers), messages=N and bytes=N (its window, told once), client=NAME (whose stream it is,
+told once). `give-back by=NAME after=a#1`: of what NAME was leased, that answer was the last that
+was written to it. `claim a#1`: at most once, it is about to be sent. Options of `nack`: delay=S,
+uncounted, terminal. `at-most-once VALUE` sets the label.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,8 +28,9 @@ from pyroaring import BitMap64
 from fanlog.core.cursor import Cursor
 from fanlog.core.flow import Credit
 from fanlog.core.records import AttemptsChunk, CursorChunk, CursorHead, ShareRecord
+from fanlog.core.redelivery import Nack
 from fanlog.core.share import Decision
-from fanlog.model.attributes import LABEL_RETRY
+from fanlog.model.attributes import LABEL_DELIVERY, LABEL_RETRY
 from fanlog.model.resources import RetryPolicy
 from unit.core.world import Id, World, subscription
 
@@ -51,7 +54,13 @@ class Trace:
                 retry=RetryPolicy(minimum_backoff_s=float(least), maximum_backoff_s=float(most))
                 if most
                 else None,
-                labels={LABEL_RETRY: retry} if retry and not most else None,
+                labels=(
+                    {LABEL_DELIVERY: "at-most-once"}
+                    if "at-most-once" in options
+                    else {LABEL_RETRY: retry}
+                    if retry and not most
+                    else None
+                ),
             )
         )
         self.names: list[str] = []
@@ -76,7 +85,15 @@ class Trace:
                 reply = f"floor {share.cursor.floor}" if decision.count else "nothing changed"
                 return self.refused(decision) or reply, self.records(decision)
             case "nack":
-                decision = world.nack(now, self.ids(words), partial="partial" in words)
+                nack = _nack(words, options)
+                named = [word for word in words if "#" in word]
+                partial = "partial" in words
+                decision = world.nack(now, self.ids(named), partial=partial, nack=nack)
+            case "claim":
+                decision = world.claim(now, self.ids(words))
+            case "at-most-once":
+                labels = {LABEL_DELIVERY: words[0]}
+                decision = world.configure(replace(world.settings, labels=labels))
             case "extend":
                 decision = world.modify(now, self.ids(words), float(options["by"]))
             case "expire":
@@ -160,6 +177,14 @@ class Trace:
 
     def records(self, decision: Decision) -> str:
         return ", ".join(_short(record) for record in decision.records)
+
+
+def _nack(words: list[str], options: dict[str, str]) -> Nack:
+    return Nack(
+        delay_s=float(options["delay"]) if "delay" in options else None,
+        is_terminal="terminal" in words,
+        is_counted="uncounted" not in words,
+    )
 
 
 def _short(record: ShareRecord) -> str:

@@ -18,6 +18,7 @@ from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
 from fanlog.broker.committer import Committer
 from fanlog.broker.delivery.bridges import Bridges
+from fanlog.broker.delivery.claims import Claims
 from fanlog.broker.delivery.consumers import Consumers
 from fanlog.broker.delivery.decisions import Decisions
 from fanlog.broker.delivery.due_times import DueTimes
@@ -27,6 +28,7 @@ from fanlog.broker.delivery.open_feeds import Feeds
 from fanlog.broker.delivery.revising import Revising
 from fanlog.broker.delivery.shares import Shares
 from fanlog.broker.generations import Generations
+from fanlog.broker.keying import Keying
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.outcome_telling import OutcomeTelling
 from fanlog.broker.ports import (
@@ -183,12 +185,13 @@ def build_broker(
     )
     bridges = Bridges(ledger, definitions)
     revising = Revising(ledger, clock, metrics, bridges, contents, decisions.decide)
+    due_times = DueTimes(ledger, store, clock, feeds)
     consumers = Consumers(
         *(ledger, store, clock, metrics, access),
-        *(feeds, filtering, decisions, revising, generations),
+        *(feeds, filtering, decisions),
+        *(due_times, revising, generations),
     )
     shares = Shares(ledger, access, feeds, filtering)
-    due_times = DueTimes(ledger, store, clock, feeds)
 
     # Retention and tiers.
     tiers = NoTiers(store) if new_tiers is None else new_tiers(ledger)
@@ -213,12 +216,13 @@ def build_broker(
     )
     backlogs = Backlogs(ledger, store, clock, spare, tiers.hot_start)
     schemas = Schemas(ledger, clock, quotas, definitions, contents)
-    admission = PublishAdmission(ledger, clock, access, schemas, room)
+    keying = Keying(contents)
+    admission = PublishAdmission(ledger, clock, access, schemas, keying, room)
     ticking = Ticking(ledger, clock, metrics, admission, contents)
     stages = Stages(
         ledger, clock, spool or MemorySpool(limits.STAGED_MEMORY_BYTES_MAX), new_stage_id
     )
-    sink = Sink(ledger, clock, metrics, access, room, schemas, stages, contents)
+    sink = Sink(ledger, clock, metrics, access, room, schemas, keying, stages, contents)
 
     return Broker(
         clock=clock,
@@ -228,6 +232,7 @@ def build_broker(
         filtering=filtering,
         feeds=feeds,
         decisions=decisions,
+        claims=Claims(ledger, clock, metrics, decisions),
         consumers=consumers,
         shares=shares,
         due_times=due_times,

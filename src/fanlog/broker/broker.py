@@ -9,7 +9,8 @@ The path of a message:
    leased by the shares of its subscription: the rules are in `fanlog.core.share`.
 3. `pull` takes from the feed; streams and senders `attach` to it and take by themselves.
 4. `acknowledge` and `modify_ack_deadline` settle leases. A share decides, and
-   `fanlog.broker.delivery.decisions` commits its decision and sees to the consequences.
+   `fanlog.broker.delivery.decisions` commits its decision and sees to the consequences. Where
+   messages are delivered at most once, `fanlog.broker.delivery.claims` does so before they leave.
 
 A verb decides records; records are applied at once, in order; the answer leaves when all that the
 verb saw is committed. `fanlog.broker.assembly` builds a broker from its parts, top to bottom; the
@@ -26,6 +27,7 @@ from fanlog import limits
 from fanlog.broker import parts
 from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock
+from fanlog.broker.delivery.claims import Claims
 from fanlog.broker.delivery.consumers import Consumers
 from fanlog.broker.delivery.decisions import Decisions
 from fanlog.broker.delivery.delivery import Delivery
@@ -95,6 +97,7 @@ class Broker:
     filtering: Filtering
     feeds: Feeds
     decisions: Decisions
+    claims: Claims
     consumers: Consumers
     shares: Shares
     due_times: DueTimes
@@ -201,6 +204,7 @@ class Broker:
         Raises:
             TopicNotFound: There is no such topic.
             SchemaMismatch: A message does not conform to the topic's schema.
+            InvalidArgument: A message cannot stand in the order of the topic.
             ResourceExhausted: There is no room, see `Ledger.check_room`.
         """
         topic, body = await self.admission.admit(topic_name, body)
@@ -257,6 +261,10 @@ class Broker:
                     max_bytes=limits.ANSWER_BYTES_MAX,
                     deadline_s=self.present(subscription).ack_deadline_s,
                 )
+                if deliveries:
+                    deliveries = await self.claims.claim_deliveries(
+                        self.present(subscription), deliveries
+                    )
                 if deliveries or self.clock.now() >= deadline_s:
                     break
                 if timer is None:

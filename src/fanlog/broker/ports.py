@@ -13,7 +13,7 @@ from fanlog.core.hard_state import HardState
 from fanlog.errors import Unimplemented
 from fanlog.log.batch import Batch, Body
 from fanlog.model import endpoints
-from fanlog.model.resources import PushConfig
+from fanlog.model.resources import PushConfig, TopicOrdering
 from fanlog.routing.candidate import Candidate, FilterNeeds
 
 
@@ -60,6 +60,13 @@ class Contents(Protocol):
 
     def dedup_ids(self, body: Body) -> Sequence[str] | None:
         """The dedup id of each message, empty for none; None when no message has one."""
+
+    def keyed(self, body: Body, ordering: TopicOrdering) -> Body:
+        """Messages of a publish to a topic with this order, with the keys that it gives them.
+
+        Raises:
+            InvalidArgument: A message has another key, or no publisher where it needs one.
+        """
 
     def attributed(self, body: Body, added: Sequence[Mapping[str, str]]) -> Body:
         """A body of the same messages, each with attributes added."""

@@ -11,6 +11,7 @@ from fanlog.cli import (
     jobs,
     lake,
     messages,
+    nacking,
     pipeline,
     policies,
     rejected,
@@ -34,6 +35,7 @@ app.command()(up.up)
 app.add_typer(topics.app, name="topic")
 add_command(subscriptions.app)(seeking.seek)
 add_command(subscriptions.app)(reopening.reopen)
+add_command(subscriptions.app)(nacking.nack)
 add_command(subscriptions.app)(inspection.peek)
 add_command(subscriptions.app)(inspection.purge)
 add_command(subscriptions.app)(inspection.backlog)

@@ -17,7 +17,7 @@ from fanlog.cli import options
 from fanlog.cli.options import Remote
 from fanlog.cli.output import Output, note, printable, received, shown
 from fanlog.errors import InvalidArgument
-from fanlog.model.attributes import DELIVER_AT
+from fanlog.model.attributes import DELIVER_AT, PUBLISHER
 
 if TYPE_CHECKING:
     from fanlog.client import Client, types
@@ -43,6 +43,9 @@ def publish(
     ] = None,
     attr: options.Attributes = None,
     key: Annotated[str, typer.Option(help="The ordering key.")] = "",
+    publisher: Annotated[
+        str, typer.Option(help="The name of the publisher, for a topic ordered by publisher.")
+    ] = "",
     file: Annotated[
         Path | None, typer.Option(help="Publish the content of a file as one message.")
     ] = None,
@@ -67,7 +70,9 @@ def publish(
 
     name = remote.topic(topic)
     attributes = options.pairs(attr, "--attr")
-    chunks = _chunks(data, file, is_empty_allowed=bool(attributes))
+    if publisher and attributes.setdefault(PUBLISHER, publisher) != publisher:
+        raise InvalidArgument(f"--attr {PUBLISHER} says otherwise; give one of them")
+    chunks = _chunks(data, file, is_empty_allowed=bool(attr))
     attributes = _with_terms(attributes, delay, deliver_at, ttl, priority)
     output = remote.output
     count = 0
@@ -121,7 +126,10 @@ def pull(
     if count == 0:
         note("no messages")
     elif not ack and not remote.json:
-        note("not acknowledged: they come again after the ack deadline; --ack acknowledges them")
+        note(
+            "not acknowledged: they come again after the ack deadline (unless the subscription "
+            "delivers at most once); --ack acknowledges them"
+        )
 
 
 def _with_terms(

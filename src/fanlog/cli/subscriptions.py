@@ -1,4 +1,4 @@
-"""`fanlog sub`: create, list, describe, update, delete, consumers; the rest is elsewhere."""
+"""`fanlog sub`: create, list, describe, update, delete; other verbs have modules of their own."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from fanlog.errors import InvalidArgument
 from fanlog.model.attributes import (
     LABEL_ASSIGNMENT,
     LABEL_DEAD_LETTER,
+    LABEL_DELIVERY,
     LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
     LABEL_ORDERING,
@@ -33,14 +34,17 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Create, list, describe, update, delete, seek and reopen subscriptions.",
+    help="Create, list, describe, update, delete, seek, reopen and nack on subscriptions.",
 )
 
 _PUSH_HELP = "Send messages to an endpoint: http, https, grpc or grpcs://host:port, or topic:NAME."
 _EXPORTS = ("bigquery_config", "cloud_storage_config")
 _MODES = ("push_config", *_EXPORTS)
 #: Labels that have an option of their own; the two must not differ.
-_OPTION_LABELS = (LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED)
+_OPTION_LABELS = (
+    *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT),
+    *(LABEL_TTL, LABEL_EXPIRED),
+)
 
 
 def _read_timeout(text: str, option: str) -> str:
@@ -128,6 +132,12 @@ SETTINGS: tuple[Row, ...] = (
         create="Confirmed acks, no second delivery.",
         update="Confirmed acks, no second delivery, or at least once.",
         kind=FLAG,
+    ),
+    Setting(
+        *("delivery", f"labels.{LABEL_DELIVERY}"),
+        "At most once: acknowledged when they are sent, and lost in a crash after that; or at"
+        " least once, the default.",
+        metavar="at-most-once|at-least-once",
     ),
     Setting(
         *("dead_letter", "dead_letter_policy.dead_letter_topic"),

@@ -13,6 +13,8 @@ from fanlog.cli.options import LABEL_HELP, Remote, TopicName
 from fanlog.cli.output import resource, with_created
 from fanlog.errors import InvalidArgument
 from fanlog.model import durations
+from fanlog.model.attributes import LABEL_ORDERING
+from fanlog.model.resources import TOPIC_ORDERINGS
 
 if TYPE_CHECKING:
     from fanlog.client import Client
@@ -45,6 +47,12 @@ SETTINGS = (
         *("schema", "schema_settings.schema"),
         create="Messages must conform to this schema.",
         full_name=options.schema,
+    ),
+    Setting(
+        *("ordering", f"labels.{LABEL_ORDERING}"),
+        create="Order of its messages: by their ordering keys (default), by publisher, all of them,"
+        " or none. For good.",
+        metavar="|".join(TOPIC_ORDERINGS),
     ),
     Setting("encoding", create="How they conform to it: json or binary.", kind=str, default="json"),
     Setting(

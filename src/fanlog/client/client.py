@@ -189,11 +189,40 @@ class Client(Connection):
         self.call(f"{_SUBSCRIBER}/Acknowledge", request, empty_pb2.Empty)
 
     def modify_ack_deadline(self, name: str, ack_ids: Sequence[str], seconds: int) -> None:
-        """Give leases so many seconds from now; zero is a nack."""
+        """Give leases so many seconds from now; zero is a nack, see `nack`."""
         request = types.ModifyAckDeadlineRequest(
             subscription=name, ack_ids=ack_ids, ack_deadline_seconds=seconds
         )
         self.call(f"{_SUBSCRIBER}/ModifyAckDeadline", request, empty_pb2.Empty)
+
+    def nack(
+        self,
+        name: str,
+        ack_ids: Sequence[str],
+        *,
+        requeue: bool = True,
+        counted: bool = True,
+        delay_s: float | None = None,
+        reason: str = "",
+    ) -> None:
+        """Give messages back: now or after `delay_s`, with or without counting a failure, or never.
+
+        Without `requeue` they are dead letters at once, which needs a dead letter policy. The
+        reason is for the dead letter.
+        """
+        words: list[tuple[str, str | bytes]] = [
+            *([(attributes.NACK_REQUEUE, "false")] if not requeue else []),
+            *([(attributes.NACK_COUNTED, "false")] if not counted else []),
+            *([(attributes.NACK_DELAY, str(delay_s))] if delay_s is not None else []),
+            *([(attributes.NACK_REASON_BYTES, reason.encode())] if reason else []),
+        ]
+        request = types.ModifyAckDeadlineRequest(
+            subscription=name, ack_ids=ack_ids, ack_deadline_seconds=0
+        )
+        _, metadata = self.exchange(
+            f"{_SUBSCRIBER}/ModifyAckDeadline", request, empty_pb2.Empty, metadata=tuple(words)
+        )
+        self.tell_hints(metadata)
 
     def _schema_call(
         self, method: str, request: Message, compatibility: str | None

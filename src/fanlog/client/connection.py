@@ -36,6 +36,8 @@ _OPTIONS: Final = [
 
 ReplyT = TypeVar("ReplyT", bound=Message)
 Metadata = tuple[tuple[str, str], ...]
+#: Names that end in `-bin` have bytes.
+SentMetadata = tuple[tuple[str, str | bytes], ...]
 
 
 class Connection:
@@ -102,11 +104,15 @@ class Connection:
             CallFailed: It was refused, or did not arrive.
         """
         reply, metadata = self.exchange(method, request, reply_type, timeout_s=timeout_s)
+        self.tell_hints(metadata)
+        return reply
+
+    def tell_hints(self, metadata: Metadata) -> None:
+        """Hand the hints of an answer to the one who asked for them."""
         if self._on_hint is not None:
             for key, value in metadata:
                 if key == attributes.HINT:
                     self._on_hint(value)
-        return reply
 
     def pages(self, method: str, request: Any, reply_type: type[ReplyT]) -> Iterator[ReplyT]:
         """Call a method that lists, page after page; yield the replies."""
@@ -124,7 +130,7 @@ class Connection:
         reply_type: type[ReplyT],
         *,
         timeout_s: float | None = None,
-        metadata: Metadata = (),
+        metadata: SentMetadata = (),
     ) -> tuple[ReplyT, Metadata]:
         """Call a method with metadata; give the reply and the metadata that follows it.
 

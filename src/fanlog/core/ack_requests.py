@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from fanlog.core.ack_ids import AckIds, ParsedAckIds
 from fanlog.core.hard_state import HardState
-from fanlog.core.redelivery import Nack
+from fanlog.core.redelivery import NACKED, Nack
 from fanlog.core.share import ByGeneration, Decision, Share
 from fanlog.errors import AckIdsRefused, FailedPrecondition, InvalidArgument, SubscriptionNotFound
 from fanlog.model.ids import ack_id
@@ -32,7 +32,17 @@ def check_form(subscription: Subscription, parsed: ParsedAckIds) -> None:
 
 
 def check_nack(subscription: Subscription, nack: Nack) -> None:
-    """Raises FailedPrecondition: A terminal nack, and there is nowhere for dead letters to go."""
+    """Check a nack that says more than others.
+
+    Raises:
+        FailedPrecondition: It is terminal, and there is nowhere for dead letters to go; or what it
+            says can have no effect, because messages are acknowledged when they are sent.
+    """
+    if subscription.is_at_most_once and nack != NACKED:
+        raise FailedPrecondition(
+            f"subscription {subscription.name!r} delivers at most once: its messages are "
+            "acknowledged when they are sent; a nack can say nothing about them"
+        )
     if nack.is_terminal and subscription.dead_letter is None:
         raise FailedPrecondition(
             f"subscription {subscription.name!r} has no dead letter policy; without one a message "

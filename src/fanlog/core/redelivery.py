@@ -56,13 +56,19 @@ class Nack:
     is_terminal: bool = False
     #: The reason, for the dead letter.
     reason: str = ""
-    #: Whether it was an attempt: a delivery that never left the broker is none.
+    #: Whether it was an attempt: a delivery that never left the broker is none, nor one that its
+    #: consumer does not want to be counted.
     is_counted: bool = True
 
     @property
     def is_told(self) -> bool:
         """Whether a consumer nacked: it does not want the message just now."""
         return self.how == "nacked"
+
+    @property
+    def was_sent(self) -> bool:
+        """Whether the message had left the broker."""
+        return self.how != "unsent"
 
 
 NACKED = Nack()
@@ -105,21 +111,24 @@ class Failures:
 
     def take_back(self, offsets: BitMap64, nack: Nack) -> None:
         """Note that messages are not leased any more; their next delivery is a redelivery."""
-        if nack.is_counted:
+        if nack.was_sent:
             self.returned |= offsets
+
+    def note(self, offsets: BitMap64, nack: Nack, policy: DeadLetterPolicy | None) -> None:
+        """Keep what the consumer said, for the dead letters; a nack for good needs a policy."""
+        if nack.reason:
+            self._note_reason(offsets, nack.reason)
+        if nack.is_terminal and policy is not None:
+            self._given_up |= offsets
 
     def count(self, offsets: BitMap64, nack: Nack) -> dict[int, Counts]:
         """Count one failure each; return the chunks to be written."""
         self._nack = nack
         self._spared -= offsets
-        if nack.reason:
-            self._note(offsets, nack.reason)
-        if nack.is_terminal:
-            self._given_up |= offsets
         self._counted = {offset: self.attempts[offset] + 1 for offset in offsets}
         return self.attempts.increase(offsets)
 
-    def _note(self, offsets: BitMap64, reason: str) -> None:
+    def _note_reason(self, offsets: BitMap64, reason: str) -> None:
         for offset in offsets:
             # The newest last.
             self._reasons.pop(offset, None)

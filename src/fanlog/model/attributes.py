@@ -22,6 +22,10 @@ CLIENT_PREFIX: Final = "googclient_"
 DEDUP_ID: Final = "fanlog-dedup-id"
 #: All instructions about dedup begin so: replays leave them out.
 DEDUP_PREFIX: Final = "fanlog-dedup-"
+#: Names the publisher: on a topic that is ordered by publisher its messages are in order.
+PUBLISHER: Final = "fanlog-publisher"
+#: The ordering key of all messages on a topic with a total order.
+TOTAL_KEY: Final = "fanlog-total"
 #: Terms (`fanlog.model.terms`): deliver it so many seconds later, or at an RFC 3339 time; not when
 #: it has been deliverable for so many seconds; before others.
 DELAY: Final = "fanlog-delay"
@@ -80,7 +84,7 @@ TICK: Final = "fanlog-tick"
 #: publish a received message again. The latter are data: the broker does not believe them.
 PUBLISHED: Final = frozenset(
     {
-        *(DEDUP_ID, *TERMS),
+        *(DEDUP_ID, PUBLISHER, *TERMS),
         *(LETTER_REASON, SOURCE_TOPIC, SOURCE_ID, REDRIVEN_FROM, ORIGINAL_ID),
         *(TOPIC, KEY_SLOT),
         *(SCHEMA_WRITTEN, SCHEMA_REASON, ORIGIN_TOPIC, ORIGIN_ID, ORIGIN_TIME, ORIGIN_JOB),
@@ -91,7 +95,10 @@ PUBLISHED: Final = frozenset(
 # --- Labels of topics and subscriptions ---------------------------------------------------------
 
 LABEL_START: Final = "fanlog-start"
+#: On a topic, what its messages are ordered by; on a subscription, how strictly.
 LABEL_ORDERING: Final = "fanlog-ordering"
+#: How often a message is delivered: at least once unless it says `at-most-once`.
+LABEL_DELIVERY: Final = "fanlog-delivery"
 #: Gives each stream key slots of its own, with the value `sticky`; and how many there are.
 LABEL_ASSIGNMENT: Final = "fanlog-assignment"
 LABEL_KEY_SLOTS: Final = "fanlog-slots"
@@ -126,8 +133,11 @@ ACKNOWLEDGED: Final = "fanlog-acknowledged"
 SHORT_FORM: Final = "fanlog-short-form"
 #: How a nack is meant.
 NACK_DELAY: Final = "fanlog-delay-seconds"
+NACK_COUNTED: Final = "fanlog-counted"
 NACK_REQUEUE: Final = "fanlog-requeue"
 NACK_REASON: Final = "fanlog-reason"
+#: The same in bytes of UTF-8: metadata of gRPC has other characters than ASCII in such names alone.
+NACK_REASON_BYTES: Final = "fanlog-reason-bin"
 #: A receiver's word that it wants nothing any more.
 GONE: Final = "fanlog-gone"
 

@@ -14,6 +14,7 @@ from fanlog.model.attributes import (
     LABEL_ASSIGNMENT,
     LABEL_DEAD_LETTER,
     LABEL_DEDUP_WINDOW,
+    LABEL_DELIVERY,
     LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
     LABEL_ORDERING,
@@ -26,13 +27,20 @@ from fanlog.model.attributes import (
     PREFIX,
     meant,
 )
-from fanlog.model.resources import EXPIRED_WAYS, FIRST_IMMEDIATE, PUSH_BODIES
+from fanlog.model.resources import (
+    DEFAULT_ORDERING,
+    DELIVERIES,
+    EXPIRED_WAYS,
+    FIRST_IMMEDIATE,
+    PUSH_BODIES,
+    TOPIC_ORDERINGS,
+)
 
 #: Where a new subscription begins: at the next message, at the oldest there is, or at a time in
 #: seconds since the epoch.
 Start = Literal["now", "earliest"] | float
 
-TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE})
+TOPIC_LABELS = frozenset({LABEL_DEDUP_WINDOW, LABEL_ARCHIVE, LABEL_ORDERING})
 #: Read once, when a subscription is made.
 FIXED_LABELS = frozenset(
     {LABEL_START, LABEL_ORDERING, LABEL_DEAD_LETTER, LABEL_ASSIGNMENT, LABEL_KEY_SLOTS}
@@ -40,7 +48,7 @@ FIXED_LABELS = frozenset(
 #: Settings that have a field of their own in the short form and an option in the command line: an
 #: update mask may name one of them alone, as `labels.NAME`.
 SETTING_LABELS = frozenset(
-    {LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED}
+    {LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED}
 )
 SUBSCRIPTION_LABELS = FIXED_LABELS | SETTING_LABELS | {LABEL_SCHEMA_REVISION}
 SNAPSHOT_LABELS: frozenset[str] = frozenset()
@@ -109,12 +117,39 @@ def check_fixed_labels(before: Mapping[str, str], after: Mapping[str, str]) -> N
             )
 
 
+def check_topic_ordering(labels: Mapping[str, str]) -> None:
+    """Raises InvalidArgument: The label of a topic has no known order as its value."""
+    ordering = labels.get(LABEL_ORDERING, DEFAULT_ORDERING)
+    if ordering not in TOPIC_ORDERINGS:
+        raise InvalidArgument(
+            f"label {LABEL_ORDERING}: {names.shown(ordering)} is not one of "
+            f"{', '.join(map(repr, TOPIC_ORDERINGS))}"
+        )
+
+
+def check_fixed_ordering(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Raises InvalidArgument: A topic would be ordered in another way than it was made with."""
+    was, becomes = (one.get(LABEL_ORDERING, DEFAULT_ORDERING) for one in (before, after))
+    if was != becomes:
+        raise InvalidArgument(
+            f"labels: {LABEL_ORDERING} is read when a topic is made and cannot be changed later "
+            f"(the topic is ordered by {names.shown(was)}); messages that it has already would "
+            "not be in the new order"
+        )
+
+
 def check_settings(labels: Mapping[str, str]) -> None:
     """Check the values of the labels that are settings.
 
     Raises:
         InvalidArgument: Names the label, its value and the values that are allowed.
     """
+    delivery = labels.get(LABEL_DELIVERY, DELIVERIES[0])
+    if delivery not in DELIVERIES:
+        raise InvalidArgument(
+            f"label {LABEL_DELIVERY}: {names.shown(delivery)} is not one of "
+            f"{', '.join(map(repr, DELIVERIES))}; exactly once is enable_exactly_once_delivery"
+        )
     retry = labels.get(LABEL_RETRY, FIRST_IMMEDIATE)
     if retry != FIRST_IMMEDIATE:
         raise InvalidArgument(

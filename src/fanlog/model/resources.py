@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, NewType
+from typing import Final, Literal, NewType, cast, get_args
 
 from fanlog import limits
 from fanlog.model import attributes, names
@@ -60,6 +60,12 @@ ExportState = Literal["ACTIVE", "PERMISSION_DENIED", "NOT_FOUND", "SCHEMA_MISMAT
 FIRST_IMMEDIATE: Final = "first-immediate"
 #: The dead letter policy of subscriptions that are made without one: none, or one of their own.
 DeadLetterDefault = Literal["none", "auto"]
+#: What messages of a topic are ordered by: nothing, senders' keys, their publisher, all together.
+TopicOrdering = Literal["none", "key", "publisher", "total"]
+DEFAULT_ORDERING: Final = "key"
+TOPIC_ORDERINGS: tuple[TopicOrdering, ...] = get_args(TopicOrdering)
+AT_MOST_ONCE: Final = "at-most-once"
+DELIVERIES = ("at-least-once", AT_MOST_ONCE)
 #: What becomes of messages whose time-to-live is over; the first is the default.
 EXPIRED_WAYS = ("drop", "dead-letter")
 PUSH_BODIES = ("wrapped", "plain", "cloudevents", "event")
@@ -130,6 +136,13 @@ class Topic:
     storage_policy: StoragePolicy | None = None
     #: The principal that made it; None where callers were not authenticated.
     maker: str | None = None
+
+    @property
+    def ordering(self) -> TopicOrdering:
+        """What its messages are ordered by."""
+        found = self.labels.get(attributes.LABEL_ORDERING, DEFAULT_ORDERING)
+        # Its spec was checked.
+        return cast(TopicOrdering, found)
 
     @property
     def is_archived(self) -> bool:
@@ -289,6 +302,11 @@ class Subscription:
         # Requests overtake each other: in order means one after the other.
         is_strict = self.push is not None or self.labels.get(attributes.LABEL_ORDERING) == "strict"
         return "strict" if is_strict else "key"
+
+    @property
+    def is_at_most_once(self) -> bool:
+        """Whether messages are acknowledged when they are sent, and so never sent twice."""
+        return self.labels.get(attributes.LABEL_DELIVERY) == AT_MOST_ONCE
 
     @property
     def key_slots(self) -> int:

@@ -3,8 +3,9 @@
 With `dead_letter_default` a subscription that is made without a dead letter policy gets one, as if
 it had the label `fanlog-dead-letter: auto`: a topic of its own and a subscription on it. These stay
 without: subscriptions with the label `fanlog-dead-letter: none`; exports and forwards, which fail
-for reasons of the broker and never because of a message; those of the service itself; and those on
-a dead letter topic, for letters of letters would be a chain without an end.
+for reasons of the broker and never because of a message; those that deliver at most once; those of
+the service itself; and those on a dead letter topic, for letters of letters would be a chain
+without an end.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from dataclasses import dataclass
 
 from fanlog.errors import InvalidArgument
 from fanlog.model import endpoints, names, specs
-from fanlog.model.attributes import LABEL_DEAD_LETTER
-from fanlog.model.resources import DeadLetterDefault, DeadLetterPolicy, Subscription
+from fanlog.model.attributes import LABEL_DEAD_LETTER, LABEL_DELIVERY
+from fanlog.model.resources import AT_MOST_ONCE, DeadLetterDefault, DeadLetterPolicy, Subscription
 from fanlog.model.specs import SubscriptionSpec
 
 
@@ -64,6 +65,8 @@ class ServerRules:
 
     def _is_due(self, spec: SubscriptionSpec) -> bool:
         is_taken = spec.dead_letter is not None or LABEL_DEAD_LETTER in spec.labels
+        if spec.labels.get(LABEL_DELIVERY) == AT_MOST_ONCE:
+            return False
         is_export = spec.table is not None or spec.files is not None
         if self.dead_letter_default == "none" or is_taken or is_export:
             return False

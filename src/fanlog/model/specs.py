@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from fanlog import limits
 from fanlog.errors import InvalidArgument, OutOfRange
 from fanlog.model import endpoints, exports, names
+from fanlog.model.at_most_once import check_at_most_once
 from fanlog.model.attributes import (
     LABEL_ARCHIVE,
     LABEL_ASSIGNMENT,
@@ -35,6 +36,7 @@ from fanlog.model.labels import (
     Start,
     check_labels,
     check_settings,
+    check_topic_ordering,
     parse_start,
 )
 from fanlog.model.resources import (
@@ -73,6 +75,7 @@ class TopicSpec:
         if self.schema_settings is not None:
             _check_schema_settings(self.schema_settings)
         check_labels(self.labels, TOPIC_LABELS, "a topic")
+        check_topic_ordering(self.labels)
         _check_dedup_window(self.labels.get(LABEL_DEDUP_WINDOW, "0"))
         archive = self.labels.get(LABEL_ARCHIVE)
         if archive not in (None, "on", "off"):
@@ -154,6 +157,7 @@ class SubscriptionSpec:
                 )
         self._check_assignment()
         check_settings(self.labels)
+        self._check_at_most_once()
         if self.retry is not None and LABEL_RETRY in self.labels:
             raise InvalidArgument(
                 f"label {LABEL_RETRY}: asks for another schedule than retry_policy, which is set; "
@@ -168,6 +172,23 @@ class SubscriptionSpec:
         dead_letter = self.labels.get(LABEL_DEAD_LETTER)
         if dead_letter is not None:
             self._check_dead_letter_label(dead_letter)
+
+    def _check_at_most_once(self) -> None:
+        push = self.push
+        check_at_most_once(
+            self.labels,
+            is_exactly_once=self.enable_exactly_once,
+            has_dead_letters=self.dead_letter is not None,
+            has_retry=self.retry is not None,
+            forwards=push is not None and push.endpoint.startswith(endpoints.TOPIC_SCHEME),
+            export_field=(
+                exports.TABLE_FIELD
+                if self.table is not None
+                else exports.FILES_FIELD
+                if self.files is not None
+                else ""
+            ),
+        )
 
     def _check_assignment(self) -> None:
         assignment, slots = self.labels.get(LABEL_ASSIGNMENT), self.labels.get(LABEL_KEY_SLOTS)

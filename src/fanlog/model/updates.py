@@ -9,7 +9,13 @@ from typing import Any
 from fanlog.errors import InvalidArgument
 from fanlog.model import endpoints
 from fanlog.model.attributes import LABEL_PUSH_BODY
-from fanlog.model.labels import SETTING_LABELS, SNAPSHOT_LABELS, check_fixed_labels, check_labels
+from fanlog.model.labels import (
+    SETTING_LABELS,
+    SNAPSHOT_LABELS,
+    check_fixed_labels,
+    check_fixed_ordering,
+    check_labels,
+)
 from fanlog.model.resources import (
     DeadLetterPolicy,
     PushConfig,
@@ -45,6 +51,7 @@ class TopicUpdate:
         if parts := self._parts_of("storage_policy"):
             policy = replace(changed.storage_policy or StoragePolicy(allowed_regions=()), **parts)
             changed = replace(changed, storage_policy=policy if any(astuple(policy)) else None)
+        check_fixed_ordering(topic.labels, changed.labels)
         TopicSpec(**{part.name: getattr(changed, part.name) for part in fields(TopicSpec)})
         return changed
 

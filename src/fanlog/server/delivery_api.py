@@ -15,8 +15,9 @@ from fanlog.model import names
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.calls import Call, CallStream, metadata_of
 from fanlog.server.methods import Method, StreamingMethod
-from fanlog.server.nacks import nack_of
+from fanlog.server.nacks import check_no_nack, nack_of
 from fanlog.server.permissions import CONSUME
+from fanlog.server.remarks import make_hints
 from fanlog.server.streaming_pull import streaming_pull
 from fanlog.wire import fields, types
 from fanlog.wire.parts import check_fields
@@ -51,6 +52,7 @@ async def acknowledge(broker: Broker, raw: bytes, call: Call) -> bytes:
     ack_ids = _check_ack_ids(request.ack_ids)
     name = str(names.parse_subscription(request.subscription))
     call.caller.check(CONSUME, name)
+    check_no_nack(call.invocation_metadata())
     try:
         await broker.acknowledge(name, ack_ids)
     except AckIdsRefused as refused:
@@ -65,7 +67,9 @@ async def modify_ack_deadline(broker: Broker, raw: bytes, call: Call) -> bytes:
     seconds = _check_deadline(request.ack_deadline_seconds)
     name = str(names.parse_subscription(request.subscription))
     call.caller.check(CONSUME, name)
-    nack = nack_of(call.invocation_metadata() or (), seconds)
+    nack = nack_of(call.invocation_metadata(), seconds)
+    if seconds == 0 and (hints := broker.hints.of_nack(name)):
+        call.set_trailing_metadata(make_hints(hints))
     try:
         await broker.modify_ack_deadline(name, ack_ids, seconds, nack)
     except AckIdsRefused as refused:

@@ -6,6 +6,9 @@ confirmations). Messages go out as soon as they are committed and the stream has
 A client that has half-closed its stream is leaving: it gets no more messages, only confirmations
 of its last requests. Messages that were leased for it and not written by then are free at once;
 those that were written stay leased, for clients acknowledge with unary calls after they have left.
+
+Nacks on a stream are meant as the metadata of its call says (`fanlog.server.nacks`): its requests
+have no room for more than a deadline.
 """
 
 from __future__ import annotations
@@ -19,11 +22,14 @@ from fanlog import limits
 from fanlog.broker.broker import Broker
 from fanlog.broker.delivery.delivery import Delivery
 from fanlog.broker.delivery.members import About
+from fanlog.core import ack_requests
 from fanlog.core.flow import Credit
+from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.model import names
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.calls import CallEnded, CallStream, StreamingCall
+from fanlog.server.nacks import nack_of
 from fanlog.server.permissions import CONSUME
 from fanlog.server.stream_messages import (
     check_deadline,
@@ -49,13 +55,19 @@ async def streaming_pull(broker: Broker, stream: CallStream) -> None:
         raise InvalidArgument("the first request of a stream must name a subscription")
     name = str(names.parse_subscription(first.subscription))
     stream.caller.check(CONSUME, name)
+    nack = nack_of(stream.invocation_metadata(), 0)
     with stream.caller.holding(CONSUME, name):
-        await _Stream(broker, stream, first, name).run()
+        await _Stream(broker, stream, first, name, nack).run()
 
 
 class _Stream:
     def __init__(
-        self, broker: Broker, stream: CallStream, first: types.StreamingPullRequest, name: str
+        self,
+        broker: Broker,
+        stream: CallStream,
+        first: types.StreamingPullRequest,
+        name: str,
+        nack: Nack,
     ) -> None:
         self._broker = broker
         self._stream = stream
@@ -70,6 +82,7 @@ class _Stream:
         )
         #: The generation that was written to the client last.
         self._written = 0
+        self._nack = nack
         self._subscription, self._feed = broker.attach_puller(self._name)
         self._settling: set[asyncio.Task[None]] = set()
         #: Of ack ids that are being settled, or whose confirmation waits to be read.
@@ -83,6 +96,7 @@ class _Stream:
         self._broker.metrics.streams += 1
         reader = asyncio.create_task(self._read_requests())
         try:
+            ack_requests.check_nack(self._subscription, self._nack)
             if self._subscription.enable_exactly_once or self._subscription.enable_message_ordering:
                 await self._write(b"")
             self._feed.join(self._credit, self._about())
@@ -134,10 +148,17 @@ class _Stream:
     async def _send(self, deliveries: Sequence[Delivery]) -> None:
         """Write messages, unless the client has half-closed meanwhile."""
         subscription = self._broker.present(self._subscription)
-        answer = frame_deliveries(self._broker, subscription, deliveries)
+        if not subscription.is_at_most_once:
+            answer = frame_deliveries(self._broker, subscription, deliveries)
         async with self._write_lock:
             if self._is_half_closed:
                 return
+            if subscription.is_at_most_once:
+                # From here on they are sent, or lost.
+                deliveries = await self._broker.claims.claim_deliveries(subscription, deliveries)
+                if not deliveries:
+                    return
+                answer = frame_deliveries(self._broker, subscription, deliveries)
             self._written = max(delivery.generation for delivery in deliveries)
             self._broker.count_deliveries(subscription, deliveries)
             await self._write_now(answer)
@@ -240,7 +261,12 @@ class _Stream:
     async def _settle_and_confirm(self, ack_ids: Sequence[str], seconds: int | None) -> None:
         subscription = self._broker.present(self._subscription)
         try:
-            failures = await self._broker.settle_some(subscription, ack_ids, seconds)
+            if seconds == 0:
+                # The dead letter policy may have been taken away since the stream was opened.
+                ack_requests.check_nack(subscription, self._nack)
+            failures = await self._broker.settle_some(
+                subscription, ack_ids, seconds, self._nack if seconds == 0 else NACKED
+            )
         except FanlogError as error:
             self._ended = self._ended or error
             self._end()

@@ -177,6 +177,33 @@ class History:
             if seen.acked.get(one.message_id, one.at) < one.at
         )
 
+    def came_twice(self, subscription: str) -> list[str]:
+        """Messages that a subscription which delivers at most once delivered more than once."""
+        first_at: dict[str, int] = {}
+        return _first(
+            f"message {one.message_id} came to {subscription} at {one.at}, and at "
+            f"{first_at[one.message_id]} before"
+            for one in self._subscriptions[subscription].delivered
+            if first_at.setdefault(one.message_id, one.at) != one.at
+        )
+
+    def went_back(self, subscription: str) -> list[str]:
+        """Messages of an ordered subscription that came after a later one of their key.
+
+        For a subscription that delivers at most once: messages may be missing, and none comes back.
+        """
+        last: dict[str, int] = {}
+        found: list[str] = []
+        for one in self._subscriptions[subscription].delivered:
+            number = int(one.message_id)
+            if one.key and number < last.get(one.key, 0):
+                found.append(
+                    f"message {one.message_id} of key {one.key!r} came to {subscription} after "
+                    f"{last[one.key]}"
+                )
+            last[one.key] = number
+        return _first(found)
+
     def out_of_order(self, topic: str, subscription: str) -> list[str]:
         """Messages of an ordered subscription that came before an earlier one of their key.
 

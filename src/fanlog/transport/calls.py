@@ -102,6 +102,9 @@ class CallStream(Protocol):
 
     caller: Caller
 
+    def invocation_metadata(self) -> Iterable[Entry] | None:
+        """The metadata that came with the call."""
+
     async def read(self) -> object:
         """The bytes of the next request; any other value after the last one.
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from fanlog.v1 import message_pb2 as fanlog_dot_v1_dot_message__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66\x61nlog/v1/receiver.proto\x12\tfanlog.v1\x1a\x17\x66\x61nlog/v1/message.proto\"T\n\x0eReceiveRequest\x12,\n\x08messages\x18\x01 \x03(\x0b\x32\x1a.fanlog.v1.ReceivedMessage\x12\x14\n\x0csubscription\x18\x02 \x01(\t\"`\n\x0fReceivedMessage\x12\x0e\n\x06\x61\x63k_id\x18\x01 \x01(\t\x12#\n\x07message\x18\x02 \x01(\x0b\x32\x12.fanlog.v1.Message\x12\x18\n\x10\x64\x65livery_attempt\x18\x03 \x01(\x05\"7\n\x0fReceiveResponse\x12$\n\x08refusals\x18\x01 \x03(\x0b\x32\x12.fanlog.v1.Refusal\"R\n\x07Refusal\x12\x0e\n\x06\x61\x63k_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x15\n\rdelay_seconds\x18\x03 \x01(\x01\x12\x10\n\x08terminal\x18\x04 \x01(\x08\x32L\n\x08Receiver\x12@\n\x07Receive\x12\x19.fanlog.v1.ReceiveRequest\x1a\x1a.fanlog.v1.ReceiveResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x66\x61nlog/v1/receiver.proto\x12\tfanlog.v1\x1a\x17\x66\x61nlog/v1/message.proto\"T\n\x0eReceiveRequest\x12,\n\x08messages\x18\x01 \x03(\x0b\x32\x1a.fanlog.v1.ReceivedMessage\x12\x14\n\x0csubscription\x18\x02 \x01(\t\"`\n\x0fReceivedMessage\x12\x0e\n\x06\x61\x63k_id\x18\x01 \x01(\t\x12#\n\x07message\x18\x02 \x01(\x0b\x32\x12.fanlog.v1.Message\x12\x18\n\x10\x64\x65livery_attempt\x18\x03 \x01(\x05\"7\n\x0fReceiveResponse\x12$\n\x08refusals\x18\x01 \x03(\x0b\x32\x12.fanlog.v1.Refusal\"e\n\x07Refusal\x12\x0e\n\x06\x61\x63k_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x15\n\rdelay_seconds\x18\x03 \x01(\x01\x12\x10\n\x08terminal\x18\x04 \x01(\x08\x12\x11\n\tuncounted\x18\x05 \x01(\x08\x32L\n\x08Receiver\x12@\n\x07Receive\x12\x19.fanlog.v1.ReceiveRequest\x1a\x1a.fanlog.v1.ReceiveResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,7 +39,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RECEIVERESPONSE']._serialized_start=248
   _globals['_RECEIVERESPONSE']._serialized_end=303
   _globals['_REFUSAL']._serialized_start=305
-  _globals['_REFUSAL']._serialized_end=387
-  _globals['_RECEIVER']._serialized_start=389
-  _globals['_RECEIVER']._serialized_end=465
+  _globals['_REFUSAL']._serialized_end=406
+  _globals['_RECEIVER']._serialized_start=408
+  _globals['_RECEIVER']._serialized_end=484
 # @@protoc_insertion_point(module_scope)

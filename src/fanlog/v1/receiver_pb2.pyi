@@ -32,13 +32,15 @@ class ReceiveResponse(_message.Message):
     def __init__(self, refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ...) -> None: ...
 
 class Refusal(_message.Message):
-    __slots__ = ("ack_id", "reason", "delay_seconds", "terminal")
+    __slots__ = ("ack_id", "reason", "delay_seconds", "terminal", "uncounted")
     ACK_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     DELAY_SECONDS_FIELD_NUMBER: _ClassVar[int]
     TERMINAL_FIELD_NUMBER: _ClassVar[int]
+    UNCOUNTED_FIELD_NUMBER: _ClassVar[int]
     ack_id: str
     reason: str
     delay_seconds: float
     terminal: bool
-    def __init__(self, ack_id: _Optional[str] = ..., reason: _Optional[str] = ..., delay_seconds: _Optional[float] = ..., terminal: _Optional[bool] = ...) -> None: ...
+    uncounted: bool
+    def __init__(self, ack_id: _Optional[str] = ..., reason: _Optional[str] = ..., delay_seconds: _Optional[float] = ..., terminal: _Optional[bool] = ..., uncounted: _Optional[bool] = ...) -> None: ...

@@ -9,6 +9,17 @@ from fanlog.model.attributes import DEDUP_ID
 from fanlog.wire import types
 from fanlog.wire.encode import message_field
 from fanlog.wire.publish import build_body, parse_publish
+from fanlog.wire.topic_order import keyed
+
+__all__ = [
+    "attributed",
+    "body",
+    "dedup_ids",
+    "keyed",
+    "payloads",
+    "stored",
+    "written",
+]
 
 #: The name of a topic takes no part in the check of messages.
 _ANY_TOPIC = "projects/any/topics/any"

@@ -29,6 +29,7 @@ class Refusal:
     #: None leaves it to the subscription.
     delay_s: float | None
     is_terminal: bool
+    is_counted: bool = True
 
 
 def receive_request(frames: Iterable[bytes], subscription: str) -> bytes:
@@ -52,7 +53,10 @@ def refusals(answer: bytes, sent: Collection[str]) -> dict[str, Refusal]:
             shown = names.shown(refusal.ack_id)
             raise InvalidArgument(f"the answer refuses {shown}, which was not sent")
         found[refusal.ack_id] = Refusal(
-            _cut(refusal.reason), _delay_s(refusal.delay_seconds), refusal.terminal
+            _cut(refusal.reason),
+            _delay_s(refusal.delay_seconds),
+            refusal.terminal,
+            refusal.terminal or not refusal.uncounted,
         )
     return found
 

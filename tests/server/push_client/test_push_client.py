@@ -100,7 +100,7 @@ async def client(connections: int = 100) -> AsyncIterator[WebTransport]:
 async def send(made: WebTransport, url: str, body: bytes = b"x", timeout_s: float = LONG_S) -> str:
     async with asyncio.timeout(PATIENCE_S):
         outcome = await made.send(Request(parse_web(url), (), body, {"X-A": "b"}, timeout_s))
-    return outcome.whole_reason or outcome.kind
+    return outcome.nack.reason or outcome.kind
 
 
 async def always(connection: Connection, _: int) -> None:

@@ -127,6 +127,11 @@ class TestAttempts:
         assert attempts
 
 
+def fail(failures: Failures, offsets: list[int], nack: Nack) -> None:
+    failures.note(BitMap64(offsets), nack, dead_letter(5))
+    failures.count(BitMap64(offsets), nack)
+
+
 class TestFailures:
     def test_the_running_verb_counts_before_its_records_are_applied(self):
         failures = Failures(Attempts())
@@ -165,7 +170,7 @@ class TestFailures:
 
     def test_what_a_consumer_says_of_it_is_kept(self):
         failures = Failures(Attempts())
-        failures.count(BitMap64([3, 4]), Nack(reason="no such order"))
+        fail(failures, [3, 4], Nack(reason="no such order"))
         failures.end_verb()
         failures.attempts.apply(0, ((3, 2), (4, 2)))
         failures.count(BitMap64([4]), EXPIRED)
@@ -179,7 +184,7 @@ class TestFailures:
 
     def test_a_reason_is_no_longer_than_the_value_of_an_attribute(self):
         failures = Failures(Attempts())
-        failures.count(BitMap64([3]), Nack(reason="é" * 1_000))
+        fail(failures, [3], Nack(reason="é" * 1_000))
         reason = failures.letter(3, dead_letter(1)).reason
         assert 1_023 <= len(reason.encode()) <= limits.ATTRIBUTE_VALUE_BYTES_MAX
         assert reason.startswith("1 of 1 delivery attempts, the last one nacked: éé")
@@ -188,7 +193,7 @@ class TestFailures:
         monkeypatch.setattr(redelivery, "_REASONS_MAX", 2)
         failures = Failures(Attempts())
         for offset in (1, 2, 1, 3):
-            failures.count(BitMap64([offset]), Nack(reason=f"why {offset}"))
+            fail(failures, [offset], Nack(reason=f"why {offset}"))
         assert [o for o in (1, 2, 3) if "why" in failures.letter(o, dead_letter(9)).reason] == [
             1,
             3,
@@ -196,13 +201,27 @@ class TestFailures:
 
     def test_one_that_is_given_up_has_no_attempts_left(self):
         failures = Failures(Attempts())
-        failures.count(BitMap64([3]), Nack(is_terminal=True))
+        fail(failures, [3], Nack(is_terminal=True))
         assert failures.is_exhausted(3, dead_letter(5))
         assert not failures.is_exhausted(3, None)
         reason = failures.letter(3, dead_letter(5)).reason
         assert reason == "1 of 5 delivery attempts, nacked for good"
         failures.spare(BitMap64([3]))
         assert not failures.is_exhausted(3, dead_letter(5)), "its letter could not be forwarded"
+
+    def test_without_a_policy_nothing_is_given_up(self):
+        failures = Failures(Attempts())
+        failures.note(BitMap64([3]), Nack(is_terminal=True), None)
+        assert not failures.is_exhausted(3, dead_letter(5)), "also not once there is a policy"
+
+    def test_an_uncounted_one_leaves_the_count_and_keeps_the_reason(self):
+        failures = Failures(Attempts())
+        nack = Nack(is_counted=False, reason="busy")
+        failures.take_back(BitMap64([3]), nack)
+        failures.note(BitMap64([3]), nack, dead_letter(2))
+        assert failures[3] == 0
+        assert 3 in failures.returned, "its next delivery is a redelivery"
+        assert failures.letter(3, dead_letter(2)).reason == "0 of 2 delivery attempts: busy"
 
     def test_a_delay_goes_before_the_policy(self):
         failures, policy = Failures(Attempts()), RetryPolicy(minimum_backoff_s=5.0)

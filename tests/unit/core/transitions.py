@@ -36,6 +36,7 @@ EVENTS: dict[str, set[StateEvent]] = {
     "acknowledge_forwarded": {StateEvent.FORWARDED, *_ACKNOWLEDGES},
     "address": {StateEvent.LEFT_OUT, StateEvent.ADDRESSED},
     "advance": {StateEvent.RETENTION_ENDED, *_ACKNOWLEDGES},
+    "claim": {StateEvent.CLAIMED, *_ACKNOWLEDGES},
     "come_due": {StateEvent.DUE},
     "configure": {StateEvent.SETTLED, StateEvent.EXHAUSTED},
     "discard": {StateEvent.DISCARDED, *_ACKNOWLEDGES},

@@ -17,6 +17,7 @@ from fanlog.core import records as codec
 from fanlog.core.assignment import Assignment
 from fanlog.core.flow import Credit
 from fanlog.core.records import LeaseHeld
+from fanlog.core.redelivery import NACKED, Nack
 from fanlog.core.share import DeadLetter, Decision, State
 from fanlog.model.resources import (
     DeadLetterPolicy,
@@ -233,15 +234,21 @@ class World:
         *,
         jitter: float = 0.0,
         partial: bool = False,
+        nack: Nack = NACKED,
     ) -> Decision:
         return self.decided(
             self.share.modify_ack_deadline(
-                now, by_generation(ids), seconds, jitter=jitter, partial=partial
+                now, by_generation(ids), seconds, jitter=jitter, partial=partial, nack=nack
             )
         )
 
-    def nack(self, now: float, ids: Iterable[Id], *, partial: bool = False) -> Decision:
-        return self.modify(now, ids, 0.0, partial=partial)
+    def claim(self, now: float, ids: Iterable[Id]) -> Decision:
+        return self.decided(self.share.claim(now, by_generation(ids)))
+
+    def nack(
+        self, now: float, ids: Iterable[Id], *, partial: bool = False, nack: Nack = NACKED
+    ) -> Decision:
+        return self.modify(now, ids, 0.0, partial=partial, nack=nack)
 
     def expire(self, now: float) -> Decision:
         return self.decided(self.share.expire(now, jitter=0.0))

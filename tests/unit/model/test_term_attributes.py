@@ -78,12 +78,13 @@ def test_attributes_for_all():
     ],
 )
 def test_schedules_refuse_what_no_tick_can_have(attributes, says):
+    made = Schedule(
+        name="projects/p/schedules/daily",
+        topic="projects/p/topics/orders",
+        cron="0 7 * * *",
+        time_zone="UTC",
+        data=b"x",
+        attributes=attributes,
+    )
     with pytest.raises(InvalidArgument, match=says):
-        Schedule(
-            name="projects/p/schedules/daily",
-            topic="projects/p/topics/orders",
-            cron="0 7 * * *",
-            time_zone="UTC",
-            data=b"x",
-            attributes=attributes,
-        )
+        made.check()

@@ -188,3 +188,21 @@ def test_dead_letters(history):
 def test_the_first_few_sentences_are_enough(history):
     publish(history, *range(100))
     assert len(history.lost("t", "s")) == SENTENCES_MAX
+
+
+def test_at_most_once_nothing_comes_twice(history):
+    deliver(history, 1, 3, 2)
+    assert history.came_twice("s") == []
+    deliver(history, 3)
+    [sentence] = history.came_twice("s")
+    assert "message 3 came to s" in sentence
+
+
+def test_at_most_once_messages_may_be_missing_and_never_go_back(history):
+    deliver(history, 1, 4, key="a")
+    deliver(history, 2, 3, key="b")
+    deliver(history, 9, 8, key="")
+    assert history.went_back("s") == []
+    deliver(history, 3, key="a")
+    [sentence] = history.went_back("s")
+    assert "message 3 of key 'a' came to s after 4" in sentence

@@ -9,6 +9,7 @@ from functools import partial
 from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.decisions import Decisions
+from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.broker.delivery.feed import Feed
 from fanlog.broker.delivery.filtering import Filtering
 from fanlog.broker.delivery.members import Members
@@ -35,6 +36,7 @@ class Consumers:
     _feeds: Feeds
     _filtering: Filtering
     _decisions: Decisions
+    _due_times: DueTimes
     _revising: Revising
     _generations: Generations
 
@@ -68,6 +70,7 @@ class Consumers:
             end=self._ledger.end,
             now=self._clock.now,
             wall_ns=self._clock.wall_ns,
+            check_dues=self._due_times.check,
             next_generation=self._generations.next,
             decide=self._decisions.decide,
             on_damage=self._note_damage,

@@ -23,7 +23,9 @@ from fanlog.core.agenda import Agenda
 from fanlog.core.hard_state import HardState
 from fanlog.errors import LakeUnavailable
 from fanlog.log.api import Damaged, Log
+from fanlog.log.batch import Batch
 from fanlog.model.resources import PartitionId
+from fanlog.model.terms import TIMED, Terms
 
 log = logging.getLogger("fanlog.delivery")
 
@@ -72,6 +74,36 @@ class DueTimes:
         records = [one for agenda in self._ledger.hard.agendas for one in agenda.settle()]
         if records:
             self._ledger.commit(records, can_wait=True)
+
+    def check(self, batch: Batch) -> None:
+        """Note messages of a batch that are not due, where hard state lost that they are pending.
+
+        Their batch says so, too; a folder that was salvaged may have lost the rest.
+        """
+        terms, now_ms = batch.terms, self._clock.wall_ns() // 1_000_000
+        assert terms is not None
+        agenda = self._ledger.hard.agendas.find(batch.partition)
+        known = BitMap64() if agenda is None else agenda.pending
+        early = {
+            index
+            for index, due_ms in terms.dues_ms(batch.publish_time_ns)
+            if due_ms > now_ms and batch.base_offset + index not in known
+        }
+        lost = Terms.of(
+            sorted(
+                (index, kind, value)
+                for kind, index, value in terms
+                if index in early and kind in TIMED
+            )
+        )
+        if lost is not None:
+            agendas = self._ledger.hard.agendas
+            self._ledger.commit(agendas.add(batch.partition, batch.base_offset, lost))
+            agenda = agendas.find(batch.partition)
+            assert agenda is not None
+            dues_ms = list(lost.dues_ms(batch.publish_time_ns))
+            agenda.schedule(batch.base_offset, dues_ms, batch.key_hashes)
+            self._watch(agenda)
 
     def _note(self, asked: Asking) -> None:
         """A commit has messages that ask for something: note when they are due."""

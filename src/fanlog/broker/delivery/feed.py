@@ -42,6 +42,7 @@ class Feed:
         end: Callable[[PartitionId], Offset],
         now: Callable[[], float],
         wall_ns: Callable[[], int],
+        check_dues: Callable[[Batch], None],
         next_generation: Callable[[], int],
         decide: Decide,
         on_damage: Callable[[Damaged], None],
@@ -55,6 +56,7 @@ class Feed:
         self._end = end
         self._now = now
         self._wall_ns = wall_ns
+        self._check_dues = check_dues
         self._next_generation = next_generation
         self._decide = decide
         self._on_damage = on_damage
@@ -355,6 +357,8 @@ class Feed:
                     else:
                         if item.seal is not None and item.seal.addressee:
                             _check_address(share, item)
+                        if item.terms is not None and item.terms.is_timed:
+                            self._check_dues(item)
                         batches.append(item)
                         size_bytes += len(item.content)
                         wanted_bytes += _bytes_between(item, position, stop)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock
+from fanlog.broker.keying import Keying
 from fanlog.broker.retention.room import Room
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.schemas import Schemas
@@ -26,6 +27,7 @@ class PublishAdmission:
     _clock: Clock
     _access: Access
     _schemas: Schemas
+    _keying: Keying
     _room: Room
 
     async def admit(self, topic_name: str, body: Body) -> tuple[Topic, Body]:
@@ -37,6 +39,7 @@ class PublishAdmission:
             InvalidArgument: What a message asks for cannot be done.
             TopicNotFound: There is no such topic.
             SchemaMismatch: A message does not conform to the topic's schema.
+            InvalidArgument: A message cannot stand in the order of the topic.
             ResourceExhausted: There is no room, see `Ledger.check_room`.
         """
         self._access.check_serving()
@@ -44,6 +47,7 @@ class PublishAdmission:
             topic, checked = self._ledger.hard.catalog.topic(topic_name), body
             if topic.schema_settings is not None:
                 topic, checked = await self._schemas.check(topic, body)
+            checked = self._keying.keyed(topic, checked)
             if checked.terms is not None:
                 self._check_terms(topic, checked.terms)
             size_bytes = len(checked.content)

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 from fanlog.core import onward
 from fanlog.core.catalog import Catalog, label_bytes
-from fanlog.errors import TopicNotFound
+from fanlog.errors import InvalidArgument, TopicNotFound
 from fanlog.model import endpoints, names
+from fanlog.model.attributes import LABEL_ORDERING
 from fanlog.model.quotas import Quotas
-from fanlog.model.resources import DeadLetterPolicy, PushConfig
+from fanlog.model.resources import DEFAULT_ORDERING, DeadLetterPolicy, PushConfig
 
 
 def check_quota(
@@ -49,12 +50,42 @@ def check_dead_letters(
 
     Raises:
         TopicNotFound: The dead letter topic does not exist.
-        InvalidArgument: Dead letters would go in a circle.
+        InvalidArgument: Dead letters would go in a circle, or to a topic with an order of its own.
     """
     target, field = policy.dead_letter_topic, "dead_letter_policy.dead_letter_topic"
     if catalog.find_topic(target) is None and not is_made:
         raise TopicNotFound(f"{field}: topic {target!r} does not exist")
+    _check_copies(catalog, target, field)
     onward.check(catalog, name, onward.Way(topic, target, is_forward=False), field=field)
+
+
+def check_topic_order(catalog: Catalog, name: str, labels: Mapping[str, str]) -> None:
+    """Check that nobody makes copies to a topic that is to be made with an order of its own.
+
+    Raises:
+        InvalidArgument: A subscription forwards to it, or sends its dead letters there.
+    """
+    if labels.get(LABEL_ORDERING, DEFAULT_ORDERING) == DEFAULT_ORDERING:
+        return
+    for other in catalog.subscriptions():
+        forward = None
+        if other.push is not None:
+            forward = endpoints.forward_topic(other.push.endpoint, other.name)
+        letters = None if other.dead_letter is None else other.dead_letter.dead_letter_topic
+        if name in (forward, letters):
+            raise InvalidArgument(
+                f"label {LABEL_ORDERING}: {other.name!r} makes copies to this topic, which keep "
+                "their ordering keys; it must be ordered by 'key'"
+            )
+
+
+def _check_copies(catalog: Catalog, target: str, field: str) -> None:
+    topic = catalog.find_topic(target)
+    if topic is not None and topic.ordering != DEFAULT_ORDERING:
+        raise InvalidArgument(
+            f"{field}: topic {target!r} is ordered by {topic.ordering!r} (its label "
+            f"{LABEL_ORDERING}); copies keep their ordering keys, and need one ordered by 'key'"
+        )
 
 
 def check_forward(catalog: Catalog, name: str, topic: str, push: PushConfig | None) -> None:
@@ -64,12 +95,14 @@ def check_forward(catalog: Catalog, name: str, topic: str, push: PushConfig | No
     at the same time could otherwise close a loop that neither sees.
 
     Raises:
-        InvalidArgument: The forwarded messages would come back.
+        InvalidArgument: The forwarded messages would come back, or the topic has an order of its
+            own.
         TopicNotFound: It forwards to a topic that does not exist.
     """
     target = None if push is None else endpoints.forward_topic(push.endpoint, name)
     if target is not None:
         if catalog.find_topic(target) is None:
             raise TopicNotFound(f"{endpoints.FIELD}: topic {target!r} does not exist")
+        _check_copies(catalog, target, endpoints.FIELD)
         way = onward.Way(topic, target, is_forward=True)
         onward.check(catalog, name, way, field=endpoints.FIELD)

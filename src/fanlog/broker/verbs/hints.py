@@ -30,6 +30,7 @@ class Hints:
         found = (
             self._pattern_hint(subscription),
             self._default_hint(subscription),
+            self._order_hint(subscription),
             self._dead_letter_hint(subscription),
             self._forward_hint(subscription),
             self.of_waiting_letters(subscription),
@@ -56,11 +57,34 @@ class Hints:
         denial = self._forward_denial(self._ledger.hard, topic) if topic else ""
         return f"forwarding waits: {denial}" if denial else ""
 
+    def of_nack(self, name: str) -> list[str]:
+        """About a nack on a subscription."""
+        catalog = self._ledger.hard.catalog
+        if not (catalog.has_subscription(name) and catalog.subscription(name).is_at_most_once):
+            return []
+        hint = (
+            "the subscription delivers at most once: its messages were acknowledged when they were "
+            "sent, and a nack changes nothing"
+        )
+        return [hint]
+
     def _default_hint(self, subscription: Subscription) -> str:
         """Of the server's default, which this one does not have."""
         if self._rules.dead_letter_default == "none":
             return ""
         return self._rules.why_without(subscription_spec_of(subscription))
+
+    def _order_hint(self, subscription: Subscription) -> str | None:
+        """Of a topic with an order of its own, which this one does not keep."""
+        topic = self._ledger.hard.catalog.topic_by_id(subscription.topic_id)
+        if topic is None or topic.ordering not in ("publisher", "total"):
+            return None
+        if subscription.enable_message_ordering:
+            return None
+        return (
+            f"the topic is ordered by {topic.ordering!r}, and the subscription does not keep that "
+            "order: enable_message_ordering is not set, and cannot be set later"
+        )
 
     def _pattern_hint(self, subscription: Subscription) -> str | None:
         """Of a pattern that matches nothing although it looks as if it did."""

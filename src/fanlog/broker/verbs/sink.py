@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fanlog import limits
 from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock, sleep
+from fanlog.broker.keying import Keying
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.parts import parts_of
 from fanlog.broker.ports import Contents
@@ -50,6 +51,7 @@ class Sink:
         access: Access,
         room: Room,
         schemas: Schemas,
+        keying: Keying,
         stages: Stages,
         contents: Contents | None,
     ) -> None:
@@ -60,7 +62,7 @@ class Sink:
         self._room = room
         self._stages = stages
         self._contents = contents
-        self._tools = StagingTools(ledger, clock, access, room, schemas, stages)
+        self._tools = StagingTools(ledger, clock, access, room, schemas, keying, stages)
         #: Commits under way, by query; one at a time.
         self._commits: dict[str, asyncio.Task[int]] = {}
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fanlog import limits
 from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock
+from fanlog.broker.keying import Keying
 from fanlog.broker.retention.room import Room
 from fanlog.broker.spool import Draft, Stage
 from fanlog.broker.transaction import Ledger
@@ -39,6 +40,7 @@ class StagingTools:
     access: Access
     room: Room
     schemas: Schemas
+    keying: Keying
     stages: Stages
 
 
@@ -97,6 +99,9 @@ class Staging:
             for row in rows:
                 self.refuse(row, f"topic {topic_name!r} does not exist")
             return
+        body, rows = self._keyed(topic, body, rows)
+        if not rows:
+            return
         if body.terms is not None:
             fine = self._check_terms(topic, body, rows)
             if len(fine) < body.count:
@@ -139,6 +144,24 @@ class Staging:
             self._is_over = True
             self._stages.release(self._size_bytes)
             await self._draft.discard()
+
+    def _keyed(self, topic: Topic, body: Body, rows: Sequence[int]) -> tuple[Body, Sequence[int]]:
+        """The messages that can stand in the order of the topic, with its keys, and their rows."""
+        keying = self._tools.keying
+        try:
+            return keying.keyed(topic, body), rows
+        except InvalidArgument:
+            pass
+        fine: list[int] = []
+        for index, row in enumerate(rows):
+            try:
+                keying.keyed(topic, body.only([index]))
+                fine.append(index)
+            except InvalidArgument as error:
+                self.refuse(row, error.message.removeprefix("messages[0]").lstrip(".: "))
+        if not fine:
+            return body, []
+        return keying.keyed(topic, body.only(fine)), [rows[index] for index in fine]
 
     def _check_terms(self, topic: Topic, body: Body, rows: Sequence[int]) -> list[int]:
         """The indexes of the messages that ask for nothing, or for what can be done."""

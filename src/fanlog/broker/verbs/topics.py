@@ -10,7 +10,7 @@ from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.shares import Shares
 from fanlog.broker.tiering.tiers import Tiers
 from fanlog.broker.transaction import Ledger, Transaction
-from fanlog.broker.verbs.checks import check_labels, check_quota
+from fanlog.broker.verbs.checks import check_labels, check_quota, check_topic_order
 from fanlog.core import revision_labels, snapshots
 from fanlog.model import specs
 from fanlog.model.quotas import Quotas
@@ -32,13 +32,19 @@ class Topics:
     _rules: ServerRules
 
     async def create(self, spec: TopicSpec) -> Topic:
-        """Raises AlreadyExists."""
+        """Make a topic.
+
+        Raises:
+            AlreadyExists: There is one of that name.
+            InvalidArgument: It has settings that this server, or a subscription, cannot do with.
+        """
         specs.check_tier(spec, None, has_lake=bool(self._tiers.lake_uri))
         catalog = self._ledger.hard.catalog
         if catalog.find_topic(spec.name) is None:
             check_quota(
                 *(catalog, self._quotas, "topics", spec.name, spec.labels), maker=spec.maker
             )
+            check_topic_order(catalog, spec.name, spec.labels)
         specs.check_region(spec, None, self._rules.region)
         transaction = self._ledger.begin()
         topic = self.make(transaction, spec)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
 
-from fanlog import limits
+from fanlog import limits, times
 from fanlog.broker.access import Access
 from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.filtering import Filtering
@@ -37,6 +37,7 @@ DEAD_LETTER, EXPORTED, GONE = "DEAD_LETTERED", "EXPORTED", "GONE"
 ACKNOWLEDGED = "ACKNOWLEDGED"
 
 _NEXT = {
+    State.PENDING: "at the time that its publisher gave",
     State.BACKLOG: "now, to the next subscriber that asks",
     State.OUTSTANDING: "when its lease ends, unless it is acknowledged before",
     State.DELAYED: "when its wait is over",
@@ -218,6 +219,8 @@ class Traces:
             if look.state is State.ACKED and is_wanted and not letter_id:
                 letter_id = await self._find_letter(share, found, search)
             state, next_delivery = self._settled(share, found, is_wanted, letter_id), ""
+        elif look.state is State.PENDING:
+            next_delivery = _due(found) or next_delivery
         elif look.state is State.BACKLOG:
             hashes = None if found.batch is None else found.batch.key_hashes
             if hashes is not None and found.batch is not None:
@@ -301,3 +304,12 @@ def _letter_of(events: list[Happened]) -> str:
         if one.what == DEAD_LETTERED:
             return one.message_id
     return ""
+
+
+def _due(found: MessageTrace) -> str:
+    """When a message is due, as its batch says; empty if that cannot be read."""
+    batch = found.batch
+    if batch is None or batch.terms is None:
+        return ""
+    due_ms = dict(batch.terms.dues_ms(batch.publish_time_ns)).get(found.offset - batch.base_offset)
+    return "" if due_ms is None else f"at {times.of_ns(due_ms * 1_000_000)}, as its publisher asked"

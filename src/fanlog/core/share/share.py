@@ -313,6 +313,23 @@ class Share:
         decision.records += self._acked_records(soft.backlog.acknowledge(acked) | late)
         return soft.finish(decision)
 
+    def claim(self, now: float, by_generation: ByGeneration) -> Decision:
+        """At most once: acknowledge leased messages that are about to be sent.
+
+        Commit first; what is `invalid` (its lease has ended) or `early` (of its key) is not sent.
+        """
+        soft, claimed = self._soft, BitMap64()
+        decision, live = soft.find_live(now, by_generation, is_ack=True)
+        for lease, offsets in live:
+            soft.leases.settle(lease, offsets)
+            decision.ended.append((lease.granted_s, len(offsets)))
+            claimed |= offsets
+        hard = soft.backlog.acknowledge(claimed)
+        assert claimed <= hard
+        decision.count = len(claimed)
+        decision.records += self._acked_records(hard)
+        return soft.finish(decision)
+
     def acknowledge_exported(self, offsets: BitMap64) -> Decision:
         """Acknowledge messages that were never leased: an export has them in its table."""
         return Decision(self._acked_records(offsets), count=len(offsets))

@@ -204,9 +204,11 @@ class SoftState:
         settings = self._state.settings
         schedule = settings.retry_schedule
         self.failures.take_back(offsets, nack)
-        if nack.is_counted and (settings.dead_letter is not None or schedule is not None):
-            chunks = self.failures.count(offsets, nack)
-            records += self._state.attempt_records(chunks.items())
+        if settings.dead_letter is not None or schedule is not None:
+            self.failures.note(offsets, nack, settings.dead_letter)
+            if nack.is_counted:
+                chunks = self.failures.count(offsets, nack)
+                records += self._state.attempt_records(chunks.items())
         self.put_back(now, offsets, self.failures.waits(nack, schedule, jitter))
         return records
 

@@ -51,6 +51,7 @@ class StateEvent(Enum):
     DUE = "it is due"
     LEASED = "leased"
     ACKNOWLEDGED = "acknowledged"
+    CLAIMED = "about to be sent, at most once"
     ACKNOWLEDGED_LATE = "acknowledged late, at least once"
     EARLIER_SETTLED = "all earlier ones of its key are acknowledged"
     NACKED = "nacked"
@@ -99,6 +100,8 @@ TRANSITIONS = (
     Transition((_O,), StateEvent.ACKNOWLEDGED, _A, "no earlier one of its key is outstanding"),
     Transition((_O,), StateEvent.ACKNOWLEDGED, _E, "an earlier one of its key is outstanding"),
     Transition((_E,), StateEvent.EARLIER_SETTLED, _A),
+    # At most once, sending settles it: after a crash in between it is lost, and never sent twice.
+    Transition((_O,), StateEvent.CLAIMED, _A, "no earlier one of its key is outstanding"),
     # An ack id that is no longer live still proves that the message was processed. Exactly once,
     # and of a key, it would contradict the answer that the next consumer gets, and is refused.
     Transition((_B, _D), StateEvent.ACKNOWLEDGED_LATE, _A),

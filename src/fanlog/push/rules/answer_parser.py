@@ -1,6 +1,6 @@
 """The answers that come on one connection of HTTP/1.1: bytes in, a `WebAnswer` out.
 
-The status decides, so little else is kept: three headers, and the first bytes of a refusal. The
+The status decides, so little else is kept: few headers, and the first bytes of a refusal. The
 head of an answer is bounded, informational answers (1xx) before it included; a body is read as far
 as it is short, so that its connection can be used again.
 
@@ -15,8 +15,10 @@ from typing import NamedTuple
 import httptools
 
 from fanlog import limits
+from fanlog.model.attributes import PREFIX
 
 _SWITCHING_PROTOCOLS = 101
+_OWN = PREFIX.encode()
 
 
 class BadAnswer(Exception):
@@ -30,6 +32,8 @@ class WebAnswer(NamedTuple):
     content_encoding: str
     #: The first bytes of the body; none of a 2xx.
     first: bytes
+    #: The words of a nack among the headers.
+    words: tuple[tuple[str, str], ...] = ()
 
 
 class AnswerParser:
@@ -39,8 +43,8 @@ class AnswerParser:
     """
 
     __slots__ = (
-        "_body_bytes", "_first", "_head_bytes", "_headers", "_keeps_alive", "_parser", "has_bytes",
-        "has_head", "is_complete", "status",
+        "_body_bytes", "_first", "_head_bytes", "_headers", "_keeps_alive", "_parser", "_words",
+        "has_bytes", "has_head", "is_complete", "status",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -65,6 +69,7 @@ class AnswerParser:
         self._head_bytes = 0
         self._body_bytes = 0
         self._headers: dict[bytes, bytes] = {}
+        self._words: list[tuple[str, str]] = []
         self._first = b""
 
     @property
@@ -105,6 +110,7 @@ class AnswerParser:
             headers.get(b"content-type", b"").decode("latin-1"),
             headers.get(b"content-encoding", b"").decode("latin-1"),
             self._first,
+            tuple(self._words),
         )
 
     def on_message_begin(self) -> None:
@@ -113,12 +119,15 @@ class AnswerParser:
             self._keeps_alive = False
         else:
             self._headers.clear()
+            self._words.clear()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.has_head:
             name = name.lower()
             if name in (b"retry-after", b"content-type", b"content-encoding"):
                 self._headers.setdefault(name, value)
+            elif name.startswith(_OWN):
+                self._words.append((name.decode("latin-1"), value.decode(errors="replace")))
 
     def on_headers_complete(self) -> None:
         if self.is_complete:

@@ -12,7 +12,10 @@ Over HTTP:
 | none in time, or broken | nacked              | failing         |
 
 `Retry-After` of anything but a 2xx says when the message may come again; with 429 and 503 it says
-so for all messages.
+so for all messages. The words of a nack (`fanlog.core.nack_words`) may be headers of anything but a
+2xx, and trailing metadata of a call that failed. They go before `Retry-After` and before the first
+words of the answer. An answer cannot be refused: of words that make no sense none is followed, and
+the reason says what was wrong with them.
 
 Over gRPC, for all messages of a call:
 
@@ -29,12 +32,13 @@ messages.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 
 from fanlog import limits
-from fanlog.core.redelivery import Nack
+from fanlog.core import nack_words
+from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import InvalidArgument
 from fanlog.push.rules.answers import printable
 from fanlog.wire.receiver import refusals
@@ -72,46 +76,70 @@ class Outcome:
     said: str = ""
     #: The endpoint's own wish.
     delay_s: float | None = None
+    #: The words of a nack that came with the answer.
+    wish: Nack = NACKED
     #: How long it wishes to be left alone by all messages.
     hold_s: float = 0.0
     #: Of a call that was answered: the messages that its receiver refuses, by ack id.
     refused: Mapping[str, Nack] = field(default_factory=dict)
 
     @property
-    def whole_reason(self) -> str:
-        """The reason that a dead letter keeps."""
-        return f"{self.reason}: {self.said}" if self.said else self.reason
+    def nack(self) -> Nack:
+        """The nack of all messages of the request, with the reason that a dead letter keeps."""
+        said = printable(self.wish.reason) or self.said
+        delay_s = self.delay_s if self.wish.delay_s is None else self.wish.delay_s
+        return replace(
+            self.wish,
+            delay_s=None if self.wish.is_terminal else delay_s,
+            reason=f"{self.reason}: {said}" if said else self.reason,
+        )
 
 
 #: The endpoint took all messages of the request.
 TAKEN = Outcome("2xx", is_ack=True)
 
 
-def of_status(status: int, retry_after: str | None, wall_s: float, said: str = "") -> Outcome:
+def of_status(
+    status: int,
+    retry_after: str | None,
+    wall_s: float,
+    said: str = "",
+    words: Iterable[tuple[str, str | bytes]] = (),
+) -> Outcome:
     """Judge an answer by its status; `wall_s` is the time, for a Retry-After that is a date.
 
-    `said` are its first words.
+    `said` are its first words, `words` those of a nack among its headers.
     """
     if 200 <= status < 300:
         return TAKEN
     hundreds = status // 100
     delay_s = None if retry_after is None else retry_after_s(retry_after, wall_s)
+    wish, said = _wish(words, said)
     return Outcome(
         f"{hundreds}xx" if hundreds in (3, 4, 5) else "error",
         is_failing=hundreds != 4 or status in _FAILING_4XX,
         is_gone=status == _GONE,
         reason=f"HTTP {status}",
         said=said,
+        wish=wish,
         delay_s=delay_s,
         hold_s=(delay_s or 0.0) if status in _HOLDING else 0.0,
     )
 
 
-def of_grpc(status: str, delay_s: float | None, *, is_gone: bool, said: str = "") -> Outcome:
+def of_grpc(
+    status: str,
+    delay_s: float | None,
+    *,
+    is_gone: bool,
+    said: str = "",
+    words: Iterable[tuple[str, str | bytes]] = (),
+) -> Outcome:
     """Judge a call that failed by the name of its status; `delay_s` is the endpoint's wish.
 
-    `said` are the first words of its message.
+    `said` are the first words of its message, `words` those of a nack in its trailing metadata.
     """
+    wish, said = _wish(words, said)
     if delay_s is not None:
         delay_s = min(max(0.0, delay_s), limits.PUSH_RETRY_AFTER_S_MAX)
     return Outcome(
@@ -120,6 +148,7 @@ def of_grpc(status: str, delay_s: float | None, *, is_gone: bool, said: str = ""
         is_gone=is_gone,
         reason=f"gRPC {status}",
         said=said,
+        wish=wish,
         delay_s=delay_s,
         hold_s=(delay_s or 0.0) if status in _GRPC_HOLDING else 0.0,
     )
@@ -137,11 +166,22 @@ def of_answer(answer: bytes, ack_ids: Collection[str]) -> Outcome:
         TAKEN,
         refused={
             ack_id: Nack(
-                delay_s=one.delay_s, is_terminal=one.is_terminal, reason=printable(one.reason)
+                delay_s=one.delay_s,
+                is_terminal=one.is_terminal,
+                reason=printable(one.reason),
+                is_counted=one.is_counted,
             )
             for ack_id, one in found.items()
         },
     )
+
+
+def _wish(words: Iterable[tuple[str, str | bytes]], said: str) -> tuple[Nack, str]:
+    """The nack that an answer asks for, and what it said; of words without sense, only that."""
+    try:
+        return nack_words.nack_of(words), said
+    except InvalidArgument as error:
+        return NACKED, printable(error.message)
 
 
 def of_timeout(seconds: float) -> Outcome:

@@ -72,6 +72,8 @@ class Request(NamedTuple):
     #: Headers of HTTP, or metadata of gRPC.
     headers: dict[str, str]
     timeout_s: float
+    #: Whether it may be sent twice when it is not known whether it arrived.
+    is_repeatable: bool = True
 
 
 # Groups.
@@ -116,7 +118,14 @@ def pack_web(messages: Sequence[LeasedMessage], destination: Destination) -> Req
         )
     if destination.token:
         headers["Authorization"] = f"Bearer {destination.token}"
-    return Request(destination.endpoint, messages, body, headers, subscription.push_timeout_s)
+    return Request(
+        destination.endpoint,
+        messages,
+        body,
+        headers,
+        subscription.push_timeout_s,
+        is_repeatable=not subscription.is_at_most_once,
+    )
 
 
 def _read(leased: LeasedMessage, subscription: Subscription) -> PushedMessage:
@@ -155,6 +164,7 @@ def pack_grpc(messages: Sequence[LeasedMessage], destination: Destination) -> Re
         receive_request(map(_frame, messages), subscription.name),
         {"authorization": f"Bearer {token}"} if token else {},
         subscription.push_timeout_s,
+        is_repeatable=not subscription.is_at_most_once,
     )
 
 

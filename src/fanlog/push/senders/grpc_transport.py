@@ -71,6 +71,7 @@ class GrpcTransport:
             self._delay_s(metadata),
             is_gone=_text(metadata, attributes.GONE).lower() == "true",
             said=first_words(error.details() or ""),
+            words=tuple(error.trailing_metadata() or ()),
         )
 
     def _delay_s(self, metadata: Mapping[str, str | bytes]) -> float | None:

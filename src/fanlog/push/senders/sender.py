@@ -22,7 +22,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fanlog import limits
 from fanlog.broker.broker import Broker
@@ -226,20 +226,41 @@ class Sender:
             return
         subscription, endpoint = self._subscription, self._endpoint
         try:
-            outcome = await self._exchange(messages, subscription, endpoint)
+            assert subscription.push is not None
+            token = await self._shared.tokens.token_for(subscription.push)
+            is_claimed = token is not None and subscription.is_at_most_once
+            if is_claimed:
+                messages = await self._claim(subscription, messages)
+                if not messages:
+                    return
+            outcome = await self._exchange(messages, subscription, endpoint, token)
         finally:
             self._shared.connections.leave(host)
         self._note(endpoint, outcome)
-        await self._settle(subscription, messages, outcome)
+        if is_claimed:
+            self._end_push_if_gone(subscription, outcome)
+        else:
+            await self._settle(subscription, messages, outcome)
+
+    async def _claim(
+        self, subscription: Subscription, messages: Sequence[LeasedMessage]
+    ) -> Sequence[LeasedMessage]:
+        """At most once: acknowledge messages before they are sent; those that may be sent."""
+        parsed = self._broker.ack_ids.parse(subscription.id, [one.ack_id for one in messages])
+        try:
+            lost = await self._broker.claims.claim(subscription, parsed.offsets)
+        except FanlogError:
+            # Their commit failed, and hard state is loaded again: they are not sent.
+            return []
+        return [one for one in messages if one.key not in lost]
 
     async def _exchange(
         self,
         messages: Sequence[LeasedMessage],
         subscription: Subscription,
         endpoint: WebEndpoint,
+        token: str | None,
     ) -> Outcome:
-        assert subscription.push is not None
-        token = await self._shared.tokens.token_for(subscription.push)
         if token is None:
             return of_error("NoToken")
         wall_s = self._clock.wall_ns() // 1_000_000_000
@@ -337,10 +358,8 @@ class Sender:
         self, subscription: Subscription, messages: Sequence[LeasedMessage], outcome: Outcome
     ) -> None:
         """Nack all messages of a request that failed."""
-        if outcome.is_gone and self._subscription.push == subscription.push:
-            with suppress(FanlogError):
-                self._turn_off(outcome.reason)
-        nack = Nack(delay_s=outcome.delay_s, reason=outcome.whole_reason)
+        self._end_push_if_gone(subscription, outcome)
+        nack = outcome.nack
         await self._nack(subscription, [(one, nack) for one in messages])
 
     async def _nack(
@@ -348,7 +367,11 @@ class Sender:
     ) -> None:
         alike: defaultdict[Nack, list[str]] = defaultdict(list)
         for one, nack in refused:
-            self._note_failure(one.key)
+            if nack.is_counted:
+                self._note_failure(one.key)
+            elif nack.delay_s is None and subscription.retry is None:
+                # Uncounted, it would come back at once for ever.
+                nack = replace(nack, delay_s=limits.FIRST_IMMEDIATE_BACKOFF_S_MIN)
             alike[nack].append(one.ack_id)
         # The subscription may be gone, or hard state loaded again; then the leases are gone too.
         with suppress(FanlogError):
@@ -366,6 +389,11 @@ class Sender:
         self._failures[key] = self._failures.pop(key, 0) + 1
         if len(self._failures) > _FAILED_MAX:
             del self._failures[next(iter(self._failures))]
+
+    def _end_push_if_gone(self, subscription: Subscription, outcome: Outcome) -> None:
+        if outcome.is_gone and self._subscription.push == subscription.push:
+            with suppress(FanlogError):
+                self._turn_off(outcome.reason)
 
     def _turn_off(self, reason: str) -> None:
         present = self._broker.present(self._subscription)

@@ -52,6 +52,10 @@ class WebTransport:
 
     async def _exchange(self, request: Request, head: bytes, until_s: float) -> WebAnswer:
         endpoint = request.endpoint
+        if not request.is_repeatable:
+            # A kept connection may be closed by now, which only a request that fails would tell.
+            connection = await self._open(request, until_s)
+            return await self._post(connection, head, request.body, until_s)
         kept = self._connections.take((endpoint.scheme, endpoint.host, endpoint.port))
         connection = kept or await self._open(request, until_s)
         try:
@@ -84,4 +88,4 @@ class WebTransport:
     def _judge(self, answer: WebAnswer) -> Outcome:
         said = first_words_of(answer.first, answer.content_type, answer.content_encoding)
         wall_s = self._clock.wall_ns() / 1e9
-        return of_status(answer.status, answer.retry_after, wall_s, said)
+        return of_status(answer.status, answer.retry_after, wall_s, said, answer.words)

@@ -57,6 +57,14 @@ def _resource(message: Message, asked: Asked) -> JsonObject:
     return found
 
 
+def _topic(message: Any, asked: Asked) -> JsonObject:
+    found = _resource(message, asked)
+    for name, (label, kind) in shapes.TOPIC_SETTINGS.items():
+        if label in message.labels:
+            found[name] = kind(message.labels[label])
+    return found
+
+
 def _subscription(message: Any, asked: Asked) -> JsonObject:
     found = _resource(message, asked)
     found.pop("push_config", None)
@@ -96,7 +104,7 @@ def _schema(message: Any, asked: Asked) -> JsonObject:
 
 #: Resources: JSON Schema, and the function that shows their fields.
 _RESOURCES: dict[MessageType, tuple[JsonSchema, Callable[[Any, Asked], JsonObject]]] = {
-    types.Topic: (record(shapes.TOPIC_SHOWN), _resource),
+    types.Topic: (record(shapes.TOPIC_SHOWN), _topic),
     types.Subscription: (record(shapes.SUBSCRIPTION_SHOWN), _subscription),
     types.Snapshot: (record(shapes.SNAPSHOT), _resource),
     types.Schema: (record(shapes.SCHEMA_SHOWN, "name"), _schema),

@@ -61,7 +61,7 @@ BINDINGS = (
     HttpBinding(
         *("PATCH", f"{_TOPICS}/{{topic.name=*}}", "Publisher.UpdateTopic", "topic"),
         takes=record(shapes.TOPIC),
-        translate=resources.translate_topic,
+        translate=resources.translate_topic_change,
     ),
     HttpBinding("DELETE", _TOPIC, "Publisher.DeleteTopic"),
     HttpBinding(

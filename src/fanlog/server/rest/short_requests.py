@@ -179,18 +179,24 @@ def check_count(message: Any, _: Asked) -> None:
         )
 
 
+#: Fields of a nack: the word that each is elsewhere, and the types of its value in JSON.
+_NACK_FIELDS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "requeue": (attributes.NACK_REQUEUE, (bool,)),
+    "counted": (attributes.NACK_COUNTED, (bool,)),
+    "delay_seconds": (attributes.NACK_DELAY, (int, float)),
+    "reason": (attributes.NACK_REASON, (str,)),
+}
+
+
 def translate_nack(body: JsonObject, asked: Asked) -> JsonObject:
     rest = dict(body)
-    requeue, delay_s, reason = (rest.pop(n, None) for n in ("requeue", "delay_seconds", "reason"))
-    if requeue is not None:
-        check_kind("requeue", requeue, bool)
-        asked.metadata.append((attributes.NACK_REQUEUE, "true" if requeue else "false"))
-    if delay_s is not None:
-        check_kind("delay_seconds", delay_s, int, float)
-        asked.metadata.append((attributes.NACK_DELAY, str(delay_s)))
-    if reason is not None:
-        check_kind("reason", reason, str)
-        asked.metadata.append((attributes.NACK_REASON, str(reason)))
+    for field, (word, kinds) in _NACK_FIELDS.items():
+        value = rest.pop(field, None)
+        asked.renames.append((word, field))
+        if value is not None:
+            check_kind(field, value, *kinds)
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            asked.metadata.append((word, text))
     return rest
 
 

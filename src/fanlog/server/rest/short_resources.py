@@ -6,7 +6,7 @@ returns the JSON of Google's resource. The name is left out: the reader sets it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from fanlog.errors import InvalidArgument
 from fanlog.model import attributes, endpoints, names
@@ -87,13 +87,24 @@ def translate_new_topic(body: JsonObject, asked: Asked) -> JsonObject:
     return translate_topic({k: v for k, v in body.items() if k != "partition_count"}, asked)
 
 
+def translate_topic_change(body: JsonObject, asked: Asked) -> JsonObject:
+    if "ordering" in body:
+        raise InvalidArgument(
+            "ordering: is read when a topic is made and cannot be changed later; leave it out"
+        )
+    return translate_topic(body, asked)
+
+
 def translate_topic(body: JsonObject, asked: Asked) -> JsonObject:
-    made = {k: v for k, v in body.items() if k not in ("name", "retention_seconds")}
+    made = {k: v for k, v in body.items() if k not in ("name", "retention_seconds", "ordering")}
+    settings, labels = _setting_labels(body, shapes.TOPIC_SETTINGS)
+    if settings:
+        made["labels"] = labels | settings
     made |= _translate_retention(body, asked)
-    settings = made.get("schema_settings")
-    if isinstance(settings, dict) and settings.get("schema") is not None:
-        schema = full_name("schemas", settings["schema"], "schema_settings.schema", asked.project)
-        made["schema_settings"] = settings | {"schema": schema}
+    schema = made.get("schema_settings")
+    if isinstance(schema, dict) and schema.get("schema") is not None:
+        name = full_name("schemas", schema["schema"], "schema_settings.schema", asked.project)
+        made["schema_settings"] = schema | {"schema": name}
     return made
 
 
@@ -144,7 +155,7 @@ def translate_subscription_change(body: JsonObject, asked: Asked) -> JsonObject:
 def _translate_subscription(body: JsonObject, asked: Asked) -> JsonObject:
     made = {k: v for k, v in body.items() if k not in _SHORT_ONLY}
     made |= _translate_retention(body, asked)
-    settings, labels = _setting_labels(body)
+    settings, labels = _setting_labels(body, shapes.SETTINGS)
     if settings:
         made["labels"] = labels | settings
     if body.get("topic") is not None:
@@ -165,13 +176,15 @@ def _translate_subscription(body: JsonObject, asked: Asked) -> JsonObject:
     return made
 
 
-def _setting_labels(body: JsonObject) -> tuple[JsonObject, JsonObject]:
+def _setting_labels(
+    body: JsonObject, known: Mapping[str, tuple[str, type]]
+) -> tuple[JsonObject, JsonObject]:
     """The labels that fields of this form stand for, and the labels of the body."""
     found: JsonObject = {}
     given = body.get("labels") or {}
     if not isinstance(given, dict):
         raise InvalidArgument(f"labels: must be a JSON object, not {json_in.kind(given)}")
-    for name, (label, kind) in shapes.SETTINGS.items():
+    for name, (label, kind) in known.items():
         if body.get(name) is not None:
             check_kind(name, body[name], kind)
             found[label] = str(body[name])

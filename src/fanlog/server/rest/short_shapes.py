@@ -8,7 +8,9 @@ from fanlog import limits
 from fanlog.model.attributes import (
     DELAY,
     DELIVER_AT,
+    LABEL_DELIVERY,
     LABEL_EXPIRED,
+    LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
     LABEL_RETRY,
@@ -16,7 +18,14 @@ from fanlog.model.attributes import (
     PRIORITY,
     TTL,
 )
-from fanlog.model.resources import EXPIRED_WAYS, FIRST_IMMEDIATE, PUSH_BODIES, Compatibility
+from fanlog.model.resources import (
+    DELIVERIES,
+    EXPIRED_WAYS,
+    FIRST_IMMEDIATE,
+    PUSH_BODIES,
+    TOPIC_ORDERINGS,
+    Compatibility,
+)
 from fanlog.server.rest.json_schema import (
     BASE64,
     BOOLEAN,
@@ -39,7 +48,10 @@ PULL_MESSAGES_DEFAULT = 10
 #: Facts about a resource beyond its own fields.
 _TOLD: dict[str, JsonSchema] = {"created_at": TIMESTAMP}
 _RETENTION: dict[str, JsonSchema] = {"retention_seconds": {"type": "number", "minimum": 0}}
-TOPIC = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
+#: Fields of a topic that are labels in the other forms, as `SETTINGS` of a subscription.
+TOPIC_SETTINGS: dict[str, tuple[str, type]] = {"ordering": (LABEL_ORDERING, str)}
+TOPIC: dict[str, JsonSchema] = properties(types.Topic.DESCRIPTOR, snake_case=True) | _RETENTION
+TOPIC |= {"ordering": {"type": "string", "enum": list(TOPIC_ORDERINGS)}}
 NEW_TOPIC = TOPIC | {"partition_count": integer(1, 1, default=1)}
 #: How long a topic keeps messages that no subscription needs; without a duration for good, in the
 #: lake.
@@ -54,6 +66,7 @@ TOPIC_SHOWN = NEW_TOPIC | _TOLD | {"effective_retention": _KEPT}
 _REPLACED = frozenset({"push_config", "dead_letter_policy"})
 #: Fields that are labels in the other forms: the label, and the type of the value in JSON.
 SETTINGS: dict[str, tuple[str, type]] = {
+    "delivery": (LABEL_DELIVERY, str),
     "retry": (LABEL_RETRY, str),
     "push_body": (LABEL_PUSH_BODY, str),
     "push_timeout_seconds": (LABEL_PUSH_TIMEOUT, int),
@@ -67,6 +80,7 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
 } | {
     "mode": {"type": "string", "enum": ["pull", "push", "export"]},
     "delivery_url": STRING,
+    "delivery": {"type": "string", "enum": list(DELIVERIES)},
     "retry": {"type": "string", "enum": [FIRST_IMMEDIATE]},
     "push_body": {"type": "string", "enum": list(PUSH_BODIES)},
     "push_timeout_seconds": integer(
@@ -132,6 +146,7 @@ PULLED = record({"received_messages": array(_RECEIVED)}, "received_messages")
 ACK_IDS = {"ack_ids": array(STRING, minItems=1)}
 NACK = ACK_IDS | {
     "requeue": BOOLEAN,
+    "counted": BOOLEAN,
     "delay_seconds": {"type": "number", "minimum": 0, "maximum": limits.NACK_DELAY_S_MAX},
     "reason": STRING,
 }

@@ -20,6 +20,8 @@ def feed() -> Feed:
         judge=nothing,
         end=nothing,
         now=nothing,
+        wall_ns=lambda: 0,
+        check_dues=lambda _: None,
         next_generation=nothing,
         decide=nothing,
         on_damage=nothing,

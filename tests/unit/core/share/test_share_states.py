@@ -120,6 +120,7 @@ HAPPENS: dict[StateEvent, Callable[[Scene], object]] = {
     StateEvent.DUE: Scene.come_due,
     StateEvent.LEASED: Scene.lease,
     StateEvent.ACKNOWLEDGED: lambda s: s.world.ack(1.0, s.ids[1:]),
+    StateEvent.CLAIMED: lambda s: s.world.claim(1.0, s.ids[1:]),
     StateEvent.ACKNOWLEDGED_LATE: lambda s: s.world.ack(1.0, s.ids[1:]),
     StateEvent.EARLIER_SETTLED: lambda s: s.world.ack(1.0, s.ids[:1]),
     StateEvent.NACKED: lambda s: s.world.nack(1.0, s.ids[1:]),
