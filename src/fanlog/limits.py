@@ -129,7 +129,7 @@ NACK_REASON_BYTES_MAX = 512
 #: How long a message that a stream nacked is for other consumers only: a client that ends nacks
 #: its messages, and closes its streams a moment later.
 AVERSION_S = 0.25
-#: How long a message whose dead letter topic is missing waits before it is tried again.
+#: How long a message that cannot be forwarded or dead-lettered now waits for the next try.
 DEAD_LETTER_RETRY_S = 10.0
 
 # Replay.

@@ -151,6 +151,11 @@ class Up:
         self.await_that(lambda: len(self.archived(topic)) >= count, f"{count} archived")
         return self.archived(topic)
 
+    def _credentials(self) -> dict[str, str]:
+        """Those of the administrator, where there is one."""
+        path = self.data_dir / "auth" / "admin.token"
+        return {"FANLOG_TOKEN_FILE": str(path)} if path.exists() else {}
+
     def run(self, *args: str) -> Any:
         """Run a command against the broker; gives what it says as JSON."""
         result = subprocess.run(
@@ -158,7 +163,7 @@ class Up:
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
-            env=clean_environ() | {"PUBSUB_EMULATOR_HOST": self.endpoint},
+            env=clean_environ() | {"PUBSUB_EMULATOR_HOST": self.endpoint} | self._credentials(),
         )
         assert result.returncode == 0, (result.stdout, result.stderr, self.said())
         return json.loads(result.stdout.splitlines()[-1])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import google.pubsub_v1 as gapic
 import pytest
+from google.api_core.exceptions import Unauthenticated
 
 from acceptance.paired import BROKER_READY, PATIENCE_S, PIPELINE_READY, Up
 from transport.certificates import Authority
@@ -67,6 +68,32 @@ def test_with_client_certificates(start_up, tmp_path):
     )
     up.await_said(PIPELINE_READY)
     assert f"broker https://{up.endpoint}?ca=" in up.said()
+
+
+def test_with_authentication_the_pipeline_has_an_account_of_its_own(start_up):
+    up = start_up({"FANLOG_AUTH": "required"})
+    up.await_said(BROKER_READY)
+    assert "IAM: enforced" in up.said()
+    with up.publisher() as publisher, pytest.raises(Unauthenticated):
+        publisher.create_topic(name=TOPIC)
+    up.run("topic", "create", "orders")
+    for number in range(3):
+        up.run("publish", "orders", str(number))
+    up.await_said(PIPELINE_READY)
+    assert "pipeline.token" in up.said()
+    assert up.await_archived(TOPIC, 3) == once(3)
+    job = up.run("job", "verify", "--topic", "orders")
+    assert job["state"] == "DONE"
+    assert job["result"]["is_fine"]
+    # It is that account that does the work: without its role nothing more is archived.
+    account = up.run("auth", "service-account", "describe", "pipeline")
+    member = f"serviceAccount:{account['email']}"
+    up.run("auth", "policy", "remove", "server", "roles/fanlog.pipeline", member)
+    up.await_said("lacks the permission")
+    for kind in ("admin", "pipeline"):
+        token = (up.data_dir / "auth" / f"{kind}.token").read_text().strip()
+        assert token not in up.said()
+    assert up.stop() == 0
 
 
 def test_from_the_first_message_to_a_restart(start_up):

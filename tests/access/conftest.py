@@ -7,7 +7,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
@@ -18,6 +18,7 @@ import pytest
 from google.protobuf.message import Message as Protobuf
 
 from fanlog.broker import bootstrap
+from fanlog.broker.clock import Clock
 from fanlog.config import Config
 from fanlog.server.app import Server, running
 from fanlog.v1 import auth_pb2 as pb
@@ -107,14 +108,30 @@ class Guarded:
         asked = pb.CreateTokenRequest(account=account)
         return str((await self.call(f"{AUTH}/CreateToken", asked, pb.CreateTokenResponse)).token)
 
+    async def policy(self, resource: str) -> Any:
+        """The policy of the server or a project."""
+        asked = pb.GetPolicyRequest(resource=resource)
+        return await self.call(f"{AUTH}/GetPolicy", asked, pb.AccessPolicy)
+
+    async def set_policy(self, resource: str, policy: Any) -> None:
+        change = pb.SetPolicyRequest(resource=resource, policy=policy)
+        await self.call(f"{AUTH}/SetPolicy", change, pb.AccessPolicy)
+
+    async def take_away(self, resource: str, member: str) -> None:
+        """Take all roles from a member, on the server or a project."""
+        policy = await self.policy(resource)
+        kept = [one for one in policy.bindings if list(one.members) != [member]]
+        assert len(kept) < len(policy.bindings)
+        del policy.bindings[:]
+        policy.bindings.extend(kept)
+        await self.set_policy(resource, policy)
+
     async def grant(self, resource: str, role: str, member: str) -> None:
         """Give a member a role on the server, a project or a resource."""
         if resource == "server" or resource.count("/") == 1:
-            asked = pb.GetPolicyRequest(resource=resource)
-            policy = await self.call(f"{AUTH}/GetPolicy", asked, pb.AccessPolicy)
+            policy = await self.policy(resource)
             policy.bindings.add(role=role, members=[member])
-            change = pb.SetPolicyRequest(resource=resource, policy=policy)
-            await self.call(f"{AUTH}/SetPolicy", change, pb.AccessPolicy)
+            await self.set_policy(resource, policy)
             return
         from google.iam.v1 import iam_policy_pb2, policy_pb2
 
@@ -132,19 +149,27 @@ AUTH = "fanlog.v1.Auth"
 Start = Callable[..., Awaitable[Guarded]]
 
 
+@asynccontextmanager
+async def serving(
+    folder: Path, clock: Clock | None = None, **settings: Any
+) -> AsyncIterator[Guarded]:
+    """A server whose tokens are in a folder; in memory, unless a data folder is given."""
+    given = {"memory": "data_dir" not in settings, "auth_dir": folder} | settings
+    config = Config(port=0, http_port=None, auth="required", drain_s=0.2, **given)
+    async with (
+        running(config, clock=clock) as server,
+        grpc.aio.insecure_channel(server.endpoint) as channel,
+    ):
+        yield Guarded(server, given["auth_dir"], channel)
+
+
 @pytest.fixture
 async def start(tmp_path: Path) -> AsyncIterator[Start]:
     """Start servers: `await start(**settings)`."""
     async with AsyncExitStack() as stack:
 
         async def make(**settings: Any) -> Guarded:
-            folder = tmp_path / "auth"
-            given = {"memory": True, "auth_dir": folder} | settings
-            config = Config(port=0, http_port=None, auth="required", drain_s=0.2, **given)
-            server = await stack.enter_async_context(running(config))
-            channel = grpc.aio.insecure_channel(server.endpoint)
-            stack.push_async_callback(channel.close)
-            return Guarded(server, given["auth_dir"], channel)
+            return await stack.enter_async_context(serving(tmp_path / "auth", **settings))
 
         yield make
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+THIS_MACHINE = (x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
 
 
 def _name(text: str) -> x509.Name:
@@ -36,13 +39,14 @@ class Authority:
         path.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
         return path
 
-    def issue(self, name: str, folder: Path) -> tuple[Path, Path]:
-        """A certificate for this machine and its key, as files."""
+    def issue(
+        self, name: str, folder: Path, names: Sequence[x509.GeneralName] = THIS_MACHINE
+    ) -> tuple[Path, Path]:
+        """A certificate, for this machine unless other names are given, and its key, as files."""
         key = ec.generate_private_key(ec.SECP256R1())
-        hosts = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         issuer = self.certificate.subject.rfc4514_string().removeprefix("CN=")
         builder = _builder(name, issuer, key).add_extension(
-            x509.SubjectAlternativeName(hosts), critical=False
+            x509.SubjectAlternativeName(names), critical=False
         )
         certificate = builder.sign(self.key, hashes.SHA256())
         paths = folder / f"{name}.pem", folder / f"{name}.key"

@@ -1,7 +1,9 @@
 """The public keys of issuers: fetched, remembered, and fetched again when they may have changed.
 
 A key id that is not known may be new: then the keys are fetched at once, at a bounded rate, since
-anybody can make up key ids. When an issuer cannot be reached, its last keys stay in use for a day.
+anybody can make up key ids. Known keys are fetched again every hour in the background, and used
+meanwhile; after a longer rest, when they may have been revoked long ago, they are waited for. When
+an issuer cannot be reached, its last keys stay in use for a day.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from fanlog.broker.clock import Clock
 log = logging.getLogger("fanlog.auth")
 
 REFRESH_S: Final = 3_600.0
+#: Keys that nobody tried to fetch for so long are not used before that is tried.
+RESTED_S: Final = 2 * REFRESH_S
 #: How long keys are used that could not be fetched again.
 STALE_S: Final = 24 * 3_600.0
 #: An unknown key id, or a failure, has the keys fetched no sooner than so long after the last time.
@@ -54,33 +58,37 @@ class IssuerKeys:
     async def key(self, key_id: str) -> Key:
         """Raises NotBelieved: There is no such key, or no keys can be had."""
         now_s = self._clock.now()
-        found = self._find(key_id)
-        is_old = now_s - self._fetched_s > REFRESH_S
-        if (found is None or is_old) and now_s - self._tried_s >= AGAIN_S:
-            await self._refresh()
-            found = self._find(key_id)
-        elif self._fetching is not None and found is None:
+        found = self._usable(key_id)
+        has_rested = now_s - self._tried_s > RESTED_S
+        if found is None or now_s - self._fetched_s > REFRESH_S:
+            self._refresh()
+        if self._fetching is not None and (found is None or has_rested):
+            # One caller that goes away must not end it for the others.
             await asyncio.shield(self._fetching)
-            found = self._find(key_id)
-        if self._clock.now() - self._fetched_s > STALE_S:
+            found = self._usable(key_id)
+        if self._is_stale:
             raise NotBelieved("the issuer's keys cannot be had")
         if found is None:
             raise NotBelieved("the issuer has no such key")
         return found
 
-    def _find(self, key_id: str) -> Key | None:
+    @property
+    def _is_stale(self) -> bool:
+        return self._clock.now() - self._fetched_s > STALE_S
+
+    def _usable(self, key_id: str) -> Key | None:
+        if self._is_stale:
+            return None
         if not key_id and len(self._keys) == 1:
             return next(iter(self._keys.values()))
         return self._keys.get(key_id)
 
-    async def _refresh(self) -> None:
-        """Callers that come meanwhile wait for the same fetch."""
-        self._tried_s = self._clock.now()
-        self._fetching = asyncio.create_task(self._load())
-        try:
-            await asyncio.shield(self._fetching)
-        finally:
-            self._fetching = None
+    def _refresh(self) -> None:
+        """Begin to fetch the keys, unless that is under way or was tried just now."""
+        now_s = self._clock.now()
+        if self._fetching is None and now_s - self._tried_s >= AGAIN_S:
+            self._tried_s = now_s
+            self._fetching = asyncio.create_task(self._load())
 
     async def _load(self) -> None:
         try:
@@ -90,9 +98,11 @@ class IssuerKeys:
                 "action=keys_not_fetched issuer=%s error=%s; the keys before stay in use for a day",
                 *(self._issuer.issuer, error),
             )
-            return
-        self._keys = keys
-        self._fetched_s = self._clock.now()
+        else:
+            self._keys = keys
+            self._fetched_s = self._clock.now()
+        finally:
+            self._fetching = None
 
     def _read(self) -> dict[str, Key]:
         issuer = self._issuer
@@ -105,10 +115,20 @@ class IssuerKeys:
             raise ValueError("not a key set")
         if len(found["keys"]) > _KEYS_MAX:
             raise ValueError(f"more than {_KEYS_MAX} keys")
+        if not all(isinstance(one, dict) for one in found["keys"]):
+            raise ValueError("not a key set")
         public = [one for one in found["keys"] if one.get("kty") in ("RSA", "EC", "OKP")]
         signing = [one for one in public if one.get("use", "sig") == "sig"]
-        keys = KeySet.import_key_set({"keys": signing}).keys
-        return {str(one.get("kid", "")): key for one, key in zip(signing, keys, strict=True)}
+        keys: dict[str, Key] = {}
+        for one in signing:
+            # One of a curve that is not known here must not take the others along.
+            try:
+                [keys[str(one.get("kid", ""))]] = KeySet.import_key_set({"keys": [one]}).keys
+            except (JoseError, ValueError, KeyError) as error:
+                log.warning("action=key_left_out issuer=%s error=%r", issuer.issuer, error)
+        if signing and not keys:
+            raise ValueError("no key of the set can be used")
+        return keys
 
     def _discover(self) -> str:
         found = json.loads(self._fetch(self._issuer.issuer.rstrip("/") + _DISCOVERY))

@@ -31,7 +31,15 @@ from fanlog.broker.generations import Generations
 from fanlog.broker.keying import Keying
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.outcome_telling import OutcomeTelling
-from fanlog.broker.ports import Candidates, CheckEndpoint, Compose, Contents, refuse_push
+from fanlog.broker.ports import (
+    Candidates,
+    CheckEndpoint,
+    Compose,
+    Contents,
+    ForwardDenial,
+    deny_no_forward,
+    refuse_push,
+)
 from fanlog.broker.retention.retention import Retention
 from fanlog.broker.retention.room import Room
 from fanlog.broker.retention.spare import Spare
@@ -118,6 +126,7 @@ def build_broker(
     contents: Contents | None = None,
     settings: BrokerSettings = DEFAULT_SETTINGS,
     check_endpoint: CheckEndpoint = refuse_push,
+    forward_denial: ForwardDenial = deny_no_forward,
     examiner: Examiner | None = None,
     spool: Spool | None = None,
     seal_keys: SealKeys = NO_KEYS,
@@ -135,6 +144,7 @@ def build_broker(
             and schedules.
         jitter: A number from 0 to 1, to spread retries.
         check_endpoint: Looks at push endpoints; without it, push is refused.
+        forward_denial: Says to which topics the server may forward; without it, to all.
         examiner: Answers questions about schemas that may take long; without it, on the loop.
         spool: Where stages wait; without it, in memory.
         seal_keys: Keys that secrets are sealed with in the log; without any, they stay plain.
@@ -167,7 +177,11 @@ def build_broker(
     feeds = Feeds(ledger, filtering)
     recent = RecentEvents(sample_every=settings.trace_sample, since_s=clock.now())
     decisions = Decisions(
-        *(ledger, store, clock, metrics, feeds), compose=compose, jitter=jitter, recent=recent
+        *(ledger, store, clock, metrics, feeds),
+        compose=compose,
+        forward_denial=forward_denial,
+        jitter=jitter,
+        recent=recent,
     )
     bridges = Bridges(ledger, definitions)
     revising = Revising(ledger, clock, metrics, bridges, contents, decisions.decide)
@@ -256,7 +270,8 @@ def build_broker(
             candidates,
         ),
         recent=recent,
-        hints=Hints(ledger, retention, rules),
+        hints=Hints(ledger, retention, rules, forward_denial),
+        forward_denial=forward_denial,
         outcomes=OutcomeTelling(ledger, clock, metrics, shares, room, topics, outcome_body),
         schedules=Schedules(ledger, schemas, ticking, quotas),
         ticking=ticking,

@@ -1,4 +1,4 @@
-"""The first administrator of a server, and the account of its own pipeline.
+"""The first administrator of a server, and the accounts of its own pipeline and forwarding.
 
 A token is written to its file first, and made known to the server then: a crash between the two is
 mended by the next start, which finds the file and makes its token known. A lost administrator is
@@ -30,6 +30,9 @@ from fanlog.model.identity import (
 ADMINISTRATOR: Final = "admin"
 PIPELINE: Final = "pipeline"
 PIPELINE_ROLE: Final = "roles/fanlog.pipeline"
+#: Forwards and dead letters are published with its rights. Nobody calls as it: it has no token.
+FORWARDING: Final = "forwarding"
+FORWARDING_ROLE: Final = "roles/pubsub.publisher"
 #: Where the files of tokens are, in the data folder.
 FOLDER_NAME: Final = "auth"
 
@@ -44,12 +47,17 @@ def has_owner(hard: HardState) -> bool:
 
 
 def grant_records(
-    hard: HardState, server_id: str, account_name: str, role: str, token: str, now_s: float
+    hard: HardState,
+    server_id: str,
+    account_name: str,
+    role: str,
+    token: str | None,
+    now_s: float,
 ) -> list[Record]:
-    """The records by which a token is one of an account that has a role on the server."""
+    """The records by which there is an account that has a role on the server, and a token."""
     identities = hard.identities
     records: list[Record] = []
-    account = identities.find(account_name)
+    account = known = identities.find(account_name)
     if account is None:
         account_id, counted = hard.catalog.take_id()
         records.append(counted)
@@ -59,10 +67,11 @@ def grant_records(
             email=account_email(account_name, server_id),
             created_s=now_s,
         )
-    digest = token_digest(token)
-    if identities.token_owner(digest) is None:
+    digest = None if token is None else token_digest(token)
+    if digest is not None and identities.token_owner(digest) is None:
         kept = ApiToken(id=digest[:12], digest=digest, created_s=now_s)
         account = replace(account, tokens=(*account.tokens, kept))
+    if account is not known:
         records.append(AccountRecord(account.id, account))
     policy = identities.policy(SERVER)
     granted = any(one.role == role and account.member in one.members for one in policy.bindings)
@@ -131,3 +140,5 @@ def missing_accounts(hard: HardState) -> Iterable[tuple[str, str]]:
         yield ADMINISTRATOR, OWNER
     if hard.identities.find(PIPELINE) is None:
         yield PIPELINE, PIPELINE_ROLE
+    if hard.identities.find(FORWARDING) is None:
+        yield FORWARDING, FORWARDING_ROLE

@@ -40,6 +40,7 @@ from fanlog.broker.delivery.shares import Shares
 from fanlog.broker.metrics import Metrics
 from fanlog.broker.outcome_telling import OutcomeTelling
 from fanlog.broker.parts import Placed
+from fanlog.broker.ports import ForwardDenial
 from fanlog.broker.retention.retention import Retention
 from fanlog.broker.retention.room import Room
 from fanlog.broker.retention.spare import Spare
@@ -133,6 +134,7 @@ class Broker:
     schedules: Schedules
     ticking: Ticking
     # Settings.
+    forward_denial: ForwardDenial
     rules: ServerRules
     #: Of one message that a caller publishes; checked where requests are read.
     message_bytes_max: int

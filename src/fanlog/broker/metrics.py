@@ -56,10 +56,12 @@ class SubscriptionMetrics:
     lapsed: int = 0
     #: Messages that waited too long for those that they depend on.
     overdue: int = 0
-    #: Times a message stayed because its dead letter topic does not exist.
+    #: Times a message stayed because its dead letter topic cannot be published to.
     dead_letter_failed: int = 0
     #: Messages that were not forwarded: too many forwards or copies lie behind them.
     forward_stopped: int = 0
+    #: Times a message stayed because it could not be forwarded.
+    forward_failed: int = 0
     #: Messages the filter left out, counted when it judged them: again when that is done again.
     passed_over: int = 0
     #: Messages delivered in another revision of their schema than they were written in, and those

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from fanlog.core.hard_state import HardState
 from fanlog.errors import Unimplemented
 from fanlog.log.batch import Batch, Body
 from fanlog.model import endpoints
@@ -69,6 +70,18 @@ class Contents(Protocol):
 
     def attributed(self, body: Body, added: Sequence[Mapping[str, str]]) -> Body:
         """A body of the same messages, each with attributes added."""
+
+
+class ForwardDenial(Protocol):
+    """Says whether the server may move messages on to a topic, as forwards or dead letters."""
+
+    def __call__(self, hard: HardState, topic: str, /) -> str:
+        """Why it may not just now, in a sentence; empty when it may."""
+
+
+def deny_no_forward(_hard: HardState, _topic: str) -> str:
+    """The `ForwardDenial` of a broker whose callers may do everything."""
+    return ""
 
 
 class CheckEndpoint(Protocol):

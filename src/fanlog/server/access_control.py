@@ -16,12 +16,15 @@ from fanlog.broker import bootstrap
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
 from fanlog.config import Config
+from fanlog.core.authority import Grants
+from fanlog.core.hard_state import HardState
 from fanlog.errors import FanlogError
 from fanlog.model import names
-from fanlog.model.identity import TOKEN_PREFIX
+from fanlog.model.identity import TOKEN_PREFIX, Principal, account_email
 from fanlog.model.rates import Allowance
 from fanlog.server.directory import AccountDirectory
 from fanlog.server.gate import Gate
+from fanlog.server.permissions import PUBLISH
 from fanlog.wire.publish import build_body
 
 log = logging.getLogger("fanlog.auth")
@@ -33,21 +36,46 @@ _TELLING_MAX = 1_000
 
 
 async def ensure_accounts(broker: Broker, clock: Clock, folder: Path) -> None:
-    """Make the administrator and the pipeline's account, with their tokens in files.
+    """Make the accounts that are missing, with their tokens in files.
 
     Raises:
         ConfigError: A file cannot be written.
     """
     for name, role in list(bootstrap.missing_accounts(broker.hard)):
-        path = bootstrap.token_path(folder, name)
-        made = TOKEN_PREFIX + secrets.token_urlsafe(32)
-        token = await asyncio.to_thread(bootstrap.keep_token, path, made)
+        path = token = None
+        if name != bootstrap.FORWARDING:
+            path = bootstrap.token_path(folder, name)
+            made = TOKEN_PREFIX + secrets.token_urlsafe(32)
+            token = await asyncio.to_thread(bootstrap.keep_token, path, made)
         records = bootstrap.grant_records(
             *(broker.hard, broker.accounts.server_id, name, role, token),
             now_s=clock.wall_ns() / 1e9,
         )
         await broker.ledger.commit(records)
-        log.info("action=account_created account=%s role=%s token_file=%s", name, role, path)
+        where = "no token" if path is None else f"token_file={path}"
+        log.info("action=account_created account=%s role=%s %s", name, role, where)
+
+
+class ForwardingAccount:
+    """The rights of the account that forwards and dead letters are published with.
+
+    See `ports.ForwardDenial`. They are checked at each of them, whoever set the forward up.
+    """
+
+    def __init__(self, server_id: str) -> None:
+        self._email = account_email(bootstrap.FORWARDING, server_id)
+        self._grants = Grants(Principal(member=f"serviceAccount:{self._email}"))
+
+    def __call__(self, hard: HardState, topic: str) -> str:
+        """Why messages may not be moved on to a topic just now; empty when they may."""
+        if hard.identities.by_email(self._email) is None:
+            return (
+                f"the account {self._email}, which publishes forwards and dead letters, does not "
+                "exist; the next start makes it"
+            )
+        if self._grants.allow(hard, PUBLISH, topic):
+            return ""
+        return f"{self._grants.principal.member} lacks the permission {PUBLISH} on {topic!r}"
 
 
 class AccessControl:

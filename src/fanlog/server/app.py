@@ -27,6 +27,7 @@ from fanlog.broker.assembly import BrokerSettings, build_broker
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock, SystemClock
 from fanlog.broker.committer import ThreadCommitter
+from fanlog.broker.ports import ForwardDenial, deny_no_forward
 from fanlog.broker.schemas.examiner import Apart
 from fanlog.broker.seal_key_file import read_seal_keys, seal_keys
 from fanlog.broker.tiering.tiers import Tiers
@@ -46,7 +47,7 @@ from fanlog.push.senders.host_resolver import HostResolver
 from fanlog.push.senders.tokens import Tokens
 from fanlog.push.service import PushService
 from fanlog.server import grpc_api
-from fanlog.server.access_control import AccessControl, ensure_accounts
+from fanlog.server.access_control import AccessControl, ForwardingAccount, ensure_accounts
 from fanlog.server.allocator import keep_freed_memory, release_freed_memory
 from fanlog.server.descriptors import service_descriptors
 from fanlog.server.file_limit import caller_connections, push_connections, raise_file_limit
@@ -141,6 +142,7 @@ async def _serving(
         jitter=random.random,
         settings=_broker_settings(config),
         check_endpoint=EndpointCheck(resolver),
+        forward_denial=_forward_denial(config, store),
         examiner=examiner,
         spool=_spool(config),
         seal_keys=_seal_keys(config),
@@ -357,6 +359,12 @@ async def _access(config: Config, broker: Broker, clock: Clock) -> AccessControl
     except FanlogError:
         await broker.stop()
         raise
+
+
+def _forward_denial(config: Config, store: Log) -> ForwardDenial:
+    if config.auth == "none":
+        return deny_no_forward
+    return ForwardingAccount(bootstrap.server_id_of(store))
 
 
 def _tls(config: Config) -> Tls | None:

@@ -153,12 +153,17 @@ SUBSCRIPTION_COUNTERS = {
         (
             "dead_letter_failed",
             "fanlog_dead_letter_failures",
-            "Messages kept because their dead letter topic does not exist.",
+            "Messages kept at a try: their dead letter topic is gone, or may not be published to.",
         ),
         (
             "forward_stopped",
             "fanlog_forwards_stopped",
             "Messages not forwarded: too many forwards or copies lie behind them.",
+        ),
+        (
+            "forward_failed",
+            "fanlog_forward_failures",
+            "Messages kept at a try: the topic is gone or full, or may not be published to.",
         ),
         ("passed_over", "fanlog_passed_over", "Messages that the filter left out."),
         (

@@ -6,7 +6,7 @@ lists the needs of every method with the functions here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,13 +62,18 @@ def on_named(permission: str, field: str) -> Rule:
     return Rule(permission, f"`{field}`, when given", find)
 
 
-def on_forward(permission: str, field: str) -> Rule:
-    """On the topic that a push endpoint forwards to, if it is one."""
+def on_forward(permission: str, field: str, *owners: str) -> Rule:
+    """On the topic that a push endpoint forwards to, if it is one.
+
+    A short name is one in the project of the first of the fields `owners` that is given.
+    """
 
     def find(request: Any, _: HardState) -> Iterator[Need]:
         value: str = _value(request, field)
         if value.startswith(endpoints.TOPIC_SCHEME):
             topic = value.removeprefix(endpoints.TOPIC_SCHEME)
+            if "/" not in topic:
+                topic = f"{_project_of_first(request, owners)}/topics/{topic}"
             yield permission, resource_name(topic, field)
 
     return Rule(permission, f"the topic of `{field}`, when it forwards", find)
@@ -78,8 +83,7 @@ def in_project(permission: str, *fields: str) -> Rule:
     """On the project of the first of some fields that is given."""
 
     def find(request: Any, _: HardState) -> Iterator[Need]:
-        value = next(filter(None, (_value(request, field) for field in fields)), "")
-        yield permission, project_of(value, fields[0])
+        yield permission, _project_of_first(request, fields)
 
     return Rule(permission, f"the project of `{'` or `'.join(fields)}`", find)
 
@@ -116,6 +120,11 @@ def project_of(name: str, field: str) -> str:
             f"{field}: {names.shown(name)} has no project; names begin with projects/PROJECT"
         )
     return f"projects/{parts[1]}"
+
+
+def _project_of_first(request: Any, fields: Sequence[str]) -> str:
+    value = next(filter(None, (_value(request, field) for field in fields)), "")
+    return project_of(value, fields[0])
 
 
 def _value(request: Any, field: str) -> Any:

@@ -246,13 +246,13 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
             " there",
             _letters_made,
         ),
-        on_forward(PUBLISH, _PUSH),
+        on_forward(PUBLISH, _PUSH, "name", "topic"),
     ),
     "google.pubsub.v1.Subscriber.GetSubscription": (on("pubsub.subscriptions.get", _SUB),),
     "google.pubsub.v1.Subscriber.UpdateSubscription": (
         on("pubsub.subscriptions.update", f"{_SUB}.name"),
         on_named(PUBLISH, f"{_SUB}.{_DEAD_LETTER}"),
-        on_forward(PUBLISH, f"{_SUB}.{_PUSH}"),
+        on_forward(PUBLISH, f"{_SUB}.{_PUSH}", f"{_SUB}.name"),
     ),
     "google.pubsub.v1.Subscriber.ListSubscriptions": (
         in_project("pubsub.subscriptions.list", "project"),
@@ -260,7 +260,7 @@ PERMISSIONS: Final[Mapping[str, tuple[Rule, ...]]] = {
     "google.pubsub.v1.Subscriber.DeleteSubscription": (on("pubsub.subscriptions.delete", _SUB),),
     "google.pubsub.v1.Subscriber.ModifyPushConfig": (
         on("pubsub.subscriptions.update", _SUB),
-        on_forward(PUBLISH, _PUSH),
+        on_forward(PUBLISH, _PUSH, _SUB),
     ),
     "google.pubsub.v1.Subscriber.ModifyAckDeadline": (on(CONSUME, _SUB),),
     "google.pubsub.v1.Subscriber.Acknowledge": (on(CONSUME, _SUB),),

@@ -43,6 +43,7 @@ async def get_subscription(
     troubles = (
         broker.movers.trouble(subscription),
         broker.exports.trouble(subscription).reason,
+        broker.hints.of_waiting_letters(subscription),
     )
     call.set_trailing_metadata(remarks.make_hints(filter(None, troubles)))
     return _show(broker, subscription)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import json
 import math
+import threading
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -81,6 +83,8 @@ class World:
         self.pauses: list[float] = []
         self.documents: dict[str, object] = {}
         self.fetched: list[str] = []
+        self._may_end = threading.Event()
+        self._may_end.set()
         self.authenticator = Authenticator(
             self.accounts,
             AuthSettings(**settings),
@@ -94,8 +98,16 @@ class World:
     async def _pause(self, _: object, seconds: float) -> None:
         self.pauses.append(seconds)
 
+    def hold(self) -> None:
+        """Let no fetch end until `let_go`."""
+        self._may_end.clear()
+
+    def let_go(self) -> None:
+        self._may_end.set()
+
     def _fetch(self, url: str) -> bytes:
         self.fetched.append(url)
+        assert self._may_end.wait(10)
         if url not in self.documents:
             raise OSError("nothing is there")
         return json.dumps(self.documents[url]).encode()
@@ -431,6 +443,55 @@ class TestIssuers:
         world.clock.advance(31)
         new = self.token(world, key=1, **claims)
         assert await world.who(new) == "user:ann@example.com"
+        assert len(world.fetched) == 2
+
+    async def test_old_keys_are_fetched_again_while_they_are_used(self):
+        world = self.world()
+        claims = {"email": "ann@example.com", "email_verified": True}
+        await world.who(self.token(world, **claims))
+        world.documents[f"{ISSUER}/keys"] = key_set(1)
+        world.hold()
+        world.clock.advance(3_601)
+        old = self.token(world, **claims)
+        for number in range(3):
+            # Nobody waits for the fetch, and nobody begins another.
+            async with asyncio.timeout(10):
+                again = self.token(world, **claims, jti=str(number))
+                assert await world.who(again) == "user:ann@example.com"
+        # Who has a new key waits for the same fetch.
+        new = asyncio.create_task(world.who(self.token(world, key=1, **claims)))
+        await asyncio.sleep(0)
+        assert not new.done()
+        world.let_go()
+        assert await new == "user:ann@example.com"
+        assert len(world.fetched) == 2
+        assert await world.reason(old) == "the issuer has no such key"
+
+    async def test_after_a_long_rest_keys_are_fetched_before_they_are_used(self):
+        world = self.world()
+        claims = {"email": "ann@example.com", "email_verified": True}
+        await world.who(self.token(world, **claims))
+        world.documents[f"{ISSUER}/keys"] = key_set(1)
+        world.clock.advance(2 * 3_600 + 1)
+        late = self.token(world, **claims)
+        assert await world.reason(late) == "the issuer has no such key"
+
+    async def test_keys_that_cannot_be_used_are_left_out(self):
+        world = self.world()
+        [good] = key_set(0)["keys"]
+        curve = {"kty": "EC", "crv": "P-999", "kid": "later", "x": "AQAB", "y": "AQAB"}
+        world.documents[f"{ISSUER}/keys"] = {"keys": [{"kty": "RSA", "kid": "bare"}, curve, good]}
+        claims = {"email": "ann@example.com", "email_verified": True}
+        assert await world.who(self.token(world, **claims)) == "user:ann@example.com"
+
+    @pytest.mark.parametrize("keys", [["x"], [{"kty": "RSA", "kid": "bare"}], "x", None])
+    async def test_sets_without_a_key_replace_none(self, keys: object):
+        world = self.world()
+        claims = {"email": "ann@example.com", "email_verified": True}
+        await world.who(self.token(world, **claims))
+        world.documents[f"{ISSUER}/keys"] = {"keys": keys}
+        world.clock.advance(2 * 3_600 + 1)
+        assert await world.who(self.token(world, **claims)) == "user:ann@example.com"
         assert len(world.fetched) == 2
 
     async def test_an_issuer_that_is_away(self):

@@ -19,7 +19,7 @@ from fanlog.broker import parts
 from fanlog.broker.clock import Clock
 from fanlog.broker.delivery.ports import Decide
 from fanlog.broker.metrics import Metrics
-from fanlog.broker.ports import Compose
+from fanlog.broker.ports import Compose, ForwardDenial
 from fanlog.broker.transaction import Ledger
 from fanlog.core.dead_letter import attributes_of
 from fanlog.core.recent_events import DEAD_LETTERED, RecentEvents
@@ -48,6 +48,7 @@ class DeadLettering:
         clock: Clock,
         metrics: Metrics,
         compose: Compose,
+        denial: ForwardDenial,
         recent: RecentEvents,
         decide: Decide,
     ) -> None:
@@ -56,6 +57,7 @@ class DeadLettering:
         self._clock = clock
         self._metrics = metrics
         self._compose = compose
+        self._denial = denial
         self._recent = recent
         self._decide = decide
         self._waiting: list[tuple[Share, Sequence[DeadLetter]]] = []
@@ -107,7 +109,12 @@ class DeadLettering:
         offsets = BitMap64(letter.offset for letter in letters)
         topic = None if policy is None else hard.catalog.find_topic(policy.dead_letter_topic)
         if topic is None:
-            self._keep(share, offsets)
+            wanted = "(policy removed)" if policy is None else policy.dead_letter_topic
+            self._keep(share, offsets, "dead_letter_topic_missing", f"topic={wanted}")
+            return
+        denial = self._denial(hard, topic.name)
+        if denial:
+            self._keep(share, offsets, "dead_letter_denied", f"reason={denial}")
             return
         found = [letter for letter in letters if letter.offset in batches]
         unreadable = offsets - BitMap64(letter.offset for letter in found)
@@ -190,14 +197,12 @@ class DeadLettering:
             )
             yield replace(body, seal=seal)
 
-    def _keep(self, share: Share, offsets: BitMap64) -> None:
-        policy = share.settings.dead_letter
+    def _keep(self, share: Share, offsets: BitMap64, action: str, why: str) -> None:
+        """None can be forwarded now."""
         log.warning(
-            "action=dead_letter_topic_missing subscription=%s topic=%s messages=%d "
-            "the messages stay in the subscription and are tried again",
-            share.settings.name,
-            policy.dead_letter_topic if policy is not None else "(policy removed)",
-            len(offsets),
+            "action=%s subscription=%s messages=%d %s; the messages stay in the subscription and "
+            "are tried again",
+            *(action, share.settings.name, len(offsets), why),
         )
         self._metrics.of(share.settings.id).dead_letter_failed += len(offsets)
         self._give_back(share, offsets)

@@ -15,7 +15,7 @@ from fanlog.broker.delivery.dead_lettering import DeadLettering
 from fanlog.broker.delivery.open_feeds import Feeds
 from fanlog.broker.delivery.timers import Timers
 from fanlog.broker.metrics import Metrics
-from fanlog.broker.ports import Compose
+from fanlog.broker.ports import Compose, ForwardDenial
 from fanlog.broker.transaction import Ledger
 from fanlog.core.hard_state import HardState
 from fanlog.core.recent_events import RecentEvents
@@ -35,6 +35,7 @@ class Decisions:
         feeds: Feeds,
         *,
         compose: Compose,
+        forward_denial: ForwardDenial,
         jitter: Callable[[], float],
         recent: RecentEvents,
     ) -> None:
@@ -46,7 +47,8 @@ class Decisions:
         self._recent = recent
         self._timers = Timers(clock, self._expire)
         self._dead_lettering = DeadLettering(
-            ledger, store, clock, metrics, compose, recent, self.decide
+            *(ledger, store, clock, metrics),
+            *(compose, forward_denial, recent, self.decide),
         )
         ledger.on_load.listen(self._load)
 

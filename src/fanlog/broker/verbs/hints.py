@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fanlog.broker.ports import ForwardDenial
 from fanlog.broker.retention.retention import Retention
 from fanlog.broker.transaction import Ledger
-from fanlog.model import names
+from fanlog.model import endpoints, names
 from fanlog.model.resources import Subscription
 from fanlog.model.server_rules import ServerRules
 from fanlog.model.specs import subscription_spec_of
@@ -22,6 +23,7 @@ class Hints:
     _ledger: Ledger
     _retention: Retention
     _rules: ServerRules
+    _forward_denial: ForwardDenial
 
     def of_new(self, subscription: Subscription) -> list[str]:
         """About a subscription that was just made."""
@@ -30,13 +32,30 @@ class Hints:
             self._default_hint(subscription),
             self._order_hint(subscription),
             self._dead_letter_hint(subscription),
+            self._forward_hint(subscription),
+            self.of_waiting_letters(subscription),
         )
         return [hint for hint in found if hint]
 
     def of_changed(self, subscription: Subscription) -> list[str]:
         """About a subscription with other settings than before."""
-        hint = self._dead_letter_hint(subscription)
-        return [] if hint is None else [hint]
+        found = (self._dead_letter_hint(subscription), self.of_waiting_letters(subscription))
+        return [hint for hint in found if hint]
+
+    def of_waiting_letters(self, subscription: Subscription) -> str:
+        """About dead letters that the server may not publish just now; empty when it may."""
+        policy = subscription.dead_letter
+        if policy is None:
+            return ""
+        denial = self._forward_denial(self._ledger.hard, policy.dead_letter_topic)
+        return f"dead letters wait: {denial}" if denial else ""
+
+    def _forward_hint(self, subscription: Subscription) -> str:
+        """Of a topic that the server may not forward to."""
+        push = subscription.push
+        topic = push and endpoints.forward_topic(push.endpoint, subscription.name)
+        denial = self._forward_denial(self._ledger.hard, topic) if topic else ""
+        return f"forwarding waits: {denial}" if denial else ""
 
     def of_nack(self, name: str) -> list[str]:
         """About a nack on a subscription."""

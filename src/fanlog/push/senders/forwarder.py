@@ -97,6 +97,11 @@ class Forwarder:
         if topic is None:
             await self._keep(delivery, f"topic {name!r} does not exist")
             return
+        denial = self._broker.forward_denial(self._broker.hard, topic.name)
+        if denial:
+            # No attempt: what an administrator takes away makes no dead letters.
+            await self._keep(delivery, denial, is_counted=False)
+            return
         try:
             await self._commit(delivery, topic)
         except ResourceExhausted as error:
@@ -188,7 +193,7 @@ class Forwarder:
         prefix = self._broker.ack_id_prefix(self._subscription, delivery)
         return [ack_id(prefix, batch.base_offset + index) for batch, index in places]
 
-    async def _keep(self, delivery: Delivery, reason: str) -> None:
+    async def _keep(self, delivery: Delivery, reason: str, *, is_counted: bool = True) -> None:
         """Nothing can be forwarded now: the messages stay, and are tried again later."""
         if reason != self.last_reason:
             log.warning(
@@ -198,7 +203,8 @@ class Forwarder:
         places = [
             (batch, index) for batch, first, end in delivery.runs for index in range(first, end)
         ]
-        nack = Nack(delay_s=limits.DEAD_LETTER_RETRY_S, reason=reason)
+        self._broker.metrics.of(self._subscription.id).forward_failed += len(places)
+        nack = Nack(delay_s=limits.DEAD_LETTER_RETRY_S, reason=reason, is_counted=is_counted)
         ack_ids = self._ack_ids(delivery, places)
         await self._broker.settle_some(self._subscription, ack_ids, 0, nack)
 
