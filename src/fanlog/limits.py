@@ -45,6 +45,13 @@ PENDING_MAX = 2_000_000
 #: that many subscriptions are told of many messages at once.
 DUE_MESSAGES_MAX = 10_000
 DUE_PAUSE_S = 0.005
+#: Message ids in `fanlog-depends-on`.
+DEPENDENCIES_MAX = 16
+#: Seconds that a message waits for those that it depends on.
+DEPENDENCY_TIMEOUT_S_DEFAULT = 300
+DEPENDENCY_TIMEOUT_S_MAX = 31 * 86_400
+#: Messages of a share that do so at a time, some 300 bytes each; more stay in the backlog.
+DEPENDING_MAX = 10_000
 #: One part in so many of what is delivered goes to the oldest message, whatever its priority.
 PRIORITY_FLOOR_PART = 8
 

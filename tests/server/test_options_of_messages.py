@@ -45,6 +45,13 @@ def test_attributes(server, row):
     def time(found: re.Match[str]) -> str:
         return times.of_ns(int((server.clock.now() + float(found[1])) * 1e9))
 
+    ids = {
+        "EARLIER": server.publish(topic, b"earlier")[0],
+        "ELSEWHERE": server.publish(server.topic(), b"elsewhere")[0],
+    }
+    ids["NEXT"] = str(int(ids["EARLIER"]) + 1)
+    for name, message_id in ids.items():
+        text = text.replace(name, message_id)
     pairs = re.findall(r"`([a-z-]+): ([^`]*)`", text)
     assert pairs
     attributes = {name: re.sub(r"NOW([+-]\d+)", time, value) for name, value in pairs}
@@ -59,7 +66,7 @@ def test_attributes(server, row):
 
 
 @pytest.mark.parametrize(
-    "row", rows_of("Time-to-live of a subscription"), ids=lambda row: row[0][:60]
+    "row", rows_of("Time-to-live and dependencies of a subscription"), ids=lambda row: row[0][:60]
 )
 def test_settings(server, row):
     settings = json.loads(row[0].strip("`").replace("TOPIC", server.topic()))

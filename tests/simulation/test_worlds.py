@@ -49,3 +49,8 @@ def test_fewer_steps_are_the_beginning_of_the_same_history():
     part = run_seed(3, steps=whole.steps_taken // 2, whole=True)
     same = next(i for i, (a, b) in enumerate(zip(whole.story, part.story, strict=False)) if a != b)
     assert same > len(part.story) // 4
+
+
+def test_a_redriven_original_that_is_forwarded_came():
+    """No consumer is seen with it: a checker that asked for a delivery accused this world."""
+    assert not run_seed(622, told=False).is_broken

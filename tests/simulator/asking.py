@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from fanlog.model.attributes import DELAY, DELIVER_AT, PRIORITY, TTL
+from fanlog.model.attributes import DELAY, DELIVER_AT, DEPENDS_ON, PRIORITY, TTL
+from fanlog.model.ids import message_id, parse_message_id
+from fanlog.model.resources import Offset, PartitionId
 from fanlog.times import of_ns
 from simulator.chronicle import Message
 
@@ -27,8 +30,11 @@ class Asking:
         self._rng = rng
         self._often = often
 
-    def asked(self, draft: Draft, wall_ns: int) -> Draft:
-        """The same message; now and then one that asks for something."""
+    def asked(self, draft: Draft, wall_ns: int, earlier: Sequence[Message]) -> Draft:
+        """The same message; now and then one that asks for something.
+
+        It may depend on `earlier` ones, which are on the disk.
+        """
         rng = self._rng
         if not self._often or rng.random() >= self._often:
             return draft
@@ -44,6 +50,11 @@ class Asking:
             asking[TTL] = rng.choice(_LIVES_S)
         if not key and rng.random() < 0.4:
             asking[PRIORITY] = str(rng.randrange(10))
+        if earlier and rng.random() < 0.4:
+            # Mostly on late ones: the others are acknowledged.
+            late = earlier[-20:]
+            causes = rng.choices(late, k=rng.choice((1, 1, 2, 3)))
+            asking[DEPENDS_ON] = ",".join(message_id(one.partition, one.offset) for one in causes)
         return data, {**attributes, **asking}, key
 
 
@@ -64,6 +75,14 @@ def lapses_s(message: Message) -> float | None:
     if begins_s is None:
         begins_s = message.publish_ns / 1e9
     return begins_s + float(message.attributes[TTL])
+
+
+def causes_of(message: Message) -> Iterator[tuple[PartitionId, Offset]]:
+    """The messages that it depends on."""
+    for text in message.attributes.get(DEPENDS_ON, "").split(","):
+        if text:
+            partition, offset = parse_message_id(text)
+            yield PartitionId(partition), offset
 
 
 def is_early(message: Message, decided_s: float) -> bool:

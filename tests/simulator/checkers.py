@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fanlog.limits import DEPENDENCY_TIMEOUT_S_DEFAULT
 from fanlog.model.attributes import LABEL_ORDERING
 from fanlog.model.resources import Offset, PartitionId, SubscriptionId
-from simulator.asking import is_early, is_lapsed
+from simulator.asking import causes_of, is_early, is_lapsed
 from simulator.chronicle import NEVER, AckRef, Delivered, Entry, Message, Op
 from simulator.faults import TIMER_LATE_S
 from simulator.ledger import EPSILON_S, Account, Card, Ledger
@@ -145,13 +146,15 @@ def leaves_lawfully(ledger: Ledger, entry: Entry, *, is_deleted: bool) -> Iterat
 # Filters.
 
 
-def is_for_it(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[Violation]:
+def is_for_it(
+    account: Account, ledger: Ledger, card: Card, delivered: Delivered
+) -> Iterator[Violation]:
     """P2: what comes is what the filter wants that was there when it was published.
 
     After a seek it is what the present filter wants. What was left out before and is not retained
     stays acknowledged, whatever the filter is now. What is addressed comes to its addressee alone.
     """
-    yield from terms_are_kept(ledger, card, delivered)
+    yield from terms_are_kept(account, ledger, card, delivered)
     message = card.message
     if message.addressee not in (0, ledger.id):
         yield Violation(
@@ -190,7 +193,9 @@ def is_for_it(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[Viol
         )
 
 
-def terms_are_kept(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator[Violation]:
+def terms_are_kept(
+    account: Account, ledger: Ledger, card: Card, delivered: Delivered
+) -> Iterator[Violation]:
     """P2: no message comes before its time, nor after it has lapsed unless it was reopened."""
     message, decided_s = card.message, delivered.decided_s
     what = ""
@@ -202,6 +207,35 @@ def terms_are_kept(ledger: Ledger, card: Card, delivered: Delivered) -> Iterator
         yield Violation(
             "P2",
             f"{_name(ledger, card)} came at {delivered.at}, {what}",
+            ledger.id,
+            ledger.partition,
+            message.offset,
+        )
+    yield from _causes_come_first(account, ledger, card, delivered)
+
+
+def _causes_come_first(
+    account: Account, ledger: Ledger, card: Card, delivered: Delivered
+) -> Iterator[Violation]:
+    """P2: a message comes when those that it depends on are acknowledged, or after the time-out.
+
+    Nothing is said where a message may have been opened again: it may have been then.
+    """
+    message, now = card.message, delivered.decided_s
+    if now - message.publish_ns / 1e9 > DEPENDENCY_TIMEOUT_S_DEFAULT:
+        return
+    for partition, offset in causes_of(message):
+        other = account.ledgers.get(partition)
+        cause = None if other is None else other.card(offset)
+        if other is None or cause is None or other.is_vague:
+            continue
+        if max(other.seek_until, other.reopened_until) >= 0 or other.seeks_left:
+            continue
+        if other.is_excused(cause, now, delivered.at) or other.is_letter(cause, delivered.at):
+            continue
+        yield Violation(
+            "P2",
+            f"{_name(ledger, card)} came at {delivered.at}, before {offset}, which it depends on",
             ledger.id,
             ledger.partition,
             message.offset,

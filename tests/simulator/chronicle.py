@@ -278,6 +278,11 @@ class Chronicle:
         messages = self.log.get(partition, ())
         return messages[offset] if offset < len(messages) else None
 
+    def messages_of(self, topic: str) -> list[Message]:
+        """The messages of the topic that had this name last."""
+        found = [partition for partition, name in self.topics.items() if name == topic]
+        return self.log.get(max(found), []) if found else []
+
     def in_order(self) -> list[Entry]:
         """All entries in the order in which things were decided."""
         return sorted(self.entries, key=lambda entry: entry.order)

@@ -82,10 +82,13 @@ async def publisher(world: World) -> None:
 async def publish(world: World, name: str, count: int, *, is_new: bool = False) -> None:
     """Publish some messages, or, unless they must be new, some that may have been before."""
     messages: list[tuple[bytes, dict[str, str], str]] = []
+    earlier = world.chronicle.messages_of(name)
     for _ in range(count):
         world.published += 1
         draft = _draft(world)
-        messages.append(draft if is_new else world.asking.asked(draft, world.clock.wall_ns()))
+        messages.append(
+            draft if is_new else world.asking.asked(draft, world.clock.wall_ns(), earlier)
+        )
     if not is_new and world.chance(world.temper.dedups):
         await _publish_once(world, name, world.dedups.named(messages))
         return

@@ -205,6 +205,8 @@ class Reopenings:
                 continue
             lease = original.lease
             came = lease is not None and lease.generation > op.begun_generation
+            # Nobody is seen to receive what is forwarded: its copy says that it came.
+            came = came or original.forwarded_at > op.begun_at
             if came or original.is_drained or letter.is_drained or op.outcome != "cut":
                 continue
             # Somebody else may have had to do with either of them since.

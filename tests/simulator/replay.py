@@ -386,7 +386,7 @@ class Replay:
                     )
                 )
                 continue
-            self.violations += checkers.is_for_it(ledger, card, delivered)
+            self.violations += checkers.is_for_it(account, ledger, card, delivered)
             self.violations += checkers.order_is_kept(ledger, card, delivered)
             self.violations += checkers.exactly_once(ledger, card, delivered)
             self.violations += checkers.aversions_are_kept(ledger, card, delivered)

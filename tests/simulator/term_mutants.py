@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyroaring import BitMap64
+
 from fanlog.broker.delivery import feed
 from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.core.agenda import PENDING, Agenda
 from fanlog.core.records import AgendaChunk
 from fanlog.core.share import Share
+from fanlog.core.share.depending import Depending
 from fanlog.core.share.ordered import OrderedBacklog
 from simulator.planting import mutant
 
@@ -66,3 +69,29 @@ def _(meet: Any) -> Any:
 @mutant("what has lapsed is delivered", 60, (feed, "lapsed_in"), needs="terms")
 def _(_: Any) -> Any:
     return lambda batches, default_s, now_ns: None
+
+
+@mutant("no message waits for another", 40, (feed, "causes_in"), needs="terms")
+def _(_: Any) -> Any:
+    return lambda batches: None
+
+
+@mutant(
+    "a message waits for the first that it names alone", 100, (feed, "causes_in"), needs="terms"
+)
+def _(causes_in: Any) -> Any:
+    def first(batches: Any) -> Any:
+        found = causes_in(batches)
+        return found and {offset: causes[:1] for offset, causes in found.items()}
+
+    return first
+
+
+@mutant("an acknowledgement lets nothing go", 100, (Depending, "release"), needs="terms")
+def _(_: Any) -> Any:
+    return lambda self, offsets: (BitMap64(), BitMap64())
+
+
+@mutant("what is leased counts as acknowledged", 60, (Share, "is_open"), needs="terms")
+def _(is_open: Any) -> Any:
+    return lambda self, offset: is_open(self, offset) and offset not in self._soft.taken

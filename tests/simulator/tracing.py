@@ -10,7 +10,7 @@ from simulator.chronicle import Entry, Traced
 from simulator.ledger import Account, Card, Ledger
 
 #: States of messages that are to be delivered yet. EARLY is neither: a restart may forget it.
-_PENDING = frozenset({"BACKLOG", "OUTSTANDING", "DELAYED", "FORWARDING"})
+_PENDING = frozenset({"PENDING", "BACKLOG", "OUTSTANDING", "DELAYED", "DEPENDING", "FORWARDING"})
 
 
 def traced_rightly(

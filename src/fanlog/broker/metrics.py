@@ -54,6 +54,8 @@ class SubscriptionMetrics:
     expired: int = 0
     dead_lettered: int = 0
     lapsed: int = 0
+    #: Messages that waited too long for those that they depend on.
+    overdue: int = 0
     #: Times a message stayed because its dead letter topic cannot be published to.
     dead_letter_failed: int = 0
     #: Messages that were not forwarded: too many forwards or copies lie behind them.

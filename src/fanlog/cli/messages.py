@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -63,6 +63,13 @@ def publish(
     priority: Annotated[
         int | None, typer.Option(min=0, max=9, help="Higher ones are delivered first; 0 to 9.")
     ] = None,
+    depends_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID",
+            help="Deliver after the message with this id was acknowledged; may be repeated.",
+        ),
+    ] = None,
     remote: Remote,
 ) -> None:
     """Publish messages. When the command returns they are durable."""
@@ -73,7 +80,7 @@ def publish(
     if publisher and attributes.setdefault(PUBLISHER, publisher) != publisher:
         raise InvalidArgument(f"--attr {PUBLISHER} says otherwise; give one of them")
     chunks = _chunks(data, file, is_empty_allowed=bool(attr))
-    attributes = _with_terms(attributes, delay, deliver_at, ttl, priority)
+    attributes = _with_terms(attributes, delay, deliver_at, ttl, priority, depends_on or ())
     output = remote.output
     count = 0
     with remote.connect() as client:
@@ -138,6 +145,7 @@ def _with_terms(
     deliver_at: str | None,
     ttl: str | None,
     priority: int | None,
+    depends_on: Sequence[str],
 ) -> dict[str, str]:
     """Attributes with those that the options stand for."""
     from fanlog.model import term_attributes as terms
@@ -146,6 +154,7 @@ def _with_terms(
         delay_s=None if delay is None else options.duration_s(delay, "--delay"),
         ttl_s=None if ttl is None else options.duration_s(ttl, "--ttl"),
         priority=priority,
+        depends_on=depends_on,
     )
     if deliver_at is not None:
         asking[DELIVER_AT] = deliver_at

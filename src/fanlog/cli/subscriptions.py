@@ -18,6 +18,8 @@ from fanlog.model.attributes import (
     LABEL_ASSIGNMENT,
     LABEL_DEAD_LETTER,
     LABEL_DELIVERY,
+    LABEL_DEPENDENCY_POLICY,
+    LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
     LABEL_ORDERING,
@@ -42,8 +44,8 @@ _EXPORTS = ("bigquery_config", "cloud_storage_config")
 _MODES = ("push_config", *_EXPORTS)
 #: Labels that have an option of their own; the two must not differ.
 _OPTION_LABELS = (
-    *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT),
-    *(LABEL_TTL, LABEL_EXPIRED),
+    *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED),
+    *(LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY),
 )
 
 
@@ -51,7 +53,7 @@ def _read_timeout(text: str, option: str) -> str:
     return str(options.whole_s(text, option))
 
 
-def _read_ttl(text: str, option: str) -> str:
+def _read_whole_s(text: str, option: str) -> str:
     seconds = options.duration_s(text, option)
     if not seconds.is_integer():
         raise InvalidArgument(f"{option} {text!r} must be whole seconds")
@@ -225,7 +227,7 @@ SETTINGS: tuple[Row, ...] = (
         *("message_ttl", f"labels.{LABEL_TTL}"),
         "Do not deliver messages that were deliverable for so long, unless they have a time-to-live"
         " of their own: 1s to 31d.",
-        read=_read_ttl,
+        read=_read_whole_s,
     ),
     clearing(
         *("no_message_ttl", f"labels.{LABEL_TTL}"),
@@ -236,6 +238,16 @@ SETTINGS: tuple[Row, ...] = (
         *("expired", f"labels.{LABEL_EXPIRED}"),
         "What becomes of messages whose time-to-live is over; drop by default.",
         metavar="drop|dead-letter",
+    ),
+    Setting(
+        *("dependency_timeout", f"labels.{LABEL_DEPENDENCY_TIMEOUT}"),
+        "How long a message waits at most for those that it depends on: 1s to 31d; 5m by default.",
+        read=_read_whole_s,
+    ),
+    Setting(
+        *("dependency_policy", f"labels.{LABEL_DEPENDENCY_POLICY}"),
+        "What becomes of messages that have waited so long; deliver by default.",
+        metavar="deliver|dead-letter",
     ),
     ExportOptions,
     clearing("no_export", "", "Let messages be pulled, and export none."),

@@ -74,6 +74,7 @@ class Client(Connection):
         deliver_at: datetime | None = None,
         ttl_s: float | None = None,
         priority: int | None = None,
+        depends_on: Sequence[str] = (),
     ) -> list[str]:
         """Publish and return the message ids in order; the messages are durable by then.
 
@@ -81,9 +82,15 @@ class Client(Connection):
             delay_s, deliver_at: When all of them are to be delivered; at once without either.
             ttl_s: How long they are worth delivering, from then on.
             priority: 0 to 9; higher ones are delivered first.
+            depends_on: Ids of messages of the topic that are to be acknowledged first, on each
+                subscription.
         """
         asking = terms.attributes_for(
-            delay_s=delay_s, deliver_at=deliver_at, ttl_s=ttl_s, priority=priority
+            delay_s=delay_s,
+            deliver_at=deliver_at,
+            ttl_s=ttl_s,
+            priority=priority,
+            depends_on=depends_on,
         )
         request = types.PublishRequest(topic=topic, messages=messages)
         for message in request.messages if asking else ():

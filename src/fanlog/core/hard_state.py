@@ -285,6 +285,7 @@ class HardState:
         owner, partition = share.settings.id, share.partition
         share.address(self.addresses.view(owner, partition))
         share.attend(self.agendas.find(partition))
+        share.siblings = self._shares[owner]
         self._shares[owner][partition] = share
         self._shares_on.setdefault(partition, {})[owner] = share
 

@@ -171,10 +171,18 @@ class Failures:
         return self[offset] >= policy.max_delivery_attempts or offset in self._given_up
 
     def letter(
-        self, offset: Offset, policy: DeadLetterPolicy, *, is_lapsed: bool = False
+        self,
+        offset: Offset,
+        policy: DeadLetterPolicy,
+        *,
+        is_lapsed: bool = False,
+        overdue: str = "",
     ) -> DeadLetter:
-        if is_lapsed and not self.is_exhausted(offset, policy):
-            return DeadLetter(offset, self[offset], "its time-to-live was over")
+        if not self.is_exhausted(offset, policy):
+            if is_lapsed:
+                return DeadLetter(offset, self[offset], "its time-to-live was over")
+            if overdue:
+                return DeadLetter(offset, self[offset], overdue)
         reason = f"{self[offset]} of {policy.max_delivery_attempts} delivery attempts"
         if offset in self._given_up:
             reason += ", nacked for good"

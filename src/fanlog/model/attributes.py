@@ -27,14 +27,15 @@ PUBLISHER: Final = "fanlog-publisher"
 #: The ordering key of all messages on a topic with a total order.
 TOTAL_KEY: Final = "fanlog-total"
 #: Terms (`fanlog.model.terms`): deliver it so many seconds later, or at an RFC 3339 time; not when
-#: it has been deliverable for so many seconds; before others.
+#: it has been deliverable for so many seconds; before others; after messages with these ids.
 DELAY: Final = "fanlog-delay"
 DELIVER_AT: Final = "fanlog-deliver-at"
 TTL: Final = "fanlog-ttl"
 PRIORITY: Final = "fanlog-priority"
-TERMS: Final = (DELAY, DELIVER_AT, TTL, PRIORITY)
+DEPENDS_ON: Final = "fanlog-depends-on"
+TERMS: Final = (DELAY, DELIVER_AT, TTL, PRIORITY, DEPENDS_ON)
 #: Terms that are over when a message is copied: dead letters, forwards and replays leave them out.
-TIMES: Final = (DELAY, DELIVER_AT, TTL)
+PASSING: Final = (DELAY, DELIVER_AT, TTL, DEPENDS_ON)
 
 # --- Attributes of messages: where they come from. The broker puts them there -------------------
 
@@ -114,6 +115,10 @@ LABEL_PUSH_TIMEOUT: Final = "fanlog-push-timeout"
 LABEL_TTL: Final = "fanlog-ttl"
 #: What becomes of messages whose time-to-live is over: `drop`, or `dead-letter`.
 LABEL_EXPIRED: Final = "fanlog-expired"
+#: How many seconds a message waits at most for those that it depends on; and what becomes of it
+#: then: `deliver`, or `dead-letter`.
+LABEL_DEPENDENCY_TIMEOUT: Final = "fanlog-dependency-timeout"
+LABEL_DEPENDENCY_POLICY: Final = "fanlog-dependency-policy"
 #: Asks for the messages in a revision of their topic's schema.
 LABEL_SCHEMA_REVISION: Final = "fanlog-schema-revision"
 #: Keeps a topic out of the lake, with the value `off`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from fanlog import limits, times
@@ -15,6 +15,8 @@ from fanlog.model.attributes import (
     LABEL_DEAD_LETTER,
     LABEL_DEDUP_WINDOW,
     LABEL_DELIVERY,
+    LABEL_DEPENDENCY_POLICY,
+    LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
     LABEL_ORDERING,
@@ -30,6 +32,7 @@ from fanlog.model.attributes import (
 from fanlog.model.resources import (
     DEFAULT_ORDERING,
     DELIVERIES,
+    DEPENDENCY_POLICIES,
     EXPIRED_WAYS,
     FIRST_IMMEDIATE,
     PUSH_BODIES,
@@ -48,7 +51,10 @@ FIXED_LABELS = frozenset(
 #: Settings that have a field of their own in the short form and an option in the command line: an
 #: update mask may name one of them alone, as `labels.NAME`.
 SETTING_LABELS = frozenset(
-    {LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED}
+    {
+        *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL),
+        *(LABEL_EXPIRED, LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY),
+    }
 )
 SUBSCRIPTION_LABELS = FIXED_LABELS | SETTING_LABELS | {LABEL_SCHEMA_REVISION}
 SNAPSHOT_LABELS: frozenset[str] = frozenset()
@@ -173,19 +179,27 @@ def check_settings(labels: Mapping[str, str]) -> None:
 
 
 def _check_lapses(labels: Mapping[str, str]) -> None:
-    ttl, most = labels.get(LABEL_TTL, "1"), int(limits.MESSAGE_TTL_S_MAX)
+    _check_seconds(labels, LABEL_TTL, int(limits.MESSAGE_TTL_S_MAX))
+    _check_choice(labels, LABEL_EXPIRED, EXPIRED_WAYS)
+    _check_seconds(labels, LABEL_DEPENDENCY_TIMEOUT, limits.DEPENDENCY_TIMEOUT_S_MAX)
+    _check_choice(labels, LABEL_DEPENDENCY_POLICY, DEPENDENCY_POLICIES)
+
+
+def _check_seconds(labels: Mapping[str, str], label: str, most: int) -> None:
+    text = labels.get(label, "1")
     # No more digits than the most has: a longer number need not be read.
-    is_number = ttl.isascii() and ttl.isdigit() and len(ttl) <= len(str(most))
-    if not (is_number and 1 <= int(ttl) <= most):
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+    if not (is_number and 1 <= int(text) <= most):
         raise InvalidArgument(
-            f"label {LABEL_TTL}: {names.shown(ttl)} is not a whole number of seconds from 1 to "
-            f"{most}"
+            f"label {label}: {names.shown(text)} is not a whole number of seconds from 1 to {most}"
         )
-    expired = labels.get(LABEL_EXPIRED, EXPIRED_WAYS[0])
-    if expired not in EXPIRED_WAYS:
+
+
+def _check_choice(labels: Mapping[str, str], label: str, choices: Sequence[str]) -> None:
+    chosen = labels.get(label, choices[0])
+    if chosen not in choices:
         raise InvalidArgument(
-            f"label {LABEL_EXPIRED}: {names.shown(expired)} is not one of "
-            f"{', '.join(map(repr, EXPIRED_WAYS))}"
+            f"label {label}: {names.shown(chosen)} is not one of {', '.join(map(repr, choices))}"
         )
 
 

@@ -68,6 +68,8 @@ AT_MOST_ONCE: Final = "at-most-once"
 DELIVERIES = ("at-least-once", AT_MOST_ONCE)
 #: What becomes of messages whose time-to-live is over; the first is the default.
 EXPIRED_WAYS = ("drop", "dead-letter")
+#: What becomes of messages that have waited too long for others; the first is the default.
+DEPENDENCY_POLICIES = ("deliver", "dead-letter")
 PUSH_BODIES = ("wrapped", "plain", "cloudevents", "event")
 
 
@@ -349,6 +351,17 @@ class Subscription:
     def forwards_lapsed(self) -> bool:
         """Whether messages whose time-to-live is over become dead letters."""
         return self.labels.get(attributes.LABEL_EXPIRED) == "dead-letter"
+
+    @property
+    def dependency_timeout_s(self) -> float:
+        """How long a message waits at most for those that it depends on."""
+        text = self.labels.get(attributes.LABEL_DEPENDENCY_TIMEOUT)
+        return float(limits.DEPENDENCY_TIMEOUT_S_DEFAULT if text is None else text)
+
+    @property
+    def forwards_overdue(self) -> bool:
+        """Whether messages that have waited too long for others become dead letters."""
+        return self.labels.get(attributes.LABEL_DEPENDENCY_POLICY) == "dead-letter"
 
     @property
     def push_timeout_s(self) -> int:

@@ -19,6 +19,8 @@ from fanlog.model.attributes import (
     LABEL_ASSIGNMENT,
     LABEL_DEAD_LETTER,
     LABEL_DEDUP_WINDOW,
+    LABEL_DEPENDENCY_POLICY,
+    LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
     LABEL_KEY_SLOTS,
     LABEL_ORDERING,
@@ -163,10 +165,11 @@ class SubscriptionSpec:
                 f"label {LABEL_RETRY}: asks for another schedule than retry_policy, which is set; "
                 "leave one of them out"
             )
-        if self.labels.get(LABEL_EXPIRED) == "dead-letter" and self.dead_letter is None:
-            raise InvalidArgument(
-                f"label {LABEL_EXPIRED}: 'dead-letter' needs a dead_letter_policy, to say where to"
-            )
+        for label in (LABEL_EXPIRED, LABEL_DEPENDENCY_POLICY):
+            if self.labels.get(label) == "dead-letter" and self.dead_letter is None:
+                raise InvalidArgument(
+                    f"label {label}: 'dead-letter' needs a dead_letter_policy, to say where to"
+                )
         if LABEL_SCHEMA_REVISION in self.labels:
             self._check_schema_revision(self.labels[LABEL_SCHEMA_REVISION])
         dead_letter = self.labels.get(LABEL_DEAD_LETTER)
@@ -289,6 +292,8 @@ class SubscriptionSpec:
             f"label {LABEL_SCHEMA_REVISION}": LABEL_SCHEMA_REVISION in self.labels,
             f"label {LABEL_TTL}": LABEL_TTL in self.labels,
             f"label {LABEL_EXPIRED}": LABEL_EXPIRED in self.labels,
+            f"label {LABEL_DEPENDENCY_TIMEOUT}": LABEL_DEPENDENCY_TIMEOUT in self.labels,
+            f"label {LABEL_DEPENDENCY_POLICY}": LABEL_DEPENDENCY_POLICY in self.labels,
         }
         for name, is_set in meaningless.items():
             if is_set:

@@ -13,8 +13,8 @@ from decimal import Decimal
 
 from fanlog import limits, times
 from fanlog.errors import InvalidArgument
-from fanlog.model import names
-from fanlog.model.attributes import DELAY, DELIVER_AT, PRIORITY, TERMS, TTL
+from fanlog.model import dependencies, names
+from fanlog.model.attributes import DELAY, DELIVER_AT, DEPENDS_ON, PRIORITY, TERMS, TTL
 from fanlog.model.terms import PRIORITY_MAX, TermKind, Terms
 
 #: A number of seconds, to the millisecond.
@@ -79,6 +79,7 @@ def attributes_for(
     deliver_at: datetime | None = None,
     ttl_s: float | None = None,
     priority: int | None = None,
+    depends_on: Sequence[str] = (),
 ) -> dict[str, str]:
     """The attributes by which a message asks for these; the server checks what they say."""
     found: dict[str, str] = {}
@@ -90,6 +91,8 @@ def attributes_for(
         found[TTL] = seconds_text(ttl_s)
     if priority is not None:
         found[PRIORITY] = str(priority)
+    if depends_on:
+        found[DEPENDS_ON] = ",".join(depends_on)
     return found
 
 
@@ -121,6 +124,9 @@ def _entries(
         priority = _priority(index, attributes[PRIORITY], ordering_key)
         if priority:
             yield TermKind.PRIORITY, priority
+    if DEPENDS_ON in attributes:
+        for number in dependencies.parse(index, attributes[DEPENDS_ON]):
+            yield TermKind.DEPENDS_ON, number
 
 
 def _milliseconds(index: int, name: str, text: str, most_s: float) -> int:

@@ -31,6 +31,9 @@ class TermKind(IntEnum):
     TTL = 3
     #: 1 to 9; a message without one has 0.
     PRIORITY = 4
+    #: Not to be delivered before another message is acknowledged; its message id, as a number.
+    #: A message may have several.
+    DEPENDS_ON = 5
 
 
 #: Those that say when a message is due.

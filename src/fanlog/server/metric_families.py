@@ -140,6 +140,11 @@ SUBSCRIPTION_COUNTERS = {
             "Messages not delivered, and acknowledged, for their time-to-live was over.",
         ),
         (
+            "overdue",
+            "fanlog_dependency_timeouts",
+            "Messages that waited too long for those that they depend on.",
+        ),
+        (
             "slot_moves",
             "fanlog_key_slot_moves",
             "Key slots that went from one stream to another.",

@@ -8,8 +8,8 @@
 | data                               | data, as it came; JSON data of structured mode as JSON    |
 | `source` and `id`, which are unique| `fanlog-dedup-id`                                         |
 | extensions `fanlogdelay`,          | attributes `fanlog-delay`, `fanlog-deliver-at`,           |
-| `fanlogdeliverat`, `fanlogttl`,    | `fanlog-ttl`, `fanlog-priority`: names of extensions have |
-| `fanlogpriority`                   | letters and digits alone                                  |
+| `fanlogdeliverat`, `fanlogttl`,    | `fanlog-ttl` and so on: names of extensions have          |
+| `fanlogpriority`, `fanlogdependson`| letters and digits alone                                  |
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from fanlog.log.batch import Batch, Body
-from fanlog.model.attributes import TIMES
+from fanlog.model.attributes import PASSING
 from fanlog.wire import types
 from fanlog.wire.publish import build_body
 
@@ -31,6 +31,6 @@ def _copied(
     kept = {
         name: value
         for name, value in attributes.items()
-        if name not in without and name not in TIMES
+        if name not in without and name not in PASSING
     }
     return message.data, {**kept, **added}, message.ordering_key

@@ -30,10 +30,15 @@ def topic(call):
 @pytest.fixture
 def subscription(call, topic):
     name = unique("asking-sub")
-    body = {"name": name, "topic": topic, "message_ttl_seconds": 3600, "expired": "drop"}
-    made = call("POST", "/v1/subscriptions", body)
+    settings = {
+        "message_ttl_seconds": 3600,
+        "expired": "drop",
+        "dependency_timeout_seconds": 60,
+        "dependency_policy": "deliver",
+    }
+    made = call("POST", "/v1/subscriptions", {"name": name, "topic": topic, **settings})
     assert made.status_code == 201
-    assert (made.json()["message_ttl_seconds"], made.json()["expired"]) == (3600, "drop")
+    assert settings.items() <= made.json().items()
     return name
 
 
@@ -62,6 +67,9 @@ def test_fields_of_the_short_form(server, call, topic, subscription):
     assert publish(call, topic, ttl_seconds=60.5, priority=7).status_code == 200
     [message] = pulled(call, subscription)
     assert message["attributes"] == {"fanlog-ttl": "60.5", "fanlog-priority": "7"}
+    # It depends on a message that is leased.
+    assert publish(call, topic, depends_on=[message["id"], message["id"]]).status_code == 200
+    assert pulled(call, subscription) == []
     assert message["expires_at"] > message["publish_time"]
     assert pending(server, topic) == 1
 
@@ -79,6 +87,11 @@ def test_fields_of_the_short_form(server, call, topic, subscription):
         ({"priority": 1, "ordering_key": "k"}, "ordering key 'k'"),
         ({"delay_seconds": 1, "deliver_at": "2030-01-01T00:00:00Z"}, "both say when"),
         ({"priority": 1, "attributes": {"fanlog-priority": "2"}}, "says so, too"),
+        ({"depends_on": "1000000000000"}, "messages[0].depends_on: cannot be"),
+        ({"depends_on": [7]}, "messages[0].depends_on[0]: cannot be"),
+        ({"depends_on": ["1000000000000,1000000000001"]}, "is not a message id"),
+        ({"depends_on": []}, "fanlog-depends-on has ''"),
+        ({"depends_on": ["9000000000000"]}, "those of its own topic alone"),
         ({"prioritaet": 1}, "prioritaet"),
     ],
 )
@@ -117,6 +130,9 @@ def test_extensions_of_events(server, call, topic, subscription):
     event |= {"fanlogpriority": 10, "id": "2"}
     response = call("POST", "/v1/events", data=json.dumps(event).encode(), headers=headers)
     assert "fanlog-priority is '10'" in response.text
+    event |= {"fanlogpriority": 1, "id": "3", "fanlogdependson": "first"}
+    response = call("POST", "/v1/events", data=json.dumps(event).encode(), headers=headers)
+    assert "fanlog-depends-on has 'first'" in response.text
 
 
 def test_staged_rows(server, topic):
@@ -128,10 +144,11 @@ def test_staged_rows(server, topic):
             Message(data=b"b", attributes={"fanlog-delay": "soon"}),
             Message(data=b"c", attributes={"fanlog-deliver-at": "1990-01-01T00:00:00Z"}),
             Message(data=b"d"),
+            Message(data=b"e", attributes={"fanlog-depends-on": "9000000000000"}),
         ]
         answer = sink.stage(key, (full(topic), rows))
         assert answer.messages == 2
-        assert [one.row for one in answer.refused] == [1, 2]
+        assert [one.row for one in answer.refused] == [1, 2, 4]
         assert pending(server, topic) == 0
         sink.commit(0, key)
         assert pending(server, topic) == 1

@@ -219,6 +219,9 @@ class TestTerms:
         shell.run("publish", orders, "x", "--deliver-at", "2030-01-31T12:00:00Z")
         [sent] = server.last(types.PublishRequest).messages
         assert dict(sent.attributes) == {"fanlog-deliver-at": "2030-01-31T12:00:00Z"}
+        shell.run("publish", orders, "x", "--depends-on", "1", "--depends-on", "2")
+        [sent] = server.last(types.PublishRequest).messages
+        assert dict(sent.attributes) == {"fanlog-depends-on": "1,2"}
 
     def test_one_thing_said_twice(self, shell, orders):
         given = ("--ttl", "5s", "--attr", "fanlog-ttl=6")

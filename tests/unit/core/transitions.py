@@ -25,16 +25,17 @@ ROWS: tuple[Row, ...] = tuple(
 
 #: After a change of a key, its next message may turn out to be exhausted.
 _KEY_MOVES = {StateEvent.EXHAUSTED, StateEvent.EARLIER_SETTLED}
-#: Every acknowledgement takes along the messages that are passed over.
-_ACKNOWLEDGES = _KEY_MOVES | {StateEvent.SETTLED}
+#: Every acknowledgement takes along the messages that are passed over, and lets those go that
+#: waited for it.
+_ACKNOWLEDGES = _KEY_MOVES | {StateEvent.SETTLED, StateEvent.CAUSE_CLOSED}
 
 #: The events that each verb may cause.
 EVENTS: dict[str, set[StateEvent]] = {
     "abandon": set(),
     "acknowledge": {StateEvent.ACKNOWLEDGED, StateEvent.ACKNOWLEDGED_LATE, *_ACKNOWLEDGES},
-    "acknowledge_exported": {StateEvent.EXPORTED, StateEvent.SETTLED},
+    "acknowledge_exported": {StateEvent.EXPORTED, *_ACKNOWLEDGES},
     "acknowledge_forwarded": {StateEvent.FORWARDED, *_ACKNOWLEDGES},
-    "address": {StateEvent.LEFT_OUT, StateEvent.ADDRESSED},
+    "address": {StateEvent.LEFT_OUT, StateEvent.ADDRESSED, StateEvent.CAUSE_CLOSED},
     "advance": {StateEvent.RETENTION_ENDED, *_ACKNOWLEDGES},
     "claim": {StateEvent.CLAIMED, *_ACKNOWLEDGES},
     "come_due": {StateEvent.DUE},
@@ -42,6 +43,7 @@ EVENTS: dict[str, set[StateEvent]] = {
     "discard": {StateEvent.DISCARDED, *_ACKNOWLEDGES},
     "expire": {
         StateEvent.EXPIRED,
+        StateEvent.OVERDUE,
         StateEvent.BACKOFF_OVER,
         StateEvent.RECALLED,
         StateEvent.EXHAUSTED,
@@ -52,18 +54,20 @@ EVENTS: dict[str, set[StateEvent]] = {
         StateEvent.RECALLED,
         StateEvent.EXHAUSTED,
         StateEvent.LAPSED,
+        StateEvent.CAUSE_OPEN,
+        StateEvent.CAUSE_CLOSED,
         StateEvent.SETTLED,
     },
     "modify_ack_deadline": {StateEvent.NACKED, StateEvent.RECALLED, StateEvent.EXHAUSTED},
-    "pass_over": {StateEvent.LEFT_OUT},
+    "pass_over": {StateEvent.LEFT_OUT, StateEvent.CAUSE_CLOSED},
     "purge": {StateEvent.PURGED, *_ACKNOWLEDGES},
     "reopen": {StateEvent.REOPENED, StateEvent.EXHAUSTED},
     "restore": {StateEvent.SOUGHT_PAST, StateEvent.SOUGHT_BEFORE},
     "return_unforwarded": {StateEvent.NOT_FORWARDED},
-    "route": {StateEvent.LEFT_OUT},
+    "route": {StateEvent.LEFT_OUT, StateEvent.CAUSE_CLOSED},
     "scan": {StateEvent.RECALLED},
     "seek": {StateEvent.SOUGHT_PAST, StateEvent.SOUGHT_BEFORE},
-    "settle_passed": {StateEvent.SETTLED},
+    "settle_passed": {StateEvent.SETTLED, StateEvent.CAUSE_CLOSED},
     "skip": {StateEvent.UNREADABLE},
     "start": {StateEvent.RESTARTED},
 }

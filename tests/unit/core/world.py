@@ -18,7 +18,9 @@ from fanlog.core.assignment import Assignment
 from fanlog.core.flow import Credit
 from fanlog.core.records import LeaseHeld
 from fanlog.core.redelivery import NACKED, Nack
-from fanlog.core.share import DeadLetter, Decision, State
+from fanlog.core.share import DeadLetter, Decision, Share, State
+from fanlog.core.share.depending import Depending
+from fanlog.model.dependencies import Causes
 from fanlog.model.resources import (
     DeadLetterPolicy,
     Ordering,
@@ -102,6 +104,11 @@ class Exhausted:
         return offset in self.offsets
 
 
+def independent() -> Depending:
+    """No message depends on another, for a backlog alone."""
+    return Depending(Share(subscription(), PARTITION))
+
+
 @dataclass
 class World:
     settings: Subscription
@@ -116,6 +123,10 @@ class World:
     log_start: int = 0
     #: Messages whose time-to-live is over.
     lapsed: BitMap64 | None = None
+    #: Messages that messages depend on.
+    causes: Causes | None = None
+    #: When messages are leased.
+    now: float = 0.0
     #: Holds every verb to the table of states.
     transitions: Transitions = field(default_factory=Transitions)
     #: Who has which key slots, of a subscription that has them.
@@ -205,7 +216,9 @@ class World:
                     budget,
                     generation=self.next_generation(),
                     deadline_s=deadline_s,
+                    now=self.now,
                     lapsed=self.lapsed,
+                    causes=self.causes,
                 )
             )
             if decision.grant is not None:

@@ -292,10 +292,10 @@ def test_a_whole_policy_goes_before_its_parts() -> None:
             InvalidArgument,
             (
                 "labels: 'fanlog-shoe-size' is not a label this service knows on a subscription; "
-                "it knows fanlog-assignment, fanlog-dead-letter, fanlog-delivery, fanlog-expired, "
-                "fanlog-ordering, "
-                "fanlog-push-body, fanlog-push-timeout, fanlog-retry, fanlog-schema-revision, "
-                "fanlog-slots, fanlog-start, fanlog-ttl"
+                "it knows fanlog-assignment, fanlog-dead-letter, fanlog-delivery, "
+                "fanlog-dependency-policy, fanlog-dependency-timeout, fanlog-expired, "
+                "fanlog-ordering, fanlog-push-body, fanlog-push-timeout, fanlog-retry, "
+                "fanlog-schema-revision, fanlog-slots, fanlog-start, fanlog-ttl"
             ),
         ),
     ],

@@ -59,8 +59,9 @@ class Decisions:
         committed = None
         if decision.records:
             committed = self._ledger.commit(decision.records, can_wait=can_wait)
-        elif decision.grant is not None and share.follows_commits:
-            # The commit of a dead letter before it, or of its own reopening, may be under way.
+        elif decision.grant is not None and (share.follows_commits or decision.follows_commits):
+            # The commit of a dead letter before it, of its own reopening, or of the acknowledgement
+            # that it waited for may be under way.
             committed = self._ledger.pending()
         self.follow(share, decision, wakes=wakes)
         return committed
@@ -69,6 +70,8 @@ class Decisions:
         """As `decide`, for a decision whose records are part of a transaction already."""
         if decision.lapsed:
             self._metrics.of(share.settings.id).lapsed += decision.lapsed
+        if decision.overdue:
+            self._metrics.of(share.settings.id).overdue += decision.overdue
         if decision.dead_letters:
             self._dead_lettering.add(share, decision.dead_letters)
         if decision.failed is not None or self._recent.sample_every:
@@ -78,6 +81,12 @@ class Decisions:
         if wakes:
             end = self._ledger.end(share.partition)
             self._feeds.wake_for(share, has_some=share.has_some(end))
+        self.wake_let_go(share)
+
+    def wake_let_go(self, share: Share) -> None:
+        """Wake the feed for messages that waited for some of this share, and do so no more."""
+        for other in share.take_let_go():
+            self._feeds.wake_for(other, has_some=other.has_some(self._ledger.end(other.partition)))
 
     async def drain(self) -> None:
         """Wait until all dead letters are forwarded."""

@@ -18,6 +18,7 @@ from fanlog.broker.delivery.delivery import Delivery
 from fanlog.broker.delivery.members import About, Members
 from fanlog.broker.delivery.ports import Decide, Judge, Revise
 from fanlog.core.cursor import Range
+from fanlog.core.dependencies import causes_in
 from fanlog.core.flow import Credit, LeaseBudget
 from fanlog.core.lapse import lapsed_in
 from fanlog.core.share import Grant, Share
@@ -274,6 +275,8 @@ class Feed:
                 # Messages that are wanted may be acknowledged already: then there must be more.
                 await self._judge_some(share, end, budget.messages - _count(ranges))
                 ranges = share.plan(consumer, end, budget.messages)
+                for other in share.take_let_go():
+                    self.wake(other.partition)
             if not ranges:
                 return None
             batches = await self._read(share, ranges, budget.size_bytes)
@@ -289,6 +292,7 @@ class Feed:
                 deadline_s=now + deadline_s,
                 now=now,
                 lapsed=self._lapsed(share, batches),
+                causes=causes_in(batches),
             )
             # A consumer that takes must not wake itself: it would look for ever at messages that
             # did not fit.

@@ -139,6 +139,9 @@ class Shares:
         self._filtering.leave(share)
         self._feeds.drop(share)
         self._ledger.commit(share.remove())
+        for other in share.take_let_go():
+            has_some = other.has_some(self._ledger.end(other.partition))
+            self._feeds.wake_for(other, has_some=has_some)
 
     def remove_subscription(self, subscription: Subscription) -> asyncio.Future[None]:
         """Delete a subscription and send its consumers away."""

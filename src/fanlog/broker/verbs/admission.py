@@ -13,7 +13,7 @@ from fanlog.broker.keying import Keying
 from fanlog.broker.retention.room import Room
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.schemas import Schemas
-from fanlog.core import asking
+from fanlog.core import asking, dependencies
 from fanlog.log.batch import Body
 from fanlog.model.resources import Topic
 from fanlog.model.terms import Terms
@@ -60,3 +60,4 @@ class PublishAdmission:
         shares = (share for one in topic.partitions for share in hard.shares_on(one))
         asking.check(terms, topic, shares, self._clock.wall_ns() // 1_000_000)
         asking.check_room(terms, hard.agendas.pending)
+        dependencies.check(terms, topic, self._ledger.end)

@@ -19,7 +19,7 @@ from fanlog.broker.spool import Draft, Stage
 from fanlog.broker.transaction import Ledger
 from fanlog.broker.verbs.schemas import Schemas
 from fanlog.broker.verbs.stages import Stages
-from fanlog.core import asking
+from fanlog.core import asking, dependencies
 from fanlog.core.sinks import StageKey
 from fanlog.errors import FailedPrecondition, InvalidArgument, SchemaMismatch
 from fanlog.log import batch as codec
@@ -175,6 +175,7 @@ class Staging:
             try:
                 if terms is not None:
                     asking.check(terms, topic, shares, now_ms)
+                    dependencies.check(terms, topic, self._tools.ledger.end)
                 fine.append(index)
             except InvalidArgument as error:
                 self.refuse(row, error.message.removeprefix("messages[0]").lstrip(".: "))

@@ -41,6 +41,7 @@ _NEXT = {
     State.BACKLOG: "now, to the next subscriber that asks",
     State.OUTSTANDING: "when its lease ends, unless it is acknowledged before",
     State.DELAYED: "when its wait is over",
+    State.DEPENDING: "when the message that it depends on is acknowledged, or after the time-out",
     State.EARLY: "only if the earlier message of its ordering key fails",
 }
 

@@ -160,6 +160,10 @@ class Backlog(Protocol):
         """Offer messages again: they have no key, or their back-off is over."""
         ...
 
+    def let_go(self, loose: BitMap64, keyed: BitMap64) -> None:
+        """Offer messages that waited for others; `keyed` wait in the list of their key still."""
+        ...
+
     def come_due(
         self, offsets: BitMap64, keyed: BitMap64, busy: BitMap64, delayed: BitMap64
     ) -> None:

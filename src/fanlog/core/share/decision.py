@@ -41,6 +41,10 @@ class Decision:
     count: int = 0
     #: Messages that were not delivered, for their time-to-live was over, and are acknowledged.
     lapsed: int = 0
+    #: Messages that waited too long for others, and wait no longer.
+    overdue: int = 0
+    #: Something granted follows what was acknowledged lately: it leaves when that is durable.
+    follows_commits: bool = False
     #: Leases that acknowledgements ended: when each was granted, and its number of messages.
     ended: list[tuple[float, int]] = field(default_factory=list)
     #: Exactly-once: ack ids that are not live (generation, offset).
@@ -65,3 +69,5 @@ class ShareStats:
     outstanding: int
     delayed: int
     forwarding: int
+    #: Those that wait for others to be acknowledged.
+    depending: int = 0

@@ -8,9 +8,15 @@ from dataclasses import dataclass
 
 from pyroaring import BitMap64
 
+from fanlog.core.addressing import Addressed
 from fanlog.core.attempts import Attempts
+from fanlog.core.cursor import Cursor
 from fanlog.core.redelivery import Delayed
+from fanlog.core.share.decision import ShareStats
 from fanlog.core.share.lease import Lease, LeaseTable
+from fanlog.core.share.open_offsets import OpenOffsets
+from fanlog.core.share.soft_state import SoftState
+from fanlog.core.share.state import ShareState
 from fanlog.core.share.states import State
 from fanlog.model.resources import Offset
 
@@ -57,3 +63,63 @@ def looks(
                 client_id=client if isinstance(client, str) else "",
             )
     return found
+
+
+class Looking:
+    """The part of a share that shows where its messages stand, and changes nothing."""
+
+    state: ShareState
+    cursor: Cursor
+    _soft: SoftState
+    _open: OpenOffsets
+
+    def open_count(self, end: Offset) -> int:
+        """How many messages before `end` are neither acknowledged nor passed over."""
+        return len(self.cursor.open_offsets(end) - self._open.passed_over)
+
+    def ahead(self, start: Offset, end: Offset, matching: BitMap64) -> BitMap64:
+        """The offsets from `routed_to` on that would be open, did the filter want `matching`."""
+        return self._open.ahead(start, end, matching)
+
+    def look(self, offsets: BitMap64) -> dict[Offset, Look]:
+        """Where each of these messages stands. Nothing changes."""
+        acked = self.cursor.acknowledged(offsets)
+        passed_over = (self._open.passed_over & offsets) - acked
+        states = {State.ACKED: acked, State.PASSED_OVER: passed_over}
+        states |= self._soft.offsets_by_state(offsets - acked - passed_over)
+        return looks(states, self._soft.leases, self._soft.delayed, self.state.attempts)
+
+    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
+        """The earlier message of its ordering key that a message waits for, if there is one."""
+        return self._soft.backlog.behind(offset, key_hash)
+
+    @property
+    def addressed(self) -> Addressed:
+        """Which messages are for one subscription alone."""
+        return self._open.addressed
+
+    @property
+    def leased(self) -> BitMap64:
+        """The offsets that are leased."""
+        return self._soft.leases.offsets
+
+    def next_deadline(self) -> float | None:
+        """When `expire` has something to do next."""
+        return self._soft.next_deadline()
+
+    def stats(self, end: Offset) -> ShareStats:
+        return ShareStats(
+            floor=self.cursor.floor,
+            backlog=max(0, self.cursor.open_before(end) - len(self._open.passed_over)),
+            outstanding=self._soft.leases.outstanding,
+            delayed=len(self._soft.delayed.offsets),
+            depending=len(self._soft.depending.offsets),
+            forwarding=len(self._soft.forwarding),
+        )
+
+    def offsets_by_state(self, end: Offset) -> dict[State, BitMap64]:
+        """Every offset before `end`, by the state that its message is in."""
+        acked = self.cursor.acknowledged(BitMap64(range(end)))
+        passed_over = self._open.passed_over - acked
+        found = {State.ACKED: acked, State.PASSED_OVER: passed_over}
+        return found | self._soft.offsets_by_state(BitMap64(range(end)) - acked - passed_over)

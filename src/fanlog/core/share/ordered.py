@@ -29,6 +29,7 @@ from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.aversion import Aversions
 from fanlog.core.share.backlog import AgendaView, Exhausted, Openness, find, outside, without
+from fanlog.core.share.depending import Depending
 from fanlog.core.share.keys import Key, Keys
 from fanlog.core.share.packer import Packer, Slots
 from fanlog.core.share.urgency import Turns, in_order, urgent_offsets
@@ -40,6 +41,7 @@ class OrderedBacklog:
 
     __slots__ = (
         "_aversions",
+        "_depending",
         "_exhausted",
         "_keyless",
         "_met",
@@ -61,6 +63,7 @@ class OrderedBacklog:
         held: BitMap64,
         aversions: Aversions,
         exhausted: Exhausted,
+        depending: Depending,
         *,
         strict: bool,
     ) -> None:
@@ -69,6 +72,7 @@ class OrderedBacklog:
         #: One message of a key at a time.
         self.strict = strict
         self._exhausted = exhausted
+        self._depending = depending
         self._aversions = aversions
         #: Messages without a key that came back, or that a scan met.
         self._keyless = BitMap64()
@@ -183,6 +187,9 @@ class OrderedBacklog:
             slots = find(views, offset)
             if offset in self._exhausted:
                 self.to_forward.append(offset)
+            elif offset in self._depending:
+                if not self._depending.hold(offset):
+                    continue
             elif slots is None or packer.add(slots, offset, offset + 1) == offset:
                 return
             self._keyless.discard(offset)
@@ -293,6 +300,9 @@ class OrderedBacklog:
             elif offset < self.next_offset or offset in self._met:
                 self._keyless.add(offset)
 
+    def let_go(self, loose: BitMap64, keyed: BitMap64) -> None:
+        self.release(loose)
+
     def come_due(
         self, offsets: BitMap64, keyed: BitMap64, busy: BitMap64, delayed: BitMap64
     ) -> None:
@@ -378,6 +388,9 @@ class OrderedBacklog:
         if self.agenda is not None and key.waiting and key.waiting[0] in self.agenda.pending:
             # It holds up all later ones of its key until it is due.
             return False
+        if key.waiting and key.waiting[0] in self._depending.keyed:
+            # So does one that waits for another message.
+            return False
         if key.waiting and key.outstanding and key.waiting[0] < key.outstanding[-1]:
             # Reopened while later ones were outstanding: it comes right after those.
             return False
@@ -393,6 +406,13 @@ class OrderedBacklog:
         if self.agenda is not None and offset in self.agenda.pending:
             return False
         return offset not in self._aversions.of(consumer) and self._is_open(key, consumer)
+
+    def _has_to_wait(self, offset: Offset) -> bool:
+        """Whether the next message of a key waits for another message; it is put aside then."""
+        if offset not in self._depending:
+            return False
+        self._depending.hold(offset, is_keyed=True)
+        return True
 
     # Private: one answer.
 
@@ -411,6 +431,9 @@ class OrderedBacklog:
             slots = find(views, offset)
             if offset in self._exhausted:
                 self.to_forward.append(offset)
+            elif offset in self._depending:
+                if not self._depending.hold(offset):
+                    continue
             elif slots is None or packer.add(slots, offset, offset + 1) == offset:
                 break
             taken.add(offset)
@@ -431,6 +454,8 @@ class OrderedBacklog:
                 break
             offset = key.waiting[0]
             slots = find(views, offset)
+            if self._depending.causes and self._has_to_wait(offset):
+                break
             if slots is None or packer.add(slots, offset, offset + 1) == offset:
                 break
             self.keys.pop_waiting(key)
@@ -480,7 +505,11 @@ class OrderedBacklog:
             key = keys.by_hash[number] = Key()
         if offset in keys.blocked:
             keys.blocked[offset] = number
-        elif packer is not None and self._is_next(key, packer.consumer, offset):
+        elif (
+            packer is not None
+            and self._is_next(key, packer.consumer, offset)
+            and not (self._depending.causes and self._has_to_wait(offset))
+        ):
             if packer.add(slots, offset, offset + 1) == offset:
                 keys.settle(number, key)
                 return False
@@ -499,6 +528,9 @@ class OrderedBacklog:
             pass
         elif offset in self._exhausted:
             self.to_forward.append(offset)
+        elif offset in self._depending:
+            if not self._depending.hold(offset):
+                self._keyless.add(offset)
         elif packer is None or offset in self._aversions.of(packer.consumer):
             self._keyless.add(offset)
         else:

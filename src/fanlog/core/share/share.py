@@ -13,7 +13,7 @@ are passed over (`fanlog.core.share.open_offsets`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyroaring import BitMap64
 
@@ -24,21 +24,22 @@ from fanlog.core.cursor import Cursor, CursorChange, Range
 from fanlog.core.flow import Credit, LeaseBudget
 from fanlog.core.records import ShareRecord
 from fanlog.core.redelivery import EXPIRED, NACKED, UNSENT, Nack
-from fanlog.core.share.decision import Decision, Grant, ShareStats
+from fanlog.core.share.decision import Decision, Grant
+from fanlog.core.share.depending import AwaitedOffsets, Waiter
 from fanlog.core.share.lease import ByGeneration, Lease, LeaseTable, Matched
-from fanlog.core.share.looking import Look, looks
+from fanlog.core.share.looking import Looking
 from fanlog.core.share.open_offsets import OpenOffsets
 from fanlog.core.share.packer import Packer, Slots
 from fanlog.core.share.slot_holds import SlotHolds
 from fanlog.core.share.soft_state import SoftState
 from fanlog.core.share.state import ShareState
-from fanlog.core.share.states import State
+from fanlog.model.dependencies import Causes
 from fanlog.model.resources import Offset, PartitionId, Subscription
 
 _NONE = BitMap64()
 
 
-class Share:
+class Share(Looking):
     """One subscription's share in one partition. Not safe to share between threads."""
 
     def __init__(self, settings: Subscription, partition: PartitionId, floor: Offset = 0) -> None:
@@ -47,7 +48,12 @@ class Share:
         self.cursor = self.state.cursor
         #: Generation of the last lease: a feed of many shares serves the one longest not served.
         self.last_leased = 0
-        self._soft = SoftState(self.state)
+        #: The shares of the subscription, this one included: messages may depend on theirs.
+        self.siblings: Mapping[PartitionId, Share] = {partition: self}
+        self.awaited = AwaitedOffsets()
+        #: Shares with messages that waited for one of this, and do so no more.
+        self._let_go: dict[Waiter, None] = {}
+        self._soft = SoftState(self.state, self)
         self._open = OpenOffsets(self.state)
         self._open.restart()
         #: Progress of the backlog at the last plan: offsets that were skipped since then count.
@@ -68,6 +74,8 @@ class Share:
         if self.state.fence != fence:
             # A seek: messages handed out before are void, the backlog begins at the floor.
             self._forget_soft_state()
+        if self.awaited.offsets:
+            self._let_waiters_go()
 
     def create(self) -> Decision:
         """Decide the records of a new share."""
@@ -77,6 +85,8 @@ class Share:
         """Give all credit back; return the records that remove everything of this share."""
         records = self.state.removal_records()
         self._soft.leases.clear()
+        self._soft.depending.forget_all()
+        self._let_go |= dict.fromkeys(self.awaited.let_go(self.awaited.offsets.copy()))
         return records
 
     # Settings.
@@ -125,6 +135,7 @@ class Share:
         acknowledgement, or `settle_passed`.
         """
         self._open.route(end, matching)
+        self._let_waiters_go()
 
     @property
     def has_passed(self) -> bool:
@@ -140,6 +151,7 @@ class Share:
     def address(self, addressed: Addressed) -> None:
         """Some messages are for one subscription alone: this one gets its own, and no others."""
         self._open.address(addressed)
+        self._let_waiters_go()
 
     def pass_over(self, offsets: BitMap64) -> None:
         """Pass over messages that were read and found to be for another subscription.
@@ -147,6 +159,7 @@ class Share:
         Their batch says so; the hard state that should is lost.
         """
         self._open.pass_over(offsets)
+        self._let_waiters_go()
 
     # What messages ask for.
 
@@ -164,6 +177,7 @@ class Share:
         busy, delayed = self._soft.taken, self._soft.delayed.offsets
         open_ = open_ - busy - delayed
         if open_:
+            busy = busy | self._soft.depending.loose
             self._soft.backlog.come_due(open_, keyed, busy, delayed)
         return bool(open_)
 
@@ -172,6 +186,20 @@ class Share:
         """Offsets of the partition that are not to be delivered yet. Not to be changed."""
         agenda = self._soft.agenda
         return _NONE if agenda is None else agenda.pending
+
+    # Messages that depend on others.
+
+    def let_go(self, offsets: BitMap64) -> None:
+        """Messages of this share wait no longer for one that is acknowledged now."""
+        self._soft.let_go(offsets)
+
+    def take_let_go(self) -> Sequence[Share]:
+        """The shares that may have messages to hand out since something of this one was settled."""
+        if not self._let_go:
+            return ()
+        found = [share for share in self.siblings.values() if share in self._let_go]
+        self._let_go.clear()
+        return found
 
     # Delivery.
 
@@ -231,8 +259,11 @@ class Share:
         deadline_s: float,
         now: float = math.nan,
         lapsed: BitMap64 | None = None,
+        causes: Causes | None = None,
     ) -> Decision:
         """Hand out messages of `views` that are free and fit `budget`.
+
+        Those with open `causes` are put aside when their turn comes.
 
         Those that are `lapsed` are acknowledged instead when their turn comes, or dead-lettered, as
         the settings say; reopened ones are delivered once more.
@@ -248,12 +279,17 @@ class Share:
             if reopened:
                 lapsed = lapsed - reopened.within(lapsed.min(), lapsed.max() + 1)
             soft.note_lapsed(lapsed)
+        if causes is not None:
+            timeout_s = self.settings.dependency_timeout_s
+            soft.depending.begin(causes, self.siblings, now, timeout_s)
         soft.backlog.take(view, end, views, packer)
         if lapsed is not None:
             self._let_lapse(decision)
         runs = packer.runs
+        offsets = LeaseTable.offsets_of(runs) if runs else _NONE
+        if causes is not None:
+            decision.follows_commits = soft.depending.end(offsets)
         if runs:
-            offsets = LeaseTable.offsets_of(runs)
             soft.leases.add(Lease(generation, 0, deadline_s, offsets, runs, consumer, now))
             consumer.take(len(offsets), sum(run.size_bytes for run in runs))
             redelivered = soft.failures.returned.intersection_cardinality(offsets)
@@ -262,6 +298,7 @@ class Share:
         soft.finish(decision)
         has_moved = soft.backlog.progress != self._progress or bool(decision.dead_letters)
         has_moved = has_moved or bool(decision.lapsed)
+        has_moved = has_moved or (causes is not None and soft.depending.has_held)
         decision.has_progressed = not runs and has_moved
         return decision
 
@@ -274,6 +311,7 @@ class Share:
         """Serve the messages around offsets that cannot be read."""
         self._soft.backlog.skip(start, end)
         self._soft.delayed.discard(BitMap64(range(start, end)))
+        self._soft.depending.forget(BitMap64(range(start, end)))
 
     # Settling.
 
@@ -373,6 +411,7 @@ class Share:
         waited = soft.delayed.due(now)
         if waited:
             soft.backlog.release(waited)
+        decision.overdue = soft.end_waits(now)
         return soft.finish(decision)
 
     def abandon(self, consumer: Credit) -> None:
@@ -419,6 +458,7 @@ class Share:
         offsets = offsets & soft.forwarding
         soft.forwarding -= offsets
         soft.failures.spare(offsets)
+        soft.depending.spare(offsets)
         soft.put_back(now, offsets, lambda _: limits.DEAD_LETTER_RETRY_S)
         return soft.finish(Decision())
 
@@ -482,7 +522,8 @@ class Share:
         )
         soft, is_filtered = self._soft, self.settings.is_filtered
         decision = Decision(self.state.reopening_records(opened, chunks), count=len(opened))
-        soft.backlog.reopen(opened, soft.taken, soft.delayed.offsets, is_filtered=is_filtered)
+        busy = soft.taken | soft.depending.loose
+        soft.backlog.reopen(opened, busy, soft.delayed.offsets, is_filtered=is_filtered)
         self._open.reopen(opened)
         return soft.finish(decision)
 
@@ -508,58 +549,6 @@ class Share:
         decision.records += self._acked_records(offsets | self._soft.drop(offsets))
         return self._soft.finish(decision)
 
-    # Looking.
-
-    def open_count(self, end: Offset) -> int:
-        """How many messages before `end` are neither acknowledged nor passed over."""
-        return len(self.cursor.open_offsets(end) - self._open.passed_over)
-
-    def ahead(self, start: Offset, end: Offset, matching: BitMap64) -> BitMap64:
-        """The offsets from `routed_to` on that would be open, did the filter want `matching`."""
-        return self._open.ahead(start, end, matching)
-
-    def look(self, offsets: BitMap64) -> dict[Offset, Look]:
-        """Where each of these messages stands. Nothing changes."""
-        acked = self.cursor.acknowledged(offsets)
-        passed_over = (self._open.passed_over & offsets) - acked
-        states = {State.ACKED: acked, State.PASSED_OVER: passed_over}
-        states |= self._soft.offsets_by_state(offsets - acked - passed_over)
-        return looks(states, self._soft.leases, self._soft.delayed, self.state.attempts)
-
-    def behind(self, offset: Offset, key_hash: int) -> Offset | None:
-        """The earlier message of its ordering key that a message waits for, if there is one."""
-        return self._soft.backlog.behind(offset, key_hash)
-
-    @property
-    def addressed(self) -> Addressed:
-        """Which messages are for one subscription alone."""
-        return self._open.addressed
-
-    @property
-    def leased(self) -> BitMap64:
-        """The offsets that are leased."""
-        return self._soft.leases.offsets
-
-    def next_deadline(self) -> float | None:
-        """When `expire` has something to do next."""
-        return self._soft.next_deadline()
-
-    def stats(self, end: Offset) -> ShareStats:
-        return ShareStats(
-            floor=self.cursor.floor,
-            backlog=max(0, self.cursor.open_before(end) - len(self._open.passed_over)),
-            outstanding=self._soft.leases.outstanding,
-            delayed=len(self._soft.delayed.offsets),
-            forwarding=len(self._soft.forwarding),
-        )
-
-    def offsets_by_state(self, end: Offset) -> dict[State, BitMap64]:
-        """Every offset before `end`, by the state that its message is in."""
-        acked = self.cursor.acknowledged(BitMap64(range(end)))
-        passed_over = self._open.passed_over - acked
-        found = {State.ACKED: acked, State.PASSED_OVER: passed_over}
-        return found | self._soft.offsets_by_state(BitMap64(range(end)) - acked - passed_over)
-
     # Private: messages that lapsed.
 
     def _let_lapse(self, decision: Decision) -> None:
@@ -570,12 +559,22 @@ class Share:
             decision.lapsed += len(lapsed)
         decision.records += self._acked_records(gone)
 
+    # Private: messages that depend on others.
+
+    def _let_waiters_go(self) -> None:
+        awaited = self.awaited.offsets
+        if awaited:
+            closed = self._open.view.acknowledged(awaited)
+            if closed:
+                self._let_go |= dict.fromkeys(self.awaited.let_go(closed))
+
     # Private: the cursor.
 
     def _acked_records(self, offsets: BitMap64) -> list[ShareRecord]:
         if not offsets:
             return []
         self._soft.failures.forget(offsets)
+        self._soft.depending.forget(offsets)
         return self.state.cursor_records(self._acknowledge(offsets))
 
     def _acknowledge(

@@ -22,6 +22,7 @@ from pyroaring import BitMap64
 from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.backlog import AgendaView, Openness, without
+from fanlog.core.share.depending import Depending
 from fanlog.core.share.ordered import OrderedBacklog
 from fanlog.core.share.packer import Packer, Slots
 from fanlog.core.share.slot_holds import SlotHolds
@@ -39,6 +40,7 @@ class SlottedBacklog:
     __slots__ = (
         "_adrift",
         "_agenda",
+        "_depending",
         "_floor",
         "_make",
         "_ordering",
@@ -59,10 +61,12 @@ class SlottedBacklog:
         floor: Offset,
         held: BitMap64,
         slots: SlotHolds,
+        depending: Depending,
         make: MakeBacklog,
         ordering: Ordering,
     ) -> None:
         self._slots = slots
+        self._depending = depending
         self._make = make
         self._agenda: _Unhurried | None = None
         self._ordering = ordering
@@ -279,6 +283,13 @@ class SlottedBacklog:
             self._slots.forget(some)
         self._end_placing()
 
+    def let_go(self, loose: BitMap64, keyed: BitMap64) -> None:
+        for slot, some in self._slots.split(loose | keyed)[0].items():
+            if self._parts:
+                self._parts[slot].let_go(some & loose, some & keyed)
+                self._collect(slot)
+            self._slots.forget(some)
+
     def come_due(
         self, offsets: BitMap64, keyed: BitMap64, busy: BitMap64, delayed: BitMap64
     ) -> None:
@@ -410,6 +421,10 @@ class SlottedBacklog:
         if part.recalled:
             self.recalled |= part.recalled
             part.recalled.clear()
+        if self._depending.noted:
+            for offset in self._depending.noted:
+                self._slots.note(offset, slot)
+            self._depending.noted.clear()
 
     # Private: leases of before a restart.
 

@@ -9,7 +9,7 @@ so that each message is in one of them only.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyroaring import BitMap64
 
@@ -19,6 +19,7 @@ from fanlog.core.redelivery import Delayed, Failures, Nack
 from fanlog.core.share.aversion import Aversions
 from fanlog.core.share.backlog import Backlog
 from fanlog.core.share.decision import Decision
+from fanlog.core.share.depending import Awaited, Depending
 from fanlog.core.share.lease import ByGeneration, LeaseTable, Matched, take_out
 from fanlog.core.share.ordered import OrderedBacklog
 from fanlog.core.share.slot_holds import SlotHolds
@@ -34,36 +35,47 @@ _NONE = BitMap64()
 class ExhaustedOffsets:
     """The messages of a share without attempts left, under the policy of its present settings.
 
-    While the running verb has found some that have lapsed, these, too: neither are delivered, and
-    with ordering both leave when they are the first of their key.
+    So are messages that waited too long for others, if they are to be dead letters, and while the
+    running verb has found some that have lapsed, these, too: none of them is delivered, and with
+    ordering all leave when they are the first of their key.
     """
 
-    __slots__ = ("_failures", "_state", "lapsed")
+    __slots__ = ("_failures", "_overdue", "_state", "lapsed")
 
-    def __init__(self, state: ShareState, failures: Failures) -> None:
+    def __init__(
+        self, state: ShareState, failures: Failures, overdue: Mapping[Offset, str]
+    ) -> None:
         self._state = state
         self._failures = failures
+        self._overdue = overdue
         self.lapsed = _NONE
 
     @property
     def may_exist(self) -> bool:
         if self.lapsed:
             return True
-        return self._state.settings.dead_letter is not None and bool(self._state.attempts)
+        if self._state.settings.dead_letter is None:
+            return False
+        return bool(self._state.attempts) or bool(self._overdue)
 
     def __contains__(self, offset: Offset) -> bool:
         # Asking for every message of an ordered answer: most shares have no policy.
         policy = self._state.settings.dead_letter
-        if policy is not None and self._failures.is_exhausted(offset, policy):
-            return True
+        if policy is not None:
+            if self._failures.is_exhausted(offset, policy):
+                return True
+            if self._overdue and offset in self._overdue:
+                return True
         return bool(self.lapsed) and offset in self.lapsed
 
 
 class SoftState:
     """The parts of one share that a restart may lose. Not safe to share between threads."""
 
-    def __init__(self, state: ShareState) -> None:
+    def __init__(self, state: ShareState, share: Awaited) -> None:
         self._state = state
+        self._share = share
+        self.depending = Depending(share)
         self._agenda: Agenda | None = None
         self.leases = LeaseTable()
         #: Of a subscription that assigns key slots to its consumers.
@@ -91,7 +103,9 @@ class SoftState:
         #: Messages whose delivery failed in the running verb.
         self._failed: tuple[BitMap64, Nack] | None = None
         self.failures = Failures(self._state.attempts)
-        self._exhausted = ExhaustedOffsets(self._state, self.failures)
+        self.depending.forget_all()
+        self.depending = Depending(self._share)
+        self._exhausted = ExhaustedOffsets(self._state, self.failures, self.depending.reasons)
         self.aversions = Aversions()
         self.backlog = self._new_backlog()
         self.backlog.agenda = self._agenda
@@ -110,15 +124,19 @@ class SoftState:
         if self.slots is not None:
             self.slots.reset()
             ordering = self._state.settings.ordering
-            return SlottedBacklog(floor, held, self.slots, self._plain_backlog, ordering)
+            return SlottedBacklog(
+                floor, held, self.slots, self.depending, self._plain_backlog, ordering
+            )
         return self._plain_backlog(floor, held)
 
     def _plain_backlog(self, floor: Offset, held: BitMap64) -> UnorderedBacklog | OrderedBacklog:
         ordering = self._state.settings.ordering
         if ordering == "none":
-            return UnorderedBacklog(floor, held, self.aversions, self._exhausted)
+            return UnorderedBacklog(floor, held, self.aversions, self._exhausted, self.depending)
         is_strict = ordering == "strict"
-        return OrderedBacklog(floor, held, self.aversions, self._exhausted, strict=is_strict)
+        return OrderedBacklog(
+            floor, held, self.aversions, self._exhausted, self.depending, strict=is_strict
+        )
 
     @property
     def taken(self) -> BitMap64:
@@ -127,7 +145,11 @@ class SoftState:
 
     def next_deadline(self) -> float | None:
         found = self.leases.next_deadline()
-        for other in (self.delayed.next_deadline(), self.aversions.next_deadline()):
+        for other in (
+            self.delayed.next_deadline(),
+            self.aversions.next_deadline(),
+            self.depending.next_deadline(),
+        ):
             if other is not None and (found is None or other < found):
                 found = other
         return found
@@ -140,6 +162,7 @@ class SoftState:
             (State.OUTSTANDING, self.leases.offsets),
             (State.FORWARDING, self.forwarding),
             (State.DELAYED, self.delayed.offsets),
+            (State.DEPENDING, self.depending.offsets),
             # It holds up its key, and is neither leased nor forwarded.
             (State.EARLY, holding_up),
         ):
@@ -185,7 +208,8 @@ class SoftState:
         if stale:
             end = max(end, self.backlog.next_offset)
             late = BitMap64(o for o in stale if o < end and o not in cursor)
-            return live, self.backlog.late(late - self.forwarding, self.delayed.offsets)
+            aside = self.delayed.offsets | self.depending.loose
+            return live, self.backlog.late(late - self.forwarding, aside)
         return live, stale
 
     # Messages that come back, or leave.
@@ -233,6 +257,7 @@ class SoftState:
         """Forget messages, in whichever part; return early acknowledgements that become hard."""
         self.leases.release(gone)
         self.delayed.discard(gone)
+        self.depending.forget(gone)
         self.forwarding -= gone
         self.failures.forget(gone)
         return self.backlog.drop(gone)
@@ -242,6 +267,21 @@ class SoftState:
         released = self.leases.release(self.backlog.recalled)
         self.backlog.recalled.clear()
         return released
+
+    # Messages that depend on others.
+
+    def let_go(self, offsets: BitMap64) -> None:
+        """Messages wait no longer for others."""
+        self.backlog.let_go(*self.depending.release(offsets))
+
+    def end_waits(self, now: float) -> int:
+        """End waits for others that are too long; returns how many."""
+        settings = self._state.settings
+        forwards = settings.forwards_overdue and settings.dead_letter is not None
+        overdue = self.depending.expire(now, forwards=forwards)
+        if overdue:
+            self.let_go(overdue)
+        return len(overdue)
 
     # Messages that lapsed.
 
@@ -273,7 +313,12 @@ class SoftState:
             assert policy is not None
             lapsed = self._exhausted.lapsed
             decision.dead_letters += [
-                self.failures.letter(offset, policy, is_lapsed=offset in lapsed)
+                self.failures.letter(
+                    offset,
+                    policy,
+                    is_lapsed=offset in lapsed,
+                    overdue=self.depending.reasons.get(offset, ""),
+                )
                 for offset in self._to_forward
             ]
             self.forwarding.update(self._to_forward)

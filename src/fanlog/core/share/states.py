@@ -37,6 +37,8 @@ class State(Enum):
     EARLY = "EARLY"
     #: Waits for its back-off.
     DELAYED = "DELAYED"
+    #: Waits until messages that it depends on are acknowledged.
+    DEPENDING = "DEPENDING"
     #: Has no attempts left; its dead letter is being made.
     FORWARDING = "FORWARDING"
     #: Left out by the filter, or addressed to another subscription; not in the cursor yet.
@@ -59,6 +61,9 @@ class StateEvent(Enum):
     RECALLED = "an earlier one of its key came back"
     GIVEN_BACK = "given back: it was never written to its stream"
     BACKOFF_OVER = "its back-off is over"
+    CAUSE_OPEN = "found to depend on an unacknowledged message when its turn comes"
+    CAUSE_CLOSED = "the message that it waits for is acknowledged"
+    OVERDUE = "it has waited for another message for too long"
     LAPSED = "found with its time-to-live over when its turn comes"
     EXHAUSTED = "found without attempts left when its turn comes"
     FORWARDED = "its dead letter is committed"
@@ -90,7 +95,7 @@ class Transition:
 
 _B, _O, _E, _D = State.BACKLOG, State.OUTSTANDING, State.EARLY, State.DELAYED
 _F, _P, _A = State.FORWARDING, State.PASSED_OVER, State.ACKED
-_N = State.PENDING
+_N, _W = State.PENDING, State.DEPENDING
 
 TRANSITIONS = (
     # Published with a time: the same for all shares, and nothing but time changes it.
@@ -104,7 +109,7 @@ TRANSITIONS = (
     Transition((_O,), StateEvent.CLAIMED, _A, "no earlier one of its key is outstanding"),
     # An ack id that is no longer live still proves that the message was processed. Exactly once,
     # and of a key, it would contradict the answer that the next consumer gets, and is refused.
-    Transition((_B, _D), StateEvent.ACKNOWLEDGED_LATE, _A),
+    Transition((_B, _D, _W), StateEvent.ACKNOWLEDGED_LATE, _A),
     # A delivery fails.
     Transition((_O,), StateEvent.NACKED, _B, "attempts left, no back-off"),
     Transition((_O,), StateEvent.NACKED, _D, "attempts left, back-off"),
@@ -115,6 +120,10 @@ TRANSITIONS = (
     Transition((_O, _E), StateEvent.RECALLED, _B),
     Transition((_O,), StateEvent.GIVEN_BACK, _B),
     Transition((_D,), StateEvent.BACKOFF_OVER, _B),
+    # It depends on others. Whether it becomes a dead letter then is seen when its turn comes.
+    Transition((_B,), StateEvent.CAUSE_OPEN, _W),
+    Transition((_W,), StateEvent.CAUSE_CLOSED, _B),
+    Transition((_W,), StateEvent.OVERDUE, _B),
     # Dead letters. A restart or a smaller policy leaves exhausted messages in the backlog.
     Transition((_B,), StateEvent.LAPSED, _A, "dropped: `fanlog-expired` does not say otherwise"),
     Transition((_B,), StateEvent.LAPSED, _F, "`fanlog-expired` says `dead-letter`"),
@@ -127,19 +136,19 @@ TRANSITIONS = (
     Transition((_P,), StateEvent.SETTLED, _A),
     # Acknowledged without a subscriber.
     Transition((_B,), StateEvent.EXPORTED, _A),
-    Transition((_B, _N, _D), StateEvent.DISCARDED, _A),
-    Transition((_B, _N, _O, _E, _D, _F, _P), StateEvent.RETENTION_ENDED, _A),
-    Transition((_B, _N, _O, _E, _D, _F, _P), StateEvent.PURGED, _A),
-    Transition((_B, _N, _O, _E, _D, _F, _P), StateEvent.SOUGHT_PAST, _A),
+    Transition((_B, _N, _D, _W), StateEvent.DISCARDED, _A),
+    Transition((_B, _N, _O, _E, _D, _W, _F, _P), StateEvent.RETENTION_ENDED, _A),
+    Transition((_B, _N, _O, _E, _D, _W, _F, _P), StateEvent.PURGED, _A),
+    Transition((_B, _N, _O, _E, _D, _W, _F, _P), StateEvent.SOUGHT_PAST, _A),
     # Open again.
-    Transition((_O, _E, _D, _F), StateEvent.SOUGHT_BEFORE, _B),
+    Transition((_O, _E, _D, _W, _F), StateEvent.SOUGHT_BEFORE, _B),
     Transition((_P, _A), StateEvent.SOUGHT_BEFORE, _B, "it has no time, or is due"),
     Transition((_P, _A), StateEvent.SOUGHT_BEFORE, _N, "it is not due"),
     Transition((_A,), StateEvent.REOPENED, _B, "it has no time, or is due"),
     Transition((_A,), StateEvent.REOPENED, _N, "it is not due"),
     # Soft state is lost: messages are delivered again. A lost lease is a redelivery.
-    Transition((_D,), StateEvent.UNREADABLE, _B),
-    Transition((_O, _E, _D, _F), StateEvent.RESTARTED, _B, "exactly once, OUTSTANDING stays"),
+    Transition((_D, _W), StateEvent.UNREADABLE, _B),
+    Transition((_O, _E, _D, _W, _F), StateEvent.RESTARTED, _B, "exactly once, OUTSTANDING stays"),
     Transition((_P,), StateEvent.RESTARTED, _B, "it has no time, or is due"),
     Transition((_P,), StateEvent.RESTARTED, _N, "it is not due"),
 )

@@ -15,6 +15,7 @@ from fanlog.core.cursor import Range, runs
 from fanlog.core.flow import Credit
 from fanlog.core.share.aversion import Aversions
 from fanlog.core.share.backlog import AgendaView, Exhausted, Openness, find, outside, without
+from fanlog.core.share.depending import Depending
 from fanlog.core.share.packer import Packer, Slots
 from fanlog.core.share.urgency import Turns, in_order, urgent_offsets
 from fanlog.limits import OFFSET_MAX
@@ -28,6 +29,7 @@ class UnorderedBacklog:
 
     __slots__ = (
         "_aversions",
+        "_depending",
         "_exhausted",
         "_held",
         "_ready",
@@ -41,7 +43,12 @@ class UnorderedBacklog:
     )
 
     def __init__(
-        self, floor: Offset, held: BitMap64, aversions: Aversions, exhausted: Exhausted
+        self,
+        floor: Offset,
+        held: BitMap64,
+        aversions: Aversions,
+        exhausted: Exhausted,
+        depending: Depending,
     ) -> None:
         #: First offset never handed out since the start or the last seek.
         self.next_offset = floor
@@ -52,6 +59,7 @@ class UnorderedBacklog:
         self._held = held.copy()
         self._aversions = aversions
         self._exhausted = exhausted
+        self._depending = depending
         self._skipped_count = 0
         self.agenda: AgendaView | None = None
         self._turns = Turns()
@@ -140,6 +148,10 @@ class UnorderedBacklog:
         if self._exhausted.may_exist:
             # Their attempts were used up before a restart, or before the policy became smaller.
             self.to_forward += packer.leave_out(self._exhausted)
+        if self._depending.causes:
+            hold = self._depending.hold
+            # Without room they are free again, and the first to be looked at.
+            self.release(BitMap64(o for o in packer.leave_out(self._depending) if not hold(o)))
 
     def _pack_urgent(
         self, urgent: Sequence[Offset], views: Sequence[Slots], packer: Packer
@@ -221,6 +233,9 @@ class UnorderedBacklog:
         if self._ready and self._ready.max() >= self.next_offset:
             # Never handed out in this life: `next_offset` will come by.
             self._ready.remove_range(self.next_offset, self._ready.max() + 1)
+
+    def let_go(self, loose: BitMap64, keyed: BitMap64) -> None:
+        self.release(loose)
 
     def come_due(
         self, offsets: BitMap64, keyed: BitMap64, busy: BitMap64, delayed: BitMap64

@@ -130,7 +130,7 @@ def copies(messages: DataFrame, job: str) -> DataFrame:
         name
         for name in sorted(attributes.PUBLISHED)
         if not name.startswith((attributes.ORIGIN_PREFIX, attributes.DEDUP_PREFIX))
-        and name not in attributes.TIMES
+        and name not in attributes.PASSING
     ]
     # A name that was published before names were checked would be refused now.
     theirs = F.map_filter(

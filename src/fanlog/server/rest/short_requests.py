@@ -115,26 +115,37 @@ def _asking(index: int, message: Json) -> Json:
     given = rest.get("attributes")
     added: dict[str, Json] = {}
     for field, name in shapes.ASKING.items():
-        value = message.get(field)
+        value: Json = message.get(field)
         if value is None:
             continue
         where = f"messages[{index}].{field}"
         if field == "deliver_at":
             check_kind(where, value, str)
+        elif field == "depends_on":
+            value = _joined(where, value)
         elif field == "priority":
             check_kind(where, value, int)
         else:
             check_kind(where, value, int, float)
         if isinstance(given, dict) and name in given:
             raise InvalidArgument(f"{where}: the attribute {name} says so, too; give one of them")
-        is_number = isinstance(value, int | float)
-        added[name] = terms.seconds_text(value) if is_number else value
+        added[name] = terms.seconds_text(value) if isinstance(value, int | float) else value
     if not added:
         return rest
     if given is not None and not isinstance(given, dict):
         # Refused where all fields are read.
         return rest
     return rest | {"attributes": {**(given or {}), **added}}
+
+
+def _joined(where: str, value: Json) -> str:
+    check_kind(where, value, list)
+    assert isinstance(value, list)
+    for index, one in enumerate(value):
+        check_kind(f"{where}[{index}]", one, str)
+        if isinstance(one, str) and "," in one:
+            raise InvalidArgument(f"{where}[{index}]: {names.shown(one)} is not a message id")
+    return ",".join(map(str, value))
 
 
 def refuse_output_only(message: Any, _: Asked) -> None:

@@ -8,7 +8,10 @@ from fanlog import limits
 from fanlog.model.attributes import (
     DELAY,
     DELIVER_AT,
+    DEPENDS_ON,
     LABEL_DELIVERY,
+    LABEL_DEPENDENCY_POLICY,
+    LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
@@ -20,6 +23,7 @@ from fanlog.model.attributes import (
 )
 from fanlog.model.resources import (
     DELIVERIES,
+    DEPENDENCY_POLICIES,
     EXPIRED_WAYS,
     FIRST_IMMEDIATE,
     PUSH_BODIES,
@@ -72,6 +76,8 @@ SETTINGS: dict[str, tuple[str, type]] = {
     "push_timeout_seconds": (LABEL_PUSH_TIMEOUT, int),
     "message_ttl_seconds": (LABEL_TTL, int),
     "expired": (LABEL_EXPIRED, str),
+    "dependency_timeout_seconds": (LABEL_DEPENDENCY_TIMEOUT, int),
+    "dependency_policy": (LABEL_DEPENDENCY_POLICY, str),
 }
 SUBSCRIPTION: dict[str, JsonSchema] = {
     name: schema
@@ -88,6 +94,10 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
     ),
     "message_ttl_seconds": integer(1, int(limits.MESSAGE_TTL_S_MAX)),
     "expired": {"type": "string", "enum": list(EXPIRED_WAYS)},
+    "dependency_timeout_seconds": integer(
+        1, limits.DEPENDENCY_TIMEOUT_S_MAX, default=limits.DEPENDENCY_TIMEOUT_S_DEFAULT
+    ),
+    "dependency_policy": {"type": "string", "enum": list(DEPENDENCY_POLICIES)},
     "dead_letter": record(
         {
             "topic": STRING,
@@ -109,12 +119,14 @@ ASKING: dict[str, str] = {
     "deliver_at": DELIVER_AT,
     "ttl_seconds": TTL,
     "priority": PRIORITY,
+    "depends_on": DEPENDS_ON,
 }
 NEW_MESSAGE: dict[str, JsonSchema] = MESSAGE | {
     "delay_seconds": {"type": "number", "minimum": 0, "maximum": limits.DELAY_S_MAX},
     "deliver_at": TIMESTAMP,
     "ttl_seconds": {"type": "number", "minimum": 0.001, "maximum": limits.MESSAGE_TTL_S_MAX},
     "priority": integer(0, 9),
+    "depends_on": array(STRING, minItems=1, maxItems=limits.DEPENDENCIES_MAX),
 }
 MESSAGES = {
     "messages": array(record(NEW_MESSAGE), minItems=1, maxItems=limits.PUBLISH_MESSAGES_MAX)

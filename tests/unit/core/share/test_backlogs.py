@@ -13,7 +13,7 @@ from fanlog.core.share.lease import Lease
 from fanlog.core.share.ordered import OrderedBacklog
 from fanlog.core.share.packer import Packer
 from fanlog.core.share.unordered import UnorderedBacklog
-from unit.core.world import Exhausted, view
+from unit.core.world import Exhausted, independent, view
 
 ME = Credit()
 BATCHES = [view(0, [0] * 4), view(4, [0] * 4), view(8, [0] * 4)]
@@ -27,11 +27,14 @@ class Bench:
         self.exhausted = Exhausted(*exhausted)
         self.backlog: Backlog
         if kind == "none":
-            self.backlog = UnorderedBacklog(0, BitMap64(held), self.aversions, self.exhausted)
+            self.backlog = UnorderedBacklog(
+                0, BitMap64(held), self.aversions, self.exhausted, independent()
+            )
         else:
             strict = kind == "strict"
             self.backlog = OrderedBacklog(
-                0, BitMap64(held), self.aversions, self.exhausted, strict=strict
+                *(0, BitMap64(held), self.aversions, self.exhausted, independent()),
+                strict=strict,
             )
 
     def take(self, limit: int, consumer: Credit = ME) -> list[int]:

@@ -13,6 +13,7 @@ from fanlog.core.agenda import Agenda
 from fanlog.core.flow import Credit
 from fanlog.core.share import Decision, Share, State
 from fanlog.core.share.states import TRANSITIONS, StateEvent
+from fanlog.model.dependencies import Cause
 from fanlog.model.resources import Subscription
 from fanlog.model.terms import TermKind, Terms
 from unit.core.transitions import EVENTS, ROWS, Row, path
@@ -67,6 +68,18 @@ class Scene:
         self.world.lapsed = self.it
         self.lease()
 
+    def deliver_before_reopening(self) -> None:
+        self.world.ack(1.0, self.ids)
+        before = [(0, 0), *self.world.lease(self.consumer)]
+        self.world.nack(1.0, before[1:])
+        self.decided(self.world.share.reopen(1.0, BitMap64([0]), generation=99))
+        self.lease()
+        self.ids = before
+
+    def depend(self) -> None:
+        self.world.causes = {self.offset: [Cause(PARTITION, 0)]}
+        self.lease()
+
     def make_pending(self) -> None:
         [record] = self.agenda.add(0, Terms.of([(self.offset, TermKind.DELAY, 1_000)]))
         self.agenda.apply(record)
@@ -94,6 +107,7 @@ ARRANGED: dict[State, tuple[Subscription, Callable[[Scene], object]]] = {
     State.OUTSTANDING: (PLAIN, Scene.lease),
     State.EARLY: (ORDERED, lambda scene: (scene.lease(), scene.world.ack(1.0, scene.ids[1:]))),
     State.DELAYED: (RETRIED, Scene.fail),
+    State.DEPENDING: (PLAIN, Scene.depend),
     State.FORWARDING: (LETTERED, Scene.fail),
     State.PASSED_OVER: (FILTERED, Scene.pass_over),
     State.ACKED: (PLAIN, lambda scene: (scene.lease(), scene.world.ack(1.0, scene.ids))),
@@ -129,6 +143,9 @@ HAPPENS: dict[StateEvent, Callable[[Scene], object]] = {
     StateEvent.GIVEN_BACK: lambda s: s.decided(s.world.share.give_back(1.0, s.consumer, 0)),
     StateEvent.BACKOFF_OVER: lambda s: s.world.expire(100.0),
     StateEvent.EXHAUSTED: Scene.lease,
+    StateEvent.CAUSE_OPEN: Scene.depend,
+    StateEvent.CAUSE_CLOSED: lambda s: s.world.ack(1.0, s.ids[:1]),
+    StateEvent.OVERDUE: lambda s: s.world.expire(1_000.0),
     StateEvent.LAPSED: Scene.lapse,
     StateEvent.FORWARDED: lambda s: s.decided(s.world.share.acknowledge_forwarded(s.it)),
     StateEvent.NOT_FORWARDED: lambda s: s.decided(s.world.share.return_unforwarded(1.0, s.it)),
@@ -160,6 +177,9 @@ def arranged(row: Row) -> Scene:
     arrange(scene)
     if source is State.BACKLOG and event is StateEvent.ACKNOWLEDGED_LATE:
         scene.fail()
+    if source is State.DEPENDING and event is StateEvent.ACKNOWLEDGED_LATE:
+        # It was delivered once, when its cause was acknowledged; that was reopened since.
+        scene.deliver_before_reopening()
     if event is StateEvent.EXHAUSTED:
         # A restart forgets that dead letters are under way, and not the attempts.
         scene.fail()

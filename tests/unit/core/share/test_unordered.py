@@ -10,14 +10,14 @@ from fanlog.core.share.aversion import Aversions
 from fanlog.core.share.backlog import without
 from fanlog.core.share.packer import Packer
 from fanlog.core.share.unordered import UnorderedBacklog
-from unit.core.world import Exhausted, view
+from unit.core.world import Exhausted, independent, view
 
 ME = Credit()
 BATCHES = [view(0, [0] * 4), view(4, [0] * 4), view(8, [0] * 4)]
 
 
 def backlog(floor: int = 0, held: tuple[int, ...] = ()) -> UnorderedBacklog:
-    return UnorderedBacklog(floor, BitMap64(held), Aversions(), Exhausted())
+    return UnorderedBacklog(floor, BitMap64(held), Aversions(), Exhausted(), independent())
 
 
 def take(
