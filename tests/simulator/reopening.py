@@ -198,10 +198,20 @@ class Reopenings:
             for message in log
             if REDRIVEN_FROM in message.attributes
         }
+        lettered: dict[str, int] = {}
+        for log in self._chronicle.log.values():
+            for message in log:
+                if message.source_id:
+                    at = lettered.get(message.source_id, 0)
+                    lettered[message.source_id] = max(at, message.at)
         for one in self._redriven:
             letter, original, op = one.letter, one.original, one.op
+            # Whether copies and letters come is asked of every message. Under a lease that nobody
+            # saw, for the process died, the original can become a letter once more.
             if message_id(one.letters.partition, letter.message.offset) in copied:
-                # Whether that comes is asked of every message.
+                continue
+            source_id = message_id(one.source.partition, original.message.offset)
+            if lettered.get(source_id, 0) > op.begun_at:
                 continue
             lease = original.lease
             came = lease is not None and lease.generation > op.begun_generation

@@ -92,6 +92,10 @@ def _(_: Any) -> Any:
     return lambda self, offsets: (BitMap64(), BitMap64())
 
 
-@mutant("what is leased counts as acknowledged", 60, (Share, "is_open"), needs="terms")
-def _(is_open: Any) -> Any:
-    return lambda self, offset: is_open(self, offset) and offset not in self._soft.taken
+@mutant("what is leased counts as acknowledged", 60, (Depending, "_find"), needs="terms")
+def _(find: Any) -> Any:
+    def leased(self: Depending, offset: int) -> Any:
+        found = find(self, offset)
+        return None if found is None or found[0].offset in found[1].leased else found
+
+    return leased
