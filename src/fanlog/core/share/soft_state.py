@@ -59,7 +59,7 @@ class ExhaustedOffsets:
         return bool(self._state.attempts) or bool(self._overdue)
 
     def __contains__(self, offset: Offset) -> bool:
-        # Asking for every message of an ordered answer: most shares have no policy.
+        # Asked for every message of an ordered answer: most shares have no policy.
         policy = self._state.settings.dead_letter
         if policy is not None:
             if self._failures.is_exhausted(offset, policy):
