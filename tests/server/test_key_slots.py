@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 import urllib.request
 from collections import defaultdict
 from typing import Any
 
+import google.pubsub_v1 as gapic
 import grpc
 import pytest
 from google.api_core import exceptions
@@ -19,7 +21,9 @@ from fanlog import limits
 from fanlog.broker.delivery.feed import Feed
 from fanlog.v1 import catalog_pb2 as pb
 from fanlog.wire.publish import key_hash
+from server import options_page
 from server.conftest import PATIENCE_S, unique
+from server.rest.http import Http
 
 STICKY = {"fanlog-assignment": "sticky"}
 SLOTS = 64
@@ -461,3 +465,64 @@ class TestRefused:
                     "update_mask": {"paths": ["labels"]},
                 }
             )
+
+
+ROWS, ASKED = (options_page.rows("Consumers with key slots", table) for table in (0, 1))
+
+
+def answered(answer, call):
+    """Call, and expect what the reference says of it."""
+    sentence = options_page.sentence(answer)
+    if sentence is None:
+        call()
+        return
+    refusals = (exceptions.InvalidArgument, exceptions.FailedPrecondition)
+    with pytest.raises(refusals, match=re.escape(sentence)):
+        call()
+
+
+class TestReference:
+    @pytest.mark.parametrize(("fields", "answer"), ROWS, ids=[row[0] for row in ROWS])
+    def test_settings(self, still_server, fields, answer):
+        asked = {"name": f"projects/test/subscriptions/{unique('slots')}"}
+        asked["topic"] = still_server.topic()
+        asked |= json.loads(fields.strip("`").replace("TOPIC", still_server.topic()))
+        request = gapic.Subscription.from_json(json.dumps(asked))
+        answered(answer, lambda: still_server.subscriber.create_subscription(request=request))
+
+    @pytest.mark.parametrize(("labels", "asked", "answer"), ASKED)
+    def test_what_is_asked_later(self, still_server, labels, asked, answer):
+        _, name = still_server.topic_and_subscription(labels=json.loads(labels.strip("`")))
+
+        def update():
+            wanted = json.loads(asked.strip("`").replace("TOPIC", still_server.topic()))
+            changed = gapic.Subscription.from_json(json.dumps(wanted | {"name": name}))
+            request = {"subscription": changed, "update_mask": {"paths": list(wanted)}}
+            still_server.subscriber.update_subscription(request=request)
+
+        def describe():
+            http, path = Http(still_server), f"/v1/{name}/consumers"
+            sentence = options_page.sentence(answer)
+            if sentence is None:
+                assert http("GET", path).json() == {"slotCount": SLOTS}
+            else:
+                assert sentence in http.refused(400, "GET", path)
+            http.close()
+
+        if asked == "consumers":
+            describe()
+        else:
+            calls = {"pull": lambda: still_server.pull(name)}
+            answered(answer, calls.get(asked, update))
+
+    def test_priorities_are_ignored(self, still_server, sticky):
+        topic, subscription = sticky
+        for priority in range(10):
+            attributes = {"fanlog-priority": str(priority)}
+            still_server.publish(topic, *[b"x"] * 20, **attributes)
+        received = still_server.open_stream(subscription).messages(200)
+        slots = defaultdict(list)
+        for one in received:
+            slots[one.message.attributes["fanlog-slot"]].append(int(one.message.message_id))
+        assert len(slots) > SLOTS // 2
+        assert all(found == sorted(found) for found in slots.values())
