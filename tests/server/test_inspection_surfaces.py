@@ -160,7 +160,10 @@ def test_what_messages_ask_for(server, form):
     trace = form.trace(message_id)
     assert trace["due_at"] == found["until"]
     assert trace["subscriptions"][0]["expires_at"] == found["expires_at"]
-    assert int(form.backlog(name)["pending"]) == 1
+    server.publish(topic, b"y", **{"fanlog-depends-on": message_id})
+    assert server.pull(name) == []
+    found = form.backlog(name)
+    assert (int(found["pending"]), int(found["depending"])) == (1, 1)
 
 
 def test_trace(server, form):
@@ -229,6 +232,10 @@ class TestCommands:
         assert f"next at {late['until']}" in shell.run("message", "trace", message_id)
         [line] = shell.lines("sub", "backlog", name)
         assert line["pending"] == 1
+        server.publish(topic, b"z", **{"fanlog-depends-on": message_id})
+        assert server.pull(name) == []
+        [line] = shell.lines("sub", "backlog", name)
+        assert line["depending"] == 1
 
     def test_what_strangers_wrote_does_not_move_the_cursor(self, server, shell):
         topic, name = server.topic_and_subscription()

@@ -265,6 +265,28 @@ class TestBacklog:
         server.advance(61)
         assert looking.backlog(name).pending == 0
 
+    def test_those_that_wait_for_others_are_counted_apart(self, server, looking):
+        topic, name = server.topic_and_subscription()
+        [cause] = server.publish(topic, b"cause")
+        asking(server, topic, b"1", b"2", depends_on=cause)
+        asking(server, topic, b"late", depends_on=cause, delay=60)
+        first = server.pull(name)
+        assert data(first) == [b"cause"]
+        found = looking.backlog(name, by_topic=True)
+        [part] = found.topics
+        for one in (found, part):
+            counts = (one.messages, one.outstanding, one.delayed, one.pending, one.depending)
+            assert counts == (4, 1, 0, 1, 2)
+        assert server.metric("fanlog_depending_messages", name) == 2
+        assert server.metric("fanlog_backlog_pending_messages", name) == 1
+        server.ack(name, first)
+        assert data(server.pull(name)) == [b"1", b"2"]
+        server.advance(61)
+        found = looking.backlog(name)
+        assert (found.pending, found.depending) == (0, 0)
+        assert server.metric("fanlog_depending_messages", name) == 0
+        assert server.metric("fanlog_backlog_pending_messages", name) == 0
+
     def test_what_a_filter_leaves_out_is_not_waited_for(self, server, looking):
         topic = server.topic()
         name = server.subscription(topic, filter='attributes.a = "1"')

@@ -27,6 +27,7 @@ _COLUMNS = (
     "outstanding",
     "delayed",
     "pending",
+    "depending",
     "oldest",
     "lag_messages",
 )
@@ -227,6 +228,7 @@ def _behind(one: Any) -> dict[str, Any]:
         "outstanding": one.outstanding,
         "delayed": one.delayed,
         "pending": one.pending,
+        "depending": one.depending,
         "oldest": one.oldest_unacked_age.ToJsonString(),
         "lag_messages": one.lag_messages,
     }

@@ -184,6 +184,7 @@ def _backlog_pb(subscription: Subscription, state: BacklogState) -> pb.Backlog:
         delayed=state.delayed,
         forwarding=state.forwarding,
         pending=state.pending,
+        depending=state.depending,
         lag_messages=state.lag_messages,
         detached=subscription.detached,
     )
@@ -203,6 +204,7 @@ def _add_topics(broker: Broker, answer: pb.Backlog, state: BacklogState) -> None
             outstanding=share.outstanding,
             delayed=share.delayed,
             pending=share.pending,
+            depending=share.depending,
             lag_messages=share.lag_messages,
         )
         one.oldest_unacked_age.FromMicroseconds(round(state.age_s(share) * 1e6))

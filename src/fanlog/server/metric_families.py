@@ -192,6 +192,18 @@ SUBSCRIPTION_GAUGES = (
         SUBSCRIPTION,
     ),
     Family(
+        "fanlog_backlog_pending_messages",
+        "gauge",
+        "Unacknowledged messages that wait for the time they are to be delivered at.",
+        SUBSCRIPTION,
+    ),
+    Family(
+        "fanlog_depending_messages",
+        "gauge",
+        "Unacknowledged messages put aside until those that they depend on are acknowledged.",
+        SUBSCRIPTION,
+    ),
+    Family(
         "fanlog_lag_messages",
         "gauge",
         "Messages from the oldest unacknowledged one to the newest, whoever they are for.",

@@ -145,6 +145,8 @@ async def _subscription_families(broker: Broker) -> list[Metric]:
     outstanding = labelled("fanlog_outstanding_messages")
     size = labelled("fanlog_backlog_bytes")
     delayed = labelled("fanlog_delayed_messages")
+    pending = labelled("fanlog_backlog_pending_messages")
+    depending = labelled("fanlog_depending_messages")
     lag = labelled("fanlog_lag_messages")
     oldest = labelled("fanlog_oldest_unacked_age_seconds")
     members = labelled("fanlog_key_slot_members")
@@ -169,6 +171,9 @@ async def _subscription_families(broker: Broker) -> list[Metric]:
         outstanding.add_metric([subscription.name], state.outstanding)
         size.add_metric([subscription.name], state.size_bytes)
         delayed.add_metric([subscription.name], state.delayed)
+        pending.add_metric([subscription.name], state.pending)
+        depending.add_metric([subscription.name], state.depending)
         lag.add_metric([subscription.name], state.lag_messages)
         oldest.add_metric([subscription.name], state.oldest_age_s)
-    return [*counters.values(), backlog, size, outstanding, delayed, lag, oldest, members]
+    waiting = (delayed, pending, depending)
+    return [*counters.values(), backlog, size, outstanding, *waiting, lag, oldest, members]

@@ -64,7 +64,7 @@ class GetBacklogRequest(_message.Message):
     def __init__(self, subscription: _Optional[str] = ..., by_topic: _Optional[bool] = ...) -> None: ...
 
 class Backlog(_message.Message):
-    __slots__ = ("subscription", "messages", "messages_estimated", "bytes", "bytes_estimated", "oldest_unacked_age", "outstanding", "delayed", "forwarding", "lag_messages", "lag", "topics", "topics_left_off", "detached", "pending")
+    __slots__ = ("subscription", "messages", "messages_estimated", "bytes", "bytes_estimated", "oldest_unacked_age", "outstanding", "delayed", "forwarding", "lag_messages", "lag", "topics", "topics_left_off", "detached", "pending", "depending")
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_ESTIMATED_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +80,7 @@ class Backlog(_message.Message):
     TOPICS_LEFT_OFF_FIELD_NUMBER: _ClassVar[int]
     DETACHED_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
+    DEPENDING_FIELD_NUMBER: _ClassVar[int]
     subscription: str
     messages: int
     messages_estimated: bool
@@ -95,10 +96,11 @@ class Backlog(_message.Message):
     topics_left_off: int
     detached: bool
     pending: int
-    def __init__(self, subscription: _Optional[str] = ..., messages: _Optional[int] = ..., messages_estimated: _Optional[bool] = ..., bytes: _Optional[int] = ..., bytes_estimated: _Optional[bool] = ..., oldest_unacked_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outstanding: _Optional[int] = ..., delayed: _Optional[int] = ..., forwarding: _Optional[int] = ..., lag_messages: _Optional[int] = ..., lag: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicBacklog, _Mapping]]] = ..., topics_left_off: _Optional[int] = ..., detached: _Optional[bool] = ..., pending: _Optional[int] = ...) -> None: ...
+    depending: int
+    def __init__(self, subscription: _Optional[str] = ..., messages: _Optional[int] = ..., messages_estimated: _Optional[bool] = ..., bytes: _Optional[int] = ..., bytes_estimated: _Optional[bool] = ..., oldest_unacked_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outstanding: _Optional[int] = ..., delayed: _Optional[int] = ..., forwarding: _Optional[int] = ..., lag_messages: _Optional[int] = ..., lag: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicBacklog, _Mapping]]] = ..., topics_left_off: _Optional[int] = ..., detached: _Optional[bool] = ..., pending: _Optional[int] = ..., depending: _Optional[int] = ...) -> None: ...
 
 class TopicBacklog(_message.Message):
-    __slots__ = ("topic", "messages", "bytes", "oldest_unacked_age", "outstanding", "delayed", "lag_messages", "lag", "pending")
+    __slots__ = ("topic", "messages", "bytes", "oldest_unacked_age", "outstanding", "delayed", "lag_messages", "lag", "pending", "depending")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +110,7 @@ class TopicBacklog(_message.Message):
     LAG_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     LAG_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
+    DEPENDING_FIELD_NUMBER: _ClassVar[int]
     topic: str
     messages: int
     bytes: int
@@ -117,7 +120,8 @@ class TopicBacklog(_message.Message):
     lag_messages: int
     lag: _duration_pb2.Duration
     pending: int
-    def __init__(self, topic: _Optional[str] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., oldest_unacked_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outstanding: _Optional[int] = ..., delayed: _Optional[int] = ..., lag_messages: _Optional[int] = ..., lag: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pending: _Optional[int] = ...) -> None: ...
+    depending: int
+    def __init__(self, topic: _Optional[str] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., oldest_unacked_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., outstanding: _Optional[int] = ..., delayed: _Optional[int] = ..., lag_messages: _Optional[int] = ..., lag: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pending: _Optional[int] = ..., depending: _Optional[int] = ...) -> None: ...
 
 class ListBacklogsRequest(_message.Message):
     __slots__ = ("project", "page_size", "page_token")

@@ -39,6 +39,7 @@ class ShareBacklog:
     delayed: int
     forwarding: int
     pending: int
+    depending: int
     #: Publish time of the oldest; None when there is none that can be read.
     oldest_s: float | None
     #: From the oldest to the newest of the partition, whoever they are for.
@@ -85,6 +86,10 @@ class BacklogState:
     @property
     def pending(self) -> int:
         return sum(one.pending for one in self.shares)
+
+    @property
+    def depending(self) -> int:
+        return sum(one.depending for one in self.shares)
 
     @property
     def lag_messages(self) -> int:
@@ -186,6 +191,7 @@ class Backlogs:
             delayed=stats.delayed,
             forwarding=stats.forwarding,
             pending=stats.pending,
+            depending=stats.depending,
             oldest_s=None if batch is None else self._publish_s(batch),
             lag_messages=end - first if stats.backlog else 0,
         )

@@ -256,6 +256,7 @@ _BEHIND: dict[str, JsonSchema] = {
     "lag_messages": _COUNT,
     "lag": DURATION,
     "pending": _COUNT,
+    "depending": _COUNT,
 }
 BACKLOG: dict[str, JsonSchema] = {
     "subscription": STRING,
