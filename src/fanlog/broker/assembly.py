@@ -273,7 +273,7 @@ def build_broker(
         hints=Hints(ledger, retention, rules, forward_denial),
         forward_denial=forward_denial,
         outcomes=OutcomeTelling(ledger, clock, metrics, shares, room, topics, outcome_body),
-        schedules=Schedules(ledger, schemas, ticking, quotas),
+        schedules=Schedules(ledger, ticking, quotas),
         ticking=ticking,
         rules=rules,
         message_bytes_max=settings.message_bytes_max,

@@ -35,29 +35,38 @@ class PublishAdmission:
 
         That is so until the caller awaits anything.
 
-        Raises:
-            InvalidArgument: What a message asks for cannot be done.
-            TopicNotFound: There is no such topic.
-            SchemaMismatch: A message does not conform to the topic's schema.
-            InvalidArgument: A message cannot stand in the order of the topic.
+        Raises as `check` does, and:
             ResourceExhausted: There is no room, see `Ledger.check_room`.
         """
         self._access.check_serving()
         while True:
-            topic, checked = self._ledger.hard.catalog.topic(topic_name), body
-            if topic.schema_settings is not None:
-                topic, checked = await self._schemas.check(topic, body)
-            checked = self._keying.keyed(topic, checked)
+            topic, checked = await self.check(topic_name, body)
             if checked.terms is not None:
-                self._check_terms(topic, checked.terms)
+                asking.check_room(checked.terms, self._ledger.hard.agendas.pending)
             size_bytes = len(checked.content)
             if not self._ledger.shortage(size_bytes) or not await self._room.make(size_bytes):
                 self._ledger.check_room(size_bytes)
                 return topic, checked
 
+    async def check(self, topic_name: str, body: Body) -> tuple[Topic, Body]:
+        """As `admit`, but whether there is room now is not asked.
+
+        Raises:
+            InvalidArgument: What a message asks for cannot be done, or it cannot stand in the order
+                of the topic.
+            TopicNotFound: There is no such topic.
+            SchemaMismatch: A message does not conform to the topic's schema.
+        """
+        topic, checked = self._ledger.hard.catalog.topic(topic_name), body
+        if topic.schema_settings is not None:
+            topic, checked = await self._schemas.check(topic, body)
+        checked = self._keying.keyed(topic, checked)
+        if checked.terms is not None:
+            self._check_terms(topic, checked.terms)
+        return topic, checked
+
     def _check_terms(self, topic: Topic, terms: Terms) -> None:
         hard = self._ledger.hard
         shares = (share for one in topic.partitions for share in hard.shares_on(one))
         asking.check(terms, topic, shares, self._clock.wall_ns() // 1_000_000)
-        asking.check_room(terms, hard.agendas.pending)
         dependencies.check(terms, topic, self._ledger.end)

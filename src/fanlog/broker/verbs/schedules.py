@@ -9,7 +9,6 @@ from typing import Any
 
 from fanlog.broker.time_zones import time_zone
 from fanlog.broker.transaction import Ledger
-from fanlog.broker.verbs.schemas import Schemas
 from fanlog.broker.verbs.ticking import Ticking
 from fanlog.core.cron import parse_cron
 from fanlog.core.records.schedules import ScheduleRecord, TickRecord, tick_record
@@ -24,7 +23,6 @@ class Schedules:
     """Schedule verbs of one broker."""
 
     _ledger: Ledger
-    _schemas: Schemas
     _ticking: Ticking
     _quotas: Quotas
 
@@ -115,10 +113,7 @@ class Schedules:
         schedule.check()
         parse_cron(schedule.cron)
         time_zone(schedule.time_zone)
-        body = self._ticking.body(schedule, 0)
-        topic = self._ledger.hard.catalog.topic(schedule.topic)
-        if topic.schema_settings is not None:
-            await self._schemas.check(topic, body)
+        await self._ticking.check(schedule)
 
     def _check_quotas(self, name: str, **more: int) -> None:
         usage, project = self._ledger.hard.schedules.usage, names.project_of(name)

@@ -34,7 +34,7 @@ from fanlog.core.cron import parse_cron
 from fanlog.core.hard_state import HardState
 from fanlog.core.records.schedules import tick_record
 from fanlog.core.schedules import ScheduleStep, next_step
-from fanlog.errors import FanlogError
+from fanlog.errors import FanlogError, InvalidArgument
 from fanlog.log.batch import Body
 from fanlog.model import ids
 from fanlog.model.attributes import SCHEDULE, TICK
@@ -142,6 +142,14 @@ class Ticking:
         if tick_s is not None:
             attributes[TICK] = _shown(tick_s)
         return self._contents.body(schedule.data, attributes, schedule.ordering_key)
+
+    async def check(self, schedule: Schedule) -> None:
+        """Check that the message of a schedule could be published now. Raises as a publish does."""
+        try:
+            await self._admission.check(schedule.topic, self.body(schedule, 0))
+        except InvalidArgument as error:
+            # A schedule has one message: which one it is goes without saying.
+            raise type(error)(error.message.removeprefix("messages[0].")) from error
 
     async def publish_now(self, schedule: Schedule) -> str:
         """Publish the message of a schedule between its ticks; gives its id. Raises as `admit`."""
