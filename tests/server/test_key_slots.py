@@ -407,35 +407,6 @@ class TestRefused:
         with pytest.raises(exceptions.FailedPrecondition, match="a single pull has no place"):
             server.pull(subscription)
 
-    @pytest.mark.parametrize(
-        ("labels", "sentence"),
-        [
-            ({"fanlog-assignment": "round"}, "'round' is not 'sticky'"),
-            ({"fanlog-slots": "8"}, "needs the label fanlog-assignment"),
-            (STICKY | {"fanlog-slots": "0"}, "'0' is not a whole number from 1 to 256"),
-            (STICKY | {"fanlog-slots": "257"}, "'257' is not a whole number from 1 to 256"),
-            (STICKY | {"fanlog-slots": "many"}, "'many' is not a whole number from 1 to 256"),
-            (STICKY | {"fanlog-slots": ""}, "'' is not a whole number from 1 to 256"),
-        ],
-    )
-    def test_labels(self, server, labels, sentence):
-        with pytest.raises(exceptions.InvalidArgument, match=sentence):
-            server.topic_and_subscription(labels=labels)
-
-    @pytest.mark.parametrize(
-        "fields",
-        [
-            {"push_config": {"push_endpoint": "http://localhost:1/"}},
-            {"push_config": {"push_endpoint": "topic:another"}},
-            {"bigquery_config": {"table": "p.d.t"}},
-            {"cloud_storage_config": {"bucket": "bucket"}},
-        ],
-        ids=["push", "forward", "table", "files"],
-    )
-    def test_other_ways_of_delivery(self, server, fields):
-        with pytest.raises(exceptions.InvalidArgument, match="there are no streams"):
-            server.topic_and_subscription(labels=STICKY, **fields)
-
     def test_push_later(self, server):
         _, subscription = server.topic_and_subscription(labels=STICKY)
         with pytest.raises(exceptions.InvalidArgument, match="there are no streams"):
@@ -443,26 +414,6 @@ class TestRefused:
                 request={
                     "subscription": subscription,
                     "push_config": {"push_endpoint": "http://localhost:1/"},
-                }
-            )
-
-    @pytest.mark.parametrize(
-        ("before", "after"),
-        [
-            ({}, STICKY),
-            (STICKY, {}),
-            (STICKY, STICKY | {"fanlog-slots": "8"}),
-            (STICKY | {"fanlog-slots": "8"}, STICKY),
-            (STICKY | {"fanlog-slots": "8"}, STICKY | {"fanlog-slots": "9"}),
-        ],
-    )
-    def test_a_change(self, server, before, after):
-        _, subscription = server.topic_and_subscription(labels=before)
-        with pytest.raises(exceptions.InvalidArgument, match="cannot be changed later"):
-            server.subscriber.update_subscription(
-                request={
-                    "subscription": {"name": subscription, "labels": after},
-                    "update_mask": {"paths": ["labels"]},
                 }
             )
 
