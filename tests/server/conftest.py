@@ -187,6 +187,11 @@ class Stream:
             while True:
                 self.answer()
 
+    def end(self) -> None:
+        """The server is gone: its last word, which may still be on its way, ends the stream."""
+        self._reader.join(PATIENCE_S)
+        self.close()
+
     def close(self) -> None:
         """Go away, as a client that was killed does."""
         self._call.cancel()
@@ -237,7 +242,7 @@ class RunningServer:
         running, self._running = self._running, None
         self._loop.run(running.__aexit__(None, None, None))
         for stream in self._streams:
-            stream.close()
+            stream.end()
         self._streams = []
         self._channel.close()
 

@@ -120,6 +120,8 @@ def test_reflection_describes_what_is_served(server):
             "grpc.reflection.v1alpha.ServerReflection",
             "fanlog.v1.Lake",
             "fanlog.v1.Auth",
+            "fanlog.v1.Inspection",
+            "fanlog.v1.Schedules",
         }
         pool = DescriptorPool(database)
         for service in services:

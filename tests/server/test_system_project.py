@@ -40,6 +40,8 @@ OTHERS = {
     },
     "IAMPolicy": {"GetIamPolicy", "TestIamPermissions"},
     "Replay": {"ListDeadLetters"},
+    "Schedules": {"GetSchedule", "ListSchedules"},
+    "Inspection": {"Peek", "GetBacklog", "ListBacklogs", "Trace"},
 }
 OWN = {"Jobs", "Log", "Lake", "Sink", "Exports", "Catalog", "Auth"}
 TOPIC = jobs.TOPIC
