@@ -98,7 +98,7 @@ class Assignment:
         return self._owners[slot]
 
     def holder(self, slot: int) -> Member | None:
-        """Who holds what is outstanding of a slot; None when nothing is."""
+        """The holder of the outstanding messages of a slot; None when there are none."""
         return self._holders[slot]
 
     # Members come and go.

@@ -15,7 +15,7 @@ from fanlog.model.terms import TermKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prospects:
-    """What a message asked for, as times of the wall clock."""
+    """The terms of a message, as times of the wall clock."""
 
     #: None for at once.
     due_ns: int | None = None

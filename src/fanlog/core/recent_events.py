@@ -1,4 +1,4 @@
-"""What happened to messages of late: failures, dead letters, and a sample of all else. Soft state.
+"""Recent events of messages: failures, dead letters, and a sample of all else. Soft state.
 
 An entry is a run of a verb, not a message: one nack of a thousand messages is one entry with a
 bitmap. Failures are always remembered. Deliveries and acknowledgements are remembered of a sample:
@@ -135,7 +135,7 @@ class RecentEvents:
     # Asking.
 
     def of(self, owner: SubscriptionId, partition: PartitionId, offset: Offset) -> list[Happened]:
-        """What happened to a message on one share, the oldest first."""
+        """The events of a message on one share, the oldest first."""
         found: list[Happened] = []
         for entry in self._entries:
             if entry.owner != owner or entry.partition != partition:

@@ -27,7 +27,7 @@ class About:
 
 
 class Members:
-    """Who has which key slots of one subscription. Lives on the loop."""
+    """The members of one subscription and their key slots. Lives on the loop."""
 
     def __init__(
         self, slot_count: int, shares: Iterable[Share], count_moves: Callable[[int], None]

@@ -44,7 +44,7 @@ class Feeds:
         return feed
 
     def members_of(self, subscription: Subscription) -> Members | None:
-        """Who has which key slots; None without key slots, or without consumers."""
+        """The members and their key slots; None without key slots, or without consumers."""
         feed = self._feeds.get(subscription.id)
         return None if feed is None else feed.members
 

@@ -96,7 +96,7 @@ class MessageTrace:
 
     @property
     def prospects(self) -> Prospects:
-        """What it asked for itself, whatever subscriptions say."""
+        """The terms of the message itself, whatever subscriptions say."""
         return NOTHING if self.batch is None else prospects(self.batch, self.offset, None)
 
     @property
