@@ -91,7 +91,7 @@ def test_fields_of_the_short_form(server, call, topic, subscription):
         ({"depends_on": [7]}, "messages[0].depends_on[0]: cannot be"),
         ({"depends_on": ["1000000000000,1000000000001"]}, "is not a message id"),
         ({"depends_on": []}, "fanlog-depends-on has ''"),
-        ({"depends_on": ["9000000000000"]}, "those of its own topic alone"),
+        ({"depends_on": ["99999000000000000"]}, "those of its own topic alone"),
         ({"prioritaet": 1}, "prioritaet"),
     ],
 )
@@ -144,7 +144,7 @@ def test_staged_rows(server, topic):
             Message(data=b"b", attributes={"fanlog-delay": "soon"}),
             Message(data=b"c", attributes={"fanlog-deliver-at": "1990-01-01T00:00:00Z"}),
             Message(data=b"d"),
-            Message(data=b"e", attributes={"fanlog-depends-on": "9000000000000"}),
+            Message(data=b"e", attributes={"fanlog-depends-on": "99999000000000000"}),
         ]
         answer = sink.stage(key, (full(topic), rows))
         assert answer.messages == 2
