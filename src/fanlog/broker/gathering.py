@@ -27,8 +27,10 @@ COMPANY_S: Final = 0.002
 _ENOUGH: Final = 2
 _PART: Final = 0.3
 #: The part of the publishes that meet another before one waits, and how fast it is learnt.
-_BUSY: Final = 0.4
+_BUSY: Final = 0.35
 _STEP: Final = 1 / 32
+#: The part of the publishes that may be kept waiting: less than half, so the median one is not.
+_PATIENCE: Final = 0.45
 
 
 @dataclass(slots=True)
@@ -60,19 +62,29 @@ class Crowd:
     it is not kept waiting for company that cannot come.
     """
 
-    __slots__ = ("_depth", "_share")
+    __slots__ = ("_depth", "_patience", "_share")
 
     def __init__(self) -> None:
         self._share = 0.0
         self._depth = 0.0
+        #: How many publishes may still be kept waiting.
+        self._patience = 0.0
 
     def come(self, others: int) -> None:
         """A publish was submitted, and met so many others, in the running commit or gathered."""
         self._share += _STEP * ((others > 0) - self._share)
         self._depth += _STEP * (others - self._depth)
+        self._patience = min(self._patience + _PATIENCE, 2.0)
 
-    def is_worth_waiting(self, publish_count: int) -> bool:
-        """Whether a commit of so few publishes should wait for more."""
-        if not publish_count or self._share <= _BUSY:
+    def try_wait(self, publish_count: int) -> bool:
+        """Whether a commit of so few publishes should begin to wait for more; it does then."""
+        if not publish_count or self._share <= _BUSY or self.is_enough(publish_count):
             return False
-        return publish_count < max(_ENOUGH, _PART * self._depth)
+        if self._patience < 1:
+            return False
+        self._patience -= 1
+        return True
+
+    def is_enough(self, publish_count: int) -> bool:
+        """Whether a commit that waits has as many publishes as are likely to come soon."""
+        return publish_count >= max(_ENOUGH, _PART * self._depth)

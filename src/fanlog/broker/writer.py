@@ -234,11 +234,14 @@ class Writer:
             return
         first = self._gatherings[0]
         is_urgent = first.is_urgent or len(self._gatherings) > 1
-        if not is_urgent and self._crowd.is_worth_waiting(first.publish_count):
-            if self._company is None:
-                loop = asyncio.get_running_loop()
-                self._company = loop.call_later(COMPANY_S, self._start_next)
-        elif is_urgent or first.publish_count:
+        if not is_urgent and self._company is not None:
+            if not self._crowd.is_enough(first.publish_count):
+                return
+        elif not is_urgent and self._crowd.try_wait(first.publish_count):
+            loop = asyncio.get_running_loop()
+            self._company = loop.call_later(COMPANY_S, self._start_next)
+            return
+        if is_urgent or first.publish_count:
             # Not at once: later submissions of this turn of the loop belong to the same commit.
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._start_next)

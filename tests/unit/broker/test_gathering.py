@@ -64,10 +64,13 @@ class World:
         return committed
 
     async def be_busy(self) -> None:
-        """Publish two at a time until the writer knows that they come close together."""
+        """Publish three at a time until the writer knows that they come close together.
+
+        One in three waits, which leaves patience for the next.
+        """
         for _ in range(MANY):
-            await self.publish()
-            await self.publish()
+            for _ in range(3):
+                await self.publish()
             while self.ledger.pending() is not None:
                 await asyncio.sleep(0)
                 self.committer.finish()
@@ -78,23 +81,25 @@ def test_a_caller_that_waits_for_its_answers_meets_nobody():
     crowd = Crowd()
     for _ in range(MANY):
         crowd.come(0)
-    assert not crowd.is_worth_waiting(1)
+    assert not crowd.try_wait(1)
 
 
 def test_one_of_a_crowd_waits_and_two_do_not():
     crowd = Crowd()
     for number in range(MANY):
         crowd.come(number % 2)
-    assert crowd.is_worth_waiting(1)
-    assert not crowd.is_worth_waiting(2)
+    assert not crowd.try_wait(2)
+    assert crowd.try_wait(1)
 
 
 def test_in_a_large_crowd_a_few_wait_for_more():
     crowd = Crowd()
     for _ in range(MANY):
         crowd.come(50)
-    assert crowd.is_worth_waiting(10)
-    assert not crowd.is_worth_waiting(20)
+    assert not crowd.is_enough(10)
+    assert crowd.is_enough(20)
+    assert not crowd.try_wait(20)
+    assert crowd.try_wait(10)
 
 
 def test_a_crowd_is_forgotten():
@@ -103,7 +108,18 @@ def test_a_crowd_is_forgotten():
         crowd.come(50)
     for _ in range(MANY):
         crowd.come(0)
-    assert not crowd.is_worth_waiting(1)
+    assert not crowd.try_wait(1)
+
+
+def test_less_than_half_of_a_crowd_is_kept_waiting():
+    crowd = Crowd()
+    for _ in range(MANY):
+        crowd.come(1)
+    waited = 0
+    for _ in range(MANY):
+        crowd.come(1)
+        waited += crowd.try_wait(1)
+    assert MANY * 0.4 < waited < MANY * 0.5
 
 
 async def test_without_a_crowd_a_publish_starts_at_once():
