@@ -176,8 +176,17 @@ class Connection:
         finally:
             call.cancel()
 
-    def upload(self, method: str, requests: Iterable[bytes], reply_type: type[ReplyT]) -> ReplyT:
+    def upload(
+        self,
+        method: str,
+        requests: Iterable[bytes],
+        reply_type: type[ReplyT],
+        *,
+        timeout_s: float | None = None,
+    ) -> ReplyT:
         """Call a method with many requests, which are serialised already; give its one reply.
+
+        It may take as long as its requests do, unless a time-out is given.
 
         Raises:
             CallFailed: It was refused, did not arrive, or broke off.
@@ -190,9 +199,9 @@ class Connection:
             with suppress(grpc.FutureTimeoutError):
                 grpc.channel_ready_future(self._channel).result(self._patience_s)
         try:
-            return call(iter(requests), metadata=self._caller())
+            return call(iter(requests), timeout=timeout_s, metadata=self._caller())
         except grpc.RpcError as error:
-            raise self._failure(error, self._timeout_s) from error
+            raise self._failure(error, timeout_s or self._timeout_s) from error
 
     def _caller(self) -> Metadata:
         # With each call, not with the channel: gRPC sends those of a channel on TLS alone.

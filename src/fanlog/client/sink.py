@@ -17,9 +17,13 @@ class SinkClient:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def stage(self, requests: Iterable[bytes]) -> sink_pb2.StageResponse:
+    def stage(
+        self, requests: Iterable[bytes], *, timeout_s: float | None = None
+    ) -> sink_pb2.StageResponse:
         """Stage the rows of serialised StageRequests; the reply names those that are refused."""
-        return self._connection.upload(f"{_SERVICE}/Stage", requests, sink_pb2.StageResponse)
+        return self._connection.upload(
+            f"{_SERVICE}/Stage", requests, sink_pb2.StageResponse, timeout_s=timeout_s
+        )
 
     def commit_epoch(
         self, query: str, epoch: int, stages: Sequence[sink_pb2.StageKey]
@@ -34,3 +38,9 @@ class SinkClient:
         """Forget the stages of an epoch."""
         request = sink_pb2.AbortEpochRequest(query=query, epoch=epoch)
         self._connection.call(f"{_SERVICE}/AbortEpoch", request, sink_pb2.AbortEpochResponse)
+
+    def last_epoch(self, query: str) -> int:
+        """The last epoch that a query has committed; -1 for none that is remembered."""
+        request = sink_pb2.GetQueryRequest(query=query)
+        reply = self._connection.call(f"{_SERVICE}/GetQuery", request, sink_pb2.GetQueryResponse)
+        return reply.last_epoch
