@@ -222,6 +222,7 @@ class ProcessedIds:
     def prune(self) -> int:
         """Remove ids that are older than they are kept, and say how many; the caller commits.
 
+        The number is 0 with modules that do not tell.
         Some are removed by `add` every now and then, so nobody needs to.
         """
         connection, dialect = self._connected()

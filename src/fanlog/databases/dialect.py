@@ -44,11 +44,12 @@ class Dialect:
 
     def execute(self, connection: Any, statement: str, **values: object) -> Any:
         """Run a statement with parameters as `:name`; give the cursor."""
+        call = self.rendered(statement, values) if values else (statement,)
+        if self.kind == "other" and hasattr(connection, "execute"):
+            # Cursors of DuckDB have transactions of their own.
+            return connection.execute(*call)
         cursor = connection.cursor()
-        if values:
-            cursor.execute(*self.rendered(statement, values))
-        else:
-            cursor.execute(statement)
+        cursor.execute(*call)
         return cursor
 
     def rendered(self, statement: str, values: Mapping[str, object]) -> tuple[str, Any]:

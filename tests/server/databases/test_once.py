@@ -57,6 +57,7 @@ def test_it_is_in_the_transaction_of_the_caller(database, work):
     assert ids.add("a")
     connection.commit()
     assert not ids.add("a")
+    connection.rollback()
     other = once(database.connect())
     assert not other.add("a")
 
@@ -76,10 +77,14 @@ def test_what_fails_in_the_context_is_taken_back_and_the_rest_stays(database, wo
     connection = database.connect()
     ids = once(connection)
     do(connection, database, "before")
-    with pytest.raises(ZeroDivisionError), ids.processing("a") as is_new:
-        assert is_new
-        do(connection, database, "a")
+
+    @ids
+    def fail(message: str) -> None:
+        do(connection, database, message)
         _ = 1 / 0
+
+    with pytest.raises(ZeroDivisionError):
+        fail("a")
     connection.commit()
     assert work() == ["before"]
     with ids.processing("a") as is_new:
