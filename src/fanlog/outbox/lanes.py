@@ -185,6 +185,15 @@ class Lanes:
             transaction.commit()
         return replace(lane, opened_at=None), int(done.rowcount)
 
+    def holds(self, lane: Lane) -> bool:
+        """Whether no other relay has taken a lane over."""
+        statement = f"SELECT 1 FROM {self._tables.lanes} WHERE lane = :lane AND holder = :holder"
+        with _Transaction(self._connection):
+            found = self._run(
+                self._connection, statement, lane=lane.number, holder=lane.holder
+            ).fetchone()
+        return found is not None
+
     def release(self, lane: Lane) -> None:
         """Let others have a lane."""
         with _Transaction(self._connection) as transaction:

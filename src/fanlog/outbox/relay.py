@@ -213,7 +213,7 @@ class Relay:
                 break
             seen.add(lane.number)
             try:
-                has_progress |= self._serve(lanes, lane)
+                has_progress |= self._served(lanes, lane)
             except LaneLost:
                 self.counts.lost += 1
                 log.info("action=lane_lost table=%s lane=%d", self._table, lane.number)
@@ -225,6 +225,15 @@ class Relay:
             else:
                 lanes.release(lane)
         return has_progress
+
+    def _served(self, lanes: Lanes, lane: Lane) -> bool:
+        try:
+            return self._serve(lanes, lane)
+        except FanlogError as error:
+            # Of a lane that another relay has taken over, the broker refuses what is late.
+            if lanes.holds(lane):
+                raise
+            raise LaneLost from error
 
     def _serve(self, lanes: Lanes, lane: Lane) -> bool:
         recovered = self._recovered(lanes, lane)
@@ -313,6 +322,7 @@ class Relay:
                 refused = {0: error.message}
             if not refused:
                 return attempt, rows
+            refused = _first_of_keys(rows, refused)
             self.counts.refused += len(refused)
             for index, reason in refused.items():
                 log.warning(
@@ -322,6 +332,19 @@ class Relay:
             lanes.refuse(lane, [(rows[index], reason) for index, reason in refused.items()])
             rows = _without(rows, refused)
         return "", []
+
+
+def _first_of_keys(rows: list[OutboxRow], refused: dict[int, str]) -> dict[int, str]:
+    """The refused rows that no other of their key comes before: the others wait for these."""
+    keys: set[tuple[str, str]] = set()
+    found: dict[int, str] = {}
+    for index in sorted(refused):
+        key = (rows[index].topic, rows[index].ordering_key)
+        if key not in keys:
+            found[index] = refused[index]
+        if rows[index].ordering_key:
+            keys.add(key)
+    return found
 
 
 def _without(rows: list[OutboxRow], refused: dict[int, str]) -> list[OutboxRow]:

@@ -1,4 +1,4 @@
-"""Programs that are killed at each step, and others that go on: every effect once, keys in order."""
+"""Programs killed at each step, and others that go on: every effect once, keys in order."""
 
 from __future__ import annotations
 
