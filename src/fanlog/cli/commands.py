@@ -12,6 +12,7 @@ from fanlog.cli import (
     lake,
     messages,
     nacking,
+    outbox,
     pipeline,
     policies,
     rejected,
@@ -45,6 +46,7 @@ app.add_typer(schemas.app, name="schema")
 app.add_typer(schedules.app, name="schedule")
 app.add_typer(jobs.app, name="job")
 app.add_typer(rejected.app, name="export")
+app.add_typer(outbox.app, name="outbox")
 app.add_typer(lake.app, name="lake")
 auth.app.add_typer(policies.app, name="policy")
 auth.app.add_typer(seal_keys.app, name="seal-key")

@@ -203,10 +203,21 @@ class Outbox:
         """Forget what is known of earlier publishes: every row that is there counts as new.
 
         For a database that was set back, or an epoch in doubt, see `Relay`. What was published
-        before is published again, unless the topic still knows its dedup id. Relays are to be
-        stopped. Returns how many rows there are; the caller commits.
+        before is published again, unless the topic still knows its dedup id. Returns how many rows
+        there are; the caller commits.
+
+        Raises:
+            FailedPrecondition: A relay is at work.
         """
         tables = self._writable(connection)
+        held = tables.dialect.execute(
+            connection, f"SELECT MAX(held_until) FROM {tables.lanes}"
+        ).fetchone()
+        if held[0] > self._clock():
+            raise FailedPrecondition(
+                f"a relay holds a lane of {tables.rows_name}: stop the relays, and wait until what "
+                "they held is free"
+            )
         tables.rename_queries(connection)
         tables.dialect.execute(connection, f"UPDATE {tables.rows} SET epoch = NULL")
         count = tables.dialect.execute(connection, f"SELECT COUNT(*) FROM {tables.rows}")
