@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sees to the programs that tests use beside Python: strace (what was synced before an answer left),
-# libfaketime (clocks that step), and curl, h2load and Chromium (clients of the port). Installs them where that can be done without asking, as root on
+# libfaketime (clocks that step), PostgreSQL (databases of programs; tests start a server of their own), and
+# curl, h2load and Chromium (clients of the port). Installs them where that can be done without asking, as root on
 # Debian and its kin; says what is missing otherwise, and never fails: tests that need them skip on a
 # laptop and fail in CI.
 set -u
@@ -8,6 +9,7 @@ set -u
 missing=()
 command -v strace > /dev/null || missing+=(strace)
 compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' > /dev/null || missing+=(libfaketime)
+command -v initdb > /dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' > /dev/null || missing+=(postgresql)
 command -v curl > /dev/null || missing+=(curl)
 command -v h2load > /dev/null || missing+=(nghttp2-client)
 command -v chromium > /dev/null || missing+=(chromium)

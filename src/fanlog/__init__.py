@@ -1,8 +1,9 @@
 """Fanlog: a durable publish/subscribe service that speaks the Google Cloud Pub/Sub API.
 
 A Python program may use the names below, `fanlog.errors` for the tree of errors, `fanlog.v1` for
-the messages of our own services, `fanlog.spark` in a program on Spark, and `fanlog.testing` to test
-an engine. Other modules are internal, and change without notice, unless a guide names them.
+the messages of our own services, `fanlog.consumers` and `fanlog.outbox` beside a database of its
+own, `fanlog.spark` in a program on Spark, and `fanlog.testing` to test an engine. Other modules are
+internal, and change without notice, unless a guide names them.
 
 Each name is imported when it is first used, so that `import fanlog` costs nothing.
 """

@@ -22,6 +22,8 @@ EXPECTED = {
     ),
     "4-exactly-once.py": "pay 10 -> SUCCESS\nonce more -> INVALID_ACK_ID\n",
     "10-own-client.py": ("received two chairs\nreopened 1\nreceived two chairs\nNOT_FOUND\n"),
+    "11-once.py": "attempt 1 paid\nattempt 2 duplicate\npayments [(10,)]\n",
+    "12-outbox.py": "published 2\nreceived two chairs\nreceived a table\n",
     "9-snapshot.py": (
         "processed ['before']\nprocessed ['after 0', 'after 1', 'after 2']\n"
         "again     ['after 0', 'after 1', 'after 2']\n"

@@ -45,8 +45,9 @@ class Program:
         for name in ("publisher", "subscriber"):
             if name in self.names:
                 self.names[name].transport.close()
-        if "ledger" in self.names:
-            self.names["ledger"].close()
+        for name in ("ledger", "shop", "client"):
+            if name in self.names:
+                self.names[name].close()
 
 
 @pytest.fixture
@@ -93,6 +94,12 @@ def test_consumers(program, server):
     [letter] = server.await_pull(f"{subscription}.dead-letters")
     assert letter.message.attributes["fanlog-source-message-id"] == refused
     assert "422" in letter.message.attributes["fanlog-dead-letter-reason"]
+
+
+@pytest.mark.parametrize("program", ["idempotent-consumers.md"], indirect=True)
+def test_idempotent_consumers(program):
+    assert len(program.snippets) == 3
+    program.run()
 
 
 def test_ack_ids_from_before_a_restart(start_server):

@@ -82,6 +82,7 @@ class Relay:
         poll_s: How long to wait when there is nothing to do.
         clock: Seconds since 1970, about the same for all relays.
         chance: A random number from 0 to 1.
+        paramstyle: For a wrapper whose style is not that of the module of the connection.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Relay:
         poll_s: float = POLL_S,
         clock: Callable[[], float] = time.time,
         chance: Callable[[], float] = random.random,
+        paramstyle: str | None = None,
     ) -> None:
         if not 1 <= rows_max <= limits.PUBLISH_MESSAGES_MAX:
             raise InvalidArgument(
@@ -116,6 +118,7 @@ class Relay:
         self._poll_s = poll_s
         self._clock = clock
         self._chance = chance
+        self._paramstyle = paramstyle
         self._stopping = threading.Event()
         self._connection: Any = None
         self._lanes: Lanes | None = None
@@ -180,13 +183,13 @@ class Relay:
 
     def _check(self) -> None:
         connection = self._connected()[0]
-        OutboxTables.of(connection, self._table).check(connection)
+        OutboxTables.of(connection, self._table, self._paramstyle).check(connection)
         connection.rollback()
 
     def _connected(self) -> tuple[Any, Lanes]:
         if self._lanes is None:
             self._connection = self._connect()
-            tables = OutboxTables.of(self._connection, self._table)
+            tables = OutboxTables.of(self._connection, self._table, self._paramstyle)
             if tables.dialect.kind != "sqlite":
                 # SQLite's transactions are begun by hand.
                 tables.dialect.check_transaction(self._connection)

@@ -77,6 +77,22 @@ def test_the_one_that_goes_on_is_killed_too(server, database, filled, first, ste
     check(server, database, filled)
 
 
+@pytest.mark.parametrize("step", ["before:refuse", "after:refuse"])
+def test_a_relay_is_killed_while_a_row_is_refused(server, database, step):
+    topic = server.topic()
+    missing = f"{topic}-later"
+    connection, outbox = database.connect(), Outbox()
+    outbox.create(connection, lanes=1)
+    for number in range(3):
+        outbox.add(connection, missing, b"%d" % number, key="k")
+    connection.commit()
+    killed(server, database, step, MINUTES_S[0])
+    server.publisher.create_topic(name=missing)
+    subscription = server.subscription(missing, enable_message_ordering=True)
+    finish(server, database, MINUTES_S[1])
+    assert [one.message.data for one in server.pull(subscription)] == [b"0", b"1", b"2"]
+
+
 @pytest.mark.parametrize("step", CONSUMER_STEPS)
 def test_a_consumer_is_killed_and_another_goes_on(still_server, database, step):
     server = still_server

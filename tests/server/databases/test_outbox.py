@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fanlog import CallFailed, Client
+from fanlog.consumers import once
 from fanlog.errors import FailedPrecondition, InvalidArgument
 from fanlog.outbox import Outbox, OutboxRow, Relay
 from fanlog.outbox.outbox import _lane
@@ -230,6 +231,36 @@ def test_a_relay_that_was_slow_and_lost_its_lane(shop, moment):
     received = shop.server.pull(shop.subscription)
     assert [one.message.data for one in received] == [b"1", b"2", b"3"]
     assert shop.rows == 0
+
+
+def test_a_slow_relay_publishes_nothing_when_the_next_one_fails_as_well(shop):
+    """The rows are staged twice then, and the epoch that the slow one opened is not published."""
+    shop.add("1", "2", key="k")
+
+    def overtake() -> None:
+        shop.clock.now += 61
+        with pytest.raises(CallFailed, match="no server answers"):
+            shop.relay(Meddling(shop.client, before_stage=away)).drain()
+
+    assert shop.relay(Meddling(shop.client, before_commit=overtake)).drain().lost == 1
+    assert shop.received() == []
+    shop.server.advance(DAY_S + 1)
+    shop.relay().drain()
+    assert shop.received() == ["1", "2"]
+    assert shop.rows == 0
+
+
+def test_a_style_of_parameters_that_is_not_that_of_the_module(still_server, database):
+    style = "named" if database.kind == "sqlite" else "format"
+    topic, subscription = still_server.topic_and_subscription()
+    connection, outbox = database.connect(), Outbox(paramstyle=style)
+    outbox.create(connection)
+    outbox.add(connection, topic, b"1")
+    assert once(connection, paramstyle=style).add("a")
+    connection.commit()
+    with Client(still_server.endpoint) as client:
+        Relay(database.connect, client, paramstyle=style).drain()
+    assert [one.message.data for one in still_server.pull(subscription)] == [b"1"]
 
 
 def test_an_answer_that_is_lost_is_asked_for_again(shop):
