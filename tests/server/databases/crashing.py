@@ -24,10 +24,11 @@ TESTS = Path(__file__).parents[2]
 
 
 def run(program: str, step: str, *args: str) -> subprocess.CompletedProcess[str]:
+    path = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.run(
         [sys.executable, "-m", "server.databases.crashing", program, step, *args],
         cwd=TESTS,
-        env=os.environ | {"PYTHONPATH": str(TESTS)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(path)},
         capture_output=True,
         text=True,
         timeout=120,
