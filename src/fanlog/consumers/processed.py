@@ -115,8 +115,10 @@ class ProcessedIds:
         self._paramstyle = paramstyle
         self._clock = clock
         self._dialect: Dialect | None = None
-        #: The table was there before this object came.
+        #: Whether the table is there for good; never asked again then. One that was made here may
+        #: go with a rollback.
         self._is_there = False
+        self._has_made = False
         if not _gives_connections(connection):
             self._dialect = dialect_of(connection, paramstyle)
 
@@ -135,7 +137,13 @@ class ProcessedIds:
         dialect.check_transaction(connection)
         dialect.begin(connection)
         self._ensure_table(connection, dialect)
-        is_new = self._insert(connection, dialect, message_id)
+        try:
+            is_new = self._insert(connection, dialect, message_id)
+        except dialect.error:
+            # Perhaps somebody else's transaction that made the table was rolled back, or it was
+            # dropped: the caller's next transaction is to look again.
+            self._is_there = False
+            raise
         if is_new and _draw(message_id) == 0:
             self._prune(connection, dialect)
         return is_new
@@ -256,9 +264,10 @@ class ProcessedIds:
             return
         if tables.is_there(dialect, connection, self._table):
             tables.check_columns(dialect, connection, self._table, _COLUMNS, "")
-            self._is_there = True
+            # SQLite answers without a round trip: it is asked each time.
+            self._is_there = not self._has_made and dialect.kind != "sqlite"
             return
-        # Not noted as there: a rollback would take the table away.
+        self._has_made = True
         quoted = self._table.quoted(dialect)
         text = f"VARCHAR({_CHARACTERS_MAX})" if dialect.kind == "other" else "TEXT"
         statement = (
