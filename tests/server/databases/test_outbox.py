@@ -263,6 +263,22 @@ def test_a_style_of_parameters_that_is_not_that_of_the_module(still_server, data
     assert [one.message.data for one in still_server.pull(subscription)] == [b"1"]
 
 
+@pytest.mark.parametrize("moment", ["before_commit", "after_commit"])
+def test_a_server_that_is_started_again_knows_what_it_published(start_server, database, moment):
+    server = start_server("embedded")
+    shop = Shop(server, database, lanes=1)
+    shop.add("1", "2", key="k")
+    with pytest.raises(CallFailed):
+        shop.relay(Meddling(shop.client, **{moment: away})).drain()
+    shop.client.close()
+    server.restart()
+    with Client(server.endpoint) as client:
+        counts = shop.relay(client).drain()
+    assert (counts.published, counts.recovered) == (2, 1)
+    assert shop.received() == ["1", "2"]
+    assert shop.rows == 0
+
+
 def test_an_answer_that_is_lost_is_asked_for_again(shop):
     shop.add("1")
     counts = shop.relay(Meddling(shop.client, after_commit=away))
