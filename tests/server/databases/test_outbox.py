@@ -145,6 +145,7 @@ def test_what_is_rolled_back_is_never_published(shop):
         assert sorted(shop.received()) == ["kept", "not yet"]
 
 
+@pytest.mark.xdist_group("pg")
 def test_rows_that_are_committed_later_than_their_neighbours_are_not_forgotten(
     still_server, postgres
 ):
