@@ -113,6 +113,14 @@ def test_what_is_no_database(address, words):
     assert words in run("status", address, code=1)
 
 
+def test_a_server_that_is_not_there(database, address):
+    run("create", address)
+    add(database, "projects/shop/topics/orders", b"1")
+    said = run("relay", address, "--drain", "--endpoint", "127.0.0.1:1", code=1)
+    assert "no server answers at 127.0.0.1:1" in said
+    assert json.loads(run("status", address, "--json"))["rows"] == 1
+
+
 def test_a_file_that_is_none(tmp_path):
     path = tmp_path / "text.db"
     path.write_text("this is no database, and long enough to be seen to be none " * 20)
