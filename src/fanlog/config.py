@@ -109,7 +109,8 @@ class Config:
     mtls_domain: str = "mtls.internal"
     #: How much a project and a principal may do a second, and how many streams they may have.
     rates: Rates = rates.NONE
-    #: File of the audit log, JSON lines; None for none.
+    #: File of the audit log, JSON lines; None for `audit.log` beside the tokens of the first
+    #: accounts. There is one wherever callers are authenticated.
     audit_log: Path | None = None
     #: Whether calls that read or carry messages are written there, too.
     audit_data_access: bool = False
@@ -175,7 +176,7 @@ class Config:
                 " you know come in), or say --insecure to serve it anyway"
             )
         if self.auth == "none":
-            for name in ("auth_dir", "issuers", "rates", "audit_log"):
+            for name in ("auth_dir", "issuers", "rates", "audit_log", "audit_data_access"):
                 if getattr(self, name):
                     raise ConfigError(
                         f"{name} is given, and callers are not authenticated; say --auth required"
@@ -196,8 +197,6 @@ class Config:
             )
         if self.mtls_name != "none" and self.tls_client_ca is None:
             raise ConfigError("mtls_name is given and tls_client_ca is not: no client shows one")
-        if self.audit_data_access and self.audit_log is None:
-            raise ConfigError("audit_data_access is given and audit_log is not")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ConfigError("tls_cert and tls_key go together: one is given, the other is not")
         if self.tls_client_ca is not None and self.tls_cert is None:
@@ -217,6 +216,11 @@ class Config:
     def is_on_loopback(self) -> bool:
         """Whether only this machine reaches the ports."""
         return origins.is_loopback_listener(self.host)
+
+    @property
+    def auth_folder(self) -> Path:
+        """Where the tokens of the first accounts are, and the audit log unless it is elsewhere."""
+        return self.auth_dir or self.data_dir / "auth"
 
     @property
     def is_protected(self) -> bool:

@@ -30,6 +30,7 @@ from fanlog.model.identity import (
     ApiToken,
     Principal,
     ServiceAccount,
+    Standing,
     token_digest,
 )
 from fanlog.transport.calls import Certificate
@@ -163,7 +164,7 @@ class Authenticator:
         """
         try:
             if not authorization and certificate is not None:
-                return self._settings.certificates.principal(certificate)
+                return self._settings.certificates.principal(certificate, self._now_s())
             version = self._directory.version
             principal = await self._verify(authorization)
         except NotBelieved as reason:
@@ -173,18 +174,23 @@ class Authenticator:
             self._remember(authorization, principal)
         return principal
 
-    def is_valid(self, principal: Principal) -> bool:
-        """Whether the credential of a call that goes on is still good."""
-        if principal.expires_s <= self._now_s():
-            return False
+    def standing(self, principal: Principal) -> Standing:
+        """How the credential of a call that goes on stands now."""
+        now_s = self._now_s()
         kind, _, name = principal.credential.partition(" ")
-        if kind not in ("key", "token"):
-            return True
-        account = self._directory.account(principal.member.partition(":")[2])
-        if account is None:
-            return False
-        held: tuple[AccountKey | ApiToken, ...] = account.keys if kind == "key" else account.tokens
-        return any(one.id == name for one in held)
+        if kind in ("key", "token"):
+            account = self._directory.account(principal.member.partition(":")[2])
+            if account is None:
+                return "revoked"
+            held: tuple[AccountKey | ApiToken, ...]
+            held = account.keys if kind == "key" else account.tokens
+            found = next((one for one in held if one.id == name), None)
+            if found is None or _end(found.expires_s) <= now_s:
+                return "revoked"
+        if principal.expires_s > now_s:
+            return "good"
+        # A certificate stays that of its connection: the same one would be shown again.
+        return "revoked" if kind == "certificate" else "over"
 
     def _remember(self, authorization: str, principal: Principal) -> None:
         if len(self._known) >= _KNOWN_MAX:

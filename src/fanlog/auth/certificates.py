@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -25,8 +27,13 @@ class CertificateRule:
     #: Behind names that are no address: NAME@DOMAIN.
     domain: str = "mtls.internal"
 
-    def principal(self, certificate: Certificate) -> Principal:
-        """Raises NotBelieved: The certificate has no such name, or more than one."""
+    def principal(self, certificate: Certificate, now_s: float) -> Principal:
+        """The owner of a certificate, as long as that is good.
+
+        Raises:
+            NotBelieved: The certificate has no such name, or more than one; or it has expired since
+                the connection was made.
+        """
         if self.name == "none":
             raise NotBelieved("certificates are not believed here (mtls_name)")
         found = list(self._names(certificate))
@@ -41,7 +48,10 @@ class CertificateRule:
             member = f"serviceAccount:{name if '@' in name else f'{name}@{self.domain}'}"
         if not is_member(member):
             raise NotBelieved("the certificate's name is none of a principal")
-        return Principal(member=member, credential="certificate")
+        expires_s = _end_of(certificate)
+        if expires_s <= now_s:
+            raise NotBelieved("the certificate has expired")
+        return Principal(member=member, credential="certificate", expires_s=expires_s)
 
     def _names(self, certificate: Certificate) -> Iterator[str]:
         if self.name == "cn":
@@ -53,6 +63,12 @@ class CertificateRule:
         others = certificate.get("subjectAltName", ())
         assert isinstance(others, tuple)
         yield from (value for kind, value in others if kind == _KINDS[self.name])
+
+
+def _end_of(certificate: Certificate) -> float:
+    """When a certificate ends; the handshake looked at that once, and a connection may last."""
+    value = certificate.get("notAfter")
+    return ssl.cert_time_to_seconds(value) if isinstance(value, str) else math.inf
 
 
 #: Believes no certificate.

@@ -1,8 +1,8 @@
 """What a principal may do: the policies of a resource, of its project and of the server together.
 
 A permission is held on a resource when a role that has it is granted to the principal, to one of
-its groups, to all authenticated callers or to everybody, on the resource itself, on its project or
-on the server. There is nothing that takes a permission away.
+its groups, to the domain of a user's address, to all authenticated callers or to everybody, on the
+resource itself, on its project or on the server. There is nothing that takes a permission away.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ class Grants:
         self._members = {principal.member, *principal.groups, _ANYBODY}
         if principal is not ANONYMOUS:
             self._members.add(_AUTHENTICATED)
+        kind, _, address = principal.member.partition(":")
+        if kind == "user":
+            self._members.add(f"domain:{address.rpartition('@')[2]}")
         self._known: dict[tuple[str, str], bool] = {}
         self._version = (-1, -1)
         self._hard: HardState | None = None

@@ -13,7 +13,7 @@ from fanlog.core.iam import SERVER
 from fanlog.errors import FanlogError, PermissionDenied, Unauthenticated
 from fanlog.model.identity import Principal
 from fanlog.model.rates import Owner, owners_of
-from fanlog.server.calls import StreamingCall
+from fanlog.server.calls import Endable, StreamingCall
 from fanlog.transport.lifetime import Lifetime
 
 
@@ -43,15 +43,19 @@ class AccessContext(Protocol):
 
 
 class Hold:
-    """A call that goes on as long as its caller has a permission."""
+    """A call that goes on, or waits, as long as its caller has a permission."""
 
-    __slots__ = ("_call", "grants", "permission", "resource")
+    __slots__ = ("_call", "grants", "is_stream", "permission", "resource")
 
-    def __init__(self, call: StreamingCall, grants: Grants, permission: str, resource: str) -> None:
+    def __init__(
+        self, call: Endable, grants: Grants, permission: str, resource: str, *, is_stream: bool
+    ) -> None:
         self._call = call
         self.grants = grants
         self.permission = permission
         self.resource = resource
+        #: Whether it counts as a stream; a call with one answer does not.
+        self.is_stream = is_stream
 
     @property
     def owners(self) -> list[Owner]:
@@ -94,12 +98,12 @@ class AuthorizedCaller:
     def principal(self) -> Principal:
         return self._grants.principal
 
-    def check(self, permission: str, resource: str) -> None:
+    def check(self, permission: str, resource: str, told: str = "") -> None:
         if not self.resource:
             self.resource = resource
         if not self._grants.allow(self._context.hard, permission, resource):
             self.lacking = permission
-            raise self.denial(permission, resource)
+            raise self.denial(permission, resource, told)
         if not self._is_counted:
             self.count(resource)
 
@@ -117,20 +121,25 @@ class AuthorizedCaller:
         self._context.count(self._connection, _project(resource), self.principal.member)
 
     @contextmanager
-    def holding(self, permission: str, resource: str) -> Iterator[None]:
-        assert self._stream is not None, "a call with one answer is not held"
-        hold = Hold(self._stream, self._grants, permission, resource)
+    def holding(
+        self, permission: str, resource: str, waiting: Endable | None = None
+    ) -> Iterator[None]:
+        call = self._stream if waiting is None else waiting
+        assert call is not None, "a call with one answer is held by its verb"
+        hold = Hold(call, self._grants, permission, resource, is_stream=waiting is None)
         self._context.watch(hold)
         try:
             yield
         finally:
             self._context.unwatch(hold)
 
-    def denial(self, permission: str, resource: str) -> PermissionDenied | Unauthenticated:
-        """The same whether the resource exists or not."""
+    def denial(
+        self, permission: str, resource: str, told: str = ""
+    ) -> PermissionDenied | Unauthenticated:
+        """The same whether the resource exists or not; `told` stands for its name."""
         if self.principal is ANONYMOUS:
             return Unauthenticated(REFUSED)
-        where = "the server" if resource == SERVER else repr(resource)
+        where = told or ("the server" if resource == SERVER else repr(resource))
         return PermissionDenied(
             f"{self.principal.member} lacks the permission {permission} on {where}"
         )

@@ -67,7 +67,7 @@ def _detach(request: Any, hard: HardState) -> Iterator[Need]:
     if hard.catalog.has_subscription(name):
         found = hard.catalog.topic_by_id(hard.catalog.subscription(name).topic_id)
         topic = topic if found is None else found.name
-    yield "pubsub.topics.detachSubscription", topic
+    yield "pubsub.topics.detachSubscription", topic, f"the topic of {name!r}"
 
 
 def _attach(request: Any, _: HardState) -> Iterator[Need]:
@@ -114,7 +114,7 @@ def _letters(request: Any, hard: HardState) -> Iterator[Need]:
                 and one.dead_letter
                 and one.dead_letter.dead_letter_topic == topic.name
             ):
-                yield CONSUME, one.name
+                yield CONSUME, one.name, f"a subscription whose letters {name!r} has"
 
 
 def _traced(request: Any, hard: HardState) -> Iterator[Need]:
@@ -124,7 +124,7 @@ def _traced(request: Any, hard: HardState) -> Iterator[Need]:
         return
     place = find_message_id(request.message_id)
     topic = "" if place is None else hard.catalog.topic_name_of(PartitionId(place[0]))
-    yield READ_LOG, topic or SERVER
+    yield READ_LOG, topic or SERVER, f"the topic of the message {names.shown(request.message_id)}"
 
 
 def _seek(request: Any, _: HardState) -> Iterator[Need]:
@@ -196,7 +196,7 @@ def _schedule_named(permission: str) -> tuple[Rule, ...]:
         yield permission, project_of(request.name, "name")
         schedule = hard.schedules.find(request.name)
         if schedule is not None:
-            yield PUBLISH, schedule.topic
+            yield PUBLISH, schedule.topic, f"the topic of {names.shown(request.name)}"
 
     return custom(f"{permission}, {PUBLISH}", "the project of `name`; the schedule's topic", find)
 
@@ -208,7 +208,7 @@ def _schedule_update(request: Any, hard: HardState) -> Iterator[Need]:
     if "topic" in request.update_mask.paths:
         yield PUBLISH, resource_name(request.schedule.topic, "schedule.topic")
     elif schedule is not None:
-        yield PUBLISH, schedule.topic
+        yield PUBLISH, schedule.topic, f"the topic of {names.shown(name)}"
 
 
 def _ranges(request: Any, _: HardState) -> Iterator[Need]:

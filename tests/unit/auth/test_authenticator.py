@@ -31,6 +31,7 @@ from fanlog.errors import RateExceeded, Unauthenticated
 from fanlog.model.identity import (
     AccountKey,
     ApiToken,
+    Principal,
     ServiceAccount,
     account_email,
     token_digest,
@@ -239,17 +240,31 @@ class TestServiceAccounts:
         await world.who(token)
         found = world.authenticator.known(f"Bearer {token}")
         assert found is not None
-        assert world.authenticator.is_valid(found)
+        assert world.authenticator.standing(found) == "good"
         world.accounts.put(replace(world.account, keys=()))
-        assert not world.authenticator.is_valid(found)
+        assert world.authenticator.standing(found) == "revoked"
         assert await world.reason(token) == "the account has no such key"
         ended = replace(world.account.keys[0], expires_s=world.now_s - 1.0)
         world.accounts.put(replace(world.account, keys=(ended,)))
+        assert world.authenticator.standing(found) == "revoked"
         assert await world.reason(token) == "the key has expired"
         world.accounts.put(world.account)
         await world.who(token)
         world.clock.advance(3_600 + 61)
+        # The key is good still: its owner goes on with another token.
+        assert world.authenticator.standing(found) == "over"
         assert await world.reason(token) == "the token has expired"
+
+    async def test_what_has_expired_for_good(self, world: World):
+        """An API token cannot be made anew by its owner; nor is a certificate on a connection."""
+        token = ApiToken(id="t", digest=token_digest("flt_x"), created_s=0.0, expires_s=2.0)
+        world.accounts.put(replace(world.account, tokens=(token,)))
+        held = Principal(member=world.account.member, credential="token t", expires_s=2.0)
+        shown = Principal(member="user:ann@example.com", credential="certificate", expires_s=2.0)
+        foreign = Principal(member="user:ann@example.com", credential="issuer x", expires_s=2.0)
+        assert [world.authenticator.standing(one) for one in (held, shown, foreign)] == [
+            *("revoked", "revoked", "over")
+        ]
 
     async def test_keys_are_rotated_without_a_gap(self, world: World):
         both = (*world.account.keys, AccountKey(id=pair(1)[2], public=pair(1)[1], created_s=0.0))
