@@ -47,7 +47,6 @@ class Exchange:
             Unauthenticated: The assertion is not believed.
             RateExceeded: The address, or the account, asked too often.
         """
-        self._count(f"address {address}")
         try:
             token = SignedToken.parse(assertion)
             account, key, _ = self._authenticator.signer(token)
@@ -56,6 +55,8 @@ class Exchange:
                 raise NotBelieved("the assertion is for another audience")
         except NotBelieved as reason:
             raise await self._authenticator.refusal(reason, address) from None
+        # Failures are slowed down; they use up nothing of those that are behind the same address.
+        self._count(f"address {address}")
         self._count(f"account {account.email}")
         now_s = self._clock.wall_ns() / 1e9
         key_ends_s = math.inf if key.expires_s is None else key.expires_s

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from google.protobuf.message import Message
 
 from fanlog.auth.authenticator import REFUSED
+from fanlog.auth.damper import Damper
 from fanlog.broker.broker import Broker
 from fanlog.broker.clock import Clock
 from fanlog.core.authority import ANONYMOUS, Grants
@@ -91,6 +92,7 @@ class Gate:
         self._clock = clock
         self._allowance = allowance
         self._record = record
+        self._damper = Damper()
         self._grants: dict[Principal, Grants] = {}
         self._anonymous = Grants(ANONYMOUS)
         self._holds: set[Hold] = set()
@@ -274,6 +276,11 @@ class Gate:
     ) -> None:
         if self._record is not None:
             named, detail = subject
+            if isinstance(error, Unauthenticated):
+                left_out = self._damper.take(self._clock.now())
+                if left_out is None:
+                    return
+                detail = f"{left_out} more were left out" if left_out else detail
             self._record.write(
                 principal=ANONYMOUS if caller is None else caller.principal,
                 address=call.address,

@@ -338,6 +338,13 @@ class TestTokens:
 
 
 class TestFailures:
+    async def test_rubbish_uses_up_no_grant_of_its_address(self, world: World):
+        for _ in range(100):
+            with pytest.raises(Unauthenticated):
+                await world.exchange.grant("rubbish", "192.0.2.1")
+        claims = world.claims(aud="https://127.0.0.1/oauth2/token")
+        assert await world.exchange.grant(sign(claims), "192.0.2.1")
+
     async def test_failures_alone_are_slowed_down(self, world: World):
         for _ in range(slowdown.FREE):
             await world.reason("flt_wrong")
