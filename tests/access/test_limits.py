@@ -19,6 +19,7 @@ from access.test_callers import (
     publish,
     publish_request,
 )
+from fanlog.broker.clock import ManualClock
 from fanlog.model.quotas import Quotas
 from fanlog.model.rates import parse_rates
 from fanlog.wire import types
@@ -121,6 +122,19 @@ async def test_requests_of_every_surface_are_counted(start: Start):
     assert 429 in statuses
     # Another project has a bucket of its own,.
     assert (await guarded.http("GET", "/v1/projects/other/topics/orders")).status == 404
+
+
+async def test_requests_that_are_denied_are_the_callers_own(start: Start):
+    """They count for whoever makes them, and use up nothing of the project's."""
+    rates = parse_rates("project.requests=2 principal.requests=4")
+    guarded = await start(rates=rates, clock=ManualClock())
+    await make(guarded)
+    token = await guarded.token("stranger")
+    get = types.GetTopicRequest(topic=TOPIC)
+    path = f"{PUBLISHER}/GetTopic"
+    codes = [await guarded.code(path, get, types.Topic, token) for _ in range(10)]
+    assert codes == ["PERMISSION_DENIED"] * 8 + ["RESOURCE_EXHAUSTED"] * 2
+    assert await guarded.code(path, get, types.Topic) == "OK"
 
 
 async def test_bytes_are_counted(start: Start):

@@ -18,6 +18,8 @@ from fanlog.model.identity import Principal
 
 #: Answers that are remembered of one principal.
 _REMEMBERED_MAX: Final = 10_000
+#: Of the names that answers are remembered by; those of projects and resources are shorter.
+_NAME_LENGTH_MAX: Final = 1_000
 _ANYBODY: Final = "allUsers"
 _AUTHENTICATED: Final = "allAuthenticatedUsers"
 #: A caller that shows nothing of who it is.
@@ -50,6 +52,9 @@ class Grants:
         if version != self._version or hard is not self._hard:
             self._known.clear()
             self._version, self._hard = version, hard
+        if len(resource) > _NAME_LENGTH_MAX:
+            # Nothing has such a name, and requests may have a megabyte of it.
+            return self._search(hard, permission, resource)
         key = (permission, resource)
         known = self._known.get(key)
         if known is None:

@@ -12,6 +12,7 @@ from fanlog.core.hard_state import HardState
 from fanlog.core.iam import SERVER
 from fanlog.errors import FanlogError, PermissionDenied, Unauthenticated
 from fanlog.model.identity import Principal
+from fanlog.model.names import shown
 from fanlog.model.rates import Owner, owners_of
 from fanlog.server.calls import Endable, StreamingCall
 from fanlog.transport.lifetime import Lifetime
@@ -103,6 +104,9 @@ class AuthorizedCaller:
             self.resource = resource
         if not self._grants.allow(self._context.hard, permission, resource):
             self.lacking = permission
+            if not self._is_counted:
+                # For the caller alone: it must not use up what others may do in the project.
+                self.count()
             raise self.denial(permission, resource, told)
         if not self._is_counted:
             self.count(resource)
@@ -139,7 +143,7 @@ class AuthorizedCaller:
         """The same whether the resource exists or not; `told` stands for its name."""
         if self.principal is ANONYMOUS:
             return Unauthenticated(REFUSED)
-        where = told or ("the server" if resource == SERVER else repr(resource))
+        where = told or ("the server" if resource == SERVER else shown(resource))
         return PermissionDenied(
             f"{self.principal.member} lacks the permission {permission} on {where}"
         )

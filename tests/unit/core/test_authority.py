@@ -41,3 +41,12 @@ def may(principal: Principal, member: str) -> bool:
 )
 def test_members(member: str, meant: list[Principal]):
     assert [one for one in (ANN, ROBOT, ANONYMOUS) if may(one, member)] == meant
+
+
+def test_names_of_a_megabyte_are_not_remembered():
+    grants = Grants(ROBOT)
+    for number in range(20):
+        assert not grants.allow(HardState(), PUBLISH, f"{PROJECT}/topics/{number:01000000d}")
+    assert not grants._known
+    grants.allow(HardState(), PUBLISH, f"{PROJECT}/topics/orders")
+    assert len(grants._known) == 1
