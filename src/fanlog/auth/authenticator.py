@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import urlsplit
 
 from fanlog.auth.access_tokens import AccessToken
 from fanlog.auth.certificates import NO_CERTIFICATES, CertificateRule
@@ -66,6 +67,8 @@ SCOPES: Final = frozenset(
         "https://www.googleapis.com/auth/cloud-platform",
     }
 )
+#: Where assertions are exchanged for access tokens.
+TOKEN_PATH: Final = "/oauth2/token"
 _OWN_ALGORITHMS: Final = ("RS256", "ES256")
 _KNOWN_MAX: Final = 10_000
 #: Failed calls that wait for their answer; beyond it they are answered at once.
@@ -89,8 +92,9 @@ class Directory(Protocol):
 class AuthSettings:
     issuers: tuple[Issuer, ...] = ()
     certificates: CertificateRule = NO_CERTIFICATES
-    #: Audiences besides AUDIENCES: the addresses that this server is called by.
-    audiences: frozenset[str] = frozenset()
+    #: Names that this server is called by: tokens that accounts sign may be for https addresses
+    #: with one of them, besides AUDIENCES.
+    hosts: frozenset[str] = frozenset()
 
 
 class Authenticator:
@@ -254,11 +258,20 @@ class Authenticator:
         account, key, expires_s = self.signer(token)
         audiences = token.audiences()
         if audiences:
-            if not audiences & (AUDIENCES | self._settings.audiences):
+            if not audiences & AUDIENCES and not any(map(self._is_own, audiences)):
                 raise NotBelieved("the token is for another audience")
         elif not SCOPES & set(str(token.claims.get("scope", "")).split()):
             raise NotBelieved("the token has neither an audience nor a scope of Pub/Sub")
         return Principal(member=account.member, credential=f"key {key.id}", expires_s=expires_s)
+
+    def _is_own(self, audience: str) -> bool:
+        try:
+            parts = urlsplit(audience)
+            is_named = parts.scheme == "https" and parts.hostname in self._settings.hosts
+            # An assertion for the exchange is no token for calls.
+            return is_named and parts.path != TOKEN_PATH
+        except ValueError:
+            return False
 
     def signer(self, token: SignedToken) -> tuple[ServiceAccount, AccountKey, float]:
         """The account and the key that signed a token, and when it ends.

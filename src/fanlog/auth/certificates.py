@@ -10,7 +10,7 @@ from typing import Final
 
 from fanlog.auth.disbelief import NotBelieved
 from fanlog.core.iam import is_member
-from fanlog.model.identity import Principal
+from fanlog.model.identity import DOMAIN, Principal
 from fanlog.transport.calls import Certificate
 
 #: Which name of a certificate is believed; `none` believes no certificate.
@@ -40,6 +40,9 @@ class CertificateRule:
         if len(found) != 1:
             raise NotBelieved(f"the certificate has {len(found)} names of the kind {self.name}")
         name = found[0]
+        if name.endswith(f".{DOMAIN}"):
+            # Whoever may choose the name of a certificate could be the administrator.
+            raise NotBelieved("the certificate names an account of this server")
         if self.name == "san-uri":
             member = f"principal://{name.partition('://')[2]}"
         elif self.name == "san-email":

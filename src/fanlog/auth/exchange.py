@@ -12,13 +12,12 @@ from collections.abc import Callable
 from typing import Final
 
 from fanlog.auth.access_tokens import LIFE_S, AccessToken
-from fanlog.auth.authenticator import Authenticator
+from fanlog.auth.authenticator import TOKEN_PATH, Authenticator
 from fanlog.auth.disbelief import NotBelieved
 from fanlog.auth.signed_token import SignedToken
 from fanlog.broker.clock import Clock
 from fanlog.errors import RateExceeded
 
-TOKEN_PATH: Final = "/oauth2/token"
 #: What Google's library for Python says an assertion is for, whatever `token_uri` says.
 _GOOGLE_TOKEN: Final = "https://oauth2.googleapis.com/token"
 #: Access tokens that one address, and one account, may ask for a minute.

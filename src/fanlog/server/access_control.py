@@ -91,6 +91,7 @@ class AccessControl:
             AuthSettings(
                 issuers=config.issuers,
                 certificates=CertificateRule(config.mtls_name, config.mtls_domain),
+                hosts=frozenset(config.http_hosts),
             ),
             clock,
             broker.secrets.access_tokens,

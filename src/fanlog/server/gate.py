@@ -311,7 +311,8 @@ class Gate:
         self._watcher = loop.call_later(WATCH_S, self._look)
 
     def _look(self) -> None:
-        self._watcher = None
+        # First: whatever is wrong with one of them, the others are looked after.
+        self._watch_later()
         standings: dict[Principal, Standing] = {ANONYMOUS: "good"}
         for hold in list(self._holds):
             principal = hold.grants.principal
@@ -331,8 +332,8 @@ class Gate:
                         f"{hold.resource!r} now"
                     ),
                 )
-        if self._holds:
-            self._watch_later()
+        if not self._holds:
+            self.stop()
 
     def _end(self, hold: Hold, error: FanlogError) -> None:
         self.unwatch(hold)

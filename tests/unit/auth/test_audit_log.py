@@ -95,6 +95,8 @@ def test_a_spiffe_id():
         ("san-uri", CERTIFICATE),
         ("san-dns", {"subjectAltName": (("DNS", "a.example"), ("DNS", "b.example"))}),
         ("san-email", {"subjectAltName": (("email", "a b"),)}),
+        ("cn", {"subject": ((("commonName", "admin@0123456789abcdef.fanlog.internal"),),)}),
+        ("san-dns", {"subjectAltName": (("DNS", "admin@0123456789abcdef.fanlog.internal"),)}),
         ("cn", {}),
     ],
 )

@@ -205,6 +205,17 @@ class TestServiceAccounts:
     async def test_claims_that_are_not_believed(self, world: World, claims, reason):
         assert (await world.reason(sign(world.claims(**claims)))).startswith(reason)
 
+    async def test_tokens_for_an_address_of_this_server(self):
+        world = World(hosts=frozenset({"broker.example"}))
+        for audience in ("https://broker.example:8085/", "https://broker.example/google.x.Y"):
+            assert await world.who(sign(world.claims(aud=audience)))
+        for audience in ("http://broker.example/", "https://other.example", "https://[", "x"):
+            token = sign(world.claims(aud=audience))
+            assert await world.reason(token) == "the token is for another audience"
+        # Asked for by a token that is exchanged, it is an assertion and opens nothing by itself.
+        assertion = sign(world.claims(aud="https://broker.example/oauth2/token"))
+        assert await world.reason(assertion) == "the token is for another audience"
+
     async def test_keys_that_are_not_believed(self, world: World):
         good = world.claims()
         assert await world.reason(sign(good, kid="0" * 40)) == "the account has no such key"
@@ -369,6 +380,15 @@ class TestFailures:
         # Another address of the same network.
         assert table.fail("2001:db8::2", 0.0) > late > 0
         assert table.fail("2001:db8::2", 3_600.0) == 0.0
+
+    def test_addresses_of_both_kinds_on_one_port(self):
+        """All of IPv4 is one network there; a stranger must not slow it down for everybody."""
+        table = slowdown.Slowdown()
+        for _ in range(20):
+            late = table.fail("::ffff:192.0.2.1", 0.0)
+        assert late > 0
+        assert table.fail("::ffff:192.0.2.2", 0.0) == 0.0
+        assert table.fail("192.0.2.1", 0.0) > late
 
 
 def issuer(**changes: Any) -> Issuer:
