@@ -370,26 +370,6 @@ class TestFailures:
         await world.reason("flt_wrong", address="192.0.2.2")
         assert len(world.pauses) == count
 
-    def test_the_table_is_bounded_and_forgets(self):
-        table = slowdown.Slowdown()
-        for number in range(slowdown.ADDRESSES_MAX + 10):
-            table.fail(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", 0.0)
-        assert len(table) == slowdown.ADDRESSES_MAX
-        for _ in range(20):
-            late = table.fail("2001:db8::1", 0.0)
-        # Another address of the same network.
-        assert table.fail("2001:db8::2", 0.0) > late > 0
-        assert table.fail("2001:db8::2", 3_600.0) == 0.0
-
-    def test_addresses_of_both_kinds_on_one_port(self):
-        """All of IPv4 is one network there; a stranger must not slow it down for everybody."""
-        table = slowdown.Slowdown()
-        for _ in range(20):
-            late = table.fail("::ffff:192.0.2.1", 0.0)
-        assert late > 0
-        assert table.fail("::ffff:192.0.2.2", 0.0) == 0.0
-        assert table.fail("192.0.2.1", 0.0) > late
-
 
 def issuer(**changes: Any) -> Issuer:
     table = {"issuer": ISSUER, "audiences": ["fanlog"], "jwks_url": f"{ISSUER}/keys"} | changes
