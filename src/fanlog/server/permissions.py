@@ -106,15 +106,19 @@ def _letters(request: Any, hard: HardState) -> Iterator[Need]:
     yield CONSUME, name
     if request.source_subscription:
         yield CONSUME, resource_name(request.source_subscription, "source_subscription")
-    elif hard.catalog.has_subscription(name):
-        topic = hard.catalog.topic_by_id(hard.catalog.subscription(name).topic_id)
-        for one in hard.catalog.subscriptions():
-            if (
-                topic is not None
-                and one.dead_letter
-                and one.dead_letter.dead_letter_topic == topic.name
-            ):
-                yield CONSUME, one.name, f"a subscription whose letters {name!r} has"
+    else:
+        yield from _sources(name, hard)
+
+
+def _sources(name: str, hard: HardState) -> Iterator[Need]:
+    """The right to each subscription whose letters another one has."""
+    if not hard.catalog.has_subscription(name):
+        return
+    shares = hard.shares_of(hard.catalog.subscription(name))
+    topics = {hard.catalog.topic_name_of(share.partition) for share in shares}
+    for one in hard.catalog.subscriptions():
+        if one.dead_letter and one.dead_letter.dead_letter_topic in topics:
+            yield CONSUME, one.name, f"a subscription whose letters {name!r} has"
 
 
 def _traced(request: Any, hard: HardState) -> Iterator[Need]:
@@ -150,6 +154,9 @@ def _job(request: Any, hard: HardState) -> Iterator[Need]:
             yield CONSUME if permission == _JOB_PROJECT else permission, where
     if request.kind in ("backtest", "verify") and not {"topics", "pattern"} & found.keys():
         yield READ_LOG, SERVER
+    if request.kind == "redrive" and ("source" not in found or "message_ids" in found):
+        # The job brings them back with the rights of the pipeline, wherever that is.
+        yield from _sources(str(found["subscription"]), hard)
     if request.kind in _JOB_SERVER:
         yield _JOB_SERVER[request.kind], SERVER
 
