@@ -75,7 +75,7 @@ class AuthorizedCaller:
     """
 
     __slots__ = (
-        *("_connection", "_context", "_grants", "_is_counted", "_stream"),
+        *("_connection", "_context", "_grants", "_is_counted", "_is_stream", "_stream"),
         *("lacking", "resource"),
     )
 
@@ -91,6 +91,7 @@ class AuthorizedCaller:
         self._connection = connection
         self._stream = stream
         self._is_counted = False
+        self._is_stream = False
         #: The first resource that was asked about, and the permission that lacked; for the record.
         self.resource = ""
         self.lacking = ""
@@ -130,7 +131,10 @@ class AuthorizedCaller:
     ) -> Iterator[None]:
         call = self._stream if waiting is None else waiting
         assert call is not None, "a call with one answer is held by its verb"
-        hold = Hold(call, self._grants, permission, resource, is_stream=waiting is None)
+        # A stream that needs a right to each of many topics is one stream all the same.
+        is_stream = waiting is None and not self._is_stream
+        self._is_stream = self._is_stream or is_stream
+        hold = Hold(call, self._grants, permission, resource, is_stream=is_stream)
         self._context.watch(hold)
         try:
             yield
