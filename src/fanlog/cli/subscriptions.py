@@ -45,7 +45,8 @@ _MODES = ("push_config", *_EXPORTS)
 #: Labels that have an option of their own; the two must not differ.
 _OPTION_LABELS = (
     *(LABEL_DELIVERY, LABEL_RETRY, LABEL_PUSH_BODY, LABEL_PUSH_TIMEOUT, LABEL_TTL, LABEL_EXPIRED),
-    *(LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY),
+    *(LABEL_DEPENDENCY_TIMEOUT, LABEL_DEPENDENCY_POLICY, LABEL_ASSIGNMENT, LABEL_KEY_SLOTS),
+    *(LABEL_ORDERING, LABEL_DEAD_LETTER, LABEL_START, LABEL_SCHEMA_REVISION),
 )
 
 
@@ -295,8 +296,6 @@ def create(
         raise InvalidArgument("--max-attempts needs --dead-letter, to say where messages go")
     if given["push"] is None and (given["push_body"], given["push_timeout"]) != (None, None):
         raise InvalidArgument("--push-body and --push-timeout need --push, to say where to")
-    if given["slots"] is not None and not given["sticky"]:
-        raise InvalidArgument("--slots needs --sticky, which gives streams key slots")
     fill(request, "create", SETTINGS, given, remote)
     if dead_letter == "auto":
         request.labels[LABEL_DEAD_LETTER] = "auto"

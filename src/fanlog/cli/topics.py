@@ -85,6 +85,10 @@ def create(topic: TopicName, remote: Remote, **given: Any) -> None:
 
     request = types.Topic(name=remote.topic(topic))
     fill(request, "create", SETTINGS, given, remote)
+    # The labels were put in last, over that of the option.
+    ordering = given["ordering"]
+    if request.labels.get(LABEL_ORDERING, ordering) != ordering and ordering is not None:
+        raise InvalidArgument(f"--label {LABEL_ORDERING} says otherwise; give one of them")
     if given["schema"] is not None:
         encoding = options.one_of(given["encoding"], ENCODINGS, "--encoding")
         request.schema_settings.encoding = encoding

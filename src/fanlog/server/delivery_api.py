@@ -13,6 +13,7 @@ from fanlog.core.ack_requests import NOT_APPLIED
 from fanlog.core.redelivery import NACKED, Nack
 from fanlog.errors import AckIdsRefused, InvalidArgument
 from fanlog.model import names
+from fanlog.model.attributes import LABEL_TTL
 from fanlog.server.answer import frame_deliveries
 from fanlog.server.calls import Call, CallStream, metadata_of
 from fanlog.server.methods import Method, StreamingMethod
@@ -45,6 +46,10 @@ async def pull(broker: Broker, raw: bytes, call: Call) -> bytes:
             name, max_messages=request.max_messages, wait_s=wait_s
         )
     call.caller.check(CONSUME, name)
+    ttl = broker.present(subscription).labels.get(LABEL_TTL)
+    if ttl is not None:
+        # So that whoever shows the messages can say when they expire.
+        call.set_trailing_metadata(((LABEL_TTL, ttl),))
     return frame_deliveries(broker, subscription, deliveries)
 
 

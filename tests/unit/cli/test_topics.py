@@ -158,3 +158,14 @@ def test_update_refuses_what_makes_no_sense(shell):
     assert "not both" in shell.refusal("topic", "update", "orders", *both)
     both = ("--label", "a=b", "--no-labels")
     assert "not both" in shell.refusal("topic", "update", "orders", *both)
+
+
+def test_an_order_and_a_label_that_says_otherwise(shell, server):
+    refusal = shell.refusal(
+        *("topic", "create", "orders", "--ordering", "total", "--label", "fanlog-ordering=key")
+    )
+    assert "--label fanlog-ordering says otherwise; give one of them" in refusal
+    assert not server.topics
+    shell.run("topic", "create", "orders", "--ordering", "total", "--label", "team=shop")
+    made = server.topics["projects/fanlog/topics/orders"]
+    assert dict(made.labels) == {"fanlog-ordering": "total", "team": "shop"}

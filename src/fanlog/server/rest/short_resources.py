@@ -88,11 +88,16 @@ def translate_new_topic(body: JsonObject, asked: Asked) -> JsonObject:
 
 
 def translate_topic_change(body: JsonObject, asked: Asked) -> JsonObject:
-    if "ordering" in body:
-        raise InvalidArgument(
-            "ordering: is read when a topic is made and cannot be changed later; leave it out"
-        )
+    _refuse_fixed("a topic", body, shapes.TOPIC_SETTINGS)
     return translate_topic(body, asked)
+
+
+def _refuse_fixed(what: str, body: JsonObject, fixed: Collection[str]) -> None:
+    for field in fixed:
+        if field in body:
+            raise InvalidArgument(
+                f"{field}: is read when {what} is made and cannot be changed later; leave it out"
+            )
 
 
 def translate_topic(body: JsonObject, asked: Asked) -> JsonObject:
@@ -148,6 +153,7 @@ def translate_new_subscription(body: JsonObject, asked: Asked) -> JsonObject:
 
 
 def translate_subscription_change(body: JsonObject, asked: Asked) -> JsonObject:
+    _refuse_fixed("a subscription", body, shapes.FIXED_SETTINGS)
     asked.metadata.append((SHORT_FORM_METADATA, "true"))
     return _translate_subscription(body, asked)
 

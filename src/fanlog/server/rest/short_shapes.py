@@ -9,10 +9,12 @@ from fanlog.model.attributes import (
     DELAY,
     DELIVER_AT,
     DEPENDS_ON,
+    LABEL_ASSIGNMENT,
     LABEL_DELIVERY,
     LABEL_DEPENDENCY_POLICY,
     LABEL_DEPENDENCY_TIMEOUT,
     LABEL_EXPIRED,
+    LABEL_KEY_SLOTS,
     LABEL_ORDERING,
     LABEL_PUSH_BODY,
     LABEL_PUSH_TIMEOUT,
@@ -68,8 +70,13 @@ _KEPT: JsonSchema = record(
 )
 TOPIC_SHOWN = NEW_TOPIC | _TOLD | {"effective_retention": _KEPT}
 _REPLACED = frozenset({"push_config", "dead_letter_policy"})
+#: The same of a subscription's fields that are read when it is made, and stay.
+FIXED_SETTINGS: dict[str, tuple[str, type]] = {
+    "assignment": (LABEL_ASSIGNMENT, str),
+    "slots": (LABEL_KEY_SLOTS, int),
+}
 #: Fields that are labels in the other forms: the label, and the type of the value in JSON.
-SETTINGS: dict[str, tuple[str, type]] = {
+SETTINGS: dict[str, tuple[str, type]] = FIXED_SETTINGS | {
     "delivery": (LABEL_DELIVERY, str),
     "retry": (LABEL_RETRY, str),
     "push_body": (LABEL_PUSH_BODY, str),
@@ -87,6 +94,8 @@ SUBSCRIPTION: dict[str, JsonSchema] = {
     "mode": {"type": "string", "enum": ["pull", "push", "export"]},
     "delivery_url": STRING,
     "delivery": {"type": "string", "enum": list(DELIVERIES)},
+    "assignment": {"type": "string", "enum": ["sticky"]},
+    "slots": integer(1, limits.KEY_SLOTS_MAX, default=limits.KEY_SLOTS_DEFAULT),
     "retry": {"type": "string", "enum": [FIRST_IMMEDIATE]},
     "push_body": {"type": "string", "enum": list(PUSH_BODIES)},
     "push_timeout_seconds": integer(
