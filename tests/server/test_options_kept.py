@@ -87,7 +87,7 @@ class TestCopies:
         assert sorted(data(found)) == [b"delayed", b"effect", b"high", b"low"]
 
     def test_a_cause_that_is_reopened_is_waited_for_again(self, server, letters):
-        reader, name, cause = letters
+        _, name, cause = letters
         topic = server.subscriber.get_subscription(subscription=name).topic
         server.publish(topic, b"later", **{"fanlog-depends-on": cause})
         [held] = server.pull(name)
