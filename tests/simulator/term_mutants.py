@@ -11,6 +11,7 @@ from fanlog.broker.delivery.due_times import DueTimes
 from fanlog.core.agenda import PENDING, Agenda
 from fanlog.core.records import AgendaChunk
 from fanlog.core.share import Share, ordered, unordered
+from fanlog.core.share.backlog import find
 from fanlog.core.share.depending import Depending
 from fanlog.core.share.ordered import OrderedBacklog
 from fanlog.core.share.unordered import UnorderedBacklog
@@ -131,7 +132,7 @@ def _(urgent_offsets: Any) -> Any:
 def _(_: Any) -> Any:
     def packed(self: UnorderedBacklog, urgent: Any, views: Any, packer: Any) -> None:
         for offset in urgent:
-            slots = unordered.find(views, offset)
+            slots = find(views, offset)
             if slots is None or packer.add(slots, offset, offset + 1) == offset:
                 return
 
