@@ -21,18 +21,24 @@ if TYPE_CHECKING:
     from fanlog.client.jobs import JobClient
     from fanlog.client.reopening import ReopenClient
     from fanlog.errors import FanlogError, JobFailed
+    from fanlog.in_process.broker import Broker
+    from fanlog.in_process.drafts import Draft
+    from fanlog.in_process.message import Message
     from fanlog.wire import types
 
     __version__: str
 
 __all__ = [
+    "Broker",
     "CallFailed",
     "CatalogClient",
     "Client",
+    "Draft",
     "FanlogError",
     "InspectionClient",
     "JobClient",
     "JobFailed",
+    "Message",
     "ReopenClient",
     "__version__",
     "types",
@@ -40,13 +46,16 @@ __all__ = [
 
 #: The module that each name but the last two is of.
 _MODULES = {
+    "Broker": "fanlog.in_process.broker",
     "CallFailed": "fanlog.client.failures",
     "CatalogClient": "fanlog.client.catalog",
     "Client": "fanlog.client.client",
+    "Draft": "fanlog.in_process.drafts",
     "FanlogError": "fanlog.errors",
     "InspectionClient": "fanlog.client.inspection",
     "JobClient": "fanlog.client.jobs",
     "JobFailed": "fanlog.errors",
+    "Message": "fanlog.in_process.message",
     "ReopenClient": "fanlog.client.reopening",
 }
 
