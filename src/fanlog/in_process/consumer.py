@@ -26,6 +26,7 @@ from fanlog.core.ack_requests import INVALID_ACK_ID
 from fanlog.core.flow import Credit
 from fanlog.core.redelivery import NACKED, UNSENT, Nack
 from fanlog.errors import AckIdsRefused, FanlogError
+from fanlog.in_process.flow_pace import FlowPace
 from fanlog.in_process.key_gates import KeyGates
 from fanlog.in_process.message import Leased, Message
 from fanlog.in_process.workers import Runner
@@ -177,6 +178,7 @@ class CallbackConsumer:
             # Of before a restart: their keys must be known before anything of theirs is settled.
             for share in list(feed.shares):
                 await feed.place_restored(share)
+        pace = FlowPace()
         try:
             while not self._consumer.is_over:
                 version, recalls = feed.version, self._recalls
@@ -197,6 +199,10 @@ class CallbackConsumer:
                         deliveries = await claims.claim_deliveries(subscription, deliveries)
                     if deliveries:
                         self._hand_over(subscription, deliveries, ends_s, recalls)
+                        count = sum(delivery.count for delivery in deliveries)
+                        pause_s = pace.pause_s(self._core.clock.now(), count)
+                        if pause_s:
+                            await asyncio.sleep(pause_s)
                         continue
                 await feed.wait(version)
         finally:
