@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from fanlog.client.reopening import ReopenClient
     from fanlog.errors import FanlogError, JobFailed
     from fanlog.in_process.broker import Broker
-    from fanlog.in_process.drafts import Draft
     from fanlog.in_process.message import Message
+    from fanlog.in_process.new_message import NewMessage
     from fanlog.wire import types
 
     __version__: str
@@ -33,12 +33,12 @@ __all__ = [
     "CallFailed",
     "CatalogClient",
     "Client",
-    "Draft",
     "FanlogError",
     "InspectionClient",
     "JobClient",
     "JobFailed",
     "Message",
+    "NewMessage",
     "ReopenClient",
     "__version__",
     "types",
@@ -50,12 +50,12 @@ _MODULES = {
     "CallFailed": "fanlog.client.failures",
     "CatalogClient": "fanlog.client.catalog",
     "Client": "fanlog.client.client",
-    "Draft": "fanlog.in_process.drafts",
     "FanlogError": "fanlog.errors",
     "InspectionClient": "fanlog.client.inspection",
     "JobClient": "fanlog.client.jobs",
     "JobFailed": "fanlog.errors",
     "Message": "fanlog.in_process.message",
+    "NewMessage": "fanlog.in_process.new_message",
     "ReopenClient": "fanlog.client.reopening",
 }
 

@@ -387,9 +387,7 @@ class Broker:
         """
         self.access.use(subscription)
         shares = {partition: self.hard.share(subscription.id, partition) for partition in leased}
-        return self._settle_shares(
-            subscription, shares, leased, seconds, partial=True, nack=nack
-        )
+        return self._settle_shares(subscription, shares, leased, seconds, partial=True, nack=nack)
 
     # Private.
 

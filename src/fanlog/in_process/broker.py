@@ -33,9 +33,9 @@ from fanlog.in_process.callback_subscription import CallbackSubscription
 from fanlog.in_process.calling import current
 from fanlog.in_process.core import CoreSettings, check_folder
 from fanlog.in_process.counts import BrokerCounts
-from fanlog.in_process.drafts import Draft, publish_of, topic_name
 from fanlog.in_process.loop_thread import LoopThread
 from fanlog.in_process.message import Message
+from fanlog.in_process.new_message import NewMessage, publish_of, topic_name
 from fanlog.in_process.open_broker import CallbackSpec, OpenBroker, temporary_id
 from fanlog.in_process.options import DeliveryMode, SubscriptionOptions
 from fanlog.model import names
@@ -60,7 +60,7 @@ LOOK_S = 0.005
 _numbers = itertools.count(1)
 
 
-class Broker:
+class ProgramBroker:
     """A broker in this program, in memory or on a folder.
 
     Its methods may be called from any thread, callbacks included; it starts when it is first used.
@@ -222,14 +222,14 @@ class Broker:
         dedup_id: str = "",
         attributes: Mapping[str, str] | None = None,
     ) -> str:
-        """Publish one message; its id. See `Draft` for the arguments.
+        """Publish one message; its id. See `NewMessage` for the arguments.
 
         Raises:
             InvalidArgument: A value is not what it should be, or the payload is not JSON-able.
             TopicNotFound: The topic does not exist, and is not to be made.
             ResourceExhausted: There is no room.
         """
-        draft = Draft(
+        new = NewMessage(
             payload,
             key=key,
             priority=priority,
@@ -240,14 +240,14 @@ class Broker:
             dedup_id=dedup_id,
             attributes=attributes,
         )
-        publish = publish_of(self._project, topic, (draft,), self._message_bytes_max)
+        publish = publish_of(self._project, topic, (new,), self._message_bytes_max)
         [only] = self._run(partial(self._opened().publish, publish))
         return only
 
     def publish_many(self, topic: str, messages: Iterable[object]) -> list[str]:
         """Publish up to 1,000 messages, all or none; their ids, in order.
 
-        Each is a payload, or a `Draft` of one with what it asks for. Errors as for `publish`.
+        Each is a payload, or a `NewMessage` of one with what it asks for. Errors as for `publish`.
         """
         publish = self._batch(topic, messages)
         return self._run(partial(self._opened().publish, publish))
@@ -267,7 +267,7 @@ class Broker:
         attributes: Mapping[str, str] | None = None,
     ) -> str:
         """As `publish`, for programs on an event loop."""
-        draft = Draft(
+        new = NewMessage(
             payload,
             key=key,
             priority=priority,
@@ -278,7 +278,7 @@ class Broker:
             dedup_id=dedup_id,
             attributes=attributes,
         )
-        publish = publish_of(self._project, topic, (draft,), self._message_bytes_max)
+        publish = publish_of(self._project, topic, (new,), self._message_bytes_max)
         [only] = await self._publish_async(publish)
         return only
 
@@ -294,7 +294,7 @@ class Broker:
         callback: Callable[[Message], Any],
         *,
         name: str | None = None,
-        filter: str | Callable[[Message], bool] = "",
+        filter: str | Callable[[Message], bool] = "",  # noqa: A002 - the API's own word
         max_outstanding: int = MAX_OUTSTANDING,
         concurrency: int | None = None,
         manual: bool = False,
@@ -491,8 +491,12 @@ class Broker:
             self._stopped.set()
 
     def _batch(self, topic: str, messages: Iterable[object]) -> Publish:
-        drafts = [one if isinstance(one, Draft) else Draft(one) for one in messages]
-        return publish_of(self._project, topic, drafts, self._message_bytes_max)
+        new = [one if isinstance(one, NewMessage) else NewMessage(one) for one in messages]
+        return publish_of(self._project, topic, new, self._message_bytes_max)
+
+
+#: The name that programs know it by, as `fanlog.Broker`; in here the core has that name.
+Broker = ProgramBroker
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
@@ -501,11 +505,11 @@ def _is_async(function: Callable[..., Any]) -> bool:
         function = function.func
     if inspect.iscoroutinefunction(function):
         return True
-    return inspect.iscoroutinefunction(getattr(function, "__call__", None))
+    return inspect.iscoroutinefunction(getattr(type(function), "__call__", None))  # noqa: B004
 
 
 #: Those that run: to be stopped when the program ends, and let go of where it forks.
-_open_brokers: weakref.WeakSet[Broker] = weakref.WeakSet()
+_open_brokers: weakref.WeakSet[ProgramBroker] = weakref.WeakSet()
 
 
 def _stop_all() -> None:

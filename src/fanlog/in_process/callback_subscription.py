@@ -10,7 +10,7 @@ from fanlog.in_process.workers import Runner
 
 
 class CallbackSubscription:
-    """A callback, until it is stopped: by itself, or with its broker. Safe to use from any thread."""
+    """A callback, until it is stopped, alone or with its broker. Safe to use from any thread."""
 
     def __init__(
         self,

@@ -3,8 +3,9 @@
 Messages are taken on the loop of the core and put to the runner, which calls back elsewhere. The
 outcomes are gathered by whichever threads have them, and settled on the loop all together.
 
-A lease lasts for as long as the callback takes: `extend` is called long before it would end. With an
-ack deadline of the caller's it is not: then the message is another delivery's when it has passed.
+A lease lasts for as long as the callback takes: `extend` is called long before it would end. With
+an ack deadline of the caller's it is not: then the message is another delivery's when it has
+passed.
 """
 
 from __future__ import annotations
@@ -459,5 +460,3 @@ class CallbackConsumer:
                 "action=callback_ended subscription=%s; it is gone, or was detached",
                 self._consumer.name,
             )
-
-

@@ -56,7 +56,13 @@ class OpenBroker:
     """
 
     def __init__(
-        self, owner: object, name: str, project: str, settings: CoreSettings, *, creates_topics: bool
+        self,
+        owner: object,
+        name: str,
+        project: str,
+        settings: CoreSettings,
+        *,
+        creates_topics: bool,
     ) -> None:
         """Raises as `open_core` does."""
         self._owner = owner
@@ -223,7 +229,9 @@ def _ids(placed: Sequence[Placed], count: int) -> list[str]:
     """The ids of messages, in their order."""
     ids = [""] * count
     for partition, offsets, indexes in placed:
-        for index, offset in zip(range(count) if indexes is None else indexes, offsets, strict=True):
+        for index, offset in zip(
+            range(count) if indexes is None else indexes, offsets, strict=True
+        ):
             ids[index] = message_id(partition, offset)
     return ids
 

@@ -186,5 +186,3 @@ def is_temporary(subscription: Subscription) -> bool:
     return (
         own.startswith(TEMPORARY_PREFIX) and subscription.labels.get(TEMPORARY_LABEL) == TEMPORARY
     )
-
-

@@ -35,7 +35,9 @@ def data_of(payload: object) -> bytes:
         ) from error
     # Numbers that JSON does not have are written as null.
     if b"null" in data and _has_odd_number(payload):
-        raise InvalidArgument("payload: JSON has no numbers such as nan and inf; send null, or text")
+        raise InvalidArgument(
+            "payload: JSON has no numbers such as nan and inf; send null, or text"
+        )
     return data
 
 

@@ -64,5 +64,3 @@ async def ensure_subscription(
             f"other settings ({', '.join(sorted(changes))})"
         )
     return await core.subscriptions.update(SubscriptionUpdate(name=spec.name, changes=changes))
-
-

@@ -151,7 +151,7 @@ class Workers:
             self._idle.append(resting)
             self._at_rest.notify_all()
         if resting.acquire(timeout=IDLE_S):
-            return not self._is_over or bool(self._queue)
+            return self._has_more()
         with self._lock:
             if resting in self._idle:
                 self._idle.remove(resting)
@@ -159,4 +159,8 @@ class Workers:
                 return False
         # Woken at the last moment.
         resting.acquire()
+        return self._has_more()
+
+    def _has_more(self) -> bool:
+        """Whether a thread that was woken is to work, and not to end."""
         return not self._is_over or bool(self._queue)

@@ -1,4 +1,4 @@
-"""Drafts: messages before they are published, and the publish request that they make.
+"""New messages: messages before they are published, and the publish request that they make.
 
 The bytes are those of a request, and `fanlog.wire.publish` checks them as it checks a caller's: the
 same limits, the same sentences.
@@ -23,7 +23,7 @@ _NO_ATTRIBUTES: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class NewMessage:
     """A message to be published: its payload, and all that it asks for."""
 
     #: Anything JSON-able, or bytes.
@@ -88,18 +88,18 @@ class Draft:
 
 
 def publish_of(
-    project: str, topic: str, drafts: Iterable[Draft], message_bytes_max: int
+    project: str, topic: str, new: Iterable[NewMessage], message_bytes_max: int
 ) -> Publish:
-    """The publish request of drafts, checked.
+    """The publish request of new messages, checked.
 
     Raises:
         InvalidArgument: A value or a limit is passed over; the sentence names the message.
     """
-    fields = b"".join([draft.field_bytes() for draft in drafts])
+    fields = b"".join([one.field_bytes() for one in new])
     return parse_publish(_head(project, topic) + fields, message_bytes_max)
 
 
-def topic_name(project: str, topic: str) -> str:
+def topic_name(project: str, topic: object) -> str:
     """The full name of a topic that is given by its id, or by its full name.
 
     Raises:
@@ -119,7 +119,8 @@ def _head(project: str, topic: str) -> bytes:
 
 
 def _plain(attributes: Mapping[str, str]) -> dict[str, str]:
-    for name, value in attributes.items():
+    given: Mapping[object, object] = dict(attributes)
+    for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidArgument(
                 f"attributes: {names.shown(repr(name))}: {names.shown(repr(value))}; names and "
@@ -128,7 +129,7 @@ def _plain(attributes: Mapping[str, str]) -> dict[str, str]:
     return dict(attributes)
 
 
-def _seconds(name: str, seconds: float) -> str:
+def _seconds(name: str, seconds: object) -> str:
     """Seconds to the millisecond, never less than asked for."""
     if not isinstance(seconds, int | float) or not math.isfinite(seconds) or seconds < 0:
         raise InvalidArgument(
@@ -139,7 +140,7 @@ def _seconds(name: str, seconds: float) -> str:
     return f"{milliseconds // 1_000}.{milliseconds % 1_000:03d}"
 
 
-def _time(time: datetime) -> str:
+def _time(time: object) -> str:
     if not isinstance(time, datetime) or time.tzinfo is None:
         raise InvalidArgument(
             f"deliver_at: {names.shown(repr(time))} is not a datetime with a time zone"
