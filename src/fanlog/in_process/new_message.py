@@ -119,8 +119,8 @@ def _head(project: str, topic: str) -> bytes:
 
 
 def _plain(attributes: Mapping[str, str]) -> dict[str, str]:
-    given: Mapping[object, object] = dict(attributes)
-    for name, value in given.items():
+    given: Iterable[tuple[object, object]] = attributes.items()
+    for name, value in given:
         if not isinstance(name, str) or not isinstance(value, str):
             raise InvalidArgument(
                 f"attributes: {names.shown(repr(name))}: {names.shown(repr(value))}; names and "
