@@ -22,6 +22,7 @@ from fanlog.broker.broker import Settled
 from fanlog.broker.delivery.delivery import Delivery
 from fanlog.broker.delivery.feed import Feed
 from fanlog.broker.delivery.members import About
+from fanlog.broker.generations import GENERATIONS_PER_BOOT
 from fanlog.core import ack_requests
 from fanlog.core.ack_requests import INVALID_ACK_ID
 from fanlog.core.flow import Credit
@@ -176,9 +177,7 @@ class CallbackConsumer:
         credit.max_messages, credit.max_bytes = self._max_outstanding, 0
         feed.join(credit, About(client_id="in-process", since_s=self._core.clock.now()))
         if self.subscription.enable_exactly_once:
-            # Of before a restart: their keys must be known before anything of theirs is settled.
-            for share in list(feed.shares):
-                await feed.place_restored(share)
+            await self._free_restored(feed)
         pace = FlowPace()
         try:
             while not self._consumer.is_over:
@@ -211,6 +210,23 @@ class CallbackConsumer:
             if not self.subscription.is_at_most_once:
                 # Sent away: the leases are void, and what waits here is delivered anew.
                 self._give_back(self._drop_queue())
+
+    async def _free_restored(self, feed: Feed) -> None:
+        """End the leases of before a restart: whoever had them was a part of that process.
+
+        Otherwise their messages would wait for deadlines, which nobody can meet any more.
+        """
+        first = self._core.hard.catalog.boots * GENERATIONS_PER_BOOT
+        offsets: _Offsets = {}
+        for share in list(feed.shares):
+            # Their keys must be known before anything of theirs is settled.
+            await feed.place_restored(share)
+            for held in share.state.held.values():
+                if held.generation < first and held.offsets:
+                    by_generation = offsets.setdefault(share.partition, {})
+                    by_generation.setdefault(held.generation, []).extend(held.offsets)
+        if offsets:
+            self._core.settle_leased(self.subscription, offsets, 0, UNSENT)
 
     def _hand_over(
         self,

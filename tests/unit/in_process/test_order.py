@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections import defaultdict
@@ -54,7 +55,7 @@ def test_callbacks_of_a_key_never_overlap_and_come_in_order(delivery):
         firsts = list(dict.fromkeys(numbers))
         assert firsts == list(range(60))
         assert all(
-            later <= earlier + 1 for earlier, later in zip(numbers, numbers[1:], strict=False)
+            later <= earlier + 1 for earlier, later in itertools.pairwise(numbers)
         )
 
 
