@@ -28,7 +28,7 @@ from typing import Any, Self, TypeVar
 
 from fanlog import limits
 from fanlog.broker.clock import Clock
-from fanlog.errors import FailedPrecondition, InvalidArgument
+from fanlog.errors import FailedPrecondition, FanlogError, InvalidArgument
 from fanlog.in_process.callback_subscription import CallbackSubscription
 from fanlog.in_process.calling import current
 from fanlog.in_process.core import CoreSettings, check_folder
@@ -113,7 +113,7 @@ class ProgramBroker:
             clock=clock,
         )
         self._message_bytes_max = message_bytes_max
-        self._name = f"fanlog-broker-{next(_numbers)}"
+        self._name = f"fanlog.broker-{next(_numbers)}"
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._open: OpenBroker | None = None
@@ -514,8 +514,10 @@ _open_brokers: weakref.WeakSet[ProgramBroker] = weakref.WeakSet()
 
 def _stop_all() -> None:
     for broker in list(_open_brokers):
-        with suppress(FailedPrecondition):
-            broker.stop(EXIT_S)
+        if broker._open is not None and broker._stopper is None:
+            # Here: a program that ends cannot start threads. What was answered is durable anyway.
+            with suppress(FanlogError, RuntimeError):
+                broker._stop(broker._open, EXIT_S)
 
 
 def _disown_all() -> None:

@@ -6,6 +6,8 @@ It returns: acknowledged. It raises: nacked, with the text of the exception as t
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -46,7 +48,9 @@ class Calling:
         """Call a callback that is a plain function."""
         try:
             if self._is_wanted(message):
-                self._callback(message)
+                answer = self._callback(message)
+                if answer is not None and inspect.isawaitable(answer):
+                    _refuse_awaitable(answer)
                 self._succeed(message)
         except BaseException as error:
             # Also SystemExit: it would end a thread that is not the program's.
@@ -63,7 +67,7 @@ class Calling:
                 self._succeed(message)
         except BaseException as error:
             self._fail(message, error)
-            if type(error).__name__ == "CancelledError":
+            if isinstance(error, asyncio.CancelledError):
                 raise
         finally:
             self._consumer.leave_gate(message)
@@ -84,7 +88,7 @@ class Calling:
 
     def _fail(self, message: Message, error: BaseException) -> None:
         reason = reason_of(error)
-        if type(error).__name__ == "CancelledError":
+        if isinstance(error, asyncio.CancelledError):
             # By a stop, mostly: the message has not failed.
             nack = UNSENT
         else:
@@ -96,3 +100,10 @@ class Calling:
             log.debug("action=callback_failed message=%s", message.id, exc_info=error)
         if not message.is_settled:
             self._consumer.settle(message, nack)
+
+
+def _refuse_awaitable(answer: object) -> None:
+    """Raises TypeError: Nothing of it has been done yet, and nobody would wait for it."""
+    if inspect.iscoroutine(answer):
+        answer.close()
+    raise TypeError("the callback returned something to await; make it a coroutine function")

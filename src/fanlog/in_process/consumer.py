@@ -155,10 +155,12 @@ class CallbackConsumer:
         if nack is not None and self._gates is not None and message.key_hash:
             self._gates.fail(message.key_hash)
         self._outcomes.append((message, nack, confirmed))
-        if not self._is_flushing:
+        if self._is_closed:
+            self.refuse_outcomes()
+        elif not self._is_flushing:
             self._is_flushing = True
-            if self._is_closed or not self._wake():
-                self._refuse_outcomes()
+            if not self._wake():
+                self.refuse_outcomes()
 
     def check_nack(self, nack: Nack) -> None:
         ack_requests.check_nack(self.subscription, nack)
@@ -459,10 +461,14 @@ class CallbackConsumer:
             return False
         return True
 
-    def _refuse_outcomes(self) -> None:
+    def refuse_outcomes(self) -> None:
         """The broker has stopped: a message whose callback ends now is delivered again."""
         while self._outcomes:
-            message, _, confirmed = self._outcomes.popleft()
+            try:
+                message, _, confirmed = self._outcomes.popleft()
+            except IndexError:
+                # Another thread refuses them, too.
+                return
             if confirmed is not None:
                 why = {message.id: INVALID_ACK_ID}
                 confirmed.set_exception(

@@ -160,8 +160,8 @@ class OpenBroker:
     def stop(self, timeout_s: float) -> bool:
         """End all callbacks, and close the log; whether all of them ended in time."""
         deadline_s, running = time.monotonic() + timeout_s, 0
+        made = list(self._callbacks)
         try:
-            made = list(self._callbacks)
             for one in made:
                 self.thread.run(partial(_on_loop, one.consumer.stop))
             for one in made:
@@ -171,6 +171,8 @@ class OpenBroker:
             self.thread.run(self._opened.close)
         finally:
             self.thread.stop()
+            for one in made:
+                one.consumer.refuse_outcomes()
         return running == 0
 
     def disown(self) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 import fanlog
+from fanlog.broker.clock import ManualClock
 from fanlog.errors import (
     AckIdsRefused,
     AlreadyExists,
@@ -17,6 +19,7 @@ from fanlog.errors import (
     InvalidArgument,
     TopicNotFound,
 )
+from fanlog.in_process.consumer import CallbackConsumer
 
 PATIENCE_S = 30.0
 
@@ -252,6 +255,77 @@ def test_threads_are_bounded(broker):
     broker.publish_many("orders", list(range(40)))
     assert broker.join(PATIENCE_S)
     assert len(threads) == 4
+
+
+def test_what_returns_a_coroutine_must_be_a_coroutine_function(broker):
+    letters = Received()
+
+    async def note(message: fanlog.Message) -> None:
+        raise AssertionError
+
+    broker.subscribe(
+        "orders",
+        lambda message: note(message),
+        name="billing",
+        max_delivery_attempts=1,
+        dead_letter_topic="letters",
+        start="earliest",
+    )
+    broker.subscribe("letters", letters)
+    broker.publish("orders", 1)
+    assert letters.payloads(1) == [1]
+    assert "coroutine function" in letters.messages[0].attributes["fanlog-dead-letter-reason"]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_with_an_ack_deadline_a_message_comes_again(ordered):
+    clock, gate, received = ManualClock(), threading.Event(), Received()
+
+    async def advance(seconds: float) -> None:
+        clock.advance(seconds)
+
+    def hold(message: fanlog.Message) -> None:
+        received(message)
+        if len(received.messages) == 1:
+            assert gate.wait(PATIENCE_S)
+
+    with fanlog.Broker(clock=clock) as broker:
+        broker.subscribe("orders", hold, ack_deadline=10, retry=(0, 0), ordered=ordered)
+        broker.publish("orders", 1, key="anna" if ordered else "")
+        received.payloads(1)
+        broker._opened().thread.run(partial(advance, 9))
+        assert len(received.messages) == 1
+        broker._opened().thread.run(partial(advance, 2))
+        if not ordered:
+            assert received.payloads(2) == [1, 1]
+        # Otherwise the callback of its key still runs: no other one beside it.
+        gate.set()
+        assert broker.join(PATIENCE_S)
+    assert len(received.messages) <= 2
+
+
+def test_without_one_it_stays_with_its_callback():
+    clock, gate, received = ManualClock(), threading.Event(), Received()
+
+    async def advance(consumers: list[CallbackConsumer]) -> None:
+        for _ in range(30):
+            clock.advance(20)
+            for consumer in consumers:
+                consumer.extend()
+
+    def hold(message: fanlog.Message) -> None:
+        received(message)
+        assert gate.wait(PATIENCE_S)
+
+    with fanlog.Broker(clock=clock) as broker:
+        subscription = broker.subscribe("orders", hold, retry=(0, 0))
+        broker.publish("orders", 1)
+        received.payloads(1)
+        broker._opened().thread.run(partial(advance, [subscription.consumer]))
+        assert broker.metrics().inflight == 1
+        gate.set()
+        assert broker.join(PATIENCE_S)
+    assert len(received.messages) == 1
 
 
 def test_publishing_from_a_callback_waits_for_nothing(broker, received):

@@ -198,6 +198,7 @@ def test_a_stop_does_not_wait_for_ever(tmp_path):
             message.ack().result(PATIENCE_S)
         except AckIdsRefused as error:
             outcome.append(error)
+        message.nack()
         told.set()
 
     told = threading.Event()

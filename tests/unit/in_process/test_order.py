@@ -54,9 +54,7 @@ def test_callbacks_of_a_key_never_overlap_and_come_in_order(delivery):
         # Each message first comes after the one before it, and a failed one comes before the next.
         firsts = list(dict.fromkeys(numbers))
         assert firsts == list(range(60))
-        assert all(
-            later <= earlier + 1 for earlier, later in itertools.pairwise(numbers)
-        )
+        assert all(later <= earlier + 1 for earlier, later in itertools.pairwise(numbers))
 
 
 def test_messages_behind_a_failed_one_wait_for_it():
